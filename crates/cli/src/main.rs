@@ -1,0 +1,2 @@
+//! The `splay` command.
+fn main() {}

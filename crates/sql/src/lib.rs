@@ -1,0 +1,1 @@
+//! SQL over SplayDB: DataFusion with our table provider, operators and functions.

@@ -1,0 +1,169 @@
+//! What can go wrong in the store, one variant for each thing a caller would do differently.
+
+use std::path::{Path, PathBuf};
+
+/// Result of a store operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Failure of a store operation. Unless a variant says otherwise, the database is as it was before the call.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The operating system refused an operation. Look at `source`; a full disk or a missing permission is the usual reason.
+    #[error("{act} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as a verb: "read", "sync", "rename".
+        act: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+
+    /// Stored bytes are not what was written. The data is never returned; `splay verify` lists every damaged file.
+    #[error("{} is damaged at byte {offset}: expected {expected}, found {found}", path.display())]
+    Corrupt {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What a sound file has there.
+        expected: String,
+        /// What this file has.
+        found: String,
+    },
+
+    /// The file was written by a newer release. Upgrade SplayDB.
+    #[error("{} has format version {found}, and this release reads up to {supported}", path.display())]
+    FormatVersion {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that this release reads.
+        supported: u32,
+    },
+
+    /// Another process writes to this database. Wait for it, or stop it.
+    #[error("{} is locked by another writer: one process at a time may change a database, any number may read it", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// The folder holds no database.
+    #[error("{} is not a SplayDB database: it has no splay.toml", path.display())]
+    NotADatabase {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// No such table.
+    #[error("no table {table:?}; this database has {}", list_or_none(existing))]
+    NoSuchTable {
+        /// The name asked for.
+        table: String,
+        /// The names there are.
+        existing: Vec<String>,
+    },
+
+    /// No such column.
+    #[error("table {table:?} has no column {column:?}; it has {}", list_or_none(existing))]
+    NoSuchColumn {
+        /// The table.
+        table: String,
+        /// The name asked for.
+        column: String,
+        /// The names there are.
+        existing: Vec<String>,
+    },
+
+    /// A table or column name that can't be stored.
+    #[error("{name:?} can't name a {what}: {reason}")]
+    Name {
+        /// "table" or "column".
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// The rule it breaks.
+        reason: &'static str,
+    },
+
+    /// The rows don't fit the table. Nothing of the batch was kept.
+    #[error("table {table:?}: {reason}")]
+    Schema {
+        /// The table.
+        table: String,
+        /// What doesn't fit.
+        reason: String,
+    },
+
+    /// A row has no place in the table: its time is null or out of range.
+    #[error("table {table:?}: row {row} of the batch {reason}")]
+    Row {
+        /// The table.
+        table: String,
+        /// Row of the batch, from 0.
+        row: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The same source was loaded before. Pass `again` to load it twice.
+    #[error("{source_name} was loaded into {table:?} before, in commit {epoch}; load it again only if its rows are to be there twice")]
+    AlreadyLoaded {
+        /// The table.
+        table: String,
+        /// The source, usually a file name.
+        source_name: String,
+        /// The commit that loaded it.
+        epoch: u64,
+    },
+
+    /// A setting has a value it can't have.
+    #[error("setting {setting}: {reason}")]
+    Setting {
+        /// Its name.
+        setting: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// A failed sync left it unknown what is on disk. Open the database again; it recovers by itself.
+    #[error("the writer stopped after a failed sync and can't go on; open the database again")]
+    Poisoned,
+
+    /// Arrow refused an operation.
+    #[error("{0}")]
+    Arrow(#[from] arrow::error::ArrowError),
+
+    /// Parquet refused an operation.
+    #[error("{0}")]
+    Parquet(#[from] parquet::errors::ParquetError),
+}
+
+impl Error {
+    pub(crate) fn io(act: &'static str, path: impl AsRef<Path>) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.as_ref().to_path_buf();
+        move |source| Error::Io { act, path, source }
+    }
+
+    pub(crate) fn corrupt(
+        path: impl AsRef<Path>,
+        offset: u64,
+        expected: impl Into<String>,
+        found: impl Into<String>,
+    ) -> Error {
+        Error::Corrupt { path: path.as_ref().to_path_buf(), offset, expected: expected.into(), found: found.into() }
+    }
+
+    /// Whether the failure is a file that isn't there.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+fn list_or_none(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

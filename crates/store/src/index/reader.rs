@@ -1,0 +1,263 @@
+//! Reads an index from mapped bytes. Each section is checked against its checksum when it is first used.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use arrow::buffer::{Buffer, ScalarBuffer};
+
+use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, SUMMARY_WORDS};
+use super::format::{self, BLOCK_ROWS, Section, SectionKind};
+use super::summary::Summary;
+use crate::error::{Error, Result};
+
+/// The index of one segment.
+#[derive(Debug)]
+pub struct SegmentIndex {
+    path: PathBuf,
+    bytes: Buffer,
+    rows: u64,
+    sections: Vec<Section>,
+    directory: OnceLock<Directory>,
+    names: OnceLock<Vec<String>>,
+}
+
+#[derive(Debug)]
+struct Directory {
+    offsets: ScalarBuffer<u32>,
+    texts: Buffer,
+    rows: ScalarBuffer<u64>,
+    first_is_null: bool,
+}
+
+/// Summaries of one column, by symbol or by block.
+#[derive(Debug, Clone)]
+pub struct ColumnSummaries {
+    words: ScalarBuffer<u64>,
+    len: usize,
+}
+
+impl ColumnSummaries {
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The summary at `position`.
+    ///
+    /// # Panics
+    /// If there are no more than `position`.
+    #[must_use]
+    pub fn get(&self, position: usize) -> Summary {
+        assert!(position < self.len, "summary {position} of {}", self.len);
+        let word = |field: usize| self.words[field * self.len + position];
+        let marks = word(0);
+        let unless = |mark: u64, value: u64| (marks & mark == 0).then_some(value);
+        Summary {
+            count: marks & COUNT_MASK,
+            min: word(1),
+            max: word(2),
+            sum: unless(SUM_UNKNOWN, word(3)),
+            first: unless(FIRST_NULL, word(4)),
+            last: unless(LAST_NULL, word(5)),
+        }
+    }
+
+    /// First values of all, as raw bits: for a time column the sampled timestamps.
+    #[must_use]
+    pub fn firsts(&self) -> &[u64] {
+        &self.words[4 * self.len..5 * self.len]
+    }
+}
+
+impl SegmentIndex {
+    /// Opens an index; `digest` is what the manifest says of its header and table.
+    pub(crate) fn open(bytes: Buffer, digest: &str, rows: u64, path: PathBuf) -> Result<SegmentIndex> {
+        let (found, sections) = format::parse(&bytes, digest, &path)?;
+        if found != rows {
+            return Err(Error::corrupt(path, 16, format!("{rows} rows"), format!("{found} rows")));
+        }
+        Ok(SegmentIndex { path, bytes, rows, sections, directory: OnceLock::new(), names: OnceLock::new() })
+    }
+
+    /// Rows of the segment.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Checks every section.
+    pub(crate) fn verify(&self) -> Result<()> {
+        self.sections.iter().try_for_each(|section| self.content(section).map(|_| ()))?;
+        self.directory().map(|_| ())?;
+        self.names().map(|_| ())
+    }
+
+    /// Checksums of the segment's blocks.
+    pub(crate) fn checksums(&self) -> Result<ScalarBuffer<u32>> {
+        let buffer = self.section(SectionKind::Checksums, 0)?;
+        let len = buffer.len() / 4;
+        Ok(ScalarBuffer::new(buffer, 0, len))
+    }
+
+    /// How many runs of equal symbols the segment has.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], as every call here.
+    pub fn symbols(&self) -> Result<usize> {
+        Ok(self.directory()?.rows.len() - 1)
+    }
+
+    /// Symbol of a run; `None` for the run of rows without one.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn symbol(&self, run: usize) -> Result<Option<&str>> {
+        let directory = self.directory()?;
+        Ok(if run == 0 && directory.first_is_null { None } else { Some(directory.text(run)) })
+    }
+
+    /// Rows of a run.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn symbol_rows(&self, run: usize) -> Result<Range<u64>> {
+        let rows = &self.directory()?.rows;
+        Ok(rows[run]..rows[run + 1])
+    }
+
+    /// The run of a symbol, by binary search.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn find_symbol(&self, symbol: &str) -> Result<Option<usize>> {
+        let directory = self.directory()?;
+        let (mut low, mut high) = (usize::from(directory.first_is_null), directory.rows.len() - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match directory.text(middle).cmp(symbol) {
+                std::cmp::Ordering::Less => low = middle + 1,
+                std::cmp::Ordering::Equal => return Ok(Some(middle)),
+                std::cmp::Ordering::Greater => high = middle,
+            }
+        }
+        Ok(None)
+    }
+
+    /// Summaries of a column by run of equal symbols; `None` if the column has none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn by_symbol(&self, column: &str) -> Result<Option<ColumnSummaries>> {
+        self.summaries(SectionKind::SymbolSummaries, column, self.symbols()?)
+    }
+
+    /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the column has none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`].
+    pub fn by_block(&self, column: &str) -> Result<Option<ColumnSummaries>> {
+        let blocks = usize::try_from(self.rows).unwrap_or(usize::MAX).div_ceil(BLOCK_ROWS);
+        self.summaries(SectionKind::BlockSummaries, column, blocks)
+    }
+
+    fn summaries(&self, kind: SectionKind, column: &str, len: usize) -> Result<Option<ColumnSummaries>> {
+        let Some(number) = self.names()?.iter().position(|name| name.eq_ignore_ascii_case(column)) else {
+            return Ok(None);
+        };
+        let buffer = self.section(kind, u32::try_from(number).unwrap_or(u32::MAX))?;
+        if buffer.len() != len * SUMMARY_WORDS * 8 {
+            return Err(self.bad(format!("{len} summaries"), format!("{} bytes", buffer.len())));
+        }
+        Ok(Some(ColumnSummaries { words: ScalarBuffer::new(buffer, 0, len * SUMMARY_WORDS), len }))
+    }
+
+    fn names(&self) -> Result<&[String]> {
+        if let Some(names) = self.names.get() {
+            return Ok(names);
+        }
+        let bytes = self.section(SectionKind::ColumnNames, 0)?;
+        let mut names = Vec::new();
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let length = rest.get(..4).map(|_| format::u32_at(rest, 0) as usize);
+            let text = length.and_then(|length| rest.get(4..4usize.checked_add(length)?));
+            let Some(name) = text.and_then(|text| std::str::from_utf8(text).ok()) else {
+                return Err(self.bad("column names", "other bytes"));
+            };
+            names.push(name.to_owned());
+            rest = &rest[4 + name.len()..];
+        }
+        Ok(self.names.get_or_init(|| names))
+    }
+
+    fn directory(&self) -> Result<&Directory> {
+        if let Some(directory) = self.directory.get() {
+            return Ok(directory);
+        }
+        let (offsets, rows) = (self.section(SectionKind::SymbolOffsets, 0)?, self.section(SectionKind::SymbolRows, 0)?);
+        let (offset_count, row_count) = (offsets.len() / 4, rows.len() / 8);
+        let directory = Directory {
+            offsets: ScalarBuffer::new(offsets, 0, offset_count),
+            texts: self.section(SectionKind::SymbolTexts, 0)?,
+            rows: ScalarBuffer::new(rows, 0, row_count),
+            first_is_null: self.section(SectionKind::SymbolNull, 0)?.first() == Some(&1),
+        };
+        directory.check(self.rows).map_err(|what| self.bad("a sound symbol directory", what))?;
+        Ok(self.directory.get_or_init(|| directory))
+    }
+
+    fn section(&self, kind: SectionKind, column: u32) -> Result<Buffer> {
+        let found = self.sections.iter().find(|section| section.kind == kind && section.column == column);
+        let section = found.ok_or_else(|| self.bad(format!("a section of {kind:?}"), "none"))?;
+        self.content(section)
+    }
+
+    fn content(&self, section: &Section) -> Result<Buffer> {
+        // Bounds were checked when the table was read.
+        let (offset, length) = (to_usize(section.offset), to_usize(section.length));
+        let content = self.bytes.slice_with_length(offset, length);
+        if crc32c::crc32c(&content) != section.crc {
+            return Err(Error::corrupt(&self.path, section.offset, "the section's checksum", "another"));
+        }
+        Ok(content)
+    }
+
+    fn bad(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
+        Error::corrupt(&self.path, 0, expected, found)
+    }
+}
+
+impl Directory {
+    fn text(&self, run: usize) -> &str {
+        let bytes = &self.texts[self.offsets[run] as usize..self.offsets[run + 1] as usize];
+        std::str::from_utf8(bytes).unwrap_or_default()
+    }
+
+    fn check(&self, rows: u64) -> Result<(), &'static str> {
+        if self.rows.is_empty() || self.offsets.len() != self.rows.len() {
+            return Err("lists of other lengths");
+        }
+        if !self.rows.is_sorted() || self.rows[0] != 0 || self.rows.last() != Some(&rows) {
+            return Err("rows out of order");
+        }
+        if !self.offsets.is_sorted() || self.offsets.last().map(|end| *end as usize) != Some(self.texts.len()) {
+            return Err("text offsets out of order");
+        }
+        if std::str::from_utf8(&self.texts).is_err() {
+            return Err("text that isn't UTF-8");
+        }
+        Ok(())
+    }
+}
+
+fn to_usize(value: u64) -> usize {
+    usize::try_from(value).unwrap_or(usize::MAX)
+}

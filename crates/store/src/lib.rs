@@ -1,0 +1,1 @@
+//! Tables on disk: schema, partitions, segments, manifest, index and the storage seam.

@@ -1,0 +1,223 @@
+//! Bytes of the manifest: HEAD, the log's header, and its frames. Described in docs/format/manifest.md.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::schema::TableSpec;
+
+/// Version of HEAD and log that this release writes.
+pub(crate) const VERSION: u32 = 1;
+
+const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
+const HEAD_BYTES: usize = 40;
+const LOG_MAGIC: &[u8; 8] = b"SPLAYLOG";
+
+/// Length of a log's header.
+pub(crate) const LOG_HEADER_BYTES: usize = 16;
+
+const FRAME_HEADER_BYTES: usize = 8;
+
+/// What HEAD says: the first `length` bytes of log `log` are the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Head {
+    pub(crate) log: u64,
+    pub(crate) length: u64,
+    pub(crate) epoch: u64,
+}
+
+impl Head {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(HEAD_BYTES);
+        bytes.extend_from_slice(HEAD_MAGIC);
+        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        bytes.extend_from_slice(&self.log.to_le_bytes());
+        bytes.extend_from_slice(&self.length.to_le_bytes());
+        bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8], path: &std::path::Path) -> Result<Head> {
+        let bad = |offset, expected: &str, found: String| Error::corrupt(path, offset, expected, found);
+        if bytes.len() != HEAD_BYTES {
+            return Err(bad(0, "40 bytes", format!("{} bytes", bytes.len())));
+        }
+        if !bytes.starts_with(HEAD_MAGIC) {
+            return Err(bad(0, "SPLAYHED", String::from_utf8_lossy(&bytes[..8]).into_owned()));
+        }
+        let (body, crc) = bytes.split_at(HEAD_BYTES - 4);
+        if crc32c::crc32c(body).to_le_bytes() != crc {
+            return Err(bad(36, "the checksum of the bytes before", "another".to_owned()));
+        }
+        let version = u32_at(bytes, 8);
+        if version > VERSION {
+            return Err(Error::FormatVersion { path: path.to_path_buf(), found: version, supported: VERSION });
+        }
+        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28) })
+    }
+}
+
+/// The first bytes of every log.
+pub(crate) fn log_header() -> [u8; LOG_HEADER_BYTES] {
+    let mut bytes = [0; LOG_HEADER_BYTES];
+    bytes[..8].copy_from_slice(LOG_MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..12]);
+    bytes[12..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+pub(crate) fn check_log_header(bytes: &[u8], path: &std::path::Path) -> Result<()> {
+    let header = bytes.get(..LOG_HEADER_BYTES).ok_or_else(|| {
+        Error::corrupt(path, 0, format!("a header of {LOG_HEADER_BYTES} bytes"), format!("{} bytes", bytes.len()))
+    })?;
+    if header[..8] != *LOG_MAGIC || crc32c::crc32c(&header[..12]).to_le_bytes() != header[12..] {
+        return Err(Error::corrupt(path, 0, "the header of a manifest log", "other bytes"));
+    }
+    let version = u32_at(header, 8);
+    if version > VERSION {
+        return Err(Error::FormatVersion { path: path.to_path_buf(), found: version, supported: VERSION });
+    }
+    Ok(())
+}
+
+/// What a commit did; for people who read the log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Operation {
+    Create,
+    Load,
+    Compact,
+    Schema,
+    /// All of the table's state in one record, first in a log.
+    Snapshot,
+}
+
+/// Format of a segment's file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SegmentFormat {
+    /// Arrow IPC file, uncompressed, for mapping.
+    Arrow,
+    /// Parquet.
+    Parquet,
+}
+
+impl SegmentFormat {
+    /// Extension of the file's name.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            SegmentFormat::Arrow => "arrow",
+            SegmentFormat::Parquet => "parquet",
+        }
+    }
+}
+
+/// One segment of a table, as the manifest lists it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileEntry {
+    /// Path within the table's folder: `date=2013-10-07/000012.0001.arrow`.
+    pub path: String,
+    /// Format of the file.
+    pub format: SegmentFormat,
+    /// Partition, in days since 1970-01-01.
+    pub date: i32,
+    /// Rows.
+    pub rows: u64,
+    /// Length of the file in bytes.
+    pub bytes: u64,
+    /// BLAKE3 of the list of block checksums, in hex.
+    pub digest: String,
+    /// Length of the index file in bytes.
+    pub index_bytes: u64,
+    /// BLAKE3 of the index's header and section table, in hex.
+    pub index_digest: String,
+    /// Earliest time of a row, in nanoseconds since the epoch.
+    pub time_min: i64,
+    /// Latest time of a row.
+    pub time_max: i64,
+    /// Symbol of the first and of the last row; null symbols and tables without one have none.
+    pub symbols: Option<(String, String)>,
+}
+
+impl FileEntry {
+    /// Path of the index file within the table's folder.
+    #[must_use]
+    pub fn index_path(&self) -> String {
+        let stem = self.path.rsplit_once('.').map_or(self.path.as_str(), |(stem, _)| stem);
+        format!("{stem}.index")
+    }
+}
+
+/// Something that was loaded, remembered so that it isn't loaded twice by mistake.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Source {
+    /// What a person calls it, usually a file name.
+    pub name: String,
+    /// BLAKE3 of its bytes in hex.
+    pub digest: String,
+    /// Rows that came from it.
+    pub rows: u64,
+}
+
+/// One record of the log.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Commit {
+    pub(crate) epoch: u64,
+    /// Nanoseconds since the epoch, by the writer's clock.
+    pub(crate) at: i64,
+    pub(crate) operation: Operation,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) spec: Option<TableSpec>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) add: Vec<FileEntry>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) remove: Vec<String>,
+    /// Sources with the epoch that loaded them; 0 means this commit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) sources: Vec<(Source, u64)>,
+}
+
+impl Commit {
+    /// The record as a frame: length, checksum, JSON.
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        // Serialising plain data to memory can't fail: no map keys that aren't strings, no fallible writer.
+        let payload = serde_json::to_vec(self).unwrap_or_default();
+        let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + payload.len());
+        bytes.extend_from_slice(&u32::try_from(payload.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend_from_slice(&crc32c::crc32c(&payload).to_le_bytes());
+        bytes.extend_from_slice(&payload);
+        bytes
+    }
+
+    /// Reads the frame at `offset` and returns it with the offset behind it.
+    pub(crate) fn decode(bytes: &[u8], offset: usize, path: &std::path::Path) -> Result<(Commit, usize)> {
+        let bad = |expected: &str, found: String| Error::corrupt(path, offset as u64, expected, found);
+        let rest = &bytes[offset..];
+        if rest.len() < FRAME_HEADER_BYTES {
+            return Err(bad("a frame", format!("{} bytes", rest.len())));
+        }
+        let (length, crc) = (u32_at(rest, 0) as usize, u32_at(rest, 4));
+        let payload = rest[FRAME_HEADER_BYTES..]
+            .get(..length)
+            .ok_or_else(|| bad("a whole frame", format!("a length of {length} with {} bytes left", rest.len() - 8)))?;
+        if crc32c::crc32c(payload) != crc {
+            return Err(bad("the frame's checksum", "another".to_owned()));
+        }
+        let commit = serde_json::from_slice(payload).map_err(|e| bad("a commit", e.to_string()))?;
+        Ok((commit, offset + FRAME_HEADER_BYTES + length))
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}

@@ -1,0 +1,77 @@
+//! Reads the manifest: HEAD, then the log, from where an earlier read ended if it can.
+
+use std::sync::Arc;
+
+use super::format::{Commit, Head, LOG_HEADER_BYTES, check_log_header};
+use super::state::TableState;
+use super::{head_path, log_path};
+use crate::error::{Error, Result};
+use crate::storage::Storage;
+
+/// How often a reader starts anew when a writer replaces the log below it.
+const TRIES: usize = 16;
+
+/// What HEAD says; an error that [`Error::is_not_found`] if there is no table.
+pub(crate) fn read_head(storage: &dyn Storage, table: &str) -> Result<Head> {
+    let path = head_path(table);
+    Head::decode(&storage.read(&path)?, &storage.display_path(&path))
+}
+
+/// The table as it is now. `known` is an earlier result, of which only the difference is read.
+pub(crate) fn refresh(
+    storage: &dyn Storage,
+    table: &str,
+    known: Option<&(Head, Arc<TableState>)>,
+) -> Result<(Head, Arc<TableState>)> {
+    let mut outcome = Err(Error::Poisoned);
+    for _ in 0..TRIES {
+        let head = read_head(storage, table)?;
+        if let Some((seen, state)) = known
+            && *seen == head
+        {
+            return Ok((head, Arc::clone(state)));
+        }
+        let path = log_path(table, head.log);
+        match storage.read(&path) {
+            Ok(bytes) => return replay(&bytes, head, known, &storage.display_path(&path)).map(|s| (head, s)),
+            // A writer put a new log in place and removed this one after we had read HEAD.
+            Err(error) if error.is_not_found() => outcome = Err(error),
+            Err(error) => return Err(error),
+        }
+    }
+    outcome
+}
+
+fn replay(
+    bytes: &[u8],
+    head: Head,
+    known: Option<&(Head, Arc<TableState>)>,
+    path: &std::path::Path,
+) -> Result<Arc<TableState>> {
+    let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+    let Some(bytes) = bytes.get(..length) else {
+        return Err(Error::corrupt(path, bytes.len() as u64, format!("{length} bytes"), "the file's end"));
+    };
+    check_log_header(bytes, path)?;
+    let (mut state, mut offset) = match known {
+        Some((seen, state)) if seen.log == head.log && seen.length <= head.length => {
+            (Some(TableState::clone(state)), usize::try_from(seen.length).unwrap_or(length))
+        }
+        _ => (None, LOG_HEADER_BYTES),
+    };
+    while offset < bytes.len() {
+        let (commit, next) = Commit::decode(bytes, offset, path)?;
+        match &mut state {
+            Some(state) => state.apply(commit, path)?,
+            None => state = Some(TableState::first(commit, path)?),
+        }
+        offset = next;
+    }
+    match state {
+        Some(state) if state.epoch == head.epoch => Ok(Arc::new(state)),
+        Some(state) => {
+            Err(Error::corrupt(path, offset as u64, format!("epoch {}", head.epoch), format!("epoch {}", state.epoch)))
+        }
+        None => Err(Error::corrupt(path, offset as u64, "a record", "none")),
+    }
+}

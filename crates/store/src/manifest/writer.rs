@@ -1,0 +1,84 @@
+//! Writes the manifest. Only one process does so at a time: the caller holds the writer lock.
+//!
+//! - A commit is: append the record, sync the log, replace HEAD. Before the last step nothing has happened.
+//! - A failure in the last step leaves it unknown whether the commit stands; the caller stops writing.
+
+use std::sync::Arc;
+
+use super::format::{Commit, Head, LOG_HEADER_BYTES, log_header};
+use super::state::TableState;
+use super::{FOLDER, head_path, log_path};
+use crate::error::Result;
+use crate::storage::{self, Storage};
+
+/// A log longer than this and four times its snapshot is replaced by the snapshot.
+const LOG_BYTES_MIN: u64 = 256 * 1024;
+
+/// Creates a table by its first commit.
+pub(crate) fn create(storage: &dyn Storage, table: &str, commit: Commit) -> Result<(Head, Arc<TableState>)> {
+    let path = log_path(table, 1);
+    let state = TableState::first(commit.clone(), &storage.display_path(&path))?;
+    storage.create_dir(table)?;
+    storage.sync_dir("")?;
+    storage.create_dir(&format!("{table}/{FOLDER}"))?;
+    storage.sync_dir(table)?;
+    let head = write_log(storage, table, 1, &commit)?;
+    put_head(storage, table, head)?;
+    Ok((head, Arc::new(state)))
+}
+
+/// Appends a commit to a table.
+pub(crate) fn commit(
+    storage: &dyn Storage,
+    table: &str,
+    known: &(Head, Arc<TableState>),
+    commit: Commit,
+) -> Result<(Head, Arc<TableState>)> {
+    let (head, state) = known;
+    let path = log_path(table, head.log);
+    let mut next_state = TableState::clone(state);
+    next_state.apply(commit.clone(), &storage.display_path(&path))?;
+    let frame = commit.encode();
+    let length = head.length + frame.len() as u64;
+    let next = if length > LOG_BYTES_MIN && is_worth_replacing(length, &next_state) {
+        write_log(storage, table, head.log + 1, &next_state.snapshot(commit.at))?
+    } else {
+        let mut file = storage.open_append(&path, head.length)?;
+        file.write(&frame)?;
+        file.sync()?;
+        Head { log: head.log, length, epoch: commit.epoch }
+    };
+    put_head(storage, table, next)?;
+    if next.log != head.log {
+        // The old log is garbage now; if it can't be removed the sweep does it later.
+        let _ = storage.remove(&path);
+    }
+    Ok((next, Arc::new(next_state)))
+}
+
+/// Estimated without serialising the state: a record of one file takes some 400 bytes.
+fn is_worth_replacing(length: u64, state: &TableState) -> bool {
+    let snapshot = (state.files.len() + state.sources.len()) as u64 * 400 + 4096;
+    length > 4 * snapshot
+}
+
+fn write_log(storage: &dyn Storage, table: &str, number: u64, first: &Commit) -> Result<Head> {
+    let path = log_path(table, number);
+    let folder = storage::parent(&path);
+    // A log that HEAD doesn't name is left from a commit that never was.
+    let name = path.rsplit('/').next().unwrap_or_default();
+    if storage.list(folder)?.iter().any(|entry| entry.name == name) {
+        storage.remove(&path)?;
+    }
+    let mut file = storage.create(&path)?;
+    file.write(&log_header())?;
+    let frame = first.encode();
+    file.write(&frame)?;
+    file.sync()?;
+    storage.sync_dir(folder)?;
+    Ok(Head { log: number, length: (LOG_HEADER_BYTES + frame.len()) as u64, epoch: first.epoch })
+}
+
+fn put_head(storage: &dyn Storage, table: &str, head: Head) -> Result<()> {
+    storage::replace(storage, &head_path(table), &head.encode())
+}

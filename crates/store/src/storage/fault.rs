@@ -1,0 +1,420 @@
+//! Storage in memory that knows what would survive a power cut, and that fails on request.
+//!
+//! - Each file has a live image, which the process sees, and a durable image, which is what was synced. Each folder has live
+//!   and durable names in the same way.
+//! - [`FaultStorage::crash`] gives storage as a power cut could leave it: of each file any subset of the unsynced 512-byte
+//!   sectors, at any length between the durable and the live one; of each folder any subset of the unsynced changes to names.
+//! - [`FaultStorage::stop_after`] makes every operation after the n-th fail, as if the process had died there;
+//!   [`FaultStorage::fail_at`] makes the n-th alone fail, as a bad disk does; [`FaultStorage::capacity`] fills the disk.
+//! - A seed repeats a run.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::buffer::Buffer;
+
+use super::{LockMode, Storage, StorageEntry, StorageFile, join, parent};
+use crate::error::{Error, Result};
+
+const SECTOR_BYTES: usize = 512;
+
+/// Which sector or name change survives: called with a bound, answers below it.
+pub type Chooser<'a> = &'a mut dyn FnMut(usize) -> usize;
+
+#[derive(Debug, Clone, Default)]
+struct FileImage {
+    live: Vec<u8>,
+    durable: Vec<u8>,
+}
+
+/// A folder's names: to a file's number, or to `None` for a folder.
+type Names = BTreeMap<String, Option<usize>>;
+
+#[derive(Debug, Clone, Default)]
+struct DirImage {
+    live: Names,
+    durable: Names,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: Vec<FileImage>,
+    dirs: BTreeMap<String, DirImage>,
+    locks: BTreeMap<String, (LockMode, usize)>,
+    operations: u64,
+    stop_after: Option<u64>,
+    fail_at: Option<u64>,
+    capacity: Option<usize>,
+}
+
+/// See the module's text.
+#[derive(Debug, Clone)]
+pub struct FaultStorage {
+    state: Arc<Mutex<State>>,
+}
+
+impl Default for FaultStorage {
+    fn default() -> FaultStorage {
+        let mut state = State::default();
+        state.dirs.insert(String::new(), DirImage::default());
+        FaultStorage { state: Arc::new(Mutex::new(state)) }
+    }
+}
+
+impl FaultStorage {
+    /// Empty storage without faults.
+    #[must_use]
+    pub fn new() -> FaultStorage {
+        FaultStorage::default()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Operations done so far that change or sync something.
+    #[must_use]
+    pub fn operations(&self) -> u64 {
+        self.state().operations
+    }
+
+    /// Every changing or syncing operation after the next `n` fails; `None` takes it back.
+    pub fn stop_after(&self, n: Option<u64>) {
+        let mut state = self.state();
+        state.stop_after = n.map(|n| state.operations + n);
+    }
+
+    /// The `n`-th operation from now (the next is 0) fails once; `None` takes it back.
+    pub fn fail_at(&self, n: Option<u64>) {
+        let mut state = self.state();
+        state.fail_at = n.map(|n| state.operations + n);
+    }
+
+    /// The disk holds `bytes`, no more; `None` for an endless one.
+    pub fn capacity(&self, bytes: Option<usize>) {
+        self.state().capacity = bytes;
+    }
+
+    /// Bytes of all files as the process sees them.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.state().used()
+    }
+
+    /// An independent copy of the live content, all of it durable: what a clean stop leaves.
+    #[must_use]
+    pub fn copy(&self) -> FaultStorage {
+        let state = self.state();
+        let mut files = state.files.clone();
+        for file in &mut files {
+            file.durable.clone_from(&file.live);
+        }
+        let mut dirs = state.dirs.clone();
+        for dir in dirs.values_mut() {
+            dir.durable.clone_from(&dir.live);
+        }
+        FaultStorage::of(files, dirs)
+    }
+
+    /// Storage as a power cut at this instant could leave it. `choose(n)` answers any number below `n`.
+    pub fn crash(&self, choose: Chooser<'_>) -> FaultStorage {
+        let state = self.state();
+        let mut files = state.files.clone();
+        for file in &mut files {
+            if file.live != file.durable {
+                file.durable = torn(&file.durable, &file.live, choose);
+            }
+            file.live.clone_from(&file.durable);
+        }
+        let mut dirs = BTreeMap::new();
+        for (path, dir) in &state.dirs {
+            let mut names = dir.durable.clone();
+            let changed = |name: &&String| dir.live.get(*name) != dir.durable.get(*name);
+            let all = dir.live.keys().chain(dir.durable.keys()).filter(changed).collect::<std::collections::BTreeSet<_>>();
+            for name in all {
+                if choose(2) == 0 {
+                    continue;
+                }
+                match dir.live.get(name) {
+                    Some(entry) => names.insert(name.clone(), *entry),
+                    None => names.remove(name),
+                };
+            }
+            dirs.insert(path.clone(), DirImage { live: names.clone(), durable: names });
+        }
+        FaultStorage::of(files, reachable(dirs))
+    }
+
+    fn of(files: Vec<FileImage>, dirs: BTreeMap<String, DirImage>) -> FaultStorage {
+        FaultStorage { state: Arc::new(Mutex::new(State { files, dirs, ..State::default() })) }
+    }
+
+    /// Every file's path, in order.
+    #[must_use]
+    pub fn paths(&self) -> Vec<String> {
+        let state = self.state();
+        let mut found = Vec::new();
+        let mut open = vec![String::new()];
+        while let Some(folder) = open.pop() {
+            for (name, entry) in state.dirs.get(&folder).map(|dir| &dir.live).into_iter().flatten() {
+                let path = join(&folder, name);
+                match entry {
+                    Some(_) => found.push(path),
+                    None => open.push(path),
+                }
+            }
+        }
+        found.sort();
+        found
+    }
+
+    /// Changes a file's bytes below the store, as a failing disk would.
+    ///
+    /// # Errors
+    /// If the file is absent.
+    pub fn damage(&self, path: &str, change: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
+        let mut state = self.state();
+        let number = state.file(path)?;
+        let file = &mut state.files[number];
+        change(&mut file.live);
+        file.durable.clone_from(&file.live);
+        Ok(())
+    }
+}
+
+/// The folders that can still be found by name: one whose own name was lost is gone with all it holds.
+fn reachable(mut dirs: BTreeMap<String, DirImage>) -> BTreeMap<String, DirImage> {
+    let mut found = BTreeMap::new();
+    let mut open = vec![String::new()];
+    while let Some(path) = open.pop() {
+        if let Some(dir) = dirs.remove(&path) {
+            open.extend(dir.live.iter().filter(|(_, entry)| entry.is_none()).map(|(name, _)| join(&path, name)));
+            found.insert(path, dir);
+        }
+    }
+    found
+}
+
+/// What can be left of unsynced writes: any length from the durable to the live one, old or new bytes in each sector.
+fn torn(durable: &[u8], live: &[u8], choose: Chooser<'_>) -> Vec<u8> {
+    if choose(4) == 0 {
+        return durable.to_vec();
+    }
+    let (short, long) = (durable.len().min(live.len()), durable.len().max(live.len()));
+    let length = match choose(3) {
+        0 => long,
+        1 => short,
+        _ => short + choose(long - short + 1),
+    };
+    let mut image = vec![0; length];
+    for start in (0..length).step_by(SECTOR_BYTES) {
+        let end = (start + SECTOR_BYTES).min(length);
+        let source = if choose(2) == 0 { durable } else { live };
+        let available = end.min(source.len());
+        if available > start {
+            image[start..available].copy_from_slice(&source[start..available]);
+        }
+    }
+    image
+}
+
+impl State {
+    fn used(&self) -> usize {
+        let named: std::collections::BTreeSet<usize> =
+            self.dirs.values().flat_map(|dir| dir.live.values().flatten().copied()).collect();
+        named.into_iter().map(|number| self.files[number].live.len()).sum()
+    }
+
+    /// Counts an operation and fails it when asked to.
+    fn step(&mut self, act: &'static str, path: &str) -> Result<()> {
+        let number = self.operations;
+        self.operations += 1;
+        let stopped = self.stop_after.is_some_and(|stop| number >= stop);
+        if stopped || self.fail_at == Some(number) {
+            return Err(Error::io(act, path)(std::io::Error::other("injected fault")));
+        }
+        Ok(())
+    }
+
+    fn file(&self, path: &str) -> Result<usize> {
+        let entry = self.dirs.get(parent(path)).and_then(|dir| dir.live.get(name_of(path)));
+        entry.copied().flatten().ok_or_else(|| not_found("open", path))
+    }
+
+    fn dir(&mut self, path: &str) -> Result<&mut DirImage> {
+        self.dirs.get_mut(parent(path)).ok_or_else(|| not_found("open", path))
+    }
+}
+
+fn name_of(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+fn not_found(act: &'static str, path: &str) -> Error {
+    Error::io(act, path)(std::io::ErrorKind::NotFound.into())
+}
+
+#[derive(Debug)]
+struct FaultFile {
+    storage: FaultStorage,
+    number: usize,
+    path: String,
+}
+
+impl StorageFile for FaultFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        let mut state = self.storage.state();
+        state.step("write", &self.path)?;
+        let room = state.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(state.used()));
+        let fitting = &bytes[..bytes.len().min(room)];
+        state.files[self.number].live.extend_from_slice(fitting);
+        if fitting.len() < bytes.len() {
+            return Err(Error::io("write", &self.path)(std::io::ErrorKind::StorageFull.into()));
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        let mut state = self.storage.state();
+        state.step("sync", &self.path)?;
+        let file = &mut state.files[self.number];
+        file.durable.clone_from(&file.live);
+        Ok(())
+    }
+}
+
+#[derive(Debug)]
+struct FaultLock {
+    storage: FaultStorage,
+    path: String,
+}
+
+impl Drop for FaultLock {
+    fn drop(&mut self) {
+        let mut state = self.storage.state();
+        if let Some((_, holders)) = state.locks.get_mut(&self.path) {
+            *holders -= 1;
+            if *holders == 0 {
+                state.locks.remove(&self.path);
+            }
+        }
+    }
+}
+
+impl Storage for FaultStorage {
+    fn create(&self, path: &str) -> Result<Box<dyn StorageFile>> {
+        let mut state = self.state();
+        state.step("create", path)?;
+        let number = state.files.len();
+        let dir = state.dir(path)?;
+        if dir.live.contains_key(name_of(path)) {
+            return Err(Error::io("create", path)(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        dir.live.insert(name_of(path).to_owned(), Some(number));
+        state.files.push(FileImage::default());
+        Ok(Box::new(FaultFile { storage: self.clone(), number, path: path.to_owned() }))
+    }
+
+    fn open_append(&self, path: &str, length: u64) -> Result<Box<dyn StorageFile>> {
+        let mut state = self.state();
+        state.step("open", path)?;
+        let number = state.file(path)?;
+        let live = &mut state.files[number].live;
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if live.len() < length {
+            return Err(Error::corrupt(path, live.len() as u64, format!("{length} bytes"), format!("{} bytes", live.len())));
+        }
+        live.truncate(length);
+        Ok(Box::new(FaultFile { storage: self.clone(), number, path: path.to_owned() }))
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let state = self.state();
+        Ok(state.files[state.file(path)?].live.clone())
+    }
+
+    fn map(&self, path: &str) -> Result<Buffer> {
+        // Copied into memory with the alignment that a mapping has.
+        let bytes = self.read(path)?;
+        let mut aligned = arrow::buffer::MutableBuffer::new(bytes.len());
+        aligned.extend_from_slice(&bytes);
+        Ok(aligned.into())
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let mut state = self.state();
+        state.step("rename", from)?;
+        let number = state.file(from)?;
+        state.dir(from)?.live.remove(name_of(from));
+        state.dir(to)?.live.insert(name_of(to).to_owned(), Some(number));
+        Ok(())
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let mut state = self.state();
+        state.step("remove", path)?;
+        state.file(path)?;
+        state.dir(path)?.live.remove(name_of(path));
+        Ok(())
+    }
+
+    fn remove_dir(&self, path: &str) -> Result<()> {
+        let mut state = self.state();
+        state.step("remove", path)?;
+        let empty = state.dirs.get(path).ok_or_else(|| not_found("remove", path))?.live.is_empty();
+        if !empty {
+            return Err(Error::io("remove", path)(std::io::ErrorKind::DirectoryNotEmpty.into()));
+        }
+        state.dir(path)?.live.remove(name_of(path));
+        state.dirs.remove(path);
+        Ok(())
+    }
+
+    fn create_dir(&self, path: &str) -> Result<()> {
+        if path.is_empty() {
+            return Ok(());
+        }
+        let mut state = self.state();
+        state.step("create", path)?;
+        if state.dir(path)?.live.insert(name_of(path).to_owned(), None).is_none() {
+            state.dirs.insert(path.to_owned(), DirImage::default());
+        }
+        Ok(())
+    }
+
+    fn sync_dir(&self, path: &str) -> Result<()> {
+        let mut state = self.state();
+        state.step("sync", path)?;
+        let dir = state.dirs.get_mut(path).ok_or_else(|| not_found("sync", path))?;
+        dir.durable.clone_from(&dir.live);
+        Ok(())
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<StorageEntry>> {
+        let state = self.state();
+        let names = state.dirs.get(path).map(|dir| &dir.live);
+        Ok(names
+            .into_iter()
+            .flatten()
+            .map(|(name, entry)| StorageEntry { name: name.clone(), is_dir: entry.is_none() })
+            .collect())
+    }
+
+    fn try_lock(&self, path: &str, mode: LockMode) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
+        let mut state = self.state();
+        match state.locks.get_mut(path) {
+            Some((LockMode::Shared, holders)) if mode == LockMode::Shared => *holders += 1,
+            Some(_) => return Ok(None),
+            None => {
+                state.locks.insert(path.to_owned(), (mode, 1));
+            }
+        }
+        Ok(Some(Box::new(FaultLock { storage: self.clone(), path: path.to_owned() })))
+    }
+
+    fn display_path(&self, path: &str) -> PathBuf {
+        PathBuf::from(path)
+    }
+}

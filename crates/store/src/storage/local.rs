@@ -1,0 +1,165 @@
+//! A folder on a local disk.
+
+use std::fmt::Debug;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+
+use arrow::buffer::Buffer;
+
+use super::{LockMode, Storage, StorageEntry, StorageFile};
+use crate::error::{Error, Result};
+
+/// A database folder on a local disk.
+#[derive(Debug)]
+pub struct LocalStorage {
+    root: PathBuf,
+}
+
+impl LocalStorage {
+    /// Storage below `root`, which need not exist yet.
+    pub fn new(root: impl Into<PathBuf>) -> LocalStorage {
+        LocalStorage { root: root.into() }
+    }
+
+    fn at(&self, path: &str) -> PathBuf {
+        debug_assert!(!path.starts_with('/') && !path.split('/').any(|part| part == ".."));
+        if path.is_empty() { self.root.clone() } else { self.root.join(path) }
+    }
+}
+
+#[derive(Debug)]
+struct LocalFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl StorageFile for LocalFile {
+    fn write(&mut self, bytes: &[u8]) -> Result<()> {
+        self.file.write_all(bytes).map_err(Error::io("write", &self.path))
+    }
+
+    fn sync(&mut self) -> Result<()> {
+        self.file.sync_data().map_err(Error::io("sync", &self.path))
+    }
+}
+
+impl Storage for LocalStorage {
+    fn create(&self, path: &str) -> Result<Box<dyn StorageFile>> {
+        let path = self.at(path);
+        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(Error::io("create", &path))?;
+        Ok(Box::new(LocalFile { file, path }))
+    }
+
+    fn open_append(&self, path: &str, length: u64) -> Result<Box<dyn StorageFile>> {
+        let path = self.at(path);
+        let file = OpenOptions::new().append(true).open(&path).map_err(Error::io("open", &path))?;
+        let found = file.metadata().map_err(Error::io("open", &path))?.len();
+        if found < length {
+            return Err(Error::corrupt(path, found, format!("{length} bytes"), format!("{found} bytes")));
+        }
+        if found > length {
+            file.set_len(length).map_err(Error::io("truncate", &path))?;
+        }
+        Ok(Box::new(LocalFile { file, path }))
+    }
+
+    fn read(&self, path: &str) -> Result<Vec<u8>> {
+        let path = self.at(path);
+        std::fs::read(&path).map_err(Error::io("read", &path))
+    }
+
+    fn map(&self, path: &str) -> Result<Buffer> {
+        let path = self.at(path);
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        if file.metadata().map_err(Error::io("open", &path))?.len() == 0 {
+            return Ok(Buffer::from(Vec::<u8>::new()));
+        }
+        // SAFETY: a mapped file must not change below us. Files of the store are written once under a temporary name, then
+        // renamed and never changed or cut again; removal leaves the mapping intact. A foreign process that overwrites them
+        // is outside of what any mapping can defend against.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
+        Ok(Buffer::from(bytes::Bytes::from_owner(map)))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let from = self.at(from);
+        std::fs::rename(&from, self.at(to)).map_err(Error::io("rename", &from))
+    }
+
+    fn remove(&self, path: &str) -> Result<()> {
+        let path = self.at(path);
+        std::fs::remove_file(&path).map_err(Error::io("remove", &path))
+    }
+
+    fn remove_dir(&self, path: &str) -> Result<()> {
+        let path = self.at(path);
+        std::fs::remove_dir(&path).map_err(Error::io("remove", &path))
+    }
+
+    fn create_dir(&self, path: &str) -> Result<()> {
+        let path = self.at(path);
+        match std::fs::create_dir(&path) {
+            Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Error::io("create", &path)(error)),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync_dir(&self, path: &str) -> Result<()> {
+        let path = self.at(path);
+        File::open(&path).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", &path))
+    }
+
+    fn list(&self, path: &str) -> Result<Vec<StorageEntry>> {
+        let path = self.at(path);
+        let folder = match std::fs::read_dir(&path) {
+            Ok(folder) => folder,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Ok(Vec::new());
+            }
+            Err(error) => return Err(Error::io("list", &path)(error)),
+        };
+        let mut entries = Vec::new();
+        for entry in folder {
+            let entry = entry.map_err(Error::io("list", &path))?;
+            let is_dir = entry.file_type().map_err(Error::io("list", &path))?.is_dir();
+            // A name that isn't UTF-8 is none of ours.
+            if let Ok(name) = entry.file_name().into_string() {
+                entries.push(StorageEntry { name, is_dir });
+            }
+        }
+        entries.sort();
+        Ok(entries)
+    }
+
+    fn try_lock(&self, path: &str, mode: LockMode) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
+        let path = self.at(path);
+        let opened = match mode {
+            LockMode::Exclusive => OpenOptions::new().append(true).create(true).open(&path),
+            LockMode::Shared => File::open(&path),
+        };
+        let file = match opened {
+            Ok(file) => file,
+            Err(error)
+                if mode == LockMode::Shared
+                    && matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::NotFound) =>
+            {
+                return Ok(Some(Box::new(())));
+            }
+            Err(error) => return Err(Error::io("lock", &path)(error)),
+        };
+        let locked = match mode {
+            LockMode::Exclusive => file.try_lock(),
+            LockMode::Shared => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(Error::io("lock", &path)(error)),
+        }
+    }
+
+    fn display_path(&self, path: &str) -> PathBuf {
+        self.at(path)
+    }
+}
