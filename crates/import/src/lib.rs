@@ -1,1 +1,49 @@
-//! Readers for market-data files: CSV and its kin, Parquet, Arrow IPC, DBN, and the recipes that describe them.
+//! Readers for market-data files: CSV and its kin, Parquet, Arrow IPC and DBN, plain or compressed, and the recipes that
+//! describe vendors' files.
+//!
+//! The crate turns files into [`RecordBatch`](arrow::array::RecordBatch)es of a table's exact Arrow schema, in input
+//! order. It never writes to a database.
+//!
+//! ```
+//! use splay_import::{Block, Error, ImportSettings, expand, plan};
+//!
+//! # fn main() -> Result<(), Error> {
+//! # let folder = std::env::temp_dir().join(format!("splay-import-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).unwrap();
+//! let file = folder.join("trades.csv");
+//! std::fs::write(&file, "time,sym,price\n2024-01-02T14:30:00Z,IBM,161.25\n").unwrap();
+//!
+//! let files = expand(&[file.display().to_string()])?;
+//! let import = plan("trade", files, ImportSettings::default(), None)?;
+//! assert_eq!(import.spec().time, "time");
+//! assert_eq!(import.spec().symbol.as_deref(), Some("sym"));
+//!
+//! let report = import.run::<Error>(&mut |block: Block| {
+//!     assert_eq!(block.batch.num_rows(), 1);
+//!     Ok(())
+//! })?;
+//! assert_eq!(report.rows, 1);
+//! # std::fs::remove_dir_all(&folder).unwrap();
+//! # Ok(())
+//! # }
+//! ```
+
+mod columnar;
+mod csv;
+mod dbn;
+mod decompress;
+mod error;
+mod fit;
+mod format;
+mod input;
+mod plan;
+mod recipe;
+mod report;
+mod run;
+mod sniff;
+
+pub use error::{Error, Result};
+pub use input::{InputFile, digest, expand};
+pub use plan::{Format, Import, ImportSettings, OnError, plan};
+pub use recipe::Recipe;
+pub use report::{Block, FileReport, ImportReport};

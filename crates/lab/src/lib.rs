@@ -2,7 +2,7 @@
 //!
 //! [`generate_taq`] writes an equity day in the layout of the NYSE Daily TAQ files, [`generate_crypto`] a month of
 //! trades and 20-level books in the layout of the crypto benchmark. Both stream: memory does not grow with the rows.
-//! The same settings give the same bytes, on every machine.
+//! The same settings give the same bytes, and before compression the same text on every machine.
 //!
 //! ```
 //! use splay_lab::{TaqSettings, generate_taq};
@@ -18,4 +18,6 @@ mod error;
 pub mod simulator;
 
 pub use error::{Error, Result};
-pub use simulator::{CryptoSettings, FileFormat, TaqSettings, Written, generate_crypto, generate_taq};
+pub use simulator::{
+    CryptoSettings, FileFormat, TaqSettings, Written, generate_crypto, generate_taq,
+};

@@ -1,1 +1,71 @@
-//! Tables on disk: schema, partitions, segments, manifest, index and the storage seam.
+//! Tables on disk: ordered, date-partitioned, memory-mapped, safe against crashes.
+//!
+//! A [`Database`] is a folder of tables. Rows come in by a [`Load`], which orders them by (symbol, time, arrival) and makes
+//! them visible by one commit. A reader takes a [`TableSnapshot`], narrows it by a [`Selection`] to the pieces that may hold
+//! what it wants, and reads those as Arrow record batches, without a copy where the segment is an Arrow file.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow::array::{DictionaryArray, Float64Array, RecordBatch, TimestampNanosecondArray};
+//! use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, Selection, TableSpec};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let database = Database::create(folder.path())?;
+//! let spec = TableSpec::new(
+//!     "trade",
+//!     vec![
+//!         ColumnSpec::new("time", ColumnType::Timestamp),
+//!         ColumnSpec::new("sym", ColumnType::Symbol),
+//!         ColumnSpec::new("price", ColumnType::Float64),
+//!     ],
+//!     "time",
+//!     Some("sym"),
+//! );
+//! let rows = RecordBatch::try_new(
+//!     spec.arrow(),
+//!     vec![
+//!         Arc::new(TimestampNanosecondArray::from(vec![2, 1, 1]).with_timezone("UTC")),
+//!         Arc::new(vec!["IBM", "IBM", "AIG"].into_iter().collect::<DictionaryArray<_>>()),
+//!         Arc::new(Float64Array::from(vec![180.5, 180.4, 49.1])),
+//!     ],
+//! )?;
+//! let mut load = database.load(&spec, LoadOptions::default())?;
+//! load.append(&rows)?;
+//! load.commit()?;
+//!
+//! let snapshot = database.table("trade")?.snapshot()?;
+//! let selection = Selection { symbols: Some(vec!["IBM".to_owned()]), ..Selection::default() };
+//! let (pieces, stats) = snapshot.select(&selection)?;
+//! assert_eq!(stats.rows.kept, 2);
+//! let ibm = pieces[0].segment.read(snapshot.spec(), &[0, 2], pieces[0].rows.clone())?;
+//! assert_eq!(ibm.num_rows(), 2);
+//! # Ok(())
+//! # }
+//! ```
+
+mod database;
+mod error;
+mod index;
+mod load;
+mod maintain;
+mod manifest;
+mod partition;
+mod schema;
+mod segment;
+mod select;
+mod settings;
+pub mod storage;
+mod write;
+
+pub use database::{Database, Partition, Table, TableSnapshot};
+pub use error::{Error, Result};
+pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
+pub use load::{Load, LoadOptions, LoadReport};
+pub use maintain::{CompactOptions, CompactReport, Problem};
+pub use manifest::{FileEntry, SegmentFormat, Source};
+pub use partition::{date, days};
+pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};
+pub use segment::{Segment, SegmentBatches};
+pub use select::{Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats};
+pub use settings::Settings;

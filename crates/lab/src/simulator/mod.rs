@@ -10,10 +10,11 @@
 //! | `decimal` | how is a number or a time written? |
 //! | `settings` | what may be asked for? |
 //! | `taq`, `tickers`, `venue_quotes`, `prints`, `taq_rows`, `gzip_table` | the equity day |
-//! | `crypto`, `instruments`, `market`, `book`, `crypto_rows`, `crypto_csv`, `crypto_parquet` | the crypto month |
+//! | `crypto`, `crypto_day`, `instruments`, `market`, `book`, `crypto_rows`, `crypto_csv`, `crypto_parquet` | the crypto month |
 //!
 //! Invariants:
-//! - The same settings give the same bytes. Only `+ - * /` and the square root, which IEEE 754 fixes, touch a float.
+//! - The same settings give the same bytes; what is then compressed is the same on every machine. Only `+ - * /` and the
+//!   square root, which IEEE 754 fixes, touch a float.
 //! - Prices and sizes are integers (ticks of the grid, units of the last decimal) until they are written.
 //! - Memory is bounded by the busiest minute of a symbol, not by the rows.
 
@@ -21,6 +22,7 @@ mod activity;
 mod book;
 mod crypto;
 mod crypto_csv;
+mod crypto_day;
 mod crypto_parquet;
 mod crypto_rows;
 mod decimal;

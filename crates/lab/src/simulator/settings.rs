@@ -54,9 +54,24 @@ impl TaqSettings {
     /// # Errors
     /// [`Error::Setting`] names the first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
-        check("symbols", self.symbols, (1..=SYMBOLS_MAX).contains(&self.symbols), "1 to 20,000")?;
-        check("quotes", self.quotes, self.quotes <= ROWS_MAX, "at most 10^12")?;
-        check("trades", self.trades, self.trades <= ROWS_MAX, "at most 10^12")?;
+        check(
+            "symbols",
+            self.symbols,
+            (1..=SYMBOLS_MAX).contains(&self.symbols),
+            "1 to 20,000",
+        )?;
+        check(
+            "quotes",
+            self.quotes,
+            self.quotes <= ROWS_MAX,
+            "at most 10^12",
+        )?;
+        check(
+            "trades",
+            self.trades,
+            self.trades <= ROWS_MAX,
+            "at most 10^12",
+        )?;
         check_folder(&self.out)
     }
 }
@@ -67,12 +82,13 @@ pub enum FileFormat {
     /// Text with a header line, times as `2022-06-18T00:00:00.123456Z`.
     #[default]
     Csv,
-    /// Parquet, zstd level 1, times in nanoseconds UTC, symbols and exchanges as dictionaries. About a third of the
-    /// size of CSV and slower to write.
+    /// Parquet, zstd level 1, times in nanoseconds UTC, symbols and exchanges as dictionaries. About a quarter
+    /// of the size of CSV.
     Parquet,
 }
 
-/// A month of crypto trades and books, in the shape of the data set of arXiv 2301.xxxxx's finance benchmark.
+/// A month of crypto trades and books, an NBBO day and a write day, in the shape of the data set of "Benchmarking
+/// Specialized Databases for High-frequency Data" (Barez, Bilokon, Xiong), section 4.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CryptoSettings {
     /// The folder of the files, created if absent. Default: `crypto`.
@@ -91,7 +107,13 @@ pub struct CryptoSettings {
 
 impl Default for CryptoSettings {
     fn default() -> Self {
-        Self { out: PathBuf::from("crypto"), scale: 0.01, seed: 1, format: FileFormat::Csv, days: None }
+        Self {
+            out: PathBuf::from("crypto"),
+            scale: 0.01,
+            seed: 1,
+            format: FileFormat::Csv,
+            days: None,
+        }
     }
 }
 
@@ -102,16 +124,39 @@ impl CryptoSettings {
     /// [`Error::Setting`] names the first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         // A comparison with NaN is false, so NaN is refused here too.
-        check("scale", self.scale, self.scale > 0.0 && self.scale <= SCALE_MAX, "above 0 and at most 100,000")?;
+        check(
+            "scale",
+            self.scale,
+            self.scale > 0.0 && self.scale <= SCALE_MAX,
+            "above 0 and at most 100,000",
+        )?;
         if let Some(days) = self.days {
-            check("days", days, (1..=DAYS_MAX).contains(&days), "1 to 30, or none for everything")?;
+            check(
+                "days",
+                days,
+                (1..=DAYS_MAX).contains(&days),
+                "1 to 30, or none for everything",
+            )?;
         }
         check_folder(&self.out)
     }
 }
 
-fn check(setting: &'static str, value: impl ToString, holds: bool, expected: &'static str) -> Result<()> {
-    if holds { Ok(()) } else { Err(Error::Setting { setting, value: value.to_string(), expected }) }
+fn check(
+    setting: &'static str,
+    value: impl ToString,
+    holds: bool,
+    expected: &'static str,
+) -> Result<()> {
+    if holds {
+        Ok(())
+    } else {
+        Err(Error::Setting {
+            setting,
+            value: value.to_string(),
+            expected,
+        })
+    }
 }
 
 fn check_folder(out: &Path) -> Result<()> {
@@ -120,7 +165,12 @@ fn check_folder(out: &Path) -> Result<()> {
         // Absent: it will be created, and creating it tells more than a guess here.
         Err(_) => true,
     };
-    check("out", out.display(), usable, "a folder that can be written, or a new path")
+    check(
+        "out",
+        out.display(),
+        usable,
+        "a folder that can be written, or a new path",
+    )
 }
 
 /// Creates the output folder and its parents.

@@ -335,6 +335,13 @@ impl Storage for FaultStorage {
         Ok(state.files[state.file(path)?].live.clone())
     }
 
+    fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>> {
+        let bytes = self.read(path)?;
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let part = start.checked_add(length).and_then(|end| bytes.get(start..end));
+        part.map(<[u8]>::to_vec).ok_or_else(|| Error::io("read", path)(std::io::ErrorKind::UnexpectedEof.into()))
+    }
+
     fn map(&self, path: &str) -> Result<Buffer> {
         // Copied into memory with the alignment that a mapping has.
         let bytes = self.read(path)?;

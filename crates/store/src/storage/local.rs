@@ -69,6 +69,15 @@ impl Storage for LocalStorage {
         std::fs::read(&path).map_err(Error::io("read", &path))
     }
 
+    fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>> {
+        use std::os::unix::fs::FileExt;
+        let path = self.at(path);
+        let file = File::open(&path).map_err(Error::io("open", &path))?;
+        let mut bytes = vec![0; length];
+        file.read_exact_at(&mut bytes, offset).map_err(Error::io("read", &path))?;
+        Ok(bytes)
+    }
+
     fn map(&self, path: &str) -> Result<Buffer> {
         let path = self.at(path);
         let file = File::open(&path).map_err(Error::io("open", &path))?;

@@ -47,6 +47,12 @@ pub trait Storage: Debug + Send + Sync {
     /// If the file is absent or can't be read.
     fn read(&self, path: &str) -> Result<Vec<u8>>;
 
+    /// A part of a file, copied to memory.
+    ///
+    /// # Errors
+    /// If the file is absent or shorter than the part's end.
+    fn read_at(&self, path: &str, offset: u64, length: usize) -> Result<Vec<u8>>;
+
     /// The whole file, mapped. It may be removed while it is mapped, and is never changed or cut.
     ///
     /// # Errors
@@ -162,7 +168,7 @@ pub(crate) struct CountingWrite<'a> {
 }
 
 /// Sees every byte that is written, in order.
-pub(crate) trait ByteObserver: Debug {
+pub(crate) trait ByteObserver: Debug + Send {
     fn observe(&mut self, bytes: &[u8]);
 }
 

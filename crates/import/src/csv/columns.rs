@@ -1,0 +1,520 @@
+//! Typed columns that fields are parsed into.
+//!
+//! - A column grows by one value per row and can be cut back when a row turns out malformed.
+//! - Unquoted empty text is null; quoted empty text is an empty string in text columns and null elsewhere.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int32Array,
+    Int64Array, StringArray, Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
+};
+use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::util::bit_util;
+use splay_store::ColumnType;
+
+use super::numbers;
+use super::times::{self, Spelling, Zone};
+
+/// How a table's column is read from text.
+#[derive(Debug, Clone)]
+pub(crate) struct ColumnPlan {
+    pub name: String,
+    pub column_type: ColumnType,
+    pub spelling: Spelling,
+    pub date_patterns: Vec<String>,
+    pub zone: Zone,
+    /// Values are divided by ten to this power.
+    pub shift: u32,
+    /// Unquoted texts that mean null.
+    pub nulls: Vec<Vec<u8>>,
+    /// Text of spaces alone is null.
+    pub blank_is_null: bool,
+    /// Numbers further from zero than this are null.
+    pub null_above: f64,
+    pub upper: bool,
+    /// The time column: null is an error.
+    pub required: bool,
+}
+
+impl ColumnPlan {
+    pub fn new(name: &str, column_type: ColumnType) -> ColumnPlan {
+        ColumnPlan {
+            name: name.to_owned(),
+            column_type,
+            spelling: Spelling::Written,
+            date_patterns: Vec::new(),
+            zone: Zone::UTC,
+            shift: 0,
+            nulls: Vec::new(),
+            blank_is_null: false,
+            null_above: f64::INFINITY,
+            upper: false,
+            required: false,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        matches!(self.column_type, ColumnType::Text | ColumnType::Symbol)
+    }
+
+    pub fn needs_date(&self) -> bool {
+        self.column_type == ColumnType::Timestamp && self.spelling.needs_date()
+    }
+
+    /// Whether a number may be read without looking for null tokens first.
+    fn is_fast(&self) -> bool {
+        self.nulls.iter().all(|token| !token.first().is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.')))
+    }
+
+    fn integer_bounds(&self) -> (i128, i128) {
+        use ColumnType::{Int8, Int16, Int32, UInt8, UInt16, UInt32, UInt64};
+        match self.column_type {
+            Int8 => (i8::MIN.into(), i8::MAX.into()),
+            Int16 => (i16::MIN.into(), i16::MAX.into()),
+            Int32 => (i32::MIN.into(), i32::MAX.into()),
+            UInt8 => (0, u8::MAX.into()),
+            UInt16 => (0, u16::MAX.into()),
+            UInt32 => (0, u32::MAX.into()),
+            UInt64 => (0, u64::MAX.into()),
+            _ => (i64::MIN.into(), i64::MAX.into()),
+        }
+    }
+}
+
+/// Text values one after another.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    bytes: Vec<u8>,
+    ends: Vec<i32>,
+}
+
+impl Texts {
+    fn push(&mut self, text: &[u8]) -> Result<(), &'static str> {
+        self.bytes.extend_from_slice(text);
+        self.ends.push(i32::try_from(self.bytes.len()).map_err(|_| "more than 2 GiB of text in one block")?);
+        Ok(())
+    }
+
+    fn get(&self, index: usize) -> &[u8] {
+        let start = if index == 0 { 0 } else { self.ends[index - 1] };
+        &self.bytes[start.unsigned_abs() as usize..self.ends[index].unsigned_abs() as usize]
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.ends.truncate(len);
+        self.bytes.truncate(self.ends.last().map_or(0, |end| end.unsigned_abs() as usize));
+    }
+
+    fn array(self, nulls: Option<NullBuffer>) -> arrow::error::Result<StringArray> {
+        let offsets: Vec<i32> = std::iter::once(0).chain(self.ends).collect();
+        StringArray::try_new(OffsetBuffer::new(ScalarBuffer::from(offsets)), Buffer::from_vec(self.bytes), nulls)
+    }
+}
+
+const SLOTS: usize = 1024;
+
+/// Dictionary codes; a direct-mapped cache in front of the hash map makes repeated symbols cheap.
+#[derive(Debug)]
+pub(crate) struct Symbols {
+    codes: Vec<i32>,
+    values: Texts,
+    known: HashMap<Box<[u8]>, i32>,
+    slots: Box<[i32]>,
+}
+
+impl Symbols {
+    fn new() -> Symbols {
+        Symbols { codes: Vec::new(), values: Texts::default(), known: HashMap::new(), slots: vec![-1; SLOTS].into() }
+    }
+
+    #[inline]
+    fn push(&mut self, text: &[u8]) -> Result<(), &'static str> {
+        let mut head = 0u64;
+        for (place, &byte) in text.iter().take(8).enumerate() {
+            head |= u64::from(byte) << (8 * place);
+        }
+        let mixed = (head ^ (text.len() as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
+        #[expect(clippy::cast_possible_truncation, reason = "10 bits are left")]
+        let slot = &mut self.slots[mixed as usize];
+        if let Ok(index) = usize::try_from(*slot)
+            && self.values.get(index) == text
+        {
+            self.codes.push(*slot);
+            return Ok(());
+        }
+        let code = match self.known.get(text) {
+            Some(code) => *code,
+            None => {
+                check_text(text)?;
+                let code = i32::try_from(self.known.len()).map_err(|_| "too many distinct symbols")?;
+                self.values.push(text)?;
+                self.known.insert(text.into(), code);
+                code
+            }
+        };
+        *slot = code;
+        self.codes.push(code);
+        Ok(())
+    }
+}
+
+fn check_text(text: &[u8]) -> Result<(), &'static str> {
+    if text.contains(&0) {
+        return Err("holds a NUL byte, as a file does that wasn't written to its end");
+    }
+    std::str::from_utf8(text).map(|_| ()).map_err(|_| "is not UTF-8 text")
+}
+
+#[derive(Debug)]
+pub(crate) enum Values {
+    Bool(Vec<bool>),
+    Int(Vec<i64>),
+    Uint(Vec<u64>),
+    Float(Vec<f64>),
+    Float32(Vec<f32>),
+    Decimal(Vec<i128>),
+    Days(Vec<i32>),
+    Symbol(Symbols),
+    Text(Texts),
+}
+
+/// A column of the block that is being parsed.
+pub(crate) struct Column<'a> {
+    pub plan: &'a ColumnPlan,
+    pub values: Values,
+    pub fast: bool,
+    nulls: Vec<usize>,
+    zone: Zone,
+    bounds: (i128, i128),
+}
+
+/// Runs the same code on the vector inside, whatever its type.
+macro_rules! on_vector {
+    ($values:expr, $vector:ident => $do:expr, $texts:ident => $texts_do:expr, $symbols:ident => $symbols_do:expr) => {
+        match $values {
+            Values::Bool($vector) => $do,
+            Values::Int($vector) => $do,
+            Values::Uint($vector) => $do,
+            Values::Float($vector) => $do,
+            Values::Float32($vector) => $do,
+            Values::Decimal($vector) => $do,
+            Values::Days($vector) => $do,
+            Values::Text($texts) => $texts_do,
+            Values::Symbol($symbols) => $symbols_do,
+        }
+    };
+}
+
+impl<'a> Column<'a> {
+    pub fn new(plan: &'a ColumnPlan, capacity: usize) -> Column<'a> {
+        use ColumnType as T;
+        let values = match &plan.column_type {
+            T::Bool => Values::Bool(Vec::with_capacity(capacity)),
+            T::Float64 => Values::Float(Vec::with_capacity(capacity)),
+            T::Float32 => Values::Float32(Vec::with_capacity(capacity)),
+            T::Decimal { .. } => Values::Decimal(Vec::with_capacity(capacity)),
+            T::Date => Values::Days(Vec::with_capacity(capacity)),
+            T::Symbol => Values::Symbol(Symbols::new()),
+            T::Text | T::Levels { .. } => Values::Text(Texts::default()),
+            T::UInt64 => Values::Uint(Vec::with_capacity(capacity)),
+            _ => Values::Int(Vec::with_capacity(capacity)),
+        };
+        let fast = plan.is_fast()
+            && match plan.column_type {
+                T::Float64 => plan.shift <= 22,
+                T::Int8 | T::Int16 | T::Int32 | T::Int64 | T::UInt8 | T::UInt16 | T::UInt32 => {
+                    plan.shift == 0 && plan.null_above == f64::INFINITY
+                }
+                _ => false,
+            };
+        Column { plan, values, fast, nulls: Vec::new(), zone: plan.zone.clone(), bounds: plan.integer_bounds() }
+    }
+
+    pub fn len(&self) -> usize {
+        on_vector!(&self.values, v => v.len(), t => t.ends.len(), s => s.codes.len())
+    }
+
+    pub fn push_null(&mut self) {
+        self.nulls.push(self.len());
+        on_vector!(&mut self.values, v => v.push(Default::default()),
+            t => { let end = t.ends.last().copied().unwrap_or(0); t.ends.push(end) },
+            s => s.codes.push(0));
+    }
+
+    /// Cuts the column back to `len` values.
+    pub fn truncate(&mut self, len: usize) {
+        on_vector!(&mut self.values, v => v.truncate(len), t => t.truncate(len), s => s.codes.truncate(len));
+        while self.nulls.last().is_some_and(|&row| row >= len) {
+            self.nulls.pop();
+        }
+    }
+
+    /// Repeats the last value until there are `len`.
+    pub fn fill(&mut self, len: usize) {
+        let have = self.len();
+        if have == 0 || have >= len {
+            return;
+        }
+        if self.nulls.last() == Some(&(have - 1)) {
+            (have..len).for_each(|_| self.push_null());
+            return;
+        }
+        on_vector!(&mut self.values, v => { let last = v[have - 1]; v.resize(len, last) },
+            t => for _ in have..len {
+                let last = t.get(have - 1).to_vec();
+                if t.push(&last).is_err() { break }
+            },
+            s => { let last = s.codes[have - 1]; s.codes.resize(len, last) });
+    }
+
+    /// Whether the value is zero or null.
+    pub fn is_zero(&self, row: usize) -> bool {
+        match &self.values {
+            Values::Int(v) => v[row] == 0,
+            Values::Uint(v) => v[row] == 0,
+            Values::Float(v) => v[row] == 0.0,
+            Values::Float32(v) => v[row] == 0.0,
+            Values::Decimal(v) => v[row] == 0,
+            _ => false,
+        }
+    }
+
+    /// Makes an earlier value null; the column may not be cut back below it afterwards.
+    pub fn set_null(&mut self, row: usize) {
+        self.nulls.push(row);
+    }
+
+    /// Whether an integer fits the column's type.
+    #[inline(always)]
+    pub fn fits(&self, value: i64) -> bool {
+        matches!(self.plan.column_type, ColumnType::Int64)
+            || (self.bounds.0..=self.bounds.1).contains(&i128::from(value))
+    }
+
+    /// An instant or time of day that was put together elsewhere.
+    pub fn push_nanos(&mut self, nanos: i64) {
+        if let Values::Int(values) = &mut self.values {
+            values.push(nanos);
+        }
+    }
+
+    /// A local time in the column's zone.
+    pub fn push_local(&mut self, local: i64) -> Result<(), String> {
+        let nanos = self.zone.instant(local).map_err(str::to_owned)?;
+        self.push_nanos(nanos);
+        Ok(())
+    }
+
+    /// Whether a field means null here.
+    pub fn is_null(&self, text: &[u8], quoted: bool) -> bool {
+        if quoted {
+            return text.is_empty() && !self.plan.is_text();
+        }
+        text.is_empty()
+            || self.plan.nulls.iter().any(|token| token == text)
+            || (self.plan.blank_is_null && text.iter().all(|&b| b == b' '))
+    }
+
+    /// Parses a field and appends it. `day` is the date of times that carry none.
+    ///
+    /// # Errors
+    /// The reason in words; the column is as before.
+    pub fn push(&mut self, text: &[u8], quoted: bool, day: Option<i32>) -> Result<(), String> {
+        if self.is_null(text, quoted) {
+            if self.plan.required {
+                return Err("the time is empty".to_owned());
+            }
+            self.push_null();
+            return Ok(());
+        }
+        if self.plan.is_text() {
+            return self.push_text(text);
+        }
+        let text = text.trim_ascii();
+        match self.plan.column_type {
+            ColumnType::Timestamp => self.push_timestamp(text, day),
+            ColumnType::Time => {
+                let nanos = times::time_of_day(text, &self.plan.spelling).ok_or_else(|| self.no_value(text))?;
+                self.push_nanos(nanos);
+                Ok(())
+            }
+            _ => self.push_number(text),
+        }
+    }
+
+    fn push_text(&mut self, text: &[u8]) -> Result<(), String> {
+        let upper;
+        let text = if self.plan.upper {
+            upper = String::from_utf8_lossy(text).to_uppercase().into_bytes();
+            &upper
+        } else {
+            text
+        };
+        match &mut self.values {
+            Values::Symbol(symbols) => symbols.push(text)?,
+            Values::Text(texts) => {
+                check_text(text)?;
+                texts.push(text)?;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn push_timestamp(&mut self, text: &[u8], day: Option<i32>) -> Result<(), String> {
+        if self.plan.needs_date() {
+            let nanos = times::time_of_day(text, &self.plan.spelling).ok_or_else(|| self.no_value(text))?;
+            let day = day.ok_or("there is no date for the time of day")?;
+            return self.push_local(times::local(day, nanos).ok_or(times::OUT_OF_RANGE)?);
+        }
+        let nanos = times::instant(text, &self.plan.spelling, &mut self.zone)
+            .map_err(|reason| format!("{} {reason}", shown(text)))?;
+        self.push_nanos(nanos);
+        Ok(())
+    }
+
+    fn push_number(&mut self, text: &[u8]) -> Result<(), String> {
+        let plan = self.plan;
+        let parsed = match &mut self.values {
+            Values::Bool(values) => boolean(text).map(|v| values.push(v)),
+            Values::Float(values) => match numbers::float(text, plan.shift) {
+                Some(value) if value.abs() > plan.null_above => {
+                    self.push_null();
+                    Some(())
+                }
+                Some(value) => {
+                    values.push(value);
+                    Some(())
+                }
+                None => None,
+            },
+            Values::Float32(values) => numbers::float32(text).map(|v| values.push(v)),
+            Values::Decimal(values) => match plan.column_type {
+                ColumnType::Decimal { precision, scale } => {
+                    numbers::decimal(text, u32::try_from(scale).unwrap_or(0), u32::from(precision)).map(|v| values.push(v))
+                }
+                _ => None,
+            },
+            Values::Days(values) => date(text, &plan.date_patterns).map(|v| values.push(v)),
+            Values::Int(_) | Values::Uint(_) => {
+                let value = numbers::integer(text).and_then(|v| unscaled(v, plan.shift));
+                match value.filter(|v| (self.bounds.0..=self.bounds.1).contains(v)) {
+                    #[expect(clippy::cast_precision_loss, reason = "only compared with a limit")]
+                    Some(value) if (value as f64).abs() > plan.null_above => {
+                        self.push_null();
+                        Some(())
+                    }
+                    Some(value) => self.push_integer(value),
+                    None => None,
+                }
+            }
+            Values::Symbol(_) | Values::Text(_) => None,
+        };
+        parsed.ok_or_else(|| self.no_value(text))
+    }
+
+    fn push_integer(&mut self, value: i128) -> Option<()> {
+        match &mut self.values {
+            Values::Int(values) => values.push(i64::try_from(value).ok()?),
+            Values::Uint(values) => values.push(u64::try_from(value).ok()?),
+            _ => {}
+        }
+        Some(())
+    }
+
+    #[cold]
+    fn no_value(&self, text: &[u8]) -> String {
+        let plan = self.plan;
+        let wanted = match &plan.spelling {
+            Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText => "time of day".to_owned(),
+            _ => plan.column_type.to_string(),
+        };
+        let integer = matches!(self.values, Values::Int(_) | Values::Uint(_)) && plan.column_type != ColumnType::Timestamp;
+        let wider = if integer && numbers::float(text, 0).is_some() { "float64" } else { "text" };
+        let shown = shown(text);
+        if plan.required {
+            return format!("{shown} is not a {wanted}");
+        }
+        format!("{shown} is not a {wanted}; --type {}={wider} would take it", plan.name)
+    }
+
+    /// The column as an Arrow array of its type.
+    pub fn finish(self) -> arrow::error::Result<ArrayRef> {
+        use ColumnType as T;
+        let nulls = validity(self.len(), &self.nulls);
+        let plan = self.plan;
+        Ok(match self.values {
+            Values::Bool(values) => Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)),
+            Values::Int(values) => {
+                let values = ScalarBuffer::from(values);
+                match plan.column_type {
+                    T::Timestamp => Arc::new(TimestampNanosecondArray::try_new(values, nulls)?.with_timezone("UTC")),
+                    T::Time => Arc::new(Time64NanosecondArray::try_new(values, nulls)?),
+                    T::Int64 => Arc::new(Int64Array::try_new(values, nulls)?),
+                    // Values were checked against the type's bounds when they were pushed.
+                    _ => arrow::compute::cast(&Int64Array::try_new(values, nulls)?, &plan.column_type.arrow())?,
+                }
+            }
+            Values::Uint(values) => Arc::new(UInt64Array::try_new(values.into(), nulls)?),
+            Values::Float(values) => Arc::new(Float64Array::try_new(values.into(), nulls)?),
+            Values::Float32(values) => Arc::new(Float32Array::try_new(values.into(), nulls)?),
+            Values::Decimal(values) => {
+                Arc::new(Decimal128Array::try_new(values.into(), nulls)?.with_data_type(plan.column_type.arrow()))
+            }
+            Values::Days(values) => Arc::new(Date32Array::try_new(values.into(), nulls)?),
+            Values::Text(texts) => Arc::new(texts.array(nulls)?),
+            Values::Symbol(symbols) => {
+                let mut values = symbols.values;
+                if values.ends.is_empty() && !symbols.codes.is_empty() {
+                    // All rows are null; their code must still name a value.
+                    values.ends.push(0);
+                }
+                let codes = Int32Array::try_new(symbols.codes.into(), nulls)?;
+                Arc::new(DictionaryArray::try_new(codes, Arc::new(values.array(None)?) as Arc<dyn Array>)?)
+            }
+        })
+    }
+}
+
+fn validity(len: usize, nulls: &[usize]) -> Option<NullBuffer> {
+    if nulls.is_empty() {
+        return None;
+    }
+    let mut bits = MutableBuffer::new(len.div_ceil(8)).with_bitset(len.div_ceil(8), true);
+    for &row in nulls {
+        bit_util::unset_bit(bits.as_slice_mut(), row);
+    }
+    Some(NullBuffer::new(BooleanBuffer::new(bits.into(), 0, len)))
+}
+
+fn unscaled(value: i128, shift: u32) -> Option<i128> {
+    let divisor = 10i128.checked_pow(shift)?;
+    (value % divisor == 0).then_some(value / divisor)
+}
+
+fn boolean(text: &[u8]) -> Option<bool> {
+    match text {
+        b"1" => Some(true),
+        b"0" => Some(false),
+        _ if [&b"true"[..], b"t", b"yes", b"y"].iter().any(|word| text.eq_ignore_ascii_case(word)) => Some(true),
+        _ if [&b"false"[..], b"f", b"no", b"n"].iter().any(|word| text.eq_ignore_ascii_case(word)) => Some(false),
+        _ => None,
+    }
+}
+
+/// A date in the given patterns, or in the usual ways when there are none.
+pub(crate) fn date(text: &[u8], patterns: &[String]) -> Option<i32> {
+    if patterns.is_empty() {
+        return times::date(text);
+    }
+    let text = std::str::from_utf8(text).ok()?;
+    patterns.iter().find_map(|pattern| times::date_by_pattern(text, pattern))
+}
+
+pub(crate) fn shown(text: &[u8]) -> String {
+    const SHOWN_BYTES_MAX: usize = 40;
+    let cut = &text[..text.len().min(SHOWN_BYTES_MAX)];
+    format!("{:?}", String::from_utf8_lossy(cut))
+}

@@ -1,0 +1,179 @@
+//! Text with one record per line: comma, tab, pipe or any other single-byte delimiter.
+//!
+//! [`Source`] says what the files of an import look like, [`Source::layout`] makes of it the [`Layout`] of one file,
+//! [`blocks`] cuts the file at record ends, and [`parse`](parse::parse) turns blocks into record batches.
+
+pub(crate) mod blocks;
+pub(crate) mod columns;
+pub(crate) mod fields;
+pub(crate) mod numbers;
+pub(crate) mod parse;
+pub(crate) mod times;
+
+use splay_store::TableSpec;
+
+use crate::error::{Error, Result};
+use crate::input::InputFile;
+use crate::recipe::template::{Captures, Template};
+use columns::ColumnPlan;
+use parse::{Action, Layout};
+
+/// One column of the files and what becomes of it.
+#[derive(Debug, Clone)]
+pub(crate) struct Rule {
+    /// Its name in the header and other names it goes by.
+    pub names: Vec<String>,
+    /// How it is read; `None` to leave it out.
+    pub plan: Option<ColumnPlan>,
+    /// Whether a file may lack it.
+    pub optional: bool,
+    /// A text for the whole file instead of a field, with captures of the file's name.
+    pub value: Option<String>,
+}
+
+impl Rule {
+    fn is_named(&self, name: &str) -> bool {
+        self.names.iter().any(|own| same_name(own, name)) || self.plan.as_ref().is_some_and(|p| same_name(&p.name, name))
+    }
+}
+
+/// Where the date of times of day comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum DateSource {
+    None,
+    FileName,
+    Column { name: String, patterns: Vec<String> },
+}
+
+/// The last line that a recipe asks for.
+#[derive(Debug, Clone)]
+pub(crate) struct TrailerRule {
+    pub prefix: String,
+    /// Which field of it holds the number of rows, from 0.
+    pub rows_field: Option<usize>,
+}
+
+/// What the files of an import look like.
+#[derive(Debug, Clone)]
+pub(crate) struct Source {
+    pub delimiter: u8,
+    pub header: bool,
+    pub rules: Vec<Rule>,
+    /// Whether fields that no rule names are left out; else they are an error.
+    pub skip_others: bool,
+    pub date: DateSource,
+    pub templates: Vec<Template>,
+    /// Table columns that are null together when all are zero.
+    pub zero_groups: Vec<Vec<String>>,
+    pub trailer: Option<TrailerRule>,
+}
+
+/// Whether two column names are the same: case, and spaces against underscores, are left aside.
+pub(crate) fn same_name(left: &str, right: &str) -> bool {
+    let plain = |c: u8| if c == b' ' || c == b'-' { b'_' } else { c.to_ascii_lowercase() };
+    let (left, right) = (left.trim().bytes(), right.trim().bytes());
+    left.map(plain).eq(right.map(plain))
+}
+
+impl Source {
+    /// The layout of one file. `header` holds the names of its first line.
+    pub fn layout(&self, spec: &TableSpec, file: &InputFile, header: Option<&[String]>) -> Result<Layout> {
+        let misfit = |reason: String| Error::Misfit { file: file.name.clone(), table: spec.name.clone(), reason };
+        let captures = self.captures(file)?;
+        let mut plans: Vec<ColumnPlan> =
+            spec.columns.iter().map(|c| ColumnPlan::new(&c.name, c.column_type.clone())).collect();
+        let mut filled = vec![false; plans.len()];
+        let mut fixed = Vec::new();
+        let (names, chosen) = self.choose(header, &misfit)?;
+        let mut actions = Vec::new();
+        for (name, rule) in names.iter().zip(&chosen) {
+            let plan = rule.and_then(|r| self.rules[r].plan.as_ref());
+            let target = plan.map(|plan| self.target(spec, plan, &misfit)).transpose()?;
+            if let (Some(target), Some(plan)) = (target, plan) {
+                if std::mem::replace(&mut filled[target], true) {
+                    return Err(misfit(format!("two of its columns are {}", plan.name)));
+                }
+                plans[target] = plan.clone();
+            }
+            actions.push(match (&self.date, target) {
+                (DateSource::Column { name: date, patterns }, column)
+                    if same_name(date, name) || rule.is_some_and(|r| self.rules[r].is_named(date)) =>
+                {
+                    Action::Date { patterns: patterns.clone(), column }
+                }
+                (_, Some(column)) => Action::Column(column),
+                (_, None) => Action::Skip,
+            });
+        }
+        for rule in self.rules.iter() {
+            let (Some(value), Some(plan)) = (&rule.value, &rule.plan) else { continue };
+            let target = self.target(spec, plan, &misfit)?;
+            plans[target] = plan.clone();
+            filled[target] = true;
+            fixed.push((target, captures.expand(value).map_err(&misfit)?));
+        }
+        let time = spec.time_position();
+        if !filled[time] {
+            return Err(misfit(format!("it has no column for the time column {:?}", spec.time)));
+        }
+        plans[time].required = true;
+        let absent = (0..plans.len()).filter(|&i| !filled[i]).collect();
+        let group = |g: &Vec<String>| g.iter().filter_map(|name| spec.position(name)).collect::<Vec<_>>();
+        Ok(Layout {
+            delimiter: self.delimiter,
+            actions,
+            names,
+            plans,
+            fixed,
+            absent,
+            day: captures.day,
+            zero_groups: self.zero_groups.iter().map(group).collect(),
+            trailer: self.trailer.as_ref().map(|t| t.prefix.clone().into_bytes()),
+            schema: spec.arrow(),
+        })
+    }
+
+    fn captures(&self, file: &InputFile) -> Result<Captures> {
+        if self.templates.is_empty() {
+            return Ok(Captures::default());
+        }
+        let name = file.match_name();
+        self.templates.iter().find_map(|t| t.captures(&name)).ok_or_else(|| {
+            let templates: Vec<&str> = self.templates.iter().map(Template::text).collect();
+            Error::unsupported(&file.name, format!("the recipe expects a name like {}", templates.join(" or ")))
+        })
+    }
+
+    fn target(&self, spec: &TableSpec, plan: &ColumnPlan, misfit: &dyn Fn(String) -> Error) -> Result<usize> {
+        spec.position(&plan.name).ok_or_else(|| misfit(format!("the table has no column {:?}", plan.name)))
+    }
+
+    /// Names of the file's fields and the rule of each.
+    #[expect(clippy::type_complexity, reason = "a pair used once")]
+    fn choose(
+        &self,
+        header: Option<&[String]>,
+        misfit: &dyn Fn(String) -> Error,
+    ) -> Result<(Vec<String>, Vec<Option<usize>>)> {
+        let of_fields = || (0..self.rules.len()).filter(|&r| self.rules[r].value.is_none());
+        let Some(header) = header else {
+            let names = of_fields().map(|r| self.rules[r].names.first().cloned().unwrap_or_default()).collect();
+            return Ok((names, of_fields().map(Some).collect()));
+        };
+        let chosen: Vec<Option<usize>> =
+            header.iter().map(|name| of_fields().find(|&r| self.rules[r].is_named(name))).collect();
+        let extra: Vec<&str> =
+            header.iter().zip(&chosen).filter(|(_, rule)| rule.is_none()).map(|(name, _)| name.as_str()).collect();
+        if !extra.is_empty() && !self.skip_others {
+            return Err(misfit(format!("there is no place for its columns {}", extra.join(", "))));
+        }
+        let missing: Vec<&str> = of_fields()
+            .filter(|r| !self.rules[*r].optional && !chosen.contains(&Some(*r)))
+            .filter_map(|r| self.rules[r].names.first().map(String::as_str))
+            .collect();
+        if !missing.is_empty() {
+            return Err(misfit(format!("its header lacks {}", missing.join(", "))));
+        }
+        Ok((header.to_vec(), chosen))
+    }
+}

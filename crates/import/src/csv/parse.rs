@@ -1,0 +1,324 @@
+//! A block of whole records into record batches, in one pass over the bytes.
+//!
+//! - The block ends with a line feed and is followed by [`PADDING`] zero bytes, so that words may be read past its end.
+//! - Line numbers count from the block's first line; whoever puts the blocks in order adds the lines before it.
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::datatypes::SchemaRef;
+
+use super::columns::{Column, ColumnPlan, Values, date, shown};
+use super::fields::{field, record_end};
+use super::numbers::{float_at, integer_at};
+use super::times;
+
+/// Zero bytes after a block.
+pub(crate) const PADDING: usize = 32;
+
+/// Most rows of a batch.
+pub(crate) const BATCH_ROWS_MAX: usize = 1 << 16;
+
+/// About the most bytes of a batch.
+const BATCH_BYTES: usize = 8 << 20;
+
+/// What a field of the file becomes.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Action {
+    Skip,
+    Column(usize),
+    /// The row's date, for times of day; also a column when one is named.
+    Date { patterns: Vec<String>, column: Option<usize> },
+}
+
+/// How the records of one file become rows of the table.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    pub delimiter: u8,
+    /// One per field of the file.
+    pub actions: Vec<Action>,
+    /// Names of the file's fields, for errors.
+    pub names: Vec<String>,
+    /// One per column of the table.
+    pub plans: Vec<ColumnPlan>,
+    /// Columns with one value for the whole file.
+    pub fixed: Vec<(usize, String)>,
+    /// Columns the file doesn't have.
+    pub absent: Vec<usize>,
+    /// The date of times of day, when it comes from the file's name.
+    pub day: Option<i32>,
+    /// Groups of columns that are null together when all are zero.
+    pub zero_groups: Vec<Vec<usize>>,
+    /// Beginning of the last line.
+    pub trailer: Option<Vec<u8>>,
+    pub schema: SchemaRef,
+}
+
+/// A row that couldn't be read.
+#[derive(Debug, Clone)]
+pub(crate) struct Fault {
+    /// Line within the block, from 0.
+    pub line: u64,
+    pub column: String,
+    pub reason: String,
+    pub text: Vec<u8>,
+}
+
+/// What came of a block.
+#[derive(Debug, Default)]
+pub(crate) struct Parsed {
+    pub batches: Vec<RecordBatch>,
+    pub rows: u64,
+    /// Line feeds in the block.
+    pub lines: u64,
+    pub faults: Vec<Fault>,
+    /// The trailer line, when the block holds it.
+    pub trailer: Option<Vec<u8>>,
+    /// A record stood after the trailer.
+    pub beyond_trailer: bool,
+}
+
+/// Why a row isn't one: the field (when one is to blame) and the reason.
+type Malformed = (Option<usize>, String);
+
+struct Builder<'a> {
+    layout: &'a Layout,
+    columns: Vec<Column<'a>>,
+    /// Times of day that wait for the row's date.
+    waiting: Vec<(usize, usize, i64)>,
+    rows: usize,
+    capacity: usize,
+    batches: Vec<RecordBatch>,
+}
+
+/// Parses a block of `len` bytes plus padding. With `stop`, at the first malformed row.
+///
+/// # Errors
+/// The reason, when the columns don't make a batch.
+pub(crate) fn parse(layout: &Layout, bytes: &[u8], len: usize, stop: bool) -> Result<Parsed, String> {
+    let mut parsed = Parsed::default();
+    let first = memchr::memchr(b'\n', &bytes[..len]).unwrap_or(len) + 1;
+    let rows_max = (BATCH_BYTES / (8 * layout.plans.len().max(1))).clamp(1, BATCH_ROWS_MAX);
+    let capacity = (len / first + len / first / 8 + 1).min(rows_max);
+    let mut builder = Builder::new(layout, capacity);
+    let mut at = 0;
+    while at < len {
+        match bytes[at] {
+            b'\n' => {
+                at += 1;
+                parsed.lines += 1;
+                continue;
+            }
+            b'\r' if bytes[at + 1] == b'\n' => {
+                at += 2;
+                parsed.lines += 1;
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(prefix) = &layout.trailer {
+            if bytes[at..len].starts_with(prefix) {
+                let end = at + memchr::memchr(b'\n', &bytes[at..len]).unwrap_or(len - at);
+                parsed.trailer = Some(bytes[at..end].trim_ascii_end().to_vec());
+                at = end + 1;
+                parsed.lines += 1;
+                continue;
+            }
+            parsed.beyond_trailer |= parsed.trailer.is_some();
+        }
+        match builder.row(bytes, at) {
+            Ok((next, newlines)) => {
+                at = next;
+                parsed.rows += 1;
+                parsed.lines += 1 + newlines;
+                if builder.rows >= rows_max {
+                    builder.flush()?;
+                }
+            }
+            Err((field, reason)) => {
+                builder.roll_back();
+                let end = record_end(&bytes[..len], at, layout.delimiter)
+                    .or_else(|| memchr::memchr(b'\n', &bytes[at..len]).map(|n| at + n))
+                    .unwrap_or(len);
+                let column = field.and_then(|f| layout.names.get(f)).cloned().unwrap_or_default();
+                let text = bytes[at..end].trim_ascii_end().to_vec();
+                parsed.faults.push(Fault { line: parsed.lines, column, reason, text });
+                if stop {
+                    break;
+                }
+                parsed.lines += memchr::memchr_iter(b'\n', &bytes[at..end]).count() as u64 + 1;
+                at = end + 1;
+            }
+        }
+    }
+    builder.flush()?;
+    parsed.batches = builder.batches;
+    Ok(parsed)
+}
+
+impl<'a> Builder<'a> {
+    fn new(layout: &'a Layout, capacity: usize) -> Builder<'a> {
+        let columns = layout.plans.iter().map(|plan| Column::new(plan, capacity)).collect();
+        Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new() }
+    }
+
+    /// Parses the record at `at`; gives the position after it and the line feeds inside it.
+    fn row(&mut self, bytes: &[u8], at: usize) -> Result<(usize, u64), Malformed> {
+        let layout = self.layout;
+        let delimiter = layout.delimiter;
+        let last = layout.actions.len() - 1;
+        let (start, mut at) = (at, at);
+        let mut newlines = 0;
+        let mut day = layout.day;
+        for (index, action) in layout.actions.iter().enumerate() {
+            let mut end = match action {
+                Action::Column(column) => {
+                    let target = &mut self.columns[*column];
+                    match fast(target, bytes, at, delimiter) {
+                        Some(end) => end,
+                        None => self.slow(bytes, at, index, *column, day, &mut newlines)?,
+                    }
+                }
+                Action::Skip => {
+                    let field = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
+                    newlines += field.newlines;
+                    field.end
+                }
+                Action::Date { patterns, column } => {
+                    let found = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
+                    let value = date(found.text.trim_ascii(), patterns)
+                        .ok_or_else(|| (Some(index), format!("{} is not a date", shown(&found.text))))?;
+                    day = Some(value);
+                    if let Some(column) = column {
+                        self.columns[*column].push(&found.text, found.quoted, day).map_err(|e| (Some(index), e))?;
+                    }
+                    newlines += found.newlines;
+                    found.end
+                }
+            };
+            let mut byte = bytes.get(end).copied().unwrap_or(b'\n');
+            if byte == b'\r' && delimiter != b'\r' {
+                end += 1;
+                byte = b'\n';
+            }
+            if (byte == delimiter) == (index == last) {
+                return Err((None, miscount(bytes, start, delimiter, layout.actions.len())));
+            }
+            at = end + 1;
+        }
+        while let Some((index, column, nanos)) = self.waiting.pop() {
+            let local = day.and_then(|day| times::local(day, nanos));
+            let local = local.ok_or_else(|| (Some(index), "there is no date for the time of day".to_owned()))?;
+            self.columns[column].push_local(local).map_err(|e| (Some(index), e))?;
+        }
+        self.rows += 1;
+        Ok((at, newlines))
+    }
+
+    #[inline(never)]
+    fn slow(
+        &mut self,
+        bytes: &[u8],
+        at: usize,
+        index: usize,
+        column: usize,
+        day: Option<i32>,
+        newlines: &mut u64,
+    ) -> Result<usize, Malformed> {
+        let field = field(bytes, at, self.layout.delimiter).map_err(|e| (Some(index), e.to_owned()))?;
+        *newlines += field.newlines;
+        let target = &mut self.columns[column];
+        if day.is_none() && target.plan.needs_date() && !target.is_null(&field.text, field.quoted) {
+            // The date stands further right in the row.
+            let text = field.text.trim_ascii();
+            let nanos = times::time_of_day(text, &target.plan.spelling)
+                .ok_or_else(|| (Some(index), format!("{} is not a time of day", shown(text))))?;
+            self.waiting.push((index, column, nanos));
+        } else {
+            target.push(&field.text, field.quoted, day).map_err(|e| (Some(index), e))?;
+        }
+        Ok(field.end)
+    }
+
+    fn roll_back(&mut self) {
+        self.waiting.clear();
+        let rows = self.rows;
+        self.columns.iter_mut().for_each(|column| column.truncate(rows));
+    }
+
+    fn flush(&mut self) -> Result<(), String> {
+        if self.rows == 0 {
+            return Ok(());
+        }
+        let (layout, rows) = (self.layout, self.rows);
+        for (column, value) in &layout.fixed {
+            let target = &mut self.columns[*column];
+            target.push(value.as_bytes(), false, layout.day).map_err(|e| format!("{}: {e}", target.plan.name))?;
+            target.fill(rows);
+        }
+        for group in &layout.zero_groups {
+            for row in 0..rows {
+                if group.iter().all(|&c| self.columns[c].is_zero(row)) {
+                    group.iter().for_each(|&c| self.columns[c].set_null(row));
+                }
+            }
+        }
+        let fresh = layout.plans.iter().map(|plan| Column::new(plan, self.capacity)).collect();
+        let columns = std::mem::replace(&mut self.columns, fresh);
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+        for (index, column) in columns.into_iter().enumerate() {
+            if layout.absent.contains(&index) {
+                arrays.push(new_null_array(layout.schema.field(index).data_type(), rows));
+            } else {
+                arrays.push(column.finish().map_err(|e| e.to_string())?);
+            }
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        let batch = RecordBatch::try_new_with_options(SchemaRef::clone(&layout.schema), arrays, &options);
+        self.batches.push(batch.map_err(|e| e.to_string())?);
+        self.rows = 0;
+        Ok(())
+    }
+}
+
+/// Reads a number without looking at the field as text. `None` when that isn't possible.
+#[inline(always)]
+fn fast(column: &mut Column<'_>, bytes: &[u8], at: usize, delimiter: u8) -> Option<usize> {
+    if !column.fast {
+        return None;
+    }
+    let (shift, limit) = (column.plan.shift as usize, column.plan.null_above);
+    match &mut column.values {
+        Values::Float(values) => {
+            let (value, end) = float_at(bytes, at, shift)?;
+            if !is_end(bytes, end, delimiter) || value.abs() > limit {
+                return None;
+            }
+            values.push(value);
+            Some(end)
+        }
+        Values::Int(_) => {
+            let (value, end) = integer_at(bytes, at)?;
+            if !is_end(bytes, end, delimiter) || !column.fits(value) {
+                return None;
+            }
+            column.push_nanos(value);
+            Some(end)
+        }
+        _ => None,
+    }
+}
+
+#[inline(always)]
+fn is_end(bytes: &[u8], end: usize, delimiter: u8) -> bool {
+    match bytes.get(end) {
+        Some(&byte) => byte == delimiter || byte == b'\n' || (byte == b'\r' && bytes.get(end + 1) == Some(&b'\n')),
+        None => true,
+    }
+}
+
+#[cold]
+fn miscount(bytes: &[u8], start: usize, delimiter: u8, expected: usize) -> String {
+    match super::fields::record(bytes, start, delimiter) {
+        Ok((fields, _)) => format!("expected {expected} fields, found {}", fields.len()),
+        Err(reason) => reason.to_owned(),
+    }
+}

@@ -1,0 +1,425 @@
+//! Dates, times of day and instants out of text, exactly to the nanosecond.
+//!
+//! - A fraction finer than a nanosecond is refused unless it is zeros.
+//! - Local times in a gap of their zone are refused; ambiguous ones take the first of the two instants.
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, Offset, TimeZone};
+use chrono_tz::Tz;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// What a number in a time field counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Count {
+    Seconds,
+    Millis,
+    Micros,
+    Nanos,
+}
+
+impl Count {
+    /// Digits of a fraction down to the nanosecond.
+    fn fraction_digits(self) -> usize {
+        match self {
+            Count::Seconds => 9,
+            Count::Millis => 6,
+            Count::Micros => 3,
+            Count::Nanos => 0,
+        }
+    }
+
+    /// The unit in which a number is an instant of the years 1990 to 2100, if any.
+    pub fn guess(whole: i128) -> Option<Count> {
+        let units = [Count::Seconds, Count::Millis, Count::Micros, Count::Nanos];
+        let mut low = 631_152_000i128;
+        for unit in units {
+            if (low..low * 65 / 10).contains(&whole) {
+                return Some(unit);
+            }
+            low *= 1000;
+        }
+        None
+    }
+}
+
+/// How a time is written.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Spelling {
+    /// Date and time in one of the usual ISO-like ways.
+    Written,
+    /// As [`Spelling::Written`], or a number since the epoch whose unit shows in its size.
+    Any,
+    /// A number since 1970-01-01T00:00:00Z.
+    Epoch(Count),
+    /// A number since midnight; the date comes from elsewhere.
+    SinceMidnight(Count),
+    /// Digits `HHMMSS` and then a fraction of this many digits; the date comes from elsewhere.
+    Clock(u32),
+    /// `HH:MM:SS.fraction`; the date comes from elsewhere.
+    ClockText,
+    /// Patterns of chrono's `strftime`, tried in turn.
+    Patterns(Vec<String>),
+}
+
+impl Spelling {
+    pub fn needs_date(&self) -> bool {
+        matches!(self, Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText)
+    }
+}
+
+/// The zone of local times, with the last offset remembered.
+#[derive(Debug, Clone)]
+pub(crate) enum Zone {
+    Fixed(i64),
+    Named { zone: Tz, from: i64, until: i64, offset: i64 },
+}
+
+impl Zone {
+    pub const UTC: Zone = Zone::Fixed(0);
+
+    /// Reads `UTC`, `-05:00`, `+0530` or an IANA name.
+    pub fn parse(text: &str) -> Option<Zone> {
+        if matches!(text, "UTC" | "Z" | "GMT" | "Etc/UTC") {
+            return Some(Zone::UTC);
+        }
+        if text.starts_with(['+', '-']) {
+            let (seconds, end) = offset(text.as_bytes())?;
+            return (end == text.len()).then_some(Zone::Fixed(seconds * 1_000_000_000));
+        }
+        let zone: Tz = text.parse().ok()?;
+        Some(Zone::Named { zone, from: 0, until: 0, offset: 0 })
+    }
+
+    /// The instant of a local time, both in nanoseconds.
+    ///
+    /// # Errors
+    /// The reason, when the local time doesn't exist.
+    #[inline]
+    pub fn instant(&mut self, local: i64) -> Result<i64, &'static str> {
+        let shift = match self {
+            Zone::Fixed(shift) => *shift,
+            Zone::Named { from, until, offset, .. } if *from <= local && local < *until => *offset,
+            Zone::Named { .. } => self.look_up(local)?,
+        };
+        local.checked_sub(shift).ok_or(OUT_OF_RANGE)
+    }
+
+    fn look_up(&mut self, local: i64) -> Result<i64, &'static str> {
+        let Zone::Named { zone, from, until, offset } = self else { return Ok(0) };
+        let at = |local: i64| zone.offset_from_local_datetime(&DateTime::from_timestamp_nanos(local).naive_utc());
+        let shift = at(local).earliest().ok_or("the local time was skipped by the change to summer time")?;
+        let shift = i64::from(shift.fix().local_minus_utc()) * 1_000_000_000;
+        let hour = local.div_euclid(HOUR_NS).saturating_mul(HOUR_NS);
+        let end = hour.saturating_add(HOUR_NS);
+        let single = |local: i64| at(local).single().map(|o| i64::from(o.fix().local_minus_utc()) * 1_000_000_000);
+        if single(hour) == Some(shift) && single(end - 1) == Some(shift) {
+            (*from, *until, *offset) = (hour, end, shift);
+        }
+        Ok(shift)
+    }
+}
+
+pub(crate) const OUT_OF_RANGE: &str = "the time is outside the years 1677 to 2262";
+
+/// Days since 1970-01-01 (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms"), or `None` for a day that isn't.
+fn days(year: i64, month: i64, day: i64) -> Option<i64> {
+    const LENGTHS: [i64; 12] = [31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let length = LENGTHS.get(usize::try_from(month - 1).ok()?)? + i64::from(leap && month == 2);
+    if !(1..=length).contains(&day) {
+        return None;
+    }
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year - era * 400;
+    let day_of_year = (153 * (if month > 2 { month - 3 } else { month + 9 }) + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    Some(era * 146_097 + day_of_era - 719_468)
+}
+
+/// `count` digits from `at`.
+#[inline]
+fn fixed(text: &[u8], at: usize, count: usize) -> Option<i64> {
+    let mut value = 0i64;
+    for &byte in text.get(at..at + count)? {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        value = value * 10 + i64::from(byte - b'0');
+    }
+    Some(value)
+}
+
+/// Days since 1970-01-01 of `2024-01-31`, `2024/01/31`, `2024.01.31` or `20240131` at the beginning of the text, and its length.
+fn date_prefix(text: &[u8]) -> Option<(i64, usize)> {
+    let year = fixed(text, 0, 4)?;
+    match text.get(4) {
+        Some(separator @ (b'-' | b'/' | b'.')) if text.get(7) == Some(separator) => {
+            Some((days(year, fixed(text, 5, 2)?, fixed(text, 8, 2)?)?, 10))
+        }
+        Some(_) => Some((days(year, fixed(text, 4, 2)?, fixed(text, 6, 2)?)?, 8)),
+        None => None,
+    }
+}
+
+/// A date in a field of its own, in days since 1970-01-01.
+pub(crate) fn date(text: &[u8]) -> Option<i32> {
+    let (days, end) = date_prefix(text)?;
+    if end == text.len() {
+        return i32::try_from(days).ok();
+    }
+    // A time of midnight is a date too: exports of daily bars write it.
+    let (nanos, rest) = clock_prefix(text.get(end + 1..)?)?;
+    let zone = &text[end + 1 + rest..];
+    (matches!(text[end], b' ' | b'T') && nanos == 0 && matches!(zone, b"" | b"Z")).then(|| i32::try_from(days).ok())?
+}
+
+/// A date after a pattern of chrono's `strftime`.
+pub(crate) fn date_by_pattern(text: &str, pattern: &str) -> Option<i32> {
+    let date = NaiveDate::parse_from_str(text, pattern).ok()?;
+    i32::try_from(date.signed_duration_since(NaiveDate::default()).num_days()).ok()
+}
+
+/// Nanoseconds since midnight of `HH:MM[:SS[.fraction]]`, and its length.
+fn clock_prefix(text: &[u8]) -> Option<(i64, usize)> {
+    let (hour, minute) = (fixed(text, 0, 2)?, fixed(text, 3, 2)?);
+    if text.get(2) != Some(&b':') || hour > 23 || minute > 59 {
+        return None;
+    }
+    let seconds = (hour * 60 + minute) * 60;
+    if text.get(5) != Some(&b':') {
+        return Some((seconds * 1_000_000_000, 5));
+    }
+    let second = fixed(text, 6, 2)?;
+    if second > 59 {
+        return None;
+    }
+    let whole = (seconds + second) * 1_000_000_000;
+    if !matches!(text.get(8), Some(b'.' | b',')) {
+        return Some((whole, 8));
+    }
+    let (nanos, count) = fraction(&text[9..], 9)?;
+    (count > 0).then_some((whole + nanos, 9 + count))
+}
+
+/// The digits of a fraction as a number of `width` digits, and how many digits there are in the text.
+fn fraction(text: &[u8], width: usize) -> Option<(i64, usize)> {
+    let count = text.iter().take_while(|b| b.is_ascii_digit()).count();
+    let mut value = 0i64;
+    for place in 0..width {
+        value = value * 10 + if place < count { i64::from(text[place] - b'0') } else { 0 };
+    }
+    (count <= width || text[width..count].iter().all(|&b| b == b'0')).then_some((value, count))
+}
+
+/// Seconds east of Greenwich of `Z`, `+02`, `+0200` or `+02:00`, and its length.
+fn offset(text: &[u8]) -> Option<(i64, usize)> {
+    let sign = match text.first()? {
+        b'Z' => return Some((0, 1)),
+        b'+' => 1,
+        b'-' => -1,
+        _ => return None,
+    };
+    let hours = fixed(text, 1, 2)?;
+    let (minutes, end) = match text.get(3) {
+        Some(b':') => (fixed(text, 4, 2)?, 6),
+        Some(b'0'..=b'9') => (fixed(text, 3, 2)?, 5),
+        _ => (0, 3),
+    };
+    (hours < 24 && minutes < 60).then_some((sign * (hours * 3600 + minutes * 60), end))
+}
+
+/// A date and time in one of the usual ways: nanoseconds since the epoch as if in UTC, and the offset if one is written
+/// (in seconds). Between date and time may be `T`, a space or kdb+'s `D`.
+pub(crate) fn written(text: &[u8]) -> Option<(i64, Option<i64>)> {
+    let (day, end) = date_prefix(text)?;
+    let midnight = day.checked_mul(DAY_NS)?;
+    if end == text.len() {
+        return Some((midnight, None));
+    }
+    if !matches!(text[end], b'T' | b' ' | b'D' | b't') {
+        return None;
+    }
+    let rest = &text[end + 1..];
+    let (clock, used) = clock_prefix(rest)?;
+    let zone = &rest[used..];
+    let zone = zone.strip_prefix(b" ").unwrap_or(zone);
+    let zone = if zone.eq_ignore_ascii_case(b"utc") { b"Z" } else { zone };
+    let local = midnight.checked_add(clock)?;
+    if zone.is_empty() {
+        return Some((local, None));
+    }
+    let (seconds, used) = offset(zone)?;
+    (used == zone.len()).then_some((local, Some(seconds)))
+}
+
+/// A plain decimal number as nanoseconds.
+pub(crate) fn count(text: &[u8], unit: Count) -> Option<i64> {
+    let (negative, text) = match text.first()? {
+        b'-' => (true, &text[1..]),
+        _ => (false, text),
+    };
+    let point = memchr::memchr(b'.', text).unwrap_or(text.len());
+    let whole = &text[..point];
+    if whole.is_empty() || whole.len() > 19 || !whole.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let width = unit.fraction_digits();
+    let mut value = i64::try_from(whole.iter().fold(0i128, |v, &b| v * 10 + i128::from(b - b'0'))).ok()?;
+    value = value.checked_mul(10i64.pow(u32::try_from(width).ok()?))?;
+    if point < text.len() {
+        let (nanos, used) = fraction(&text[point + 1..], width)?;
+        if point + 1 + used != text.len() {
+            return None;
+        }
+        value = value.checked_add(nanos)?;
+    }
+    Some(if negative { -value } else { value })
+}
+
+/// Digits `HHMMSS` and a fraction of `digits` digits, leading zeros optional, as nanoseconds since midnight.
+pub(crate) fn clock(text: &[u8], digits: u32) -> Option<i64> {
+    if text.is_empty() || text.len() > 6 + digits as usize || !text.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let value = text.iter().fold(0i64, |v, &b| v * 10 + i64::from(b - b'0'));
+    let parts = 10i64.pow(digits);
+    let (clock, fraction) = (value / parts, value % parts);
+    let (hour, minute, second) = (clock / 10_000, clock / 100 % 100, clock % 100);
+    (hour < 24 && minute < 60 && second < 60)
+        .then(|| ((hour * 60 + minute) * 60 + second) * 1_000_000_000 + fraction * 10i64.pow(9 - digits))
+}
+
+/// A time of day in nanoseconds since midnight.
+pub(crate) fn time_of_day(text: &[u8], spelling: &Spelling) -> Option<i64> {
+    let nanos = match spelling {
+        Spelling::SinceMidnight(unit) => count(text, *unit)?,
+        Spelling::Clock(digits) => clock(text, *digits)?,
+        _ => {
+            let (nanos, end) = clock_prefix(text)?;
+            if end != text.len() {
+                return None;
+            }
+            nanos
+        }
+    };
+    (0..DAY_NS).contains(&nanos).then_some(nanos)
+}
+
+/// A date and a time of day as a local time.
+pub(crate) fn local(day: i32, time_of_day: i64) -> Option<i64> {
+    i64::from(day).checked_mul(DAY_NS)?.checked_add(time_of_day)
+}
+
+/// An instant that needs no date from elsewhere.
+///
+/// # Errors
+/// The reason in words.
+pub(crate) fn instant(text: &[u8], spelling: &Spelling, zone: &mut Zone) -> Result<i64, &'static str> {
+    const NO_TIME: &str = "is not a timestamp";
+    match spelling {
+        Spelling::Written => match written(text).ok_or(NO_TIME)? {
+            (local, None) => zone.instant(local),
+            (local, Some(seconds)) => local.checked_sub(seconds * 1_000_000_000).ok_or(OUT_OF_RANGE),
+        },
+        Spelling::Any => {
+            if let Ok(instant) = instant(text, &Spelling::Written, zone) {
+                return Ok(instant);
+            }
+            let point = memchr::memchr(b'.', text).unwrap_or(text.len());
+            let whole = super::numbers::integer(&text[..point]).ok_or(NO_TIME)?;
+            count(text, Count::guess(whole).ok_or(NO_TIME)?).ok_or(NO_TIME)
+        }
+        Spelling::Epoch(unit) => count(text, *unit).ok_or("is not a number of the epoch's unit"),
+        Spelling::Patterns(patterns) => {
+            let text = std::str::from_utf8(text).map_err(|_| "is not UTF-8 text")?;
+            for pattern in patterns {
+                if let Ok(absolute) = DateTime::parse_from_str(text, pattern) {
+                    return absolute.timestamp_nanos_opt().ok_or(OUT_OF_RANGE);
+                }
+                let parsed = NaiveDateTime::parse_from_str(text, pattern).ok().or_else(|| {
+                    NaiveDate::parse_from_str(text, pattern).ok().and_then(|day| day.and_hms_opt(0, 0, 0))
+                });
+                if let Some(parsed) = parsed {
+                    return zone.instant(parsed.and_utc().timestamp_nanos_opt().ok_or(OUT_OF_RANGE)?);
+                }
+            }
+            Err(NO_TIME)
+        }
+        Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText => Err("needs a date"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn utc(text: &str) -> i64 {
+        instant(text.as_bytes(), &Spelling::Written, &mut Zone::UTC.clone()).unwrap()
+    }
+
+    #[test]
+    fn every_usual_spelling_is_the_same_instant() {
+        let expected = 1_693_929_601_281_719_000;
+        for text in [
+            "2023-09-05T16:00:01.281719Z",
+            "2023-09-05 16:00:01.281719",
+            "2023-09-05 16:00:01.281719000 UTC",
+            "20230905 16:00:01.281719",
+            "2023/09/05 16:00:01,281719",
+            "2023.09.05D16:00:01.281719000",
+            "2023-09-05T18:00:01.281719+02:00",
+            "2023-09-05T10:30:01.281719-0530",
+            "2023-09-05T16:00:01.281719000000Z",
+        ] {
+            assert_eq!(utc(text), expected, "{text}");
+        }
+        assert_eq!(count(b"1693929601.281719", Count::Seconds), Some(expected));
+        assert_eq!(count(b"1693929601281719", Count::Micros), Some(expected));
+        assert_eq!(count(b"1693929601281.719", Count::Millis), Some(expected));
+        assert_eq!(Count::guess(1_693_929_601_281), Some(Count::Millis));
+    }
+
+    #[test]
+    fn fractions_of_milliseconds_are_exact() {
+        assert_eq!(count(b"79200613.0668", Count::Millis), Some(79_200_613_066_800));
+        assert_eq!(count(b"0.000001", Count::Millis), Some(1));
+        assert_eq!(count(b"0.0000001", Count::Millis), None);
+    }
+
+    #[test]
+    fn clocks_of_digits_are_read_with_and_without_leading_zeros() {
+        assert_eq!(clock(b"93000400", 3), Some(34_200_400_000_000));
+        assert_eq!(clock(b"093000400", 3), Some(34_200_400_000_000));
+        assert_eq!(clock(b"093000123456789", 9), Some(34_200_123_456_789));
+        assert_eq!(clock(b"240000000", 3), None);
+        assert_eq!(clock(b"126000000", 3), None);
+    }
+
+    #[test]
+    fn days_that_are_not_are_refused() {
+        for text in ["2023-02-29", "2023-13-01", "2023-00-10", "20230431", "2023-1-1", ""] {
+            assert_eq!(date(text.as_bytes()), None, "{text}");
+        }
+        assert_eq!(date(b"2024-02-29"), Some(19_782));
+        assert_eq!(written(b"1500-01-01T00:00:00Z"), None);
+    }
+
+    #[test]
+    fn local_times_follow_their_zone_and_gaps_are_refused() {
+        let mut zone = Zone::parse("America/New_York").unwrap();
+        let local = |text: &str| written(text.as_bytes()).unwrap().0;
+        assert_eq!(zone.instant(local("2024-01-02 09:30:00")), Ok(utc("2024-01-02T14:30:00Z")));
+        assert_eq!(zone.instant(local("2024-07-02 09:30:00")), Ok(utc("2024-07-02T13:30:00Z")));
+        assert!(zone.instant(local("2024-03-10 02:30:00")).unwrap_err().contains("skipped"));
+        assert_eq!(zone.instant(local("2024-03-10 03:00:00")), Ok(utc("2024-03-10T07:00:00Z")));
+        // Ambiguous: the first.
+        assert_eq!(zone.instant(local("2024-11-03 01:30:00")), Ok(utc("2024-11-03T05:30:00Z")));
+        assert_eq!(zone.instant(local("2024-11-03 02:00:00")), Ok(utc("2024-11-03T07:00:00Z")));
+        assert_eq!(Zone::parse("-05:00").unwrap().instant(0), Ok(5 * HOUR_NS));
+        assert_eq!(Zone::parse("Etc/GMT+5").unwrap().instant(0), Ok(5 * HOUR_NS));
+        assert!(Zone::parse("Mars/Base").is_none());
+    }
+}

@@ -1,0 +1,164 @@
+//! Which format a file has, by content first and name second.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use arrow::array::RecordBatch;
+use splay_store::{ColumnSpec, ColumnType};
+
+use crate::decompress::Stream;
+use crate::error::{Error, Result};
+use crate::input::InputFile;
+
+/// A file format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Comma-separated text (semicolons too when no format is forced).
+    Csv,
+    /// Tab-separated text.
+    Tsv,
+    /// Pipe-separated text.
+    Psv,
+    /// Apache Parquet.
+    Parquet,
+    /// Arrow IPC, file or stream.
+    Arrow,
+    /// Databento Binary Encoding, versions 1 to 3.
+    Dbn,
+}
+
+impl std::str::FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Format, String> {
+        Ok(match text.to_ascii_lowercase().as_str() {
+            "csv" => Format::Csv,
+            "tsv" => Format::Tsv,
+            "psv" => Format::Psv,
+            "parquet" => Format::Parquet,
+            "arrow" => Format::Arrow,
+            "dbn" => Format::Dbn,
+            _ => return Err(format!("{text:?} is not a format; there are csv, tsv, psv, parquet, arrow, dbn")),
+        })
+    }
+}
+
+/// A format with what is needed to read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Text(u8),
+    Parquet,
+    Arrow,
+    Dbn,
+}
+
+/// Batches of a binary file, each with the share of the file read so far (0 to 1).
+pub(crate) type Batches = Box<dyn Iterator<Item = Result<(RecordBatch, f64)>>>;
+
+const HEAD_BYTES: usize = 1 << 16;
+
+/// The format of a file.
+pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
+    let leaf = file.leaf().to_ascii_lowercase();
+    let plain = leaf.trim_end_matches(".zst").trim_end_matches(".gz");
+    if plain.ends_with(".dbz") {
+        return Err(Error::unsupported(&file.name, "is legacy DBZ; convert it with the dbn command line tool"));
+    }
+    if plain.ends_with(".frag") {
+        return Err(Error::unsupported(
+            &file.name,
+            "is a DBN fragment without metadata, so its version and symbols are unknown; join it with its metadata by the dbn command line tool",
+        ));
+    }
+    match forced {
+        Some(Format::Csv) => return Ok(Kind::Text(b',')),
+        Some(Format::Tsv) => return Ok(Kind::Text(b'\t')),
+        Some(Format::Psv) => return Ok(Kind::Text(b'|')),
+        Some(Format::Parquet) => return Ok(Kind::Parquet),
+        Some(Format::Arrow) => return Ok(Kind::Arrow),
+        Some(Format::Dbn) => return Ok(Kind::Dbn),
+        None => {}
+    }
+    let mut head = vec![0u8; HEAD_BYTES];
+    let got = Stream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut head)?;
+    head.truncate(got);
+    let named = |ends: &[&str]| ends.iter().any(|end| plain.ends_with(end));
+    if head.starts_with(b"PAR1") || named(&[".parquet", ".pq"]) {
+        return Ok(Kind::Parquet);
+    }
+    if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) || named(&[".arrow", ".arrows", ".feather", ".ipc"]) {
+        return Ok(Kind::Arrow);
+    }
+    if head.starts_with(b"DBN") && head.get(3).is_some_and(|v| *v < b' ') || named(&[".dbn"]) {
+        return Ok(Kind::Dbn);
+    }
+    if named(&[".tsv", ".tab"]) {
+        return Ok(Kind::Text(b'\t'));
+    }
+    if named(&[".psv"]) {
+        return Ok(Kind::Text(b'|'));
+    }
+    if head.contains(&0) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) && !named(&[".csv", ".txt"]) {
+        return Err(Error::unsupported(&file.name, "is not a format this release reads; force one with --format"));
+    }
+    Ok(Kind::Text(crate::sniff::delimiter(&head)))
+}
+
+/// The columns of a binary file as it would be a table by itself, and its time column when the format has one.
+pub(crate) fn natural_columns(file: &InputFile, kind: Kind) -> Result<(Vec<ColumnSpec>, Option<String>)> {
+    match kind {
+        Kind::Dbn => guarded(file, || crate::dbn::columns(file)),
+        Kind::Parquet | Kind::Arrow => {
+            let schema = guarded(file, || crate::columnar::schema(file, kind))?;
+            let columns = schema.fields().iter().map(|field| {
+                let column_type = ColumnType::from_arrow(field.data_type()).ok_or_else(|| {
+                    Error::unsupported(
+                        &file.name,
+                        format!("column {} has type {}, which no column type holds", field.name(), field.data_type()),
+                    )
+                })?;
+                Ok(ColumnSpec::new(field.name(), column_type))
+            });
+            Ok((columns.collect::<Result<_>>()?, None))
+        }
+        Kind::Text(_) => Ok((Vec::new(), None)),
+    }
+}
+
+/// The batches of a binary file in its own schema.
+pub(crate) fn batches(file: &InputFile, kind: Kind) -> Result<Batches> {
+    let batches = guarded(file, || match kind {
+        Kind::Dbn => crate::dbn::batches(file),
+        _ => crate::columnar::batches(file, kind),
+    })?;
+    Ok(Box::new(Guarded { file: file.clone(), batches: Some(batches) }))
+}
+
+/// Runs a decoder of somebody else's. A panic on damaged bytes becomes an error.
+fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
+        .unwrap_or_else(|_| Err(Error::damaged(&file.name, "the decoder gave up: the file is damaged")))
+}
+
+struct Guarded {
+    file: InputFile,
+    batches: Option<Batches>,
+}
+
+impl Iterator for Guarded {
+    type Item = Result<(RecordBatch, f64)>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let mut batches = self.batches.take()?;
+        let next = guarded(&self.file, || Ok(batches.next()));
+        match next {
+            Ok(Some(Ok(batch))) => {
+                self.batches = Some(batches);
+                Some(Ok(batch))
+            }
+            Ok(other) => other,
+            Err(error) => Some(Err(error)),
+        }
+    }
+}

@@ -1,0 +1,372 @@
+//! What will be read and as what, settled before the first row.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use splay_store::{ColumnSpec, ColumnType, TableSpec};
+
+use crate::csv::blocks::BLOCK_BYTES;
+use crate::csv::columns::ColumnPlan;
+use crate::csv::times::{Spelling, Zone};
+use crate::csv::{DateSource, Rule, Source, same_name};
+use crate::decompress::Stream;
+use crate::error::{Error, Result};
+use crate::format::{Kind, detect};
+use crate::input::InputFile;
+use crate::recipe::{Others, Recipe};
+use crate::sniff::{self, Sample, SAMPLE_BYTES};
+
+pub use crate::format::Format;
+
+/// Most files that are looked at before a load.
+const SAMPLE_FILES_MAX: usize = 16;
+
+/// What becomes of a row that can't be read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// The load stops there. The default.
+    #[default]
+    Stop,
+    /// The row goes to a CSV file (`file,line,column,reason,text`) and the load goes on. Text formats only.
+    Quarantine {
+        /// The file; it is made at the first such row, and an older one is replaced.
+        path: PathBuf,
+    },
+}
+
+/// How files are to be read. `ImportSettings::default()` finds everything out by itself.
+#[derive(Debug, Clone, Default)]
+pub struct ImportSettings {
+    /// A description of the files. Default: none, types are sniffed.
+    pub recipe: Option<Recipe>,
+    /// The format. Default: by name and content.
+    pub format: Option<Format>,
+    /// Whether text files begin with column names. Default: sniffed.
+    pub header: Option<bool>,
+    /// Types of columns, by name, in place of the recipe's or the sniffed ones.
+    pub types: Vec<(String, ColumnType)>,
+    /// The time column. Default: the recipe's, the table's, or the likeliest.
+    pub time: Option<String>,
+    /// The symbol column; an empty name for a table without one. Default: as for `time`.
+    pub symbol: Option<String>,
+    /// IANA time zone of the table's dates. Default: the recipe's, the table's, or UTC.
+    pub time_zone: Option<String>,
+    /// What becomes of malformed rows.
+    pub on_error: OnError,
+    /// Threads that parse. 0, the default, counts as 1.
+    pub threads: usize,
+}
+
+/// A planned import.
+#[derive(Debug)]
+pub struct Import {
+    pub(crate) spec: TableSpec,
+    pub(crate) files: Vec<InputFile>,
+    pub(crate) reading: Reading,
+    pub(crate) on_error: OnError,
+    pub(crate) threads: usize,
+    pub(crate) block_bytes: usize,
+}
+
+#[derive(Debug)]
+pub(crate) enum Reading {
+    Text(Source),
+    Binary(Kind),
+}
+
+/// Plans an import: finds out the format, the columns and their types, the time and the symbol column.
+///
+/// Types come from `settings.types`, else the table that exists, else the recipe, else the first 10,000 rows. A text
+/// file's times without a zone count as UTC unless a recipe says otherwise; a date used as time is midnight in the table's
+/// time zone. Of a table that exists, columns the files lack become null.
+///
+/// # Errors
+/// [`Error::Misfit`] naming the columns for which the table has no place, [`Error::Setting`], [`Error::Damaged`] and
+/// [`Error::Unsupported`] for files that can't be read at all.
+pub fn plan(table: &str, files: Vec<InputFile>, settings: ImportSettings, existing: Option<&TableSpec>) -> Result<Import> {
+    let Some(first) = files.first() else {
+        return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
+    };
+    let kind = match &settings.recipe {
+        Some(recipe) => Kind::Text(recipe.source.delimiter),
+        None => detect(first, settings.format)?,
+    };
+    let (spec, reading) = match kind {
+        Kind::Text(delimiter) => {
+            let (spec, source) = plan_text(table, &files, delimiter, &settings, existing)?;
+            (spec, Reading::Text(source))
+        }
+        kind => (plan_binary(table, first, kind, &settings, existing)?, Reading::Binary(kind)),
+    };
+    spec.validate()?;
+    let threads = settings.threads.max(1);
+    Ok(Import { spec, files, reading, on_error: settings.on_error, threads, block_bytes: BLOCK_BYTES })
+}
+
+impl Import {
+    /// The table as the rows will fit it.
+    #[must_use]
+    pub fn spec(&self) -> &TableSpec {
+        &self.spec
+    }
+
+    /// On-disk bytes of all inputs.
+    #[must_use]
+    pub fn total_bytes(&self) -> u64 {
+        self.files.iter().map(|f| f.bytes).sum()
+    }
+
+    /// The plan in words: columns with types, and which are time and symbol.
+    #[must_use]
+    pub fn describe(&self) -> String {
+        let spec = &self.spec;
+        let width = spec.columns.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
+        let mut text = format!("table {} from {} file(s), dates in {}\n", spec.name, self.files.len(), spec.time_zone);
+        for (index, column) in spec.columns.iter().enumerate() {
+            let role = match index {
+                i if i == spec.time_position() => "   time column",
+                i if Some(i) == spec.symbol_position() => "   symbol column",
+                _ => "",
+            };
+            text += format!("  {:width$}  {}{role}", column.name, column.column_type).trim_end();
+            text += "\n";
+        }
+        if spec.symbol.is_none() {
+            text += "  no symbol column: rows are ordered by time alone\n";
+        }
+        text
+    }
+}
+
+fn plan_text(
+    table: &str,
+    files: &[InputFile],
+    delimiter: u8,
+    settings: &ImportSettings,
+    existing: Option<&TableSpec>,
+) -> Result<(TableSpec, Source)> {
+    let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
+    let time_zone = time_zone(settings, existing);
+    let zone = Zone::parse(&time_zone)
+        .ok_or_else(|| Error::Setting { setting: "time_zone", reason: format!("{time_zone:?} is not an IANA time zone") })?;
+    let mut source = text_source(files, delimiter, settings, existing)?;
+    let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
+    if let Some(existing) = existing {
+        fit_rules(&mut source.rules, existing, &zone, &misfit)?;
+    }
+    for (name, column_type) in &settings.types {
+        let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
+        if existing.is_some_and(|e| e.position(&plan.name).is_some_and(|i| e.columns[i].column_type != *column_type)) {
+            return Err(misfit(format!("column {name} can't be {column_type}: the table has another type")));
+        }
+        retype(plan, column_type, &zone, settings.recipe.is_none());
+    }
+    let time = settings.time.clone().or_else(|| existing.map(|e| e.time.clone())).or_else(|| {
+        let recipe = settings.recipe.as_ref().map(|r| r.time.clone());
+        recipe.or_else(|| sniff::time_column(&columns(&source.rules)).map(str::to_owned))
+    });
+    let time = time.ok_or_else(|| misfit(no_time(&columns(&source.rules))))?;
+    let plan = plan_named(&mut source.rules, &time).ok_or_else(|| no_column("time", &time))?;
+    sniff::as_timestamp(plan, &zone);
+    let time = plan.name.clone();
+    let symbol = match (&settings.symbol, existing, &settings.recipe) {
+        (Some(name), _, _) => Some(name.clone()).filter(|n| !n.is_empty()),
+        (None, Some(existing), _) => existing.symbol.clone(),
+        (None, None, Some(recipe)) => recipe.symbol.clone(),
+        (None, None, None) => sniff::symbol_column(&columns(&source.rules)).map(str::to_owned),
+    };
+    let symbol = match symbol {
+        Some(name) if existing.is_none() => {
+            let plan = plan_named(&mut source.rules, &name).ok_or_else(|| no_column("symbol", &name))?;
+            retype(plan, &ColumnType::Symbol, &zone, settings.recipe.is_none());
+            Some(plan.name.clone())
+        }
+        other => other,
+    };
+    let spec = match existing {
+        Some(existing) => existing.clone(),
+        None => {
+            let columns = source.rules.iter().filter_map(|r| r.plan.as_ref());
+            let columns = columns.map(|p| ColumnSpec::new(&p.name, p.column_type.clone())).collect();
+            TableSpec::new(table, columns, time, symbol.as_deref()).with_time_zone(time_zone)
+        }
+    };
+    if let Some(levels) = spec.columns.iter().find(|c| {
+        matches!(c.column_type, ColumnType::Levels { .. }) && columns(&source.rules).iter().any(|(n, _)| same_name(n, &c.name))
+    }) {
+        return Err(misfit(format!("column {} holds levels, which can't be read from text", levels.name)));
+    }
+    Ok((spec, source))
+}
+
+fn time_zone(settings: &ImportSettings, existing: Option<&TableSpec>) -> String {
+    let recipe = settings.recipe.as_ref().and_then(|r| r.time_zone.clone());
+    let given = existing.map(|e| e.time_zone.clone()).or_else(|| settings.time_zone.clone());
+    given.or(recipe).unwrap_or_else(|| "UTC".to_owned())
+}
+
+fn no_column(setting: &'static str, name: &str) -> Error {
+    Error::Setting { setting, reason: format!("the files have no column {name:?}") }
+}
+
+fn no_time(columns: &[(&str, &ColumnType)]) -> String {
+    let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
+    format!("no column looks like a time; name one with --time, of {}", names.join(", "))
+}
+
+fn columns(rules: &[Rule]) -> Vec<(&str, &ColumnType)> {
+    rules.iter().filter_map(|r| r.plan.as_ref()).map(|p| (p.name.as_str(), &p.column_type)).collect()
+}
+
+fn plan_named<'a>(rules: &'a mut [Rule], name: &str) -> Option<&'a mut ColumnPlan> {
+    rules.iter_mut().filter_map(|r| r.plan.as_mut()).find(|p| same_name(&p.name, name))
+}
+
+fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &Zone, own_tokens: bool) {
+    if plan.column_type == *column_type {
+        return;
+    }
+    match column_type {
+        ColumnType::Timestamp => sniff::as_timestamp(plan, zone),
+        ColumnType::Time => (plan.column_type, plan.spelling) = (ColumnType::Time, Spelling::ClockText),
+        other => plan.column_type = other.clone(),
+    }
+    if own_tokens {
+        sniff::set_null_tokens(plan);
+    }
+}
+
+/// Gives the rules the names and types of a table that exists.
+fn fit_rules(
+    rules: &mut [Rule],
+    existing: &TableSpec,
+    zone: &Zone,
+    misfit: &dyn Fn(String) -> Error,
+) -> Result<()> {
+    let mut extra = Vec::new();
+    for plan in rules.iter_mut().filter_map(|r| r.plan.as_mut()) {
+        match existing.columns.iter().find(|c| same_name(&c.name, &plan.name)) {
+            Some(column) => {
+                plan.name.clone_from(&column.name);
+                retype(plan, &column.column_type, zone, plan.nulls.is_empty());
+            }
+            None => extra.push(plan.name.clone()),
+        }
+    }
+    if extra.is_empty() { Ok(()) } else { Err(misfit(format!("there is no place for its columns {}", extra.join(", ")))) }
+}
+
+/// The recipe's source, or a sniffed one.
+fn text_source(
+    files: &[InputFile],
+    delimiter: u8,
+    settings: &ImportSettings,
+    existing: Option<&TableSpec>,
+) -> Result<Source> {
+    if let Some(recipe) = &settings.recipe {
+        let mut source = recipe.source.clone();
+        source.header = settings.header.unwrap_or(source.header);
+        if recipe.others == Others::Sniff {
+            let (sample, _) = take_sample(files, delimiter, Some(source.header))?;
+            let known = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
+            let mut others: Vec<Rule> =
+                sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !known(n))).collect();
+            for plan in others.iter_mut().filter_map(|r| r.plan.as_mut()) {
+                plan.name = plan.name.trim().replace(' ', "_");
+            }
+            source.rules.extend(others);
+        }
+        return Ok(source);
+    }
+    let (sample, header) = take_sample(files, delimiter, settings.header)?;
+    let mut rules = sample.rules();
+    if let Some(existing) = existing.filter(|_| !header) {
+        for (rule, column) in rules.iter_mut().zip(&existing.columns) {
+            rule.names = vec![column.name.clone()];
+            if let Some(plan) = &mut rule.plan {
+                plan.name.clone_from(&column.name);
+            }
+        }
+    }
+    Ok(Source {
+        delimiter,
+        header,
+        rules,
+        skip_others: false,
+        date: DateSource::None,
+        templates: Vec::new(),
+        zero_groups: Vec::new(),
+        trailer: None,
+    })
+}
+
+/// The first rows of the first files, and whether they begin with a header.
+fn take_sample(files: &[InputFile], delimiter: u8, header: Option<bool>) -> Result<(Sample, bool)> {
+    let mut sample = Sample::default();
+    let mut has_header = header;
+    for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {
+        let mut bytes = vec![0u8; SAMPLE_BYTES];
+        let got = Stream::open(file, Arc::new(AtomicU64::new(0)))?.read_full(&mut bytes)?;
+        if bytes[..2] == [0xff, 0xfe] || bytes[..2] == [0xfe, 0xff] {
+            return Err(Error::unsupported(&file.name, "is UTF-16 text; convert it to UTF-8"));
+        }
+        bytes.truncate(got);
+        if got == SAMPLE_BYTES {
+            bytes.truncate(match crate::csv::fields::last_record_end(&bytes, delimiter) {
+                0 => got,
+                end => end,
+            });
+        }
+        if bytes.iter().all(u8::is_ascii_whitespace) {
+            continue;
+        }
+        has_header = Some(sample.add(&file.name, &bytes, delimiter, has_header)?);
+        if sample.rows > 0 && index >= 2 {
+            break;
+        }
+    }
+    Ok((sample, has_header.unwrap_or(true)))
+}
+
+fn plan_binary(
+    table: &str,
+    first: &InputFile,
+    kind: Kind,
+    settings: &ImportSettings,
+    existing: Option<&TableSpec>,
+) -> Result<TableSpec> {
+    let (natural, time) = crate::format::natural_columns(first, kind)?;
+    let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
+    if let Some(existing) = existing {
+        let place = |c: &&ColumnSpec| existing.position(&c.name).is_none();
+        let extra: Vec<&str> = natural.iter().filter(place).map(|c| c.name.as_str()).collect();
+        if !extra.is_empty() {
+            return Err(misfit(format!("there is no place for its columns {}", extra.join(", "))));
+        }
+        return Ok(existing.clone());
+    }
+    let mut columns = natural;
+    for (name, column_type) in &settings.types {
+        let column = columns.iter_mut().find(|c| same_name(&c.name, name)).ok_or_else(|| no_column("types", name))?;
+        column.column_type = column_type.clone();
+    }
+    let listed: Vec<(&str, &ColumnType)> = columns.iter().map(|c| (c.name.as_str(), &c.column_type)).collect();
+    let time = settings.time.clone().or(time).or_else(|| sniff::time_column(&listed).map(str::to_owned));
+    let time = time.ok_or_else(|| misfit(no_time(&listed)))?;
+    let named = |n: &&str| listed.iter().find(|(name, t)| {
+        same_name(name, n) && matches!(t, ColumnType::Symbol | ColumnType::Text)
+    });
+    let symbol = match &settings.symbol {
+        Some(name) => Some(name.clone()).filter(|n| !n.is_empty()),
+        None => sniff::SYMBOL_NAMES.iter().find_map(named).map(|(name, _)| (*name).to_owned()),
+    };
+    for (role, name, column_type) in
+        [("time", Some(&time), ColumnType::Timestamp), ("symbol", symbol.as_ref(), ColumnType::Symbol)]
+    {
+        let Some(name) = name else { continue };
+        let column = columns.iter_mut().find(|c| same_name(&c.name, name)).ok_or_else(|| no_column(role, name))?;
+        column.column_type = column_type;
+    }
+    Ok(TableSpec::new(table, columns, time, symbol.as_deref()).with_time_zone(time_zone(settings, None)))
+}

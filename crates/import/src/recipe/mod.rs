@@ -1,0 +1,341 @@
+//! Recipes: TOML files that say what a vendor's text files hold. `docs/reference/recipes.md` lists every key.
+
+pub(crate) mod builtin;
+pub(crate) mod template;
+
+use serde::Deserialize;
+use splay_store::ColumnType;
+
+use crate::csv::columns::ColumnPlan;
+use crate::csv::times::{Count, Spelling, Zone};
+use crate::csv::{DateSource, Rule, Source, TrailerRule, same_name};
+use crate::error::{Error, Result};
+use template::Template;
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Keys {
+    description: String,
+    #[serde(default = "csv")]
+    format: String,
+    delimiter: Option<String>,
+    header: bool,
+    #[serde(default)]
+    name: OneOrMany,
+    #[serde(default)]
+    null_tokens: Vec<String>,
+    #[serde(default)]
+    blank_is_null: bool,
+    trailer: Option<TrailerKeys>,
+    time: TimeKeys,
+    symbol: Option<String>,
+    time_zone: Option<String>,
+    #[serde(default)]
+    others: Others,
+    #[serde(default)]
+    null_when_zero: Vec<Vec<String>>,
+    columns: Vec<ColumnKeys>,
+}
+
+fn csv() -> String {
+    "csv".to_owned()
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(untagged)]
+enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
+impl Default for OneOrMany {
+    fn default() -> OneOrMany {
+        OneOrMany::Many(Vec::new())
+    }
+}
+
+/// What becomes of a file's columns that a recipe doesn't name.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Others {
+    #[default]
+    Error,
+    Skip,
+    Sniff,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TrailerKeys {
+    prefix: String,
+    rows_field: Option<usize>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TimeKeys {
+    column: String,
+    date: Option<String>,
+    #[serde(default)]
+    date_formats: Vec<String>,
+    #[serde(default = "auto")]
+    unit: String,
+    #[serde(default)]
+    formats: Vec<String>,
+    #[serde(default = "utc")]
+    zone: String,
+}
+
+fn auto() -> String {
+    "auto".to_owned()
+}
+
+fn utc() -> String {
+    "UTC".to_owned()
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ColumnKeys {
+    name: String,
+    rename: Option<String>,
+    #[serde(default)]
+    aliases: Vec<String>,
+    #[serde(rename = "type")]
+    column_type: Option<String>,
+    scale: Option<u64>,
+    #[serde(default)]
+    null_tokens: Vec<String>,
+    null_above: Option<f64>,
+    #[serde(default)]
+    skip: bool,
+    #[serde(default)]
+    optional: bool,
+    #[serde(default)]
+    upper: bool,
+    value: Option<String>,
+    unit: Option<String>,
+    zone: Option<String>,
+    #[serde(default)]
+    formats: Vec<String>,
+}
+
+/// A description of a vendor's text files.
+#[derive(Debug, Clone)]
+pub struct Recipe {
+    description: String,
+    pub(crate) source: Source,
+    pub(crate) others: Others,
+    pub(crate) time: String,
+    pub(crate) symbol: Option<String>,
+    pub(crate) time_zone: Option<String>,
+}
+
+impl Recipe {
+    /// The built-in recipe of this name.
+    #[must_use]
+    pub fn builtin(name: &str) -> Option<Recipe> {
+        let (name, text) = builtin::RECIPES.iter().find(|(known, _)| *known == name)?;
+        Recipe::from_toml(text, name).ok()
+    }
+
+    /// Names of the built-in recipes.
+    #[must_use]
+    pub fn names() -> Vec<&'static str> {
+        builtin::RECIPES.iter().map(|(name, _)| *name).collect()
+    }
+
+    /// Reads a recipe. `origin` names it in errors.
+    ///
+    /// # Errors
+    /// [`Error::Recipe`] with the key that is wrong.
+    pub fn from_toml(text: &str, origin: &str) -> Result<Recipe> {
+        let wrong = |reason: String| Error::Recipe { origin: origin.to_owned(), reason };
+        let keys: Keys = toml::from_str(text).map_err(|e| wrong(e.to_string().trim().to_owned()))?;
+        compile(keys).map_err(wrong)
+    }
+
+    /// A built-in recipe by name, or a recipe file by path.
+    ///
+    /// # Errors
+    /// [`Error::UnknownRecipe`] when it is neither.
+    pub fn load(name_or_path: &str) -> Result<Recipe> {
+        if let Some(recipe) = Recipe::builtin(name_or_path) {
+            return Ok(recipe);
+        }
+        if !std::path::Path::new(name_or_path).is_file() {
+            return Err(Error::UnknownRecipe { name: name_or_path.to_owned(), known: Recipe::names() });
+        }
+        let text = std::fs::read_to_string(name_or_path).map_err(Error::io("read", name_or_path))?;
+        Recipe::from_toml(&text, name_or_path)
+    }
+
+    /// What it is for, in a line.
+    #[must_use]
+    pub fn description(&self) -> &str {
+        &self.description
+    }
+}
+
+fn compile(keys: Keys) -> Result<Recipe, String> {
+    let templates = match &keys.name {
+        OneOrMany::One(name) => vec![Template::parse(name)?],
+        OneOrMany::Many(names) => names.iter().map(|n| Template::parse(n)).collect::<Result<_, _>>()?,
+    };
+    let date = match keys.time.date.as_deref() {
+        None => DateSource::None,
+        Some("name") if !templates.is_empty() && templates.iter().all(Template::has_date) => DateSource::FileName,
+        Some("name") => return Err("time.date = \"name\" needs a {date:...} in every name template".to_owned()),
+        Some(column) => DateSource::Column { name: column.to_owned(), patterns: keys.time.date_formats.clone() },
+    };
+    let rules: Vec<Rule> = keys.columns.iter().map(|c| rule(&keys, c, date != DateSource::None)).collect::<Result<_, _>>()?;
+    let output = |name: &str| {
+        let found = rules.iter().filter_map(|r| r.plan.as_ref()).find(|p| same_name(&p.name, name));
+        found.map(|p| p.name.clone()).ok_or_else(|| format!("no column becomes {name:?}"))
+    };
+    let time = output(&keys.time.column).map_err(|e| format!("time.column: {e}"))?;
+    let symbol = keys.symbol.as_deref().map(output).transpose().map_err(|e| format!("symbol: {e}"))?;
+    for name in keys.null_when_zero.iter().flatten() {
+        output(name).map_err(|e| format!("null_when_zero: {e}"))?;
+    }
+    if let DateSource::Column { name, .. } = &date
+        && !keys.columns.iter().any(|c| same_name(&c.name, name))
+    {
+        return Err(format!("time.date names {name:?}, which is not among the columns"));
+    }
+    if let Some(zone) = &keys.time_zone
+        && zone.parse::<chrono_tz::Tz>().is_err()
+    {
+        return Err(format!("time_zone: {zone:?} is not an IANA time zone"));
+    }
+    Ok(Recipe {
+        source: Source {
+            delimiter: delimiter(&keys.format, keys.delimiter.as_deref())?,
+            header: keys.header,
+            rules,
+            skip_others: keys.others == Others::Skip,
+            date,
+            templates,
+            zero_groups: keys.null_when_zero,
+            trailer: keys.trailer.map(|t| TrailerRule { prefix: t.prefix, rows_field: t.rows_field }),
+        },
+        description: keys.description,
+        others: keys.others,
+        time,
+        symbol,
+        time_zone: keys.time_zone,
+    })
+}
+
+fn delimiter(format: &str, given: Option<&str>) -> Result<u8, String> {
+    let by_format = match format {
+        "csv" => b',',
+        "tsv" => b'\t',
+        "psv" => b'|',
+        _ => return Err(format!("format: {format:?} is not one of csv, tsv, psv")),
+    };
+    match given.map(str::as_bytes) {
+        None => Ok(by_format),
+        Some([byte]) if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'.' | b'-' | b'+' | b'\n' | b'\r') => Ok(*byte),
+        Some(_) => Err("delimiter: must be one ASCII character that no number holds".to_owned()),
+    }
+}
+
+fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<Rule, String> {
+    let wrong = |reason: String| format!("column {:?}: {reason}", column.name);
+    let names = std::iter::once(&column.name).chain(&column.aliases).cloned().collect();
+    if column.skip {
+        return Ok(Rule { names, plan: None, optional: column.optional, value: None });
+    }
+    let text = column.column_type.as_deref().ok_or_else(|| wrong("has no type".to_owned()))?;
+    let column_type: ColumnType = text.parse().map_err(wrong)?;
+    let name = column.rename.clone().unwrap_or_else(|| column.name.clone());
+    let mut plan = ColumnPlan::new(&name, column_type);
+    plan.nulls = keys.null_tokens.iter().chain(&column.null_tokens).map(|t| t.clone().into_bytes()).collect();
+    plan.blank_is_null = keys.blank_is_null;
+    plan.null_above = column.null_above.unwrap_or(f64::INFINITY);
+    plan.upper = column.upper;
+    plan.shift = shift(column.scale.unwrap_or(1)).map_err(wrong)?;
+    plan.date_patterns = column.formats.clone();
+    if matches!(plan.column_type, ColumnType::Levels { .. }) {
+        return Err(wrong("levels can't be read from text".to_owned()));
+    }
+    if matches!(plan.column_type, ColumnType::Timestamp | ColumnType::Time) {
+        let of_day = has_date || plan.column_type == ColumnType::Time;
+        let formats = if column.formats.is_empty() { &keys.time.formats } else { &column.formats };
+        let unit = column.unit.as_ref().unwrap_or(&keys.time.unit);
+        plan.spelling = spelling(unit, formats, of_day).map_err(wrong)?;
+        let zone = column.zone.as_ref().unwrap_or(&keys.time.zone);
+        plan.zone = Zone::parse(zone).ok_or_else(|| wrong(format!("{zone:?} is not a zone")))?;
+        if plan.needs_date() && !has_date {
+            return Err(wrong(format!("unit {unit:?} is a time of day and needs time.date")));
+        }
+    }
+    Ok(Rule { names, plan: Some(plan), optional: column.optional, value: column.value.clone() })
+}
+
+fn shift(scale: u64) -> Result<u32, String> {
+    let shift = scale.checked_ilog10().unwrap_or(0);
+    if 10u64.checked_pow(shift) == Some(scale) { Ok(shift) } else { Err(format!("scale {scale} is not a power of ten")) }
+}
+
+fn spelling(unit: &str, formats: &[String], of_day: bool) -> Result<Spelling, String> {
+    if !formats.is_empty() {
+        return Ok(Spelling::Patterns(formats.to_vec()));
+    }
+    let count = |unit: &str| match unit {
+        "s" => Some(Count::Seconds),
+        "ms" => Some(Count::Millis),
+        "us" => Some(Count::Micros),
+        "ns" => Some(Count::Nanos),
+        _ => None,
+    };
+    if let Some(unit) = count(unit) {
+        return Ok(if of_day { Spelling::SinceMidnight(unit) } else { Spelling::Epoch(unit) });
+    }
+    if let Some(unit) = unit.strip_prefix("epoch_").and_then(count) {
+        return Ok(Spelling::Epoch(unit));
+    }
+    match unit {
+        "auto" if !of_day => Ok(Spelling::Any),
+        "iso" => Ok(Spelling::Written),
+        "HH:MM:SS" => Ok(Spelling::ClockText),
+        _ => match unit.strip_prefix("HHMMSS") {
+            Some(rest) if rest.len() <= 9 && rest.bytes().all(|b| matches!(b, b'n' | b'u' | b'm')) => {
+                Ok(Spelling::Clock(u32::try_from(rest.len()).unwrap_or(9)))
+            }
+            _ => Err(format!(
+                "unit {unit:?} is not one of auto, iso, s, ms, us, ns, epoch_s, epoch_ms, epoch_us, epoch_ns, HH:MM:SS, HHMMSS, \
+                 HHMMSSmmm, HHMMSSnnnnnnnnn"
+            )),
+        },
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_built_in_recipe_is_sound_and_described() {
+        for (name, text) in builtin::RECIPES {
+            let recipe = Recipe::from_toml(text, name).unwrap();
+            assert!(!recipe.description().is_empty(), "{name}");
+        }
+        assert!(Recipe::builtin("nyse-taq-trade").is_some());
+    }
+
+    #[test]
+    fn mistakes_name_their_key() {
+        let base = "description = \"x\"\nheader = true\n[time]\ncolumn = \"t\"\n";
+        let error = |more: &str| Recipe::from_toml(&format!("{base}{more}"), "mine.toml").unwrap_err().to_string();
+        assert!(error("[[columns]]\nname = \"t\"\ntype = \"datetime\"").contains("recipe mine.toml: column \"t\""));
+        assert!(error("[[columns]]\nname = \"u\"\ntype = \"int64\"").contains("time.column: no column becomes \"t\""));
+        assert!(error("[[columns]]\nname = \"t\"\ntype = \"timestamp\"\nscale = 3").contains("scale 3"));
+        assert!(error("[[columns]]\nname = \"t\"\ntype = \"timestamp\"\nunit = \"HHMM\"").contains("unit \"HHMM\""));
+        assert!(error("[[columns]]\nname = \"t\"\ntyp = \"timestamp\"").contains("unknown field"));
+        let unknown = Recipe::load("nyse-taq-trades").unwrap_err().to_string();
+        assert!(unknown.contains("nyse-taq-trade,"), "{unknown}");
+    }
+}

@@ -1,0 +1,299 @@
+//! The pipeline: one thread reads and cuts, several parse, the caller's thread receives in order.
+//!
+//! ```text
+//! reader ──jobs──► parsers ──one reply each──┐
+//!    └────────queue, in input order──────────┴──► caller's sink
+//! ```
+//!
+//! Both channels are bounded, so at most a few blocks per thread are in memory, whatever the file's size.
+
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex};
+
+use arrow::array::RecordBatch;
+
+use crate::csv::blocks::{Blocks, TextBlock};
+use crate::csv::parse::{self, Layout, Parsed};
+use crate::csv::{Source, TrailerRule, fields};
+use crate::decompress::Stream;
+use crate::error::{Error, Result, excerpt};
+use crate::fit::Fitter;
+use crate::format::{Kind, batches};
+use crate::input::digest;
+use crate::plan::{Import, OnError, Reading};
+use crate::report::{Block, FileReport, ImportReport, Quarantine};
+
+/// A block for a parser and where its result goes.
+struct Job {
+    layout: Arc<Layout>,
+    block: TextBlock,
+    reply: SyncSender<Result<Parsed, String>>,
+}
+
+/// What the caller's thread receives, in input order.
+enum Item {
+    /// A file begins; its header took this many lines.
+    Start { lines: u64 },
+    Text { reply: Receiver<Result<Parsed, String>>, bytes_read: u64 },
+    Batch { batch: RecordBatch, bytes_read: u64 },
+    End { digest: String },
+    Failed(Error),
+}
+
+impl Import {
+    /// Reads everything and calls `sink` with batches in input order: file by file, row by row. Parsing runs on
+    /// `settings.threads` threads besides a reading one; `sink` runs on the calling thread.
+    ///
+    /// # Errors
+    /// The sink's own, or the first [`Error`]; batches handed out before it are sound.
+    pub fn run<E: From<Error>>(
+        self,
+        sink: &mut dyn FnMut(Block) -> std::result::Result<(), E>,
+    ) -> std::result::Result<ImportReport, E> {
+        let (queue, items) = sync_channel::<Item>(self.threads + 2);
+        let (jobs, work) = sync_channel::<Job>(self.threads);
+        let work = Mutex::new(work);
+        let stop = self.on_error == OnError::Stop;
+        std::thread::scope(|scope| {
+            for _ in 0..self.threads {
+                scope.spawn(|| parse_jobs(&work, stop));
+            }
+            let import = &self;
+            scope.spawn(move || import.read_all(&jobs, &queue));
+            // Leaving drops the queue, which stops the reader, which stops the parsers.
+            Collector::new(import, items).collect(sink)
+        })
+    }
+
+    /// The reading thread. Send errors mean that the caller has left.
+    fn read_all(&self, jobs: &SyncSender<Job>, queue: &SyncSender<Item>) {
+        let count = Arc::new(AtomicU64::new(0));
+        let mut bytes_before = 0;
+        for file in 0..self.files.len() {
+            let outcome = match &self.reading {
+                Reading::Text(source) => self.read_text(file, source, &count, jobs, queue),
+                Reading::Binary(kind) => self.read_binary(file, *kind, bytes_before, queue),
+            };
+            bytes_before += self.files[file].bytes;
+            match outcome {
+                Ok(true) => {}
+                Ok(false) => return,
+                Err(error) => {
+                    queue.send(Item::Failed(error)).unwrap_or_default();
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Reads a text file. False when the caller has left.
+    fn read_text(
+        &self,
+        file: usize,
+        source: &Source,
+        count: &Arc<AtomicU64>,
+        jobs: &SyncSender<Job>,
+        queue: &SyncSender<Item>,
+    ) -> Result<bool> {
+        let input = &self.files[file];
+        let mut stream = Stream::open(input, Arc::clone(count))?;
+        let mut blocks = Blocks::new(&mut stream, &input.name, source.delimiter, self.block_bytes)?;
+        let mut lines = 0;
+        let mut is_empty = false;
+        let layout = if source.header {
+            match blocks.header()? {
+                Some((names, header_lines)) => {
+                    lines = header_lines;
+                    Some(source.layout(&self.spec, input, Some(&names))?)
+                }
+                None => {
+                    is_empty = true;
+                    None
+                }
+            }
+        } else {
+            Some(source.layout(&self.spec, input, None)?)
+        };
+        if queue.send(Item::Start { lines }).is_err() {
+            return Ok(false);
+        }
+        if let Some(layout) = layout.filter(|_| !is_empty) {
+            let layout = Arc::new(layout);
+            while let Some(block) = blocks.next_block()? {
+                let (reply, result) = sync_channel(1);
+                let job = Job { layout: Arc::clone(&layout), block, reply };
+                let item = Item::Text { reply: result, bytes_read: blocks.bytes_read() };
+                if jobs.send(job).is_err() || queue.send(item).is_err() {
+                    return Ok(false);
+                }
+            }
+        }
+        let digest = stream.digest()?;
+        Ok(queue.send(Item::End { digest }).is_ok())
+    }
+
+    fn read_binary(&self, file: usize, kind: Kind, bytes_before: u64, queue: &SyncSender<Item>) -> Result<bool> {
+        let input = &self.files[file];
+        let mut fitter = Fitter::new(&self.spec, input);
+        if queue.send(Item::Start { lines: 0 }).is_err() {
+            return Ok(false);
+        }
+        for batch in batches(input, kind)? {
+            let (batch, share) = batch?;
+            #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "for a progress bar")]
+            let bytes_read = bytes_before + (share.clamp(0.0, 1.0) * input.bytes as f64) as u64;
+            let batch = fitter.fit(&batch)?;
+            if batch.num_rows() > 0 && queue.send(Item::Batch { batch, bytes_read }).is_err() {
+                return Ok(false);
+            }
+        }
+        let digest = digest(input)?;
+        Ok(queue.send(Item::End { digest }).is_ok())
+    }
+}
+
+fn parse_jobs(work: &Mutex<Receiver<Job>>, stop: bool) {
+    loop {
+        let Ok(Ok(job)) = work.lock().map(|work| work.recv()) else { return };
+        let parsed = parse::parse(&job.layout, &job.block.bytes, job.block.len, stop);
+        // The caller may have left.
+        job.reply.send(parsed).unwrap_or_default();
+    }
+}
+
+/// The receiving side: puts line numbers right, keeps count, checks trailers.
+struct Collector<'a> {
+    import: &'a Import,
+    items: Receiver<Item>,
+    quarantine: Option<Quarantine>,
+    trailer_rule: Option<&'a TrailerRule>,
+    report: ImportReport,
+    file: usize,
+    lines: u64,
+    rows: u64,
+    faults: u64,
+    trailer: Option<Vec<u8>>,
+}
+
+impl<'a> Collector<'a> {
+    fn new(import: &'a Import, items: Receiver<Item>) -> Collector<'a> {
+        let quarantine = match &import.on_error {
+            OnError::Stop => None,
+            OnError::Quarantine { path } => Some(Quarantine::new(path)),
+        };
+        let trailer_rule = match &import.reading {
+            Reading::Text(source) => source.trailer.as_ref(),
+            Reading::Binary(_) => None,
+        };
+        let report = ImportReport::default();
+        Collector { import, items, quarantine, trailer_rule, report, file: 0, lines: 0, rows: 0, faults: 0, trailer: None }
+    }
+
+    fn collect<E: From<Error>>(
+        mut self,
+        sink: &mut dyn FnMut(Block) -> std::result::Result<(), E>,
+    ) -> std::result::Result<ImportReport, E> {
+        while self.file < self.import.files.len() {
+            let file = self.file;
+            match self.items.recv().map_err(|_| self.gave_up())? {
+                Item::Failed(error) => return Err(error.into()),
+                Item::Start { lines } => {
+                    (self.lines, self.rows, self.faults, self.trailer) = (lines, 0, 0, None);
+                }
+                Item::Batch { batch, bytes_read } => {
+                    self.rows += batch.num_rows() as u64;
+                    sink(Block { batch, file, bytes_read })?;
+                }
+                Item::Text { reply, bytes_read } => {
+                    let parsed = reply.recv().map_err(|_| self.gave_up())?;
+                    let parsed = parsed.map_err(|reason| Error::damaged(self.name(), reason))?;
+                    let batches = self.take(parsed)?;
+                    for batch in batches {
+                        sink(Block { batch, file, bytes_read })?;
+                    }
+                }
+                Item::End { digest } => self.end(digest)?,
+            }
+        }
+        if let Some(quarantine) = self.quarantine.take() {
+            self.report.quarantined = quarantine.finish()?;
+        }
+        Ok(self.report)
+    }
+
+    fn name(&self) -> &'a str {
+        self.import.files.get(self.file).map(|f| f.name.as_str()).unwrap_or_default()
+    }
+
+    fn gave_up(&self) -> Error {
+        Error::damaged(self.name(), "a reading thread gave up")
+    }
+
+    /// Takes the counts and faults of a block; gives its batches.
+    fn take(&mut self, parsed: Parsed) -> Result<Vec<RecordBatch>> {
+        let name = self.name();
+        for fault in parsed.faults {
+            let line = self.lines + fault.line + 1;
+            match &mut self.quarantine {
+                Some(quarantine) => quarantine.add(name, line, &fault.column, &fault.reason, &fault.text)?,
+                None => {
+                    return Err(Error::Row {
+                        file: name.to_owned(),
+                        line,
+                        column: fault.column,
+                        reason: fault.reason,
+                        excerpt: excerpt(&fault.text),
+                    });
+                }
+            }
+            self.faults += 1;
+        }
+        if parsed.beyond_trailer || (self.trailer.is_some() && parsed.rows > 0) {
+            return Err(self.cut_short("rows follow the line that should be the last"));
+        }
+        self.trailer = parsed.trailer.or(self.trailer.take());
+        self.lines += parsed.lines;
+        self.rows += parsed.rows;
+        Ok(parsed.batches)
+    }
+
+    fn cut_short(&self, reason: impl Into<String>) -> Error {
+        Error::Trailer { file: self.name().to_owned(), reason: reason.into() }
+    }
+
+    fn end(&mut self, digest: String) -> Result<()> {
+        if let Some(rule) = self.trailer_rule {
+            self.check_trailer(rule)?;
+        }
+        let input = &self.import.files[self.file];
+        self.report.files.push(FileReport { name: input.name.clone(), digest, rows: self.rows, bytes: input.bytes });
+        self.report.rows += self.rows;
+        self.report.bytes += input.bytes;
+        self.file += 1;
+        Ok(())
+    }
+
+    /// The trailer may count the rows alone, or its own line and the header's with them.
+    fn check_trailer(&self, rule: &TrailerRule) -> Result<()> {
+        let Some(trailer) = &self.trailer else {
+            return Err(self.cut_short(format!("its last line doesn't begin with {:?}", rule.prefix)));
+        };
+        let Some(place) = rule.rows_field else { return Ok(()) };
+        let delimiter = match &self.import.reading {
+            Reading::Text(source) => source.delimiter,
+            Reading::Binary(_) => b',',
+        };
+        let counted = fields::record(trailer, 0, delimiter).ok().and_then(|(fields, _)| {
+            let text = fields.get(place)?.text.trim_ascii().to_vec();
+            String::from_utf8(text).ok()?.parse::<u64>().ok()
+        });
+        let seen = self.rows + self.faults;
+        match counted {
+            Some(counted) if !(seen..=seen + 2).contains(&counted) => {
+                Err(self.cut_short(format!("its last line counts {counted} rows, and {seen} were read")))
+            }
+            _ => Ok(()),
+        }
+    }
+}

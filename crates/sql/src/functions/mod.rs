@@ -1,0 +1,88 @@
+//! The SQL functions a tick database adds to DataFusion's own.
+//!
+//! | Family | Functions | File |
+//! | --- | --- | --- |
+//! | buckets | `time_bucket`, `xbar` | `time_bucket.rs`, `xbar.rs` over `grid.rs`, `zone.rs` |
+//! | row order | `first`, `last` | `first_last.rs`, `order_keys.rs`, `row_order.rs` |
+//! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs` |
+//! | spread | `dev`, `sdev`, `svar`, `med` | `spread.rs` |
+//! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
+//! | text | `glob` | `glob.rs` |
+//!
+//! Nothing here shadows a DataFusion function: `avg`, `var`, `stddev`, `log`, `median` mean what they mean there.
+//! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
+
+mod first_last;
+mod glob;
+mod grid;
+mod neighbours;
+mod order_keys;
+mod row_order;
+mod spread;
+mod time_bucket;
+mod weighted;
+mod xbar;
+mod zone;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use datafusion::execution::context::SessionContext;
+use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
+use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
+
+pub use row_order::{RowOrder, RowOrderRule};
+
+/// The scalar functions: `time_bucket`, `xbar`, `glob`.
+pub fn scalar() -> Vec<ScalarUDF> {
+    vec![
+        ScalarUDF::from(time_bucket::TimeBucket::new()),
+        ScalarUDF::from(xbar::Xbar::new()),
+        ScalarUDF::from(glob::Glob::new()),
+    ]
+}
+
+/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `med`, and `dev`, `sdev`, `svar` as names of DataFusion's.
+pub fn aggregates() -> Vec<AggregateUDF> {
+    let mut functions = vec![
+        AggregateUDF::from(first_last::RowPick::first()),
+        AggregateUDF::from(first_last::RowPick::last()),
+        AggregateUDF::from(weighted::Weighted::vwap()),
+        AggregateUDF::from(weighted::Weighted::wavg()),
+        AggregateUDF::from(weighted::Weighted::wsum()),
+    ];
+    functions.extend(spread::aggregates());
+    functions
+}
+
+/// The window functions: `deltas`, `ratios`, `log_return`, `differ`, `fills`, and `prev`, `xprev`, `next` as names of
+/// DataFusion's `lag` and `lead`.
+pub fn window() -> Vec<WindowUDF> {
+    let mut functions = neighbours::functions();
+    functions.push(lag_udwf().as_ref().clone().with_aliases(["prev", "xprev"]));
+    functions.push(lead_udwf().as_ref().clone().with_aliases(["next"]));
+    functions
+}
+
+/// Makes every function of this module callable in `context`.
+///
+/// `first` and `last` without an `ORDER BY` also need a [`RowOrderRule`], because only the table knows how its rows are
+/// numbered; without it such a call is refused when the query is planned.
+pub fn register(context: &SessionContext) {
+    for function in scalar() {
+        context.register_udf(function);
+    }
+    for function in aggregates() {
+        context.register_udaf(function);
+    }
+    for function in window() {
+        context.register_udwf(function);
+    }
+}
+
+/// Makes `first` and `last` without an `ORDER BY` follow the row order that `tables` knows.
+pub fn register_row_order(context: &SessionContext, tables: Arc<dyn RowOrder>) {
+    context.add_analyzer_rule(Arc::new(RowOrderRule::new(tables)));
+}

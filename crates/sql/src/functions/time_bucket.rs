@@ -1,0 +1,318 @@
+//! `time_bucket(width, time [, zone] [, origin])`: the start of the bucket that a time falls into.
+//!
+//! Shapes: one value out per row in; `Timestamp(Nanosecond, zone of the input)`; null in any argument gives null.
+//! Order: kept. With a constant width, zone and origin the output is sorted as the time is, so a group by over ordered
+//! rows needs no sort.
+//!
+//! The kernel remembers the last bucket: rows sorted by time cost two comparisons each, others one division.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampNanosecondType,
+};
+use chrono_tz::Tz;
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::SimplifyContext;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::grid::{Bucket, DefaultOrigin, Grid};
+use super::zone::ZonedGrid;
+
+/// The scalar function `time_bucket`.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct TimeBucket {
+    signature: Signature,
+}
+
+impl TimeBucket {
+    pub(super) fn new() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for TimeBucket {
+    fn name(&self) -> &str {
+        "time_bucket"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        match arg_types {
+            [width, time] => Ok(vec![width_type(self.name(), width)?, time_type(self.name(), time)?]),
+            [width, time, third] => Ok(vec![
+                width_type(self.name(), width)?,
+                time_type(self.name(), time)?,
+                if is_text(third) { DataType::Utf8 } else { time_type(self.name(), third)? },
+            ]),
+            [width, time, zone, origin] if is_text(zone) => Ok(vec![
+                width_type(self.name(), width)?,
+                time_type(self.name(), time)?,
+                DataType::Utf8,
+                time_type(self.name(), origin)?,
+            ]),
+            _ => plan_err!("time_bucket takes (interval, time), (interval, time, zone or origin) or (interval, time, zone, origin)"),
+        }
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match arg_types.get(1) {
+            Some(time) => Ok(time.clone()),
+            None => plan_err!("time_bucket takes at least (interval, time)"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [width, time, rest @ ..] = args.args.as_slice() else {
+            return exec_err!("time_bucket takes at least (interval, time)");
+        };
+        let Some(placement) = Placement::from_constants(rest)? else {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(args.return_type())?));
+        };
+        bucket_columns(width, time, &placement, DefaultOrigin::Epoch, args.number_rows)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(ordering_of_second(inputs))
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        Ok(ordering_of_second(inputs) != SortProperties::Unordered)
+    }
+
+    fn preimage(&self, args: &[Expr], lit_expr: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        bucket_preimage(args, lit_expr, info, DefaultOrigin::Epoch)
+    }
+}
+
+/// Which clock buckets are cut on and where they are counted from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Placement {
+    zone: Option<Tz>,
+    /// Nanoseconds on the clock of the buckets: local time if there is a zone.
+    origin: Option<i64>,
+}
+
+impl Placement {
+    /// Reads the arguments after the time: a zone, an origin, or a zone and an origin. `None` if one is null.
+    ///
+    /// # Errors
+    /// If an argument is not constant or the zone is unknown.
+    pub(super) fn from_constants(args: &[ColumnarValue]) -> Result<Option<Self>> {
+        let mut placement = Self::default();
+        for arg in args {
+            let ColumnarValue::Scalar(value) = arg else {
+                return exec_err!("the zone and the origin of a time bucket must be constants");
+            };
+            match value {
+                value if value.is_null() => return Ok(None),
+                ScalarValue::Utf8(Some(name)) => placement.zone = Some(parse_zone(name)?),
+                ScalarValue::TimestampNanosecond(Some(origin), label) => {
+                    // An origin with a zone label is an instant; one without is a reading of the buckets' clock.
+                    placement.origin = Some(match (placement.zone, label) {
+                        (Some(zone), Some(_)) => ZonedGrid::local(zone, *origin),
+                        _ => *origin,
+                    });
+                }
+                other => return exec_err!("a time bucket cannot be placed by a {}", other.data_type()),
+            }
+        }
+        Ok(Some(placement))
+    }
+
+    fn timeline(&self, width: IntervalMonthDayNano, default: DefaultOrigin) -> Result<Timeline> {
+        let grid = Grid::new(width, self.origin, default)?;
+        Ok(self.zone.map_or(Timeline::Even(grid), |zone| Timeline::Zoned(ZonedGrid { grid, zone })))
+    }
+}
+
+/// A grid with its clock.
+#[derive(Debug, Clone, Copy)]
+enum Timeline {
+    Even(Grid),
+    Zoned(ZonedGrid),
+}
+
+impl Timeline {
+    fn bucket(&self, t: i64) -> Option<Bucket> {
+        match self {
+            Self::Even(grid) => grid.bucket(t),
+            Self::Zoned(grid) => grid.bucket(t),
+        }
+    }
+}
+
+/// Buckets `time` by `width`, either of which may be a column.
+pub(super) fn bucket_columns(
+    width: &ColumnarValue,
+    time: &ColumnarValue,
+    placement: &Placement,
+    default: DefaultOrigin,
+    rows: usize,
+) -> Result<ColumnarValue> {
+    let all_constant = matches!((width, time), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+    let times = time.to_array(if all_constant { 1 } else { rows })?;
+    let array = match width {
+        ColumnarValue::Scalar(ScalarValue::IntervalMonthDayNano(Some(width))) => {
+            bucket_by_constant(&times, placement.timeline(*width, default)?)?
+        }
+        ColumnarValue::Scalar(value) if value.is_null() => {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(times.data_type())?));
+        }
+        ColumnarValue::Scalar(value) => return exec_err!("a bucket width is an interval, not a {}", value.data_type()),
+        ColumnarValue::Array(widths) => bucket_by_column(&times, widths, placement, default)?,
+    };
+    if all_constant {
+        return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
+    }
+    Ok(ColumnarValue::Array(array))
+}
+
+fn bucket_by_constant(times: &ArrayRef, timeline: Timeline) -> Result<ArrayRef> {
+    let times = times.as_primitive::<TimestampNanosecondType>();
+    let starts = match timeline {
+        Timeline::Even(grid) => starts_of(times, |t| grid.bucket(t))?,
+        Timeline::Zoned(grid) => starts_of(times, |t| grid.bucket(t))?,
+    };
+    Ok(Arc::new(starts))
+}
+
+fn starts_of(
+    times: &PrimitiveArray<TimestampNanosecondType>,
+    bucket_of: impl Fn(i64) -> Option<Bucket>,
+) -> Result<PrimitiveArray<TimestampNanosecondType>> {
+    let mut starts = Vec::with_capacity(times.len());
+    let mut current = Bucket { start: 0, end: 0 };
+    for (row, &t) in times.values().iter().enumerate() {
+        if t < current.start || t >= current.end {
+            if times.is_null(row) {
+                starts.push(0);
+                continue;
+            }
+            current = bucket_of(t).ok_or_else(|| out_of_range(t))?;
+        }
+        starts.push(current.start);
+    }
+    Ok(PrimitiveArray::new(starts.into(), times.nulls().cloned()).with_data_type(times.data_type().clone()))
+}
+
+fn bucket_by_column(
+    times: &ArrayRef,
+    widths: &ArrayRef,
+    placement: &Placement,
+    default: DefaultOrigin,
+) -> Result<ArrayRef> {
+    let times = times.as_primitive::<TimestampNanosecondType>();
+    let widths = widths.as_primitive::<IntervalMonthDayNanoType>();
+    let mut current: Option<(IntervalMonthDayNano, Timeline)> = None;
+    let mut starts = Vec::with_capacity(times.len());
+    for (t, width) in times.iter().zip(widths) {
+        let (Some(t), Some(width)) = (t, width) else {
+            starts.push(None);
+            continue;
+        };
+        let timeline = match current {
+            Some((known, timeline)) if known == width => timeline,
+            _ => placement.timeline(width, default)?,
+        };
+        current = Some((width, timeline));
+        starts.push(Some(timeline.bucket(t).ok_or_else(|| out_of_range(t))?.start));
+    }
+    Ok(Arc::new(
+        PrimitiveArray::<TimestampNanosecondType>::from(starts).with_data_type(times.data_type().clone()),
+    ))
+}
+
+fn out_of_range(t: i64) -> datafusion::error::DataFusionError {
+    exec_datafusion_err!("the bucket of {t} ns begins before the first representable time, 1677-09-21")
+}
+
+/// The times that fall into the bucket named by a literal, so that filters on buckets prune like filters on times.
+pub(super) fn bucket_preimage(
+    args: &[Expr],
+    lit_expr: &Expr,
+    info: &SimplifyContext,
+    default: DefaultOrigin,
+) -> Result<PreimageResult> {
+    let [width, time, rest @ ..] = args else { return Ok(PreimageResult::None) };
+    let (Some(ScalarValue::IntervalMonthDayNano(Some(width))), Some(ScalarValue::TimestampNanosecond(Some(t), label))) =
+        (width.as_literal(), lit_expr.as_literal())
+    else {
+        return Ok(PreimageResult::None);
+    };
+    let constants: Option<Vec<ColumnarValue>> =
+        rest.iter().map(|arg| arg.as_literal().cloned().map(ColumnarValue::Scalar)).collect();
+    let Some(placement) = constants.map(|args| Placement::from_constants(&args)).transpose()?.flatten() else {
+        return Ok(PreimageResult::None);
+    };
+    if info.get_data_type(time)? != DataType::Timestamp(TimeUnit::Nanosecond, label.clone()) {
+        return Ok(PreimageResult::None);
+    }
+    // A literal inside a bucket is never a result, and a bucket cut off by the end of time has no upper bound.
+    let Some(bucket) = placement.timeline(*width, default)?.bucket(*t).filter(|b| b.start == *t && b.end < i64::MAX)
+    else {
+        return Ok(PreimageResult::None);
+    };
+    let bound = |t| ScalarValue::TimestampNanosecond(Some(t), label.clone());
+    let interval = Box::new(Interval::try_new(bound(bucket.start), bound(bucket.end))?);
+    Ok(PreimageResult::Range { expr: time.clone(), interval })
+}
+
+/// The order of a function that is monotone in its second argument once the others are constant.
+pub(super) fn ordering_of_second(inputs: &[ExprProperties]) -> SortProperties {
+    let mut order = SortProperties::Unordered;
+    for (position, input) in inputs.iter().enumerate() {
+        if position == 1 {
+            order = input.sort_properties;
+        } else if input.sort_properties != SortProperties::Singleton {
+            return SortProperties::Unordered;
+        }
+    }
+    order
+}
+
+/// The type a bucket width is read as.
+pub(super) fn width_type(function: &str, given: &DataType) -> Result<DataType> {
+    match given {
+        DataType::Interval(_) | DataType::Duration(_) | DataType::Null => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
+        text if is_text(text) => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
+        other => plan_err!("{function}: the width of a time bucket is an interval such as INTERVAL '5 minutes', not a {other}"),
+    }
+}
+
+/// The type a time is read as: nanoseconds, with the zone label it came with; dates and text are UTC.
+pub(super) fn time_type(function: &str, given: &DataType) -> Result<DataType> {
+    let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+    match given {
+        DataType::Timestamp(_, label) => Ok(DataType::Timestamp(TimeUnit::Nanosecond, label.clone())),
+        DataType::Date32 | DataType::Date64 | DataType::Null => Ok(utc),
+        text if is_text(text) => Ok(utc),
+        other => plan_err!("{function}: a time is a timestamp or a date, not a {other}"),
+    }
+}
+
+/// Whether a type is text, plain or as a dictionary.
+pub(super) fn is_text(given: &DataType) -> bool {
+    match given {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, value) => is_text(value),
+        _ => false,
+    }
+}
+
+fn parse_zone(name: &str) -> Result<Tz> {
+    name.parse().map_err(|_| {
+        exec_datafusion_err!(
+            "unknown time zone '{name}': zones have names such as 'America/New_York', an origin is written TIMESTAMP '2000-01-01'"
+        )
+    })
+}

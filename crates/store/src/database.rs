@@ -1,0 +1,337 @@
+//! A database: a folder of tables. And a table's snapshots: what a reader sees.
+//!
+//! - One process at a time changes a database, any number read it. A snapshot is one commit's state and stays so.
+//! - Opening reads `splay.toml`; a table's manifest is read when the table is first used; segments when they are read.
+//! - Nothing has to be repaired after a crash: what was not committed isn't seen, and the next writer sweeps it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::error::{Error, Result};
+use crate::load::{Load, LoadOptions};
+use crate::manifest::{self, FileEntry, Head, Source, TableState};
+use crate::schema::{TableSpec, validate_name};
+use crate::segment::Segment;
+use crate::settings::{self, Settings};
+use crate::storage::{self, LocalStorage, LockMode, Storage};
+
+pub(crate) const WRITER_LOCK: &str = "writer.lock";
+pub(crate) const READERS_LOCK: &str = "readers.lock";
+
+/// An open database. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Database {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    storage: Arc<dyn Storage>,
+    settings: Settings,
+    poisoned: AtomicBool,
+    tables: Mutex<HashMap<String, Arc<TableCache>>>,
+}
+
+/// What was read of a table so far.
+#[derive(Debug, Default)]
+struct TableCache {
+    known: Mutex<Option<Known>>,
+}
+
+#[derive(Debug, Clone)]
+struct Known {
+    head: Head,
+    state: Arc<TableState>,
+    partitions: Arc<Vec<Partition>>,
+}
+
+/// Rows of one date, as a snapshot has them.
+#[derive(Debug, Clone)]
+pub struct Partition {
+    /// Days since 1970-01-01, in the table's time zone.
+    pub date: i32,
+    /// In order: each one's rows come behind those of the one before.
+    pub segments: Vec<Arc<Segment>>,
+}
+
+impl Partition {
+    /// Rows of all segments.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.rows()).sum()
+    }
+}
+
+impl Database {
+    /// Creates a database in a folder, which may exist if it is empty.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the folder holds something or can't be made.
+    pub fn create(path: impl AsRef<Path>) -> Result<Database> {
+        let path = path.as_ref();
+        std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
+        Database::create_on(Arc::new(LocalStorage::new(path)), &Settings::default())
+    }
+
+    /// Opens a database.
+    ///
+    /// # Errors
+    /// [`Error::NotADatabase`] if the folder holds none.
+    pub fn open(path: impl AsRef<Path>) -> Result<Database> {
+        Database::open_on(Arc::new(LocalStorage::new(path.as_ref())))
+    }
+
+    /// Opens a database, or creates it if the folder is absent or empty.
+    ///
+    /// # Errors
+    /// As [`Database::open`] and [`Database::create`].
+    pub fn open_or_create(path: impl AsRef<Path>) -> Result<Database> {
+        match Database::open(&path) {
+            Err(Error::NotADatabase { .. }) => Database::create(path),
+            other => other,
+        }
+    }
+
+    /// Creates a database on any storage.
+    ///
+    /// # Errors
+    /// As [`Database::create`].
+    pub fn create_on(storage: Arc<dyn Storage>, settings: &Settings) -> Result<Database> {
+        settings.validate()?;
+        let entries = storage.list("")?;
+        // An interrupted creation leaves these.
+        let ours = |name: &str| name == READERS_LOCK || name == "splay.toml.tmp" || name == WRITER_LOCK;
+        if let Some(entry) = entries.iter().find(|entry| !ours(&entry.name)) {
+            let source = std::io::Error::new(
+                std::io::ErrorKind::DirectoryNotEmpty,
+                format!("it holds {:?}; a database is created in an empty folder", entry.name),
+            );
+            return Err(Error::Io { act: "create a database in", path: storage.display_path(""), source });
+        }
+        if !entries.iter().any(|entry| entry.name == READERS_LOCK) {
+            drop(storage.create(READERS_LOCK)?);
+        }
+        storage::replace(storage.as_ref(), settings::FILE, settings.to_toml().as_bytes())?;
+        Database::open_on(storage)
+    }
+
+    /// Opens a database on any storage.
+    ///
+    /// # Errors
+    /// As [`Database::open`].
+    pub fn open_on(storage: Arc<dyn Storage>) -> Result<Database> {
+        let settings = match storage.read(settings::FILE) {
+            Ok(bytes) => Settings::parse(&bytes, &storage.display_path(settings::FILE))?,
+            Err(error) if error.is_not_found() => {
+                return Err(Error::NotADatabase { path: storage.display_path("") });
+            }
+            Err(error) => return Err(error),
+        };
+        let (poisoned, tables) = (AtomicBool::new(false), Mutex::default());
+        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables }) })
+    }
+
+    /// Its settings.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.shared.settings
+    }
+
+    /// Its folder, for messages.
+    #[must_use]
+    pub fn path(&self) -> std::path::PathBuf {
+        self.shared.storage.display_path("")
+    }
+
+    /// Names of its tables, sorted.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tables(&self) -> Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in self.storage().list("")? {
+            if !entry.is_dir || validate_name("table", &entry.name).is_err() {
+                continue;
+            }
+            let manifest = format!("{}/{}", entry.name, manifest::FOLDER);
+            if self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD") {
+                names.push(entry.name);
+            }
+        }
+        Ok(names)
+    }
+
+    /// A table, matched without regard to case.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`].
+    pub fn table(&self, name: &str) -> Result<Table> {
+        match self.find_table(name)? {
+            Some(name) => Ok(Table { database: self.clone(), cache: self.cache(&name), name }),
+            None => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
+        }
+    }
+
+    /// Begins a load into a table, which is created by the load's commit if it doesn't exist. If it does, columns that are new
+    /// in `spec` are added to it by the commit, and all else must agree.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table.
+    pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        Load::begin(self, spec, options)
+    }
+
+    pub(crate) fn find_table(&self, name: &str) -> Result<Option<String>> {
+        let is_table = |found: &str| -> Result<bool> {
+            match manifest::read_head(self.storage().as_ref(), found) {
+                Ok(_) => Ok(true),
+                Err(error) if error.is_not_found() => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        if validate_name("table", name).is_ok() && is_table(name)? {
+            return Ok(Some(name.to_owned()));
+        }
+        Ok(self.tables()?.into_iter().find(|found| found.eq_ignore_ascii_case(name)))
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        &self.shared.storage
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.shared.poisoned.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn poison(&self) {
+        self.shared.poisoned.store(true, Ordering::Release);
+    }
+
+    fn cache(&self, table: &str) -> Arc<TableCache> {
+        let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(tables.entry(table.to_owned()).or_default())
+    }
+}
+
+/// A table of a database.
+#[derive(Debug, Clone)]
+pub struct Table {
+    database: Database,
+    cache: Arc<TableCache>,
+    name: String,
+}
+
+impl Table {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The table as it is now. Costs a look at one small file if nothing has changed.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if the manifest is damaged.
+    pub fn snapshot(&self) -> Result<TableSnapshot> {
+        let storage = self.database.storage();
+        // Before the manifest is read: from now on no file of it is removed.
+        let lease = loop {
+            match storage.try_lock(READERS_LOCK, LockMode::Shared)? {
+                Some(lease) => break lease,
+                // A writer is removing files; that takes a moment.
+                None => std::thread::yield_now(),
+            }
+        };
+        let mut cached = self.cache.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = cached.as_ref().map(|known| (known.head, Arc::clone(&known.state)));
+        let (head, state) = manifest::refresh(storage.as_ref(), &self.name, before.as_ref())?;
+        let known = match cached.take() {
+            Some(known) if known.head == head => known,
+            other => {
+                let partitions = Arc::new(self.partitions(&state, other.as_ref()));
+                Known { head, state, partitions }
+            }
+        };
+        *cached = Some(known.clone());
+        Ok(TableSnapshot { known, _lease: Arc::new(lease) })
+    }
+
+    /// Segments that were there before are kept open.
+    fn partitions(&self, state: &TableState, before: Option<&Known>) -> Vec<Partition> {
+        let mut kept: HashMap<&str, &Arc<Segment>> = HashMap::new();
+        for partition in before.into_iter().flat_map(|known| known.partitions.iter()) {
+            kept.extend(partition.segments.iter().map(|segment| (segment.entry().path.as_str(), segment)));
+        }
+        let mut partitions: Vec<Partition> = Vec::new();
+        for entry in state.files.values() {
+            let segment = match kept.get(entry.path.as_str()) {
+                Some(segment) if segment.entry() == entry => Arc::clone(segment),
+                _ => Arc::new(self.segment(entry)),
+            };
+            match partitions.last_mut().filter(|partition| partition.date == entry.date) {
+                Some(partition) => partition.segments.push(segment),
+                None => partitions.push(Partition { date: entry.date, segments: vec![segment] }),
+            }
+        }
+        // Paths sort as texts; dates before the year 0 or after 9999 don't.
+        partitions.sort_by_key(|partition| partition.date);
+        partitions
+    }
+
+    fn segment(&self, entry: &FileEntry) -> Segment {
+        let checks = self.database.settings().verify_on_read;
+        Segment::new(Arc::clone(self.database.storage()), self.name.clone(), entry.clone(), checks)
+    }
+
+    /// The database that it belongs to.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+}
+
+/// A table at one commit. Its files stay until the last clone is dropped.
+#[derive(Debug, Clone)]
+pub struct TableSnapshot {
+    known: Known,
+    _lease: Arc<Box<dyn std::fmt::Debug + Send + Sync>>,
+}
+
+impl TableSnapshot {
+    /// What the table is.
+    #[must_use]
+    pub fn spec(&self) -> &TableSpec {
+        &self.known.state.spec
+    }
+
+    /// Number of the commit.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.known.state.epoch
+    }
+
+    /// Partitions by date.
+    #[must_use]
+    pub fn partitions(&self) -> &[Partition] {
+        &self.known.partitions
+    }
+
+    /// Rows of the table.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.partitions().iter().map(Partition::rows).sum()
+    }
+
+    /// Bytes of all segments and indexes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.known.state.files.values().map(|entry| entry.bytes + entry.index_bytes).sum()
+    }
+
+    /// What was loaded, with the commit that did it.
+    pub fn sources(&self) -> impl Iterator<Item = &(Source, u64)> {
+        self.known.state.sources.values()
+    }
+}

@@ -1,0 +1,458 @@
+//! A load: rows come in as batches, are ordered by partition, and become visible together by one commit.
+//!
+//! - Nothing is visible before [`Load::commit`] returns; a load that fails or is dropped leaves the database as it was.
+//! - Rows of a partition that exists are merged with those it has; equal rows are kept; of rows with equal symbol and time
+//!   the stored ones come first, then the new ones in the order in which they came in.
+//! - Memory: rows are held up to the given bound, then sorted and set aside on disk, and merged at the commit.
+
+mod gather;
+mod merge;
+mod sort;
+mod spill;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{Array, AsArray, RecordBatch, UInt64Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::manifest::{FileEntry, Operation, SegmentFormat, Source};
+use crate::partition::Dates;
+use crate::schema::TableSpec;
+use crate::segment::{self, Segment};
+use crate::write::{Change, Writer};
+use gather::{Pick, gather};
+pub(crate) use spill::FOLDER as SPILL_FOLDER;
+use spill::{Run, RunWriter};
+
+/// Most runs of a partition before they are merged into one.
+const RUNS_MAX: usize = 64;
+
+/// How a load is done.
+#[derive(Debug, Clone)]
+pub struct LoadOptions {
+    /// Bytes of memory that the load may use, at least 64 MiB. Default 1 GiB.
+    pub memory_bytes: usize,
+    /// Whether sources that were loaded before are loaded again. Default false.
+    pub again: bool,
+    /// Threads that sort and write. Default: as many as the machine runs at once.
+    pub threads: usize,
+    /// Format of new segments. Default Arrow.
+    pub format: SegmentFormat,
+}
+
+/// Least memory of a load.
+const MEMORY_BYTES_MIN: usize = 64 << 20;
+
+impl Default for LoadOptions {
+    fn default() -> LoadOptions {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        LoadOptions { memory_bytes: 1 << 30, again: false, threads, format: SegmentFormat::Arrow }
+    }
+}
+
+/// What a load did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LoadReport {
+    /// Rows that came in.
+    pub rows: u64,
+    /// Partitions that they went to.
+    pub partitions: usize,
+    /// Segments written.
+    pub segments: usize,
+    /// Bytes of those and their indexes.
+    pub bytes: u64,
+    /// The commit's number.
+    pub epoch: u64,
+}
+
+/// A load that is going on. It holds the writer lock.
+#[derive(Debug)]
+pub struct Load {
+    writer: Writer,
+    spec: TableSpec,
+    schema: SchemaRef,
+    options: LoadOptions,
+    dates: Dates,
+    partitions: BTreeMap<i32, Incoming>,
+    held_bytes: usize,
+    runs: usize,
+    rows: u64,
+    sources: Vec<Source>,
+}
+
+/// Rows of one partition that came in so far.
+#[derive(Debug, Default)]
+struct Incoming {
+    /// Sorted, older ones first.
+    runs: Vec<Run>,
+    batches: Vec<RecordBatch>,
+    /// Bytes of a row, estimated.
+    row_bytes: usize,
+}
+
+impl Load {
+    pub(crate) fn begin(database: &Database, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        spec.validate()?;
+        if options.memory_bytes < MEMORY_BYTES_MIN {
+            let reason = format!("a load needs at least {} MiB", MEMORY_BYTES_MIN >> 20);
+            return Err(Error::Setting { setting: "memory_bytes", reason });
+        }
+        let writer = Writer::begin(database, &spec.name)?;
+        let spec = match writer.state() {
+            Some(state) => fit_spec(&state.spec, spec)?,
+            None => spec.clone(),
+        };
+        let (schema, dates) = (spec.arrow(), Dates::new(spec.zone()?));
+        let partitions = BTreeMap::new();
+        Ok(Load { writer, spec, schema, options, dates, partitions, held_bytes: 0, runs: 0, rows: 0, sources: Vec::new() })
+    }
+
+    /// The table's schema: batches must have its columns, in its order and types.
+    #[must_use]
+    pub fn spec(&self) -> &TableSpec {
+        &self.spec
+    }
+
+    /// Records where rows come from, so that it is refused another time.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyLoaded`] unless the options say that it may be loaded again.
+    pub fn add_source(&mut self, source: Source) -> Result<()> {
+        self.check_source(&source.name, &source.digest)?;
+        self.sources.push(source);
+        Ok(())
+    }
+
+    /// Whether a source may be loaded.
+    ///
+    /// # Errors
+    /// As [`Load::add_source`].
+    pub fn check_source(&self, name: &str, digest: &str) -> Result<()> {
+        let known = self.writer.state().and_then(|state| state.sources.get(digest));
+        match known {
+            Some((_, epoch)) if !self.options.again => Err(Error::AlreadyLoaded {
+                table: self.spec.name.clone(),
+                source_name: name.to_owned(),
+                epoch: *epoch,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes rows in. On failure none of the batch is taken.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] if the columns differ, [`Error::Row`] for a row without a time, [`Error::Io`] when rows can't be
+    /// set aside; after the last the load is to be dropped.
+    pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        let batch = self.conform(batch)?;
+        let times = batch.column(self.spec.time_position()).as_primitive::<TimestampNanosecondType>();
+        if let Some(nulls) = times.nulls().filter(|nulls| nulls.null_count() > 0) {
+            let row = (0..nulls.len()).find(|row| nulls.is_null(*row)).unwrap_or(0) as u64;
+            let reason = format!("has no {}", self.spec.time);
+            return Err(Error::Row { table: self.spec.name.clone(), row, reason });
+        }
+        let rows = batch.num_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        let bytes = batch.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum::<usize>();
+        for (date, part) in self.split(&batch)? {
+            let incoming = self.partitions.entry(date).or_default();
+            incoming.row_bytes = incoming.row_bytes.max(bytes.div_ceil(rows));
+            incoming.batches.push(part);
+        }
+        self.rows += rows as u64;
+        self.held_bytes += bytes;
+        if self.held_bytes > self.options.memory_bytes / 2 {
+            self.spill()?;
+        }
+        Ok(())
+    }
+
+    /// Checks names and types. A batch may lack columns that may be null, and have them in any order.
+    fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let mut columns = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            let found = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
+            let Some(found) = found else {
+                if !field.is_nullable() {
+                    return Err(self.spec.error(format!("the batch lacks the column {:?}", field.name())));
+                }
+                columns.push(arrow::array::new_null_array(field.data_type(), batch.num_rows()));
+                continue;
+            };
+            let column = batch.column(found);
+            if column.data_type() != field.data_type() {
+                return Err(self.spec.error(format!(
+                    "column {:?} is {}, the batch has {}",
+                    field.name(),
+                    field.data_type(),
+                    column.data_type()
+                )));
+            }
+            columns.push(Arc::clone(column));
+        }
+        let known = |name: &str| self.spec.position(name).is_some();
+        if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
+            return Err(self.spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
+        }
+        let time = &columns[self.spec.time_position()];
+        if time.null_count() > 0 {
+            // Reported by row in `append`; the schema would refuse it without one.
+            let row = (0..time.len()).find(|row| time.is_null(*row)).unwrap_or(0) as u64;
+            let reason = format!("has no {}", self.spec.time);
+            return Err(Error::Row { table: self.spec.name.clone(), row, reason });
+        }
+        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
+    }
+
+    /// The batch by date; rows stay in order.
+    fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(i32, RecordBatch)>> {
+        let times = batch.column(self.spec.time_position()).as_primitive::<TimestampNanosecondType>();
+        let mut rows: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
+        let mut row = 0u64;
+        let values = times.values();
+        let (first, last) = (values[0], values[values.len() - 1]);
+        if values.is_sorted() && self.dates.of(first) == self.dates.of(last) {
+            return Ok(vec![(self.dates.of(first), batch.clone())]);
+        }
+        for time in values {
+            rows.entry(self.dates.of(*time)).or_default().push(row);
+            row += 1;
+        }
+        if rows.len() == 1 {
+            return Ok(rows.into_keys().map(|date| (date, batch.clone())).collect());
+        }
+        let part = |(date, rows)| Ok((date, take_record_batch(batch, &UInt64Array::from(rows))?));
+        rows.into_iter().map(part).collect()
+    }
+
+    /// Sorts what is held and sets it aside.
+    fn spill(&mut self) -> Result<()> {
+        let storage = Arc::clone(self.writer.storage());
+        for incoming in self.partitions.values_mut() {
+            let batches = std::mem::take(&mut incoming.batches);
+            if batches.is_empty() {
+                continue;
+            }
+            let picks = sort::sorted(&self.spec, &batches);
+            let mut run = RunWriter::create(storage.as_ref(), self.runs)?;
+            self.runs += 1;
+            for chunk in picks.chunks(RunWriter::chunk_rows(incoming.row_bytes)) {
+                run.write(&gather(&self.schema, &batches, chunk)?)?;
+            }
+            incoming.runs.push(run.finish());
+            if incoming.runs.len() >= RUNS_MAX {
+                incoming.merge_runs(&self.spec, &storage, self.runs)?;
+                self.runs += 1;
+            }
+        }
+        self.held_bytes = 0;
+        Ok(())
+    }
+
+    /// Makes all rows visible, durably, at once.
+    ///
+    /// # Errors
+    /// After [`Error::Poisoned`] and a failure of the last step it is known only by opening the database again whether the
+    /// rows are in. After every other error they are not.
+    pub fn commit(mut self) -> Result<LoadReport> {
+        let partitions = std::mem::take(&mut self.partitions);
+        let mut change = Change::new(Operation::Load);
+        change.sources = std::mem::take(&mut self.sources);
+        if self.writer.state().is_none_or(|state| state.spec != self.spec) {
+            change.spec = Some(self.spec.clone());
+        }
+        let report_partitions = partitions.len();
+        for (date, incoming) in partitions {
+            self.write_partition(date, incoming, &mut change)?;
+        }
+        let (segments, bytes) = (change.add.len(), change.add.iter().map(|f| f.bytes + f.index_bytes).sum());
+        let rows = self.rows;
+        let epoch = self.writer.commit(change)?;
+        Ok(LoadReport { rows, partitions: report_partitions, segments, bytes, epoch })
+    }
+
+    fn write_partition(&self, date: i32, mut incoming: Incoming, change: &mut Change) -> Result<()> {
+        let batches = std::mem::take(&mut incoming.batches);
+        let segment_rows = segment_rows(&self.writer, self.options.memory_bytes, incoming.row_bytes);
+        let existing: Vec<FileEntry> = self.writer.partition(date);
+        let picks = sort::sorted(&self.spec, &batches);
+        if incoming.runs.is_empty() && (existing.is_empty() || self.is_behind(&existing, &batches, &picks)?) {
+            change.add.extend(self.write_picks(date, &batches, &picks, segment_rows)?);
+            return Ok(());
+        }
+        let spec = self.spec.clone();
+        let storage = Arc::clone(self.writer.storage());
+        let segments: Vec<Segment> = existing.iter().map(|entry| self.writer.segment(entry)).collect();
+        let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
+        let mut sources: Vec<merge::Source<'_>> = Vec::new();
+        if !segments.is_empty() {
+            sources.push(stored(&spec, &segments, chunk_rows));
+        }
+        for run in &incoming.runs {
+            sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
+        }
+        let (schema, held) = (&self.schema, &batches);
+        sources.push(Box::new(picks.chunks(chunk_rows).map(move |chunk| gather(schema, held, chunk))));
+        let writer = &self.writer;
+        let format = self.options.format;
+        let mut added = Vec::new();
+        merge::merge(&spec, sources, segment_rows, &mut |rows| {
+            added.push(writer.write_segment(&spec, date, format, &rows)?);
+            Ok(())
+        })?;
+        change.add.extend(added);
+        change.remove.extend(existing.into_iter().map(|entry| entry.path));
+        for run in &incoming.runs {
+            run.remove(storage.as_ref())?;
+        }
+        Ok(())
+    }
+
+    /// Whether all new rows belong behind the partition's last row.
+    fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], picks: &[Pick]) -> Result<bool> {
+        let (Some(last), Some(first)) = (existing.last(), picks.first()) else { return Ok(false) };
+        let all: Vec<usize> = (0..self.spec.columns.len()).collect();
+        let last = self.writer.segment(last).read(&self.spec, &all, last.rows - 1..last.rows)?;
+        let first = gather(&self.schema, batches, &[*first])?;
+        let both = gather(&self.schema, &[last, first], &[(0, 0), (1, 0)])?;
+        Ok(segment::ordered(&self.spec, &both))
+    }
+
+    /// Writes rows that are all in memory, several segments at a time.
+    fn write_picks(
+        &self,
+        date: i32,
+        batches: &[RecordBatch],
+        picks: &[Pick],
+        segment_rows: usize,
+    ) -> Result<Vec<FileEntry>> {
+        let parts: Vec<&[Pick]> = picks.chunks(segment_rows).collect();
+        let targets = parts.iter().map(|_| self.writer.next_path(date, self.options.format)).collect::<Result<Vec<_>>>()?;
+        let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
+        let work = || {
+            let mut written = Vec::new();
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                let (Some(part), Some(path)) = (parts.get(number), targets.get(number)) else { return Ok(written) };
+                let rows = gather(schema, batches, part)?;
+                written.push((number, writer.write_segment_at(spec, date, path.clone(), &rows)?));
+            }
+        };
+        let threads = self.options.threads.clamp(1, parts.len().max(1));
+        let results: Vec<Result<Vec<(usize, FileEntry)>>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let own = work();
+            let joined = others.into_iter().map(|thread| thread.join().unwrap_or(Err(Error::Poisoned)));
+            std::iter::once(own).chain(joined).collect()
+        });
+        let mut written = Vec::new();
+        for result in results {
+            written.extend(result?);
+        }
+        written.sort_by_key(|(number, _)| *number);
+        Ok(written.into_iter().map(|(_, entry)| entry).collect())
+    }
+}
+
+impl Incoming {
+    fn merge_runs(&mut self, spec: &TableSpec, storage: &Arc<dyn crate::storage::Storage>, number: usize) -> Result<()> {
+        let runs = std::mem::take(&mut self.runs);
+        let sources =
+            runs.iter().map(|run| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) }).collect();
+        let mut merged = RunWriter::create(storage.as_ref(), number)?;
+        merge::merge(spec, sources, RunWriter::chunk_rows(self.row_bytes), &mut |rows| merged.write(&rows))?;
+        for run in &runs {
+            run.remove(storage.as_ref())?;
+        }
+        self.runs.push(merged.finish());
+        Ok(())
+    }
+}
+
+/// The stored rows of a partition as a source of a merge.
+pub(crate) fn stored<'a>(spec: &'a TableSpec, segments: &'a [Segment], chunk_rows: usize) -> merge::Source<'a> {
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    Box::new(segments.iter().flat_map(move |segment| -> merge::Source<'a> {
+        match segment.batches(spec, &all, 0..segment.rows(), chunk_rows) {
+            Ok(batches) => Box::new(batches),
+            Err(error) => Box::new(std::iter::once(Err(error))),
+        }
+    }))
+}
+
+/// The spec of an existing table for rows that come with `incoming`: new columns are added, what both have must agree.
+fn fit_spec(existing: &TableSpec, incoming: &TableSpec) -> Result<TableSpec> {
+    let mut spec = existing.clone();
+    for column in &incoming.columns {
+        match spec.position(&column.name) {
+            None => spec.columns.push(column.clone()),
+            Some(position) if spec.columns[position].column_type == column.column_type => {}
+            Some(position) => {
+                return Err(existing.error(format!(
+                    "column {:?} is {}, the rows have {}; nothing was loaded",
+                    column.name, spec.columns[position].column_type, column.column_type
+                )));
+            }
+        }
+    }
+    let differs = |a: &str, b: &str| !a.eq_ignore_ascii_case(b);
+    if differs(&existing.time, &incoming.time) {
+        return Err(existing.error(format!("its time column is {:?}, not {:?}", existing.time, incoming.time)));
+    }
+    if differs(existing.symbol.as_deref().unwrap_or(""), incoming.symbol.as_deref().unwrap_or("")) {
+        let name = |symbol: &Option<String>| symbol.clone().unwrap_or_else(|| "none".to_owned());
+        return Err(existing.error(format!(
+            "its symbol column is {}, not {}",
+            name(&existing.symbol),
+            name(&incoming.symbol)
+        )));
+    }
+    if existing.time_zone != incoming.time_zone {
+        let reason = format!("its dates are in {}, not in {}", existing.time_zone, incoming.time_zone);
+        return Err(existing.error(reason));
+    }
+    Ok(spec)
+}
+
+/// Writes the rows of a partition's segments anew, into as few segments as their size asks for.
+pub(crate) fn rewrite(
+    writer: &Writer,
+    spec: &TableSpec,
+    date: i32,
+    files: &[FileEntry],
+    format: SegmentFormat,
+    memory_bytes: usize,
+) -> Result<Vec<FileEntry>> {
+    let segments: Vec<Segment> = files.iter().map(|entry| writer.segment(entry)).collect();
+    let row_bytes = row_bytes(spec, &segments)?;
+    let mut added = Vec::new();
+    let rows_max = segment_rows(writer, memory_bytes, row_bytes);
+    merge::merge(spec, vec![stored(spec, &segments, RunWriter::chunk_rows(row_bytes))], rows_max, &mut |rows| {
+        added.push(writer.write_segment(spec, date, format, &rows)?);
+        Ok(())
+    })?;
+    Ok(added)
+}
+
+/// Bytes of a row in memory, from the first rows of a partition.
+fn row_bytes(spec: &TableSpec, segments: &[Segment]) -> Result<usize> {
+    let Some(segment) = segments.first() else { return Ok(1) };
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    let rows = segment.read(spec, &all, 0..segment.rows().min(1024))?;
+    let bytes: usize = rows.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum();
+    Ok(bytes.div_ceil(rows.num_rows().max(1)))
+}
+
+/// Rows of a segment that fits the settings and the memory.
+fn segment_rows(writer: &Writer, memory_bytes: usize, row_bytes: usize) -> usize {
+    let bytes = usize::try_from(writer.settings().segment_bytes).unwrap_or(usize::MAX).min(memory_bytes / 8);
+    (bytes / row_bytes.max(1)).max(1024).next_multiple_of(crate::index::BLOCK_ROWS)
+}

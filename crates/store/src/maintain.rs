@@ -1,0 +1,183 @@
+//! Upkeep of a table: compaction, change of schema, verification.
+
+use std::sync::Arc;
+
+use crate::database::{Database, Table};
+use crate::error::{Error, Result};
+use crate::load::rewrite;
+use crate::manifest::{FileEntry, Operation, SegmentFormat};
+use crate::partition;
+use crate::schema::{ColumnSpec, ColumnType};
+use crate::write::{Change, Writer};
+
+/// How a table is compacted.
+#[derive(Debug, Clone, Default)]
+pub struct CompactOptions {
+    /// Format that all segments shall have; `None` leaves each partition in the format of its first segment.
+    pub format: Option<SegmentFormat>,
+    /// Only partitions before this date, in days since 1970-01-01.
+    pub before: Option<i32>,
+    /// Bytes of memory, as for a load. 0 means 1 GiB.
+    pub memory_bytes: usize,
+}
+
+/// What a compaction did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CompactReport {
+    /// Partitions that were rewritten.
+    pub partitions: usize,
+    /// Segments before and after, in those.
+    pub segments: (usize, usize),
+    /// Bytes before and after, in those.
+    pub bytes: (u64, u64),
+}
+
+/// Something that verification found.
+#[derive(Debug)]
+pub struct Problem {
+    /// The file.
+    pub path: std::path::PathBuf,
+    /// What is wrong.
+    pub error: Error,
+}
+
+impl Table {
+    /// Joins the segments of each partition to few large ones, and brings them into the wanted format.
+    /// Partitions that are so already stay untouched. Readers go on with what they see.
+    ///
+    /// # Errors
+    /// As a load; the table is as before, or after the commit as wanted.
+    pub fn compact(&self, options: &CompactOptions) -> Result<CompactReport> {
+        let writer = Writer::begin(self.database(), self.name())?;
+        let Some(state) = writer.state() else { return Ok(CompactReport::default()) };
+        let spec = state.spec.clone();
+        let mut dates: Vec<i32> = state.files.values().map(|entry| entry.date).collect();
+        dates.sort_unstable();
+        dates.dedup();
+        let memory = if options.memory_bytes == 0 { 1 << 30 } else { options.memory_bytes };
+        let (mut change, mut report) = (Change::new(Operation::Compact), CompactReport::default());
+        for date in dates.into_iter().filter(|date| options.before.is_none_or(|before| *date < before)) {
+            let files = writer.partition(date);
+            let Some(format) = options.format.or(files.first().map(|file| file.format)) else { continue };
+            let target = writer.settings().segment_bytes;
+            if files.iter().all(|file| file.format == format) && !is_fragmented(&files, target) {
+                continue;
+            }
+            let added = rewrite(&writer, &spec, date, &files, format, memory)?;
+            let bytes = |files: &[FileEntry]| files.iter().map(|file| file.bytes + file.index_bytes).sum::<u64>();
+            report.partitions += 1;
+            report.segments = (report.segments.0 + files.len(), report.segments.1 + added.len());
+            report.bytes = (report.bytes.0 + bytes(&files), report.bytes.1 + bytes(&added));
+            change.add.extend(added);
+            change.remove.extend(files.into_iter().map(|file| file.path));
+        }
+        if report.partitions > 0 {
+            writer.commit(change)?;
+        }
+        Ok(report)
+    }
+
+    /// Adds a column, null in all rows there are.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] if there is a column of that name.
+    pub fn add_column(&self, column: ColumnSpec) -> Result<()> {
+        self.change_schema(|columns| {
+            if columns.iter().any(|c| c.name.eq_ignore_ascii_case(&column.name)) {
+                return Err(format!("it has a column {:?} already", column.name));
+            }
+            columns.push(column);
+            Ok(())
+        })
+    }
+
+    /// Gives a column a wider type; values stay what they are.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value of the old type has no equal in the new one.
+    pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
+        let spec = self.snapshot()?.spec().clone();
+        let Some(position) = spec.position(name) else {
+            let existing = spec.columns.into_iter().map(|column| column.name).collect();
+            return Err(Error::NoSuchColumn { table: spec.name, column: name.to_owned(), existing });
+        };
+        if Some(position) == spec.symbol_position() || position == spec.time_position() {
+            return Err(spec.error(format!("{name:?} orders the rows; its type can't change")));
+        }
+        self.change_schema(|columns| {
+            let old = &columns[position].column_type;
+            if !old.widens_to(&wider) {
+                return Err(format!("{name:?} is {old}, which doesn't widen to {wider} without loss"));
+            }
+            columns[position].column_type = wider;
+            Ok(())
+        })
+    }
+
+    fn change_schema(&self, edit: impl FnOnce(&mut Vec<ColumnSpec>) -> Result<(), String>) -> Result<()> {
+        let writer = Writer::begin(self.database(), self.name())?;
+        let Some(state) = writer.state() else {
+            return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
+        };
+        let mut spec = state.spec.clone();
+        edit(&mut spec.columns).map_err(|reason| state.spec.error(reason))?;
+        spec.validate()?;
+        let mut change = Change::new(Operation::Schema);
+        change.spec = Some(spec);
+        writer.commit(change).map(|_| ())
+    }
+
+    /// Checks every byte of the table's segments and indexes, and reports each file that is not as it was written.
+    ///
+    /// # Errors
+    /// If the manifest itself is damaged.
+    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Problem>> {
+        let snapshot = self.snapshot()?;
+        let mut problems = Vec::new();
+        for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
+            if let Err(error) = segment.verify(snapshot.spec()) {
+                let path = format!("{}/{}", self.name(), segment.entry().path);
+                problems.push(Problem { path: self.database().storage().display_path(&path), error });
+            }
+            progress(segment.entry().bytes + segment.entry().index_bytes);
+        }
+        Ok(problems)
+    }
+
+    /// Copies the table to a folder as files of a format, one folder `date=YYYY-MM-DD` a partition, for other tools.
+    /// Gives rows and bytes written.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if a file is in the way or can't be written.
+    pub fn export(&self, format: SegmentFormat, folder: &std::path::Path) -> Result<(u64, u64)> {
+        std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
+        let storage = crate::storage::LocalStorage::new(folder);
+        let snapshot = self.snapshot()?;
+        let (mut rows, mut bytes) = (0, 0);
+        for partition in snapshot.partitions() {
+            for (number, segment) in partition.segments.iter().enumerate() {
+                let name = format!("{:06}.{}", number + 1, format.extension());
+                let path = format!("{}/{name}", partition::folder(partition.date));
+                let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
+                let batch = segment.read(snapshot.spec(), &all, 0..segment.rows())?;
+                bytes += crate::segment::export(&storage, &path, format, snapshot.spec(), &batch)?;
+                rows += segment.rows();
+            }
+        }
+        Ok((rows, bytes))
+    }
+}
+
+/// Whether a partition has more segments than its bytes ask for.
+fn is_fragmented(files: &[FileEntry], segment_bytes: u64) -> bool {
+    let small = files.iter().filter(|file| file.bytes < segment_bytes / 2).count();
+    files.len() > 1 && small > 1
+}
+
+impl Database {
+    /// Its storage, for tools that work below the store.
+    #[must_use]
+    pub fn raw_storage(&self) -> Arc<dyn crate::storage::Storage> {
+        Arc::clone(self.storage())
+    }
+}

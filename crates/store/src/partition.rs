@@ -1,0 +1,123 @@
+//! Dates: which partition an instant belongs to, in the table's time zone.
+
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone};
+use chrono_tz::Tz;
+
+const NS_PER_DAY: i64 = 86_400_000_000_000;
+
+/// Finds the dates of instants. Remembers the last date's bounds, since neighbours mostly share one.
+#[derive(Debug)]
+pub(crate) struct Dates {
+    zone: Tz,
+    date: i32,
+    start: i64,
+    end: i64,
+}
+
+impl Dates {
+    pub(crate) fn new(zone: Tz) -> Dates {
+        Dates { zone, date: 0, start: 0, end: 0 }
+    }
+
+    /// Days since 1970-01-01 of an instant given in nanoseconds since the epoch.
+    pub(crate) fn of(&mut self, instant: i64) -> i32 {
+        if instant < self.start || instant >= self.end {
+            self.locate(instant);
+        }
+        self.date
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]
+    fn locate(&mut self, instant: i64) {
+        if self.zone == Tz::UTC {
+            let day = instant.div_euclid(NS_PER_DAY);
+            self.date = day as i32;
+            self.start = day.saturating_mul(NS_PER_DAY);
+            self.end = day.saturating_add(1).saturating_mul(NS_PER_DAY);
+            return;
+        }
+        let local = DateTime::from_timestamp_nanos(instant).with_timezone(&self.zone).date_naive();
+        self.date = days(local);
+        self.start = start_of(local, self.zone).unwrap_or(instant).min(instant);
+        let next = local.checked_add_days(Days::new(1)).and_then(|day| start_of(day, self.zone));
+        self.end = next.unwrap_or(instant).max(instant.saturating_add(1));
+    }
+}
+
+/// The first instant of a date, or `None` beyond the range of `i64` nanoseconds.
+fn start_of(date: NaiveDate, zone: Tz) -> Option<i64> {
+    let midnight = date.and_time(NaiveTime::MIN);
+    // Where the clock jumps over midnight the day begins where the jump ends.
+    let quarter_hours = 0..=16;
+    quarter_hours
+        .filter_map(|n| zone.from_local_datetime(&(midnight + TimeDelta::minutes(15 * n))).earliest())
+        .next()?
+        .timestamp_nanos_opt()
+}
+
+/// Days since 1970-01-01.
+#[must_use]
+pub fn days(date: NaiveDate) -> i32 {
+    date.signed_duration_since(NaiveDate::default()).num_days().try_into().unwrap_or(i32::MAX)
+}
+
+/// The calendar date of a number of days since 1970-01-01.
+#[must_use]
+pub fn date(days: i32) -> NaiveDate {
+    NaiveDate::default() + TimeDelta::days(i64::from(days))
+}
+
+/// Name of a partition's folder.
+pub(crate) fn folder(days: i32) -> String {
+    format!("date={}", date(days))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn ns(text: &str) -> i64 {
+        DateTime::parse_from_rfc3339(text).unwrap().timestamp_nanos_opt().unwrap()
+    }
+
+    fn date_in(zone: &str, text: &str) -> String {
+        date(Dates::new(zone.parse().unwrap()).of(ns(text))).to_string()
+    }
+
+    #[test]
+    fn a_date_is_taken_in_the_tables_zone() {
+        assert_eq!(date_in("UTC", "2013-10-08T03:59:59Z"), "2013-10-08");
+        assert_eq!(date_in("America/New_York", "2013-10-08T03:59:59Z"), "2013-10-07");
+        assert_eq!(date_in("America/New_York", "2013-10-08T04:00:00Z"), "2013-10-08");
+        assert_eq!(date_in("UTC", "1969-12-31T23:59:59.999999999Z"), "1969-12-31");
+    }
+
+    #[test]
+    fn remembered_bounds_give_the_same_dates_as_fresh_ones() {
+        // Days of 23 and 25 hours, a day whose midnight is skipped, and a date line that was moved.
+        for (zone, start) in [
+            ("America/New_York", "2013-03-09T00:00:00Z"),
+            ("America/New_York", "2013-11-02T00:00:00Z"),
+            ("America/Sao_Paulo", "2017-10-14T00:00:00Z"),
+            ("Pacific/Apia", "2011-12-28T00:00:00Z"),
+            ("UTC", "1970-01-01T00:00:00Z"),
+        ] {
+            let mut kept = Dates::new(zone.parse().unwrap());
+            for step in 0..400 {
+                let instant = ns(start) + step * 900_000_000_001;
+                let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone.parse::<Tz>().unwrap());
+                assert_eq!(date(kept.of(instant)), local.date_naive(), "{zone} {instant}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_ends_of_time_have_dates() {
+        for zone in ["UTC", "Asia/Tokyo", "America/New_York"] {
+            let mut dates = Dates::new(zone.parse().unwrap());
+            assert_eq!(date(dates.of(i64::MIN)).to_string(), "1677-09-21".replace("21", if zone == "America/New_York" { "20" } else { "21" }));
+            assert_eq!(date(dates.of(i64::MAX)).to_string(), if zone == "Asia/Tokyo" { "2262-04-12" } else { "2262-04-11" });
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! Checksums of a file's 64 KiB blocks: made while it is written, checked at first touch.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::buffer::{Buffer, ScalarBuffer};
+
+use crate::error::{Error, Result};
+use crate::index::CRC_BLOCK_BYTES;
+use crate::storage::ByteObserver;
+
+/// Collects the checksum of each block of a file as it is written.
+#[derive(Debug, Default)]
+pub(crate) struct BlockChecksums {
+    finished: Vec<u32>,
+    current: u32,
+    filled: usize,
+    bytes: u64,
+}
+
+impl ByteObserver for BlockChecksums {
+    fn observe(&mut self, mut bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(CRC_BLOCK_BYTES - self.filled));
+            self.current = crc32c::crc32c_append(self.current, now);
+            self.filled += now.len();
+            bytes = later;
+            if self.filled == CRC_BLOCK_BYTES {
+                self.finish_block();
+            }
+        }
+    }
+}
+
+impl BlockChecksums {
+    fn finish_block(&mut self) {
+        self.finished.push(self.current);
+        (self.current, self.filled) = (0, 0);
+    }
+
+    /// The checksums, and the file's length.
+    pub(crate) fn finish(mut self) -> (Vec<u32>, u64) {
+        if self.filled > 0 {
+            self.finish_block();
+        }
+        (self.finished, self.bytes)
+    }
+}
+
+/// The checksums of bytes in memory.
+pub(crate) fn of(bytes: &[u8]) -> Vec<u32> {
+    bytes.chunks(CRC_BLOCK_BYTES).map(crc32c::crc32c).collect()
+}
+
+/// What the manifest keeps of a list of checksums.
+pub(crate) fn digest(checksums: &[u32]) -> String {
+    let mut hasher = blake3::Hasher::new();
+    for crc in checksums {
+        hasher.update(&crc.to_le_bytes());
+    }
+    hasher.finalize().to_hex().to_string()
+}
+
+/// One bit for each of many things, set once.
+#[derive(Debug)]
+pub(crate) struct OnceBits {
+    words: Vec<AtomicU64>,
+}
+
+impl OnceBits {
+    pub(crate) fn new(bits: usize) -> OnceBits {
+        OnceBits { words: (0..bits.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    pub(crate) fn get(&self, bit: usize) -> bool {
+        // Relaxed: the bit only spares work that may as well be done twice.
+        self.words[bit / 64].load(Ordering::Relaxed) & (1 << (bit % 64)) != 0
+    }
+
+    pub(crate) fn set(&self, bit: usize) {
+        self.words[bit / 64].fetch_or(1 << (bit % 64), Ordering::Relaxed);
+    }
+}
+
+/// A mapped file whose blocks are checked when they are first touched.
+#[derive(Debug)]
+pub(crate) struct CheckedFile {
+    pub(crate) bytes: Buffer,
+    pub(crate) path: PathBuf,
+    checksums: ScalarBuffer<u32>,
+    checked: OnceBits,
+    checks_data: bool,
+}
+
+impl CheckedFile {
+    /// `checksums` as the index has them. Without `checks_data` only what describes the data is checked, not the data itself.
+    pub(crate) fn new(
+        bytes: Buffer,
+        path: PathBuf,
+        checksums: ScalarBuffer<u32>,
+        checks_data: bool,
+    ) -> Result<CheckedFile> {
+        if checksums.len() != bytes.len().div_ceil(CRC_BLOCK_BYTES) {
+            let expected = format!("{} blocks", checksums.len());
+            return Err(Error::corrupt(path, bytes.len() as u64, expected, format!("{} bytes", bytes.len())));
+        }
+        let checked = OnceBits::new(checksums.len());
+        Ok(CheckedFile { bytes, path, checksums, checked, checks_data })
+    }
+
+    /// Checks the blocks that hold these bytes, unless that was done before.
+    pub(crate) fn check(&self, range: Range<usize>) -> Result<()> {
+        self.check_bounds(&range)?;
+        if range.is_empty() {
+            return Ok(());
+        }
+        for block in range.start / CRC_BLOCK_BYTES..=(range.end - 1) / CRC_BLOCK_BYTES {
+            if self.checked.get(block) {
+                continue;
+            }
+            let start = block * CRC_BLOCK_BYTES;
+            let content = &self.bytes[start..(start + CRC_BLOCK_BYTES).min(self.bytes.len())];
+            let (expected, found) = (self.checksums[block], crc32c::crc32c(content));
+            if found != expected {
+                let expected = format!("checksum {expected:08x}");
+                return Err(Error::corrupt(&self.path, start as u64, expected, format!("{found:08x}")));
+            }
+            self.checked.set(block);
+        }
+        Ok(())
+    }
+
+    /// Bytes that describe data, checked, without a copy.
+    pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
+        self.check(range.clone())?;
+        Ok(self.bytes.slice_with_length(range.start, range.len()))
+    }
+
+    /// Bytes of the data itself, without a copy; checked unless that is turned off.
+    pub(crate) fn data(&self, range: Range<usize>) -> Result<Buffer> {
+        if self.checks_data { self.check(range.clone())? } else { self.check_bounds(&range)? }
+        Ok(self.bytes.slice_with_length(range.start, range.len()))
+    }
+
+    fn check_bounds(&self, range: &Range<usize>) -> Result<()> {
+        if range.start > range.end || range.end > self.bytes.len() {
+            let found = format!("bytes {} to {}", range.start, range.end);
+            return Err(Error::corrupt(&self.path, range.start as u64, format!("{} bytes", self.bytes.len()), found));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,200 @@
+//! Writes segments.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::{Int32Type, TimestampNanosecondType};
+use arrow::ipc::MetadataVersion;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
+use parquet::arrow::ArrowWriter;
+use parquet::basic::{Compression, Encoding, ZstdLevel};
+use parquet::file::metadata::SortingColumn;
+use parquet::file::properties::{EnabledStatistics, WriterProperties};
+use parquet::schema::types::ColumnPath;
+
+use super::checksum::{self, BlockChecksums};
+use crate::error::{Error, Result};
+use crate::index;
+use crate::manifest::{FileEntry, SegmentFormat};
+use crate::schema::{ColumnType, TableSpec};
+use crate::storage::{CountingWrite, Storage, StorageFile, into_io, out_of_io};
+
+/// Where a segment goes.
+pub(crate) struct SegmentTarget<'a> {
+    pub(crate) storage: &'a dyn Storage,
+    /// The table's folder.
+    pub(crate) table: &'a str,
+    /// Path of the file within it. It is written as `.tmp` beside that; the caller renames it before the commit.
+    pub(crate) path: String,
+    pub(crate) format: SegmentFormat,
+    pub(crate) date: i32,
+}
+
+/// Writes rows that are in the table's order, and their index, and syncs both. The files have `.tmp` behind their names.
+pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordBatch) -> Result<FileEntry> {
+    if !ordered(spec, rows) {
+        return Err(spec.error("rows reached a segment out of order".to_owned()));
+    }
+    let path = format!("{}/{}", target.table, target.path);
+    let mut file = target.storage.create(&format!("{path}.tmp"))?;
+    let (checksums, bytes) = write_file(target.storage, &path, file.as_mut(), target.format, spec, rows)?;
+    let (index, index_digest) = index::build(spec, rows, &checksums);
+    file.sync()?;
+    drop(file);
+
+    let time = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
+    let mut entry = FileEntry {
+        path: target.path.clone(),
+        format: target.format,
+        date: target.date,
+        rows: rows.num_rows() as u64,
+        bytes,
+        digest: checksum::digest(&checksums),
+        index_bytes: index.len() as u64,
+        index_digest,
+        time_min: time.values().iter().copied().min().unwrap_or_default(),
+        time_max: time.values().iter().copied().max().unwrap_or_default(),
+        symbols: None,
+    };
+    entry.symbols = end_symbols(spec, rows);
+    let mut file = target.storage.create(&format!("{}/{}.tmp", target.table, entry.index_path()))?;
+    file.write(&index)?;
+    file.sync()?;
+    Ok(entry)
+}
+
+/// Writes rows to a file for other tools, without an index, and gives its length.
+pub(crate) fn export(
+    storage: &dyn Storage,
+    path: &str,
+    format: SegmentFormat,
+    spec: &TableSpec,
+    rows: &RecordBatch,
+) -> Result<u64> {
+    storage.create_dir(crate::storage::parent(path))?;
+    let mut file = storage.create(path)?;
+    let bytes = write_file(storage, path, file.as_mut(), format, spec, rows)?.1;
+    file.sync()?;
+    Ok(bytes)
+}
+
+/// Writes the file's bytes and gives their checksums and number.
+fn write_file(
+    storage: &dyn Storage,
+    path: &str,
+    file: &mut dyn StorageFile,
+    format: SegmentFormat,
+    spec: &TableSpec,
+    rows: &RecordBatch,
+) -> Result<(Vec<u32>, u64)> {
+    let mut checksums = BlockChecksums::default();
+    // The schema travels with the rows, so that an index can be made anew from the file alone.
+    let table = serde_json::to_string(spec).unwrap_or_default();
+    let metadata = [("splay.table".to_owned(), table)].into();
+    let schema = rows.schema_ref().as_ref().clone().with_metadata(metadata);
+    let rows = rows.clone().with_schema(std::sync::Arc::new(schema))?;
+    match format {
+        SegmentFormat::Arrow => write_arrow(file, &mut checksums, &rows),
+        SegmentFormat::Parquet => write_parquet(file, &mut checksums, spec, &rows),
+    }
+    .map_err(|error| unpack(error, &storage.display_path(path)))?;
+    Ok(checksums.finish())
+}
+
+/// Whether rows are in the order (symbol, time), nulls first.
+pub(crate) fn ordered(spec: &TableSpec, rows: &RecordBatch) -> bool {
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
+    let Some(column) = spec.symbol_position() else { return times.is_sorted() };
+    let ranks = symbol_ranks(rows.column(column));
+    let symbols = rows.column(column).as_dictionary::<Int32Type>().keys();
+    let key = |row: usize| {
+        let rank = if symbols.is_valid(row) { ranks[symbols.value(row) as usize] } else { 0 };
+        (rank, times[row])
+    };
+    (1..rows.num_rows()).all(|row| key(row - 1) <= key(row))
+}
+
+/// Rank of each dictionary entry in the order of texts, from 1; equal texts have equal ranks.
+pub(crate) fn symbol_ranks(column: &ArrayRef) -> Vec<u32> {
+    let texts = column.as_dictionary::<Int32Type>().values().as_string::<i32>();
+    let mut order: Vec<usize> = (0..texts.len()).collect();
+    order.sort_by_key(|code| texts.value(*code));
+    let mut ranks = vec![0; texts.len()];
+    let mut rank = 0;
+    for (position, code) in order.iter().enumerate() {
+        if position == 0 || texts.value(order[position - 1]) != texts.value(*code) {
+            rank += 1;
+        }
+        ranks[*code] = rank;
+    }
+    ranks
+}
+
+fn end_symbols(spec: &TableSpec, rows: &RecordBatch) -> Option<(String, String)> {
+    let column = rows.column(spec.symbol_position()?).as_dictionary::<Int32Type>();
+    let texts = column.values().as_string::<i32>();
+    let at = |row: usize| column.keys().is_valid(row).then(|| texts.value(column.keys().value(row) as usize).to_owned());
+    Some((at(0)?, at(rows.num_rows().checked_sub(1)?)?))
+}
+
+fn write_arrow(file: &mut dyn StorageFile, checksums: &mut BlockChecksums, rows: &RecordBatch) -> Result<()> {
+    let options = IpcWriteOptions::try_new(64, false, MetadataVersion::V5)?;
+    let sink = std::io::BufWriter::with_capacity(1 << 20, CountingWrite { file, observer: checksums });
+    let mut writer = FileWriter::try_new_with_options(sink, rows.schema_ref(), options)?;
+    writer.write(rows)?;
+    writer.finish()?;
+    std::io::Write::flush(writer.get_mut()).map_err(|e| Error::Arrow(e.into()))
+}
+
+fn write_parquet(
+    file: &mut dyn StorageFile,
+    checksums: &mut BlockChecksums,
+    spec: &TableSpec,
+    rows: &RecordBatch,
+) -> Result<()> {
+    let sink = CountingWrite { file, observer: checksums };
+    let mut writer = ArrowWriter::try_new(sink, rows.schema(), Some(parquet_properties(spec)))?;
+    writer.write(rows)?;
+    writer.close()?;
+    Ok(())
+}
+
+/// Sorted times as deltas, floats split into byte streams, codes as dictionaries, zstd behind all.
+pub(crate) fn parquet_properties(spec: &TableSpec) -> WriterProperties {
+    let key = |position: usize| SortingColumn {
+        column_idx: i32::try_from(position).unwrap_or(i32::MAX),
+        descending: false,
+        nulls_first: true,
+    };
+    let order = spec.symbol_position().into_iter().chain([spec.time_position()]).map(key).collect();
+    let mut properties = WriterProperties::builder()
+        .set_compression(Compression::ZSTD(ZstdLevel::default()))
+        .set_sorting_columns(Some(order))
+        .set_statistics_enabled(EnabledStatistics::Page)
+        .set_max_row_group_row_count(Some(1 << 20))
+        .set_data_page_row_count_limit(8192);
+    for column in &spec.columns {
+        let path = ColumnPath::new(vec![column.name.clone()]);
+        if matches!(column.column_type, ColumnType::Timestamp | ColumnType::Time) {
+            properties = properties
+                .set_column_dictionary_enabled(path.clone(), false)
+                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
+        }
+    }
+    properties.build()
+}
+
+/// Gives back the storage error that Arrow or Parquet wrapped on its way.
+fn unpack(error: Error, path: &std::path::Path) -> Error {
+    use arrow::error::ArrowError;
+    match error {
+        Error::Arrow(ArrowError::IoError(_, io)) => out_of_io("write", path)(io),
+        Error::Arrow(ArrowError::ExternalError(source)) => match source.downcast::<Error>() {
+            Ok(ours) => *ours,
+            Err(other) => out_of_io("write", path)(std::io::Error::other(other)),
+        },
+        Error::Parquet(parquet::errors::ParquetError::External(source)) => match source.downcast::<std::io::Error>() {
+            Ok(io) => out_of_io("write", path)(*io),
+            Err(other) => out_of_io("write", path)(into_io(Error::Parquet(parquet::errors::ParquetError::External(other)))),
+        },
+        other => other,
+    }
+}

@@ -1,0 +1,261 @@
+//! Finds the rows that a question can't do without: partitions by date and time, symbols by the directory, blocks by summary.
+//!
+//! What is left out holds no matching row; what is kept may hold rows that don't match, so the filters still have to be
+//! evaluated on it. Nothing but indexes is read.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::database::{Partition, TableSnapshot};
+use crate::error::Result;
+use crate::index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, sortable, ValueKind};
+use crate::schema::TableSpec;
+use crate::segment::Segment;
+
+/// Inclusive bounds of a value; the default lets everything pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bounds<T> {
+    /// Least value that passes.
+    pub min: T,
+    /// Greatest value that passes.
+    pub max: T,
+}
+
+impl Default for Bounds<i64> {
+    fn default() -> Bounds<i64> {
+        Bounds { min: i64::MIN, max: i64::MAX }
+    }
+}
+
+impl Default for Bounds<i32> {
+    fn default() -> Bounds<i32> {
+        Bounds { min: i32::MIN, max: i32::MAX }
+    }
+}
+
+impl<T: Ord + Copy> Bounds<T> {
+    /// Narrows to what passes both.
+    pub fn intersect(&mut self, other: Bounds<T>) {
+        self.min = self.min.max(other.min);
+        self.max = self.max.min(other.max);
+    }
+
+    /// Whether nothing passes.
+    pub fn is_empty(&self) -> bool {
+        self.min > self.max
+    }
+
+    /// Whether a value passes.
+    pub fn contains(&self, value: T) -> bool {
+        self.min <= value && value <= self.max
+    }
+}
+
+/// Which rows are wanted. All parts must hold.
+#[derive(Debug, Clone, Default)]
+pub struct Selection {
+    /// Bounds of the date.
+    pub date: Bounds<i32>,
+    /// Bounds of the time, in nanoseconds since the epoch.
+    pub time: Bounds<i64>,
+    /// Symbols; `None` for all. Rows without a symbol are left out by any list.
+    pub symbols: Option<Vec<String>>,
+    /// Bounds of other numeric columns.
+    pub columns: Vec<ColumnBounds>,
+}
+
+/// Bounds of a numeric column. Rows where it is null don't pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnBounds {
+    /// Name of the column.
+    pub column: String,
+    /// How values are ordered.
+    pub kind: ValueKind,
+    /// Least and greatest value as [`sortable`] bits.
+    pub bounds: (u64, u64),
+}
+
+/// Rows of a segment that may match.
+#[derive(Debug, Clone)]
+pub struct Piece {
+    /// The segment.
+    pub segment: Arc<Segment>,
+    /// Partition of the segment.
+    pub date: i32,
+    /// Rows within it.
+    pub rows: Range<u64>,
+}
+
+/// How much was kept of how much there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SelectionStats {
+    /// Partitions.
+    pub partitions: Kept,
+    /// Runs of equal symbols, of the partitions that were kept.
+    pub symbols: Kept,
+    /// Blocks of 1,024 rows, of all partitions.
+    pub blocks: Kept,
+    /// Rows.
+    pub rows: Kept,
+}
+
+/// Kept of total.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// How many were kept.
+    pub kept: u64,
+    /// How many there are.
+    pub total: u64,
+}
+
+impl TableSnapshot {
+    /// The pieces that hold all wanted rows, in the table's order within each date.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`](crate::Error::Corrupt) for a damaged index whose segment is damaged too.
+    pub fn select(&self, selection: &Selection) -> Result<(Vec<Piece>, SelectionStats)> {
+        let (mut pieces, mut stats) = (Vec::new(), SelectionStats::default());
+        for partition in self.partitions() {
+            let kept_before = pieces.len();
+            let wanted = selection.date.contains(partition.date);
+            for segment in &partition.segments {
+                stats.rows.total += segment.rows();
+                stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
+                if wanted {
+                    self.select_segment(selection, partition, segment, &mut pieces, &mut stats)?;
+                }
+            }
+            stats.partitions.total += 1;
+            stats.partitions.kept += u64::from(pieces.len() > kept_before);
+        }
+        stats.rows.kept = pieces.iter().map(|piece| piece.rows.end - piece.rows.start).sum();
+        stats.blocks.kept = pieces.iter().map(|piece| blocks(&piece.rows)).sum();
+        Ok((pieces, stats))
+    }
+
+    fn select_segment(
+        &self,
+        selection: &Selection,
+        partition: &Partition,
+        segment: &Arc<Segment>,
+        pieces: &mut Vec<Piece>,
+        stats: &mut SelectionStats,
+    ) -> Result<()> {
+        let entry = segment.entry();
+        let in_time = entry.time_max >= selection.time.min && entry.time_min <= selection.time.max;
+        if !in_time || selection.time.is_empty() {
+            return Ok(());
+        }
+        let whole_time = entry.time_min >= selection.time.min && entry.time_max <= selection.time.max;
+        let mut rows = vec![0..segment.rows()];
+        if selection.symbols.is_some() || !whole_time || !selection.columns.is_empty() {
+            if outside_symbols(selection, segment) {
+                return Ok(());
+            }
+            let narrowing = Narrowing { spec: self.spec(), index: segment.index()?, selection };
+            rows = narrowing.rows(whole_time, stats)?;
+        }
+        pieces.extend(rows.into_iter().map(|rows| Piece { segment: Arc::clone(segment), date: partition.date, rows }));
+        Ok(())
+    }
+}
+
+/// Whether the manifest alone shows that a segment has none of the symbols.
+fn outside_symbols(selection: &Selection, segment: &Segment) -> bool {
+    let (Some(symbols), Some((first, last))) = (&selection.symbols, &segment.entry().symbols) else { return false };
+    !symbols.iter().any(|symbol| first <= symbol && symbol <= last)
+}
+
+struct Narrowing<'a> {
+    spec: &'a TableSpec,
+    index: &'a SegmentIndex,
+    selection: &'a Selection,
+}
+
+impl Narrowing<'_> {
+    /// Ranges of rows, in order, not overlapping, neighbours joined.
+    fn rows(&self, whole_time: bool, stats: &mut SelectionStats) -> Result<Vec<Range<u64>>> {
+        let runs = self.runs()?;
+        stats.symbols.total += self.index.symbols()? as u64;
+        stats.symbols.kept += runs.len() as u64;
+        let times = if whole_time { None } else { self.index.by_block(&self.spec.time)? };
+        let mut filters = Vec::new();
+        for wanted in &self.selection.columns {
+            if let Some(summaries) = self.index.by_block(&wanted.column)? {
+                filters.push((wanted, summaries));
+            }
+        }
+        let mut rows: Vec<Range<u64>> = Vec::new();
+        for run in runs {
+            let run = match &times {
+                Some(times) => self.within_time(run, times),
+                None => run,
+            };
+            let mut start = run.start;
+            while start < run.end {
+                let end = if filters.is_empty() { run.end } else { next_block(start).min(run.end) };
+                let block = to_usize(start) / BLOCK_ROWS;
+                let kept = filters.iter().all(|(wanted, summaries)| may_match(wanted, summaries, block));
+                match rows.last_mut().filter(|last| last.end == start) {
+                    Some(last) if kept => last.end = end,
+                    _ if kept => rows.push(start..end),
+                    _ => {}
+                }
+                start = end;
+            }
+        }
+        Ok(rows)
+    }
+
+    /// Rows of the wanted symbols.
+    fn runs(&self) -> Result<Vec<Range<u64>>> {
+        match &self.selection.symbols {
+            None => (0..self.index.symbols()?).map(|run| self.index.symbol_rows(run)).collect(),
+            Some(symbols) => {
+                let mut runs = Vec::new();
+                let sorted: std::collections::BTreeSet<&String> = symbols.iter().collect();
+                for symbol in sorted {
+                    if let Some(run) = self.index.find_symbol(symbol)? {
+                        runs.push(self.index.symbol_rows(run)?);
+                    }
+                }
+                Ok(runs)
+            }
+        }
+    }
+
+    /// Narrows a run of one symbol, in which time never falls, to the blocks that reach into the bounds.
+    fn within_time(&self, run: Range<u64>, times: &ColumnSummaries) -> Range<u64> {
+        let firsts = times.firsts();
+        // Blocks that begin within the run, so that their first time is one of the run.
+        let (low, high) = (to_usize(run.start).div_ceil(BLOCK_ROWS), to_usize(run.end).div_ceil(BLOCK_ROWS));
+        if low >= high {
+            return run;
+        }
+        let starts = &firsts[low..high.min(firsts.len())];
+        // The last block whose first time is before the bound may hold rows at it; those before it can't.
+        let before = starts.partition_point(|time| time.cast_signed() < self.selection.time.min);
+        let until = starts.partition_point(|time| time.cast_signed() <= self.selection.time.max);
+        let start = if before == 0 { run.start } else { ((low + before - 1) * BLOCK_ROWS) as u64 };
+        let end = if until == starts.len() { run.end } else { ((low + until) * BLOCK_ROWS) as u64 };
+        start.max(run.start)..end.min(run.end).max(start)
+    }
+}
+
+fn may_match(wanted: &ColumnBounds, summaries: &ColumnSummaries, block: usize) -> bool {
+    let summary = summaries.get(block);
+    let (min, max) = wanted.bounds;
+    summary.count > 0 && sortable(wanted.kind, summary.max) >= min && sortable(wanted.kind, summary.min) <= max
+}
+
+fn next_block(row: u64) -> u64 {
+    (row / BLOCK_ROWS as u64 + 1) * BLOCK_ROWS as u64
+}
+
+fn blocks(rows: &Range<u64>) -> u64 {
+    if rows.is_empty() { 0 } else { rows.end.div_ceil(BLOCK_ROWS as u64) - rows.start / BLOCK_ROWS as u64 }
+}
+
+fn to_usize(row: u64) -> usize {
+    usize::try_from(row).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,64 @@
+//! Settings of a database, kept in `splay.toml` in its folder.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+
+/// Version of the folder's layout.
+pub(crate) const LAYOUT_VERSION: u32 = 1;
+
+/// Name of the settings' file.
+pub(crate) const FILE: &str = "splay.toml";
+
+/// Settings of a database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// Version of the folder's layout; written by `create`, not for editing.
+    pub layout: u32,
+    /// Whether mapped data is checked against its checksums when a process first touches it. Costs some 0.1 ns a byte, once.
+    /// Default true. What describes the data is checked in any case.
+    pub verify_on_read: bool,
+    /// Bytes of rows in memory that make a segment. Larger segments make fewer files, smaller ones less memory in a load.
+    /// Default 256 MiB, at least 1 MiB.
+    pub segment_bytes: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Settings {
+        Settings { layout: LAYOUT_VERSION, verify_on_read: true, segment_bytes: 256 << 20 }
+    }
+}
+
+impl Settings {
+    pub(crate) fn parse(bytes: &[u8], path: &std::path::Path) -> Result<Settings> {
+        let text = String::from_utf8_lossy(bytes);
+        let settings: Settings = toml::from_str(&text)
+            .map_err(|error| Error::Setting { setting: FILE, reason: format!("{}: {error}", path.display()) })?;
+        if settings.layout > LAYOUT_VERSION {
+            return Err(Error::FormatVersion {
+                path: path.to_path_buf(),
+                found: settings.layout,
+                supported: LAYOUT_VERSION,
+            });
+        }
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    pub(crate) fn validate(&self) -> Result<()> {
+        if self.segment_bytes < 1 << 20 {
+            let reason = format!("{} is less than 1 MiB", self.segment_bytes);
+            return Err(Error::Setting { setting: "segment_bytes", reason });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn to_toml(&self) -> String {
+        format!(
+            "# Settings of this SplayDB database; docs/reference/settings.md says what they do.\n\
+             layout = {}\nverify_on_read = {}\nsegment_bytes = {}\n",
+            self.layout, self.verify_on_read, self.segment_bytes
+        )
+    }
+}

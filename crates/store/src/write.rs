@@ -1,0 +1,246 @@
+//! One change of a table: the writer lock, files under temporary names, and the commit.
+//!
+//! 1. Take the lock; sweep what earlier writers left behind.
+//! 2. Write segments and indexes as `.tmp`, each synced.
+//! 3. Rename them, sync their folders.
+//! 4. Commit the manifest. Only now has anything happened.
+//! 5. Remove files that no longer count, once no reader needs them.
+//!
+//! A change that is dropped before step 4 removes what it wrote.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+
+use crate::database::{Database, READERS_LOCK, WRITER_LOCK};
+use crate::error::{Error, Result};
+use crate::load::SPILL_FOLDER;
+use crate::manifest::{self, Commit, FileEntry, Head, Operation, SegmentFormat, Source, TableState};
+use crate::partition;
+use crate::schema::TableSpec;
+use crate::segment::{self, Segment, SegmentTarget};
+use crate::settings::Settings;
+use crate::storage::{LockMode, Storage};
+
+/// What a commit shall say.
+#[derive(Debug)]
+pub(crate) struct Change {
+    pub(crate) operation: Operation,
+    pub(crate) spec: Option<TableSpec>,
+    pub(crate) add: Vec<FileEntry>,
+    pub(crate) remove: Vec<String>,
+    pub(crate) sources: Vec<Source>,
+}
+
+impl Change {
+    pub(crate) fn new(operation: Operation) -> Change {
+        Change { operation, spec: None, add: Vec::new(), remove: Vec::new(), sources: Vec::new() }
+    }
+}
+
+/// The one writer of a database.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    database: Database,
+    table: String,
+    known: Option<(Head, Arc<TableState>)>,
+    next_file: AtomicU32,
+    /// Files that aren't committed yet, without `.tmp`.
+    written: Mutex<Vec<String>>,
+    _lock: Box<dyn std::fmt::Debug + Send + Sync>,
+}
+
+impl Writer {
+    /// Takes the lock and looks at the table, which need not exist.
+    pub(crate) fn begin(database: &Database, table: &str) -> Result<Writer> {
+        if database.is_poisoned() {
+            return Err(Error::Poisoned);
+        }
+        let storage = database.storage();
+        let Some(lock) = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)? else {
+            return Err(Error::Locked { path: storage.display_path(WRITER_LOCK) });
+        };
+        let table = database.find_table(table)?.unwrap_or_else(|| table.to_owned());
+        let known = match manifest::refresh(storage.as_ref(), &table, None) {
+            Ok(known) => Some(known),
+            Err(error) if error.is_not_found() => None,
+            Err(error) => return Err(error),
+        };
+        let written = Mutex::new(Vec::new());
+        let writer =
+            Writer { database: database.clone(), table, known, next_file: AtomicU32::new(1), written, _lock: lock };
+        writer.sweep()?;
+        Ok(writer)
+    }
+
+    pub(crate) fn state(&self) -> Option<&TableState> {
+        self.known.as_ref().map(|(_, state)| state.as_ref())
+    }
+
+    pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
+        self.database.storage()
+    }
+
+    pub(crate) fn settings(&self) -> &Settings {
+        self.database.settings()
+    }
+
+    /// The segments of a partition, in order.
+    pub(crate) fn partition(&self, date: i32) -> Vec<FileEntry> {
+        let files = self.state().map(|state| state.files.values());
+        files.into_iter().flatten().filter(|entry| entry.date == date).cloned().collect()
+    }
+
+    pub(crate) fn segment(&self, entry: &FileEntry) -> Segment {
+        Segment::new(Arc::clone(self.storage()), self.table.clone(), entry.clone(), true)
+    }
+
+    /// A new path in a partition, whose folder is made if need be. Later paths sort behind earlier ones.
+    pub(crate) fn next_path(&self, date: i32, format: SegmentFormat) -> Result<String> {
+        let folder = partition::folder(date);
+        self.storage().create_dir(&self.table)?;
+        self.storage().create_dir(&format!("{}/{folder}", self.table))?;
+        let number = self.next_file.fetch_add(1, Ordering::Relaxed);
+        Ok(format!("{folder}/{:08}.{number:06}.{}", self.next_epoch(), format.extension()))
+    }
+
+    pub(crate) fn write_segment(
+        &self,
+        spec: &TableSpec,
+        date: i32,
+        format: SegmentFormat,
+        rows: &RecordBatch,
+    ) -> Result<FileEntry> {
+        self.write_segment_at(spec, date, self.next_path(date, format)?, rows)
+    }
+
+    pub(crate) fn write_segment_at(
+        &self,
+        spec: &TableSpec,
+        date: i32,
+        path: String,
+        rows: &RecordBatch,
+    ) -> Result<FileEntry> {
+        let format = if path.ends_with(SegmentFormat::Parquet.extension()) {
+            SegmentFormat::Parquet
+        } else {
+            SegmentFormat::Arrow
+        };
+        {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            let index = path.rsplit_once('.').map_or(path.as_str(), |(stem, _)| stem);
+            written.push(format!("{index}.index"));
+            written.push(path.clone());
+        }
+        let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.table, path, format, date };
+        segment::write(&target, spec, rows)
+    }
+
+    fn next_epoch(&self) -> u64 {
+        self.state().map_or(0, |state| state.epoch) + 1
+    }
+
+    /// Makes a change happen and gives its epoch.
+    pub(crate) fn commit(mut self, change: Change) -> Result<u64> {
+        let storage = Arc::clone(self.storage());
+        let written = std::mem::take(self.written.get_mut().unwrap_or_else(PoisonError::into_inner));
+        if let Err(error) = self.publish(&written, !change.add.is_empty()) {
+            *self.written.get_mut().unwrap_or_else(PoisonError::into_inner) = written;
+            return Err(error);
+        }
+        let epoch = self.next_epoch();
+        let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
+        let removed = change.remove.clone();
+        let commit = Commit {
+            epoch,
+            at: i64::try_from(at).unwrap_or(i64::MAX),
+            operation: change.operation,
+            spec: change.spec,
+            add: change.add,
+            remove: change.remove,
+            sources: change.sources.into_iter().map(|source| (source, 0)).collect(),
+        };
+        let committed = match &self.known {
+            Some(known) => manifest::commit(storage.as_ref(), &self.table, known, commit),
+            None => manifest::create(storage.as_ref(), &self.table, commit),
+        };
+        // From here on it isn't known whether HEAD was replaced: nothing may be removed, nothing written.
+        let known = committed.inspect_err(|_| self.database.poison())?;
+        self.known = Some(known);
+        if !removed.is_empty() {
+            // What can't be removed now is swept by a later writer.
+            let _ = self.sweep();
+        }
+        Ok(epoch)
+    }
+
+    /// Gives the written files their names, durably.
+    fn publish(&self, written: &[String], any: bool) -> Result<()> {
+        if !any {
+            return Ok(());
+        }
+        let storage = self.storage();
+        let mut folders = BTreeSet::new();
+        for path in written {
+            let path = format!("{}/{path}", self.table);
+            storage.rename(&format!("{path}.tmp"), &path)?;
+            folders.insert(crate::storage::parent(&path).to_owned());
+        }
+        for folder in &folders {
+            storage.sync_dir(folder)?;
+        }
+        storage.sync_dir(&self.table)?;
+        storage.sync_dir("")
+    }
+
+    /// Removes files that no commit names: what an interrupted writer left, and, if nobody reads, what was replaced.
+    fn sweep(&self) -> Result<()> {
+        let storage = self.storage();
+        for entry in storage.list(SPILL_FOLDER)? {
+            storage.remove(&format!("{SPILL_FOLDER}/{}", entry.name))?;
+        }
+        let nobody_reads = storage.try_lock(READERS_LOCK, LockMode::Exclusive)?;
+        let next = format!("{:08}.", self.next_epoch());
+        for folder in storage.list(&self.table)?.into_iter().filter(|entry| entry.name.starts_with("date=")) {
+            let folder = folder.name;
+            let mut kept = 0;
+            let entries = storage.list(&format!("{}/{folder}", self.table))?;
+            for entry in &entries {
+                let path = format!("{folder}/{}", entry.name);
+                let ours = ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
+                let never_committed = entry.name.ends_with(".tmp") || entry.name.as_str() >= next.as_str();
+                if ours && !self.is_named(&path) && (never_committed || nobody_reads.is_some()) {
+                    storage.remove(&format!("{}/{path}", self.table))?;
+                } else {
+                    kept += 1;
+                }
+            }
+            if kept == 0 && !self.state().is_some_and(|s| s.files.keys().any(|p| p.starts_with(&folder))) {
+                storage.remove_dir(&format!("{}/{folder}", self.table))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_named(&self, path: &str) -> bool {
+        let Some(state) = self.state() else { return false };
+        let Some((stem, extension)) = path.rsplit_once('.') else { return false };
+        match extension {
+            "index" => ["arrow", "parquet"].iter().any(|format| state.files.contains_key(&format!("{stem}.{format}"))),
+            _ => state.files.contains_key(path),
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        let written = std::mem::take(self.written.get_mut().unwrap_or_else(PoisonError::into_inner));
+        for path in written {
+            // What is left is swept by the next writer.
+            let _ = self.database.storage().remove(&format!("{}/{path}.tmp", self.table));
+            let _ = self.database.storage().remove(&format!("{}/{path}", self.table));
+        }
+    }
+}
