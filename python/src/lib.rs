@@ -1,1 +1,55 @@
-//! The Python package splay.
+//! The Rust half of the Python package `splay`: databases, tables, answers, and the way of rows in and out as Arrow.
+//!
+//! - Every call that may block lets other Python threads run; queries and loads look for Ctrl-C while they wait.
+//! - Rows cross by the Arrow C data interface, without a copy.
+//! - Each variant of the Rust errors has its class in `splay.errors`.
+
+mod answer;
+mod columns;
+mod database;
+mod dates;
+mod error;
+mod fit;
+mod load;
+mod parameters;
+mod reader;
+mod reports;
+mod schema;
+mod signals;
+mod stats;
+mod table;
+mod write;
+
+use pyo3::prelude::*;
+
+/// Names of the recipes that come with SplayDB, and what each is for.
+#[pyfunction]
+fn recipes() -> Vec<(String, String)> {
+    let described = |name: &str| {
+        let recipe = splay_import::Recipe::builtin(name)?;
+        Some((name.to_owned(), recipe.description().to_owned()))
+    };
+    splay_import::Recipe::names().into_iter().filter_map(described).collect()
+}
+
+/// The compiled half of `splay`.
+#[pymodule]
+fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(database::open, module)?)?;
+    module.add_function(wrap_pyfunction!(recipes, module)?)?;
+    module.add_class::<database::PyDatabase>()?;
+    module.add_class::<table::PyTable>()?;
+    module.add_class::<schema::PySchema>()?;
+    module.add_class::<answer::PyAnswer>()?;
+    module.add_class::<answer::Batches>()?;
+    module.add_class::<stats::Stats>()?;
+    module.add_class::<stats::Kept>()?;
+    module.add_class::<reports::LoadReport>()?;
+    module.add_class::<reports::FileReport>()?;
+    module.add_class::<reports::CompactReport>()?;
+    module.add_class::<reports::Partition>()?;
+    module.add_class::<reports::Problem>()?;
+    module.add_class::<reports::Source>()?;
+    Ok(())
+}

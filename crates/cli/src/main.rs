@@ -1,2 +1,44 @@
-//! The `splay` command.
-fn main() {}
+//! The `splay` command: arguments and glue. What it does is in the libraries.
+
+mod args;
+mod commands;
+mod output;
+mod progress;
+mod size;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Command};
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Gen(what) => commands::generate::run(what),
+        Command::Load(load) => commands::load::run(load),
+        Command::Sql(sql) => commands::sql::run(sql),
+        Command::Tables(database) => commands::tables::tables(&database),
+        Command::Describe(table) => commands::tables::describe(&table),
+        Command::Verify(verify) => commands::upkeep::verify(&verify),
+        Command::Export(export) => commands::upkeep::export(&export),
+        Command::Compact(compact) => commands::upkeep::compact(&compact),
+        Command::Alter(alter) => commands::upkeep::alter(alter),
+        Command::Recipes(recipes) => commands::tables::recipes(&recipes),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        // A reader that has seen enough (`splay sql ... | head`) is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("splay: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause.downcast_ref::<std::io::Error>().is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

@@ -67,7 +67,10 @@ impl Read for MemberCheck {
         self.crc.update(&buffer[..n]);
         self.seen += n as u64;
         if self.seen > self.size || n == 0 && self.seen < self.size {
-            return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the zip member is not as long as the zip file says"));
+            return Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "the zip member is not as long as the zip file says",
+            ));
         }
         if n == 0 && self.crc.sum() != self.crc32 {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the zip member's checksum is wrong"));
@@ -104,7 +107,10 @@ impl Stream {
         let leaf = file.leaf().to_ascii_lowercase();
         let (gzip, zstandard) = (head.starts_with(GZIP_MAGIC), head.starts_with(ZSTD_MAGIC));
         if (leaf.ends_with(".gz") && !gzip) || (leaf.ends_with(".zst") && !zstandard) {
-            return Err(Error::damaged(&file.name, "is named as a compressed file but doesn't begin as one; it may be cut short"));
+            return Err(Error::damaged(
+                &file.name,
+                "is named as a compressed file but doesn't begin as one; it may be cut short",
+            ));
         }
         let whole = io::Cursor::new(head).chain(reader);
         let reader: Box<dyn Read + Send> = if gzip {

@@ -39,6 +39,10 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// The store refused the rows, or the load.
+    #[error(transparent)]
+    Store(#[from] splay_store::Error),
+
     /// A row doesn't fit. Mend the file, give the column another type, or put such rows into quarantine.
     #[error("{file} line {line}{}: {reason}: {excerpt}", in_column(column))]
     Row {
@@ -118,10 +122,6 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
-
-    /// The table's description isn't sound.
-    #[error(transparent)]
-    Schema(#[from] splay_store::Error),
 }
 
 fn in_column(column: &str) -> String {

@@ -69,7 +69,8 @@ impl<'a> Fitter<'a> {
         if *from == to {
             return Ok(ArrayRef::clone(array));
         }
-        let wrong = |reason: &dyn std::fmt::Display| self.misfit(format!("column {name}: {from} into {target}: {reason}"));
+        let wrong =
+            |reason: &dyn std::fmt::Display| self.misfit(format!("column {name}: {from} into {target}: {reason}"));
         let through = |array: &ArrayRef, to: &DataType| cast_with_options(array, to, &STRICT).map_err(|e| wrong(&e));
         let is_text = matches!(ColumnType::from_arrow(from), Some(ColumnType::Text | ColumnType::Symbol));
         if is_text && matches!(target, ColumnType::Text | ColumnType::Symbol) {

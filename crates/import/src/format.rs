@@ -87,7 +87,8 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
     if head.starts_with(b"PAR1") || named(&[".parquet", ".pq"]) {
         return Ok(Kind::Parquet);
     }
-    if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) || named(&[".arrow", ".arrows", ".feather", ".ipc"]) {
+    if head.starts_with(b"ARROW1") || head.starts_with(&[0xff; 4]) || named(&[".arrow", ".arrows", ".feather", ".ipc"])
+    {
         return Ok(Kind::Arrow);
     }
     if head.starts_with(b"DBN") && head.get(3).is_some_and(|v| *v < b' ') || named(&[".dbn"]) {
@@ -99,7 +100,11 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
     if named(&[".psv"]) {
         return Ok(Kind::Text(b'|'));
     }
-    if head.contains(&0) && !head.starts_with(&[0xff, 0xfe]) && !head.starts_with(&[0xfe, 0xff]) && !named(&[".csv", ".txt"]) {
+    if head.contains(&0)
+        && !head.starts_with(&[0xff, 0xfe])
+        && !head.starts_with(&[0xfe, 0xff])
+        && !named(&[".csv", ".txt"])
+    {
         return Err(Error::unsupported(&file.name, "is not a format this release reads; force one with --format"));
     }
     Ok(Kind::Text(crate::sniff::delimiter(&head)))

@@ -2,7 +2,7 @@
 //! describe vendors' files.
 //!
 //! The crate turns files into [`RecordBatch`](arrow::array::RecordBatch)es of a table's exact Arrow schema, in input
-//! order. It never writes to a database.
+//! order, and [`load`] brings them into a database.
 //!
 //! ```
 //! use splay_import::{Block, Error, ImportSettings, expand, plan};
@@ -36,6 +36,7 @@ mod error;
 mod fit;
 mod format;
 mod input;
+mod load;
 mod plan;
 mod recipe;
 mod report;
@@ -44,6 +45,11 @@ mod sniff;
 
 pub use error::{Error, Result};
 pub use input::{InputFile, digest, expand};
+pub use load::{LoadOutcome, Progress, load};
 pub use plan::{Format, Import, ImportSettings, OnError, plan};
 pub use recipe::Recipe;
 pub use report::{Block, FileReport, ImportReport};
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_precision_loss)]
+mod tests;

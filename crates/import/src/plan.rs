@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::format::{Kind, detect};
 use crate::input::InputFile;
 use crate::recipe::{Others, Recipe};
-use crate::sniff::{self, Sample, SAMPLE_BYTES};
+use crate::sniff::{self, SAMPLE_BYTES, Sample};
 
 pub use crate::format::Format;
 
@@ -84,7 +84,12 @@ pub(crate) enum Reading {
 /// # Errors
 /// [`Error::Misfit`] naming the columns for which the table has no place, [`Error::Setting`], [`Error::Damaged`] and
 /// [`Error::Unsupported`] for files that can't be read at all.
-pub fn plan(table: &str, files: Vec<InputFile>, settings: ImportSettings, existing: Option<&TableSpec>) -> Result<Import> {
+pub fn plan(
+    table: &str,
+    files: Vec<InputFile>,
+    settings: ImportSettings,
+    existing: Option<&TableSpec>,
+) -> Result<Import> {
     let Some(first) = files.first() else {
         return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
     };
@@ -148,8 +153,10 @@ fn plan_text(
 ) -> Result<(TableSpec, Source)> {
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
-    let zone = Zone::parse(&time_zone)
-        .ok_or_else(|| Error::Setting { setting: "time_zone", reason: format!("{time_zone:?} is not an IANA time zone") })?;
+    let zone = Zone::parse(&time_zone).ok_or_else(|| Error::Setting {
+        setting: "time_zone",
+        reason: format!("{time_zone:?} is not an IANA time zone"),
+    })?;
     let mut source = text_source(files, delimiter, settings, existing)?;
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
@@ -192,11 +199,6 @@ fn plan_text(
             TableSpec::new(table, columns, time, symbol.as_deref()).with_time_zone(time_zone)
         }
     };
-    if let Some(levels) = spec.columns.iter().find(|c| {
-        matches!(c.column_type, ColumnType::Levels { .. }) && columns(&source.rules).iter().any(|(n, _)| same_name(n, &c.name))
-    }) {
-        return Err(misfit(format!("column {} holds levels, which can't be read from text", levels.name)));
-    }
     Ok((spec, source))
 }
 
@@ -238,12 +240,7 @@ fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &Zone, own_toke
 }
 
 /// Gives the rules the names and types of a table that exists.
-fn fit_rules(
-    rules: &mut [Rule],
-    existing: &TableSpec,
-    zone: &Zone,
-    misfit: &dyn Fn(String) -> Error,
-) -> Result<()> {
+fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn Fn(String) -> Error) -> Result<()> {
     let mut extra = Vec::new();
     for plan in rules.iter_mut().filter_map(|r| r.plan.as_mut()) {
         match existing.columns.iter().find(|c| same_name(&c.name, &plan.name)) {
@@ -254,7 +251,11 @@ fn fit_rules(
             None => extra.push(plan.name.clone()),
         }
     }
-    if extra.is_empty() { Ok(()) } else { Err(misfit(format!("there is no place for its columns {}", extra.join(", ")))) }
+    if extra.is_empty() {
+        Ok(())
+    } else {
+        Err(misfit(format!("there is no place for its columns {}", extra.join(", "))))
+    }
 }
 
 /// The recipe's source, or a sniffed one.
@@ -281,6 +282,15 @@ fn text_source(
     }
     let (sample, header) = take_sample(files, delimiter, settings.header)?;
     let mut rules = sample.rules();
+    for column in existing.filter(|_| header).map(|e| e.columns.as_slice()).unwrap_or_default() {
+        // Columns that only later files have.
+        if plan_named(&mut rules, &column.name).is_none() {
+            let mut plan = ColumnPlan::new(&column.name, column.column_type.clone());
+            plan.spelling = if column.column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
+            sniff::set_null_tokens(&mut plan);
+            rules.push(Rule { names: vec![column.name.clone()], plan: Some(plan), optional: true, value: None });
+        }
+    }
     if let Some(existing) = existing.filter(|_| !header) {
         for (rule, column) in rules.iter_mut().zip(&existing.columns) {
             rule.names = vec![column.name.clone()];
@@ -321,7 +331,7 @@ fn take_sample(files: &[InputFile], delimiter: u8, header: Option<bool>) -> Resu
         if bytes.iter().all(u8::is_ascii_whitespace) {
             continue;
         }
-        has_header = Some(sample.add(&file.name, &bytes, delimiter, has_header)?);
+        has_header = Some(sample.add(&bytes, delimiter, has_header));
         if sample.rows > 0 && index >= 2 {
             break;
         }
@@ -354,9 +364,9 @@ fn plan_binary(
     let listed: Vec<(&str, &ColumnType)> = columns.iter().map(|c| (c.name.as_str(), &c.column_type)).collect();
     let time = settings.time.clone().or(time).or_else(|| sniff::time_column(&listed).map(str::to_owned));
     let time = time.ok_or_else(|| misfit(no_time(&listed)))?;
-    let named = |n: &&str| listed.iter().find(|(name, t)| {
-        same_name(name, n) && matches!(t, ColumnType::Symbol | ColumnType::Text)
-    });
+    let named = |n: &&str| {
+        listed.iter().find(|(name, t)| same_name(name, n) && matches!(t, ColumnType::Symbol | ColumnType::Text))
+    };
     let symbol = match &settings.symbol {
         Some(name) => Some(name.clone()).filter(|n| !n.is_empty()),
         None => sniff::SYMBOL_NAMES.iter().find_map(named).map(|(name, _)| (*name).to_owned()),

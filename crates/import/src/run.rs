@@ -34,10 +34,20 @@ struct Job {
 /// What the caller's thread receives, in input order.
 enum Item {
     /// A file begins; its header took this many lines.
-    Start { lines: u64 },
-    Text { reply: Receiver<Result<Parsed, String>>, bytes_read: u64 },
-    Batch { batch: RecordBatch, bytes_read: u64 },
-    End { digest: String },
+    Start {
+        lines: u64,
+    },
+    Text {
+        reply: Receiver<Result<Parsed, String>>,
+        bytes_read: u64,
+    },
+    Batch {
+        batch: RecordBatch,
+        bytes_read: u64,
+    },
+    End {
+        digest: String,
+    },
     Failed(Error),
 }
 
@@ -141,7 +151,12 @@ impl Import {
         }
         for batch in batches(input, kind)? {
             let (batch, share) = batch?;
-            #[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, clippy::cast_sign_loss, reason = "for a progress bar")]
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_precision_loss,
+                clippy::cast_sign_loss,
+                reason = "for a progress bar"
+            )]
             let bytes_read = bytes_before + (share.clamp(0.0, 1.0) * input.bytes as f64) as u64;
             let batch = fitter.fit(&batch)?;
             if batch.num_rows() > 0 && queue.send(Item::Batch { batch, bytes_read }).is_err() {
@@ -187,7 +202,18 @@ impl<'a> Collector<'a> {
             Reading::Binary(_) => None,
         };
         let report = ImportReport::default();
-        Collector { import, items, quarantine, trailer_rule, report, file: 0, lines: 0, rows: 0, faults: 0, trailer: None }
+        Collector {
+            import,
+            items,
+            quarantine,
+            trailer_rule,
+            report,
+            file: 0,
+            lines: 0,
+            rows: 0,
+            faults: 0,
+            trailer: None,
+        }
     }
 
     fn collect<E: From<Error>>(

@@ -10,7 +10,6 @@ use splay_store::ColumnType;
 use crate::csv::columns::ColumnPlan;
 use crate::csv::times::{self, Count, Spelling, Zone};
 use crate::csv::{Rule, fields, numbers, same_name};
-use crate::error::{Error, Result, excerpt};
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
@@ -23,8 +22,18 @@ pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", 
 
 /// Names of time columns, the likeliest first.
 pub(crate) const TIME_NAMES: [&str; 12] = [
-    "ts_event", "timestamp", "time", "ts", "datetime", "date_time", "event_time", "transact_time", "exchange_time",
-    "open_time", "date", "day",
+    "ts_event",
+    "timestamp",
+    "time",
+    "ts",
+    "datetime",
+    "date_time",
+    "event_time",
+    "transact_time",
+    "exchange_time",
+    "open_time",
+    "date",
+    "day",
 ];
 
 /// Names of symbol columns, the likeliest first.
@@ -80,7 +89,8 @@ impl Evidence {
             return;
         }
         self.bytes_max = self.bytes_max.max(text.len());
-        if self.distinct.len() <= SAMPLE_ROWS {
+        // Distinct texts matter for columns that are nothing else.
+        if !self.float && self.distinct.len() <= SAMPLE_ROWS && !self.distinct.contains(text) {
             self.distinct.insert(text.to_vec());
         }
         if token {
@@ -88,21 +98,23 @@ impl Evidence {
         }
         let text = text.trim_ascii();
         self.values += 1;
-        self.bool &= text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false");
+        self.bool = self.bool && (text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false"));
         let digits = text.strip_prefix(b"-").unwrap_or(text);
         let padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
         let integer = if padded || text.contains(&b'.') { None } else { numbers::integer(text) };
-        self.int &= integer.is_some_and(|v| i64::try_from(v).is_ok());
-        self.uint &= integer.is_some_and(|v| u64::try_from(v).is_ok());
-        self.float &= !padded && integer.is_none_or(|v| v.unsigned_abs() < 1 << 63) && numbers::float(text, 0).is_some();
-        self.date &= times::date(text).is_some();
-        self.timestamp &= times::written(text).is_some();
-        let point = memchr::memchr(b'.', text).unwrap_or(text.len());
-        let epoch = numbers::integer(&text[..point])
-            .and_then(Count::guess)
-            .filter(|unit| times::count(text, *unit).is_some());
-        self.epoch_possible &= epoch.is_some() && (self.epoch.is_none() || self.epoch == epoch);
-        self.epoch = epoch;
+        self.int = self.int && integer.is_some_and(|v| i64::try_from(v).is_ok());
+        self.uint = self.uint && integer.is_some_and(|v| u64::try_from(v).is_ok());
+        let exact = integer.is_none_or(|v| v.unsigned_abs() < 1 << 63);
+        self.float = self.float && !padded && exact && numbers::float(text, 0).is_some();
+        self.date = self.date && times::date(text).is_some();
+        self.timestamp = self.timestamp && times::written(text).is_some();
+        if self.epoch_possible {
+            let point = memchr::memchr(b'.', text).unwrap_or(text.len());
+            let unit = numbers::integer(&text[..point]).and_then(Count::guess);
+            let epoch = unit.filter(|unit| times::count(text, *unit).is_some());
+            self.epoch_possible = epoch.is_some() && (self.epoch.is_none() || self.epoch == epoch);
+            self.epoch = epoch;
+        }
     }
 
     /// The type, and how times are written.
@@ -151,8 +163,7 @@ fn is_timelike(name: &str) -> bool {
 pub(crate) fn delimiter(sample: &[u8]) -> u8 {
     let lines: Vec<&[u8]> = sample.split(|&b| b == b'\n').filter(|l| !l.trim_ascii().is_empty()).take(20).collect();
     let score = |delimiter: u8| {
-        let counts: Vec<usize> =
-            lines.iter().map(|l| memchr::memchr_iter(delimiter, l).count()).collect();
+        let counts: Vec<usize> = lines.iter().map(|l| memchr::memchr_iter(delimiter, l).count()).collect();
         let first = counts.first().copied().unwrap_or(0);
         let even = counts.iter().filter(|&&c| c == first).count();
         if first == 0 { (0, 0) } else { (even, first) }
@@ -162,7 +173,7 @@ pub(crate) fn delimiter(sample: &[u8]) -> u8 {
 
 impl Sample {
     /// Adds the first rows of a file. `header` is as set by the user; `None` to find out from this file.
-    pub fn add(&mut self, file: &str, bytes: &[u8], delimiter: u8, header: Option<bool>) -> Result<bool> {
+    pub fn add(&mut self, bytes: &[u8], delimiter: u8, header: Option<bool>) -> bool {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let mut rows: Vec<Vec<(Vec<u8>, bool)>> = Vec::new();
         let mut at = 0;
@@ -171,20 +182,15 @@ impl Sample {
                 at += 1;
                 continue;
             }
-            let (fields, next) = fields::record(bytes, at, delimiter).map_err(|reason| Error::Row {
-                file: file.to_owned(),
-                line: memchr::memchr_iter(b'\n', &bytes[..at]).count() as u64 + 1,
-                column: String::new(),
-                reason: reason.to_owned(),
-                excerpt: excerpt(&bytes[at..]),
-            })?;
+            // The load itself names the line of a malformed record.
+            let Ok((fields, next)) = fields::record(bytes, at, delimiter) else { break };
             rows.push(fields.into_iter().map(|f| (f.text.into_owned(), f.quoted)).collect());
             at = next;
         }
         let has_header = header.unwrap_or_else(|| looks_like_header(&rows));
         let mut rows = rows.into_iter();
         let names = if has_header {
-            let Some(first) = rows.next() else { return Ok(true) };
+            let Some(first) = rows.next() else { return true };
             first.iter().map(|(text, _)| String::from_utf8_lossy(text).trim().to_owned()).collect()
         } else {
             (1..=rows.as_slice().first().map_or(0, Vec::len)).map(|n| format!("column_{n}")).collect::<Vec<_>>()
@@ -196,7 +202,7 @@ impl Sample {
                 row.iter().zip(&places).for_each(|((text, quoted), &place)| self.columns[place].add(text, *quoted));
             }
         }
-        Ok(has_header)
+        has_header
     }
 
     fn place(&mut self, name: &str) -> usize {
@@ -240,7 +246,9 @@ fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
     let below = &rows[1..];
     let has_values = below.iter().take(100).flatten().any(|(text, _)| is_value(text));
     let is_name = |text: &[u8]| text[0].is_ascii_alphabetic() || text[0] == b'_';
-    has_values || below.is_empty() || first.iter().all(|(text, _)| is_name(text) && text.iter().any(u8::is_ascii_lowercase))
+    has_values
+        || below.is_empty()
+        || first.iter().all(|(text, _)| is_name(text) && text.iter().any(u8::is_ascii_lowercase))
 }
 
 /// The likeliest time column: a timestamp with a known name, else the first timestamp, else a date with a known name.
@@ -278,7 +286,7 @@ mod tests {
 
     fn sniffed(text: &str) -> Vec<(String, String)> {
         let mut sample = Sample::default();
-        sample.add("test", text.as_bytes(), delimiter(text.as_bytes()), None).unwrap();
+        sample.add(text.as_bytes(), delimiter(text.as_bytes()), None);
         let plans = sample.rules().into_iter().filter_map(|r| r.plan);
         plans.map(|p| (p.name, p.column_type.to_string())).collect()
     }
@@ -293,7 +301,8 @@ mod tests {
                     1609459200123456,BTC-USD,COINBASE,buy,29000.5,0.25,118\n\
                     1609459200223456,ETH-USD,COINBASE,sell,730,1,119\n";
         assert_eq!(types(text), "timestamp symbol symbol symbol float64 float64 int64");
-        let seconds = text.replace("1609459200123456", "1609459200.123456").replace("1609459200223456", "1609459200.223456");
+        let seconds =
+            text.replace("1609459200123456", "1609459200.123456").replace("1609459200223456", "1609459200.223456");
         assert_eq!(types(&seconds), "timestamp symbol symbol symbol float64 float64 int64");
     }
 
@@ -308,7 +317,7 @@ mod tests {
     fn headers_are_told_from_rows() {
         let rows = |text: &str| {
             let mut sample = Sample::default();
-            sample.add("test", text.as_bytes(), b',', None).unwrap()
+            sample.add(text.as_bytes(), b',', None)
         };
         assert!(rows("time,price\n1,2\n"));
         assert!(rows("name,kind\na,b\n"));

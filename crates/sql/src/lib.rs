@@ -1,1 +1,29 @@
-//! SQL over SplayDB: DataFusion with our table provider, operators and functions.
+//! SQL over SplayDB: DataFusion with our table provider, our scan and our functions.
+//!
+//! ```no_run
+//! use splay_sql::{Parameters, Session, SessionSettings};
+//! use splay_store::Database;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let session = Session::new(Database::open("market")?, SessionSettings::default())?;
+//! let mut answer = session.sql("select sym, last(price) from trade group by sym order by sym", Parameters::None)?;
+//! for batch in answer.by_ref() {
+//!     println!("{:?}", batch?);
+//! }
+//! println!("{:?}", answer.stats());
+//! # Ok(())
+//! # }
+//! ```
+
+mod error;
+pub mod functions;
+mod memory;
+mod names;
+mod provider;
+mod pushdown;
+mod scan;
+mod session;
+
+pub use datafusion::common::ScalarValue;
+pub use error::{Error, Result};
+pub use session::{Answer, Parameters, Session, SessionSettings, StatementStats, Waited};

@@ -113,6 +113,8 @@ impl Database {
         if !entries.iter().any(|entry| entry.name == READERS_LOCK) {
             drop(storage.create(READERS_LOCK)?);
         }
+        // Before there is a database: without the file readers would have no leases.
+        storage.sync_dir("")?;
         storage::replace(storage.as_ref(), settings::FILE, settings.to_toml().as_bytes())?;
         Database::open_on(storage)
     }

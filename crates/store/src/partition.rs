@@ -1,9 +1,10 @@
 //! Dates: which partition an instant belongs to, in the table's time zone.
 
-use chrono::{DateTime, Days, NaiveDate, NaiveTime, TimeDelta, TimeZone};
+use chrono::{DateTime, NaiveDate, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
+const NS_PER_QUARTER_HOUR: i64 = 900_000_000_000;
 
 /// Finds the dates of instants. Remembers the last date's bounds, since neighbours mostly share one.
 #[derive(Debug)]
@@ -36,23 +37,29 @@ impl Dates {
             self.end = day.saturating_add(1).saturating_mul(NS_PER_DAY);
             return;
         }
-        let local = DateTime::from_timestamp_nanos(instant).with_timezone(&self.zone).date_naive();
-        self.date = days(local);
-        self.start = start_of(local, self.zone).unwrap_or(instant).min(instant);
-        let next = local.checked_add_days(Days::new(1)).and_then(|day| start_of(day, self.zone));
-        self.end = next.unwrap_or(instant).max(instant.saturating_add(1));
+        let offset = self.offset(instant);
+        let local = i128::from(instant) + i128::from(offset);
+        self.date = local.div_euclid(i128::from(NS_PER_DAY)) as i32;
+        (self.start, self.end) = (instant, instant.saturating_add(1));
+        // On a day on which the clock is changed a date may come, go and come again: only a span without a change is remembered.
+        for span in [NS_PER_DAY, NS_PER_QUARTER_HOUR] {
+            let before = i64::try_from(local.rem_euclid(i128::from(span))).unwrap_or(0);
+            let (start, end) = (instant.checked_sub(before), instant.checked_add(span - before));
+            if let (Some(start), Some(end)) = (start, end)
+                && self.offset(start) == offset
+                && self.offset(end - 1) == offset
+            {
+                (self.start, self.end) = (start, end);
+                return;
+            }
+        }
     }
-}
 
-/// The first instant of a date, or `None` beyond the range of `i64` nanoseconds.
-fn start_of(date: NaiveDate, zone: Tz) -> Option<i64> {
-    let midnight = date.and_time(NaiveTime::MIN);
-    // Where the clock jumps over midnight the day begins where the jump ends.
-    let quarter_hours = 0..=16;
-    quarter_hours
-        .filter_map(|n| zone.from_local_datetime(&(midnight + TimeDelta::minutes(15 * n))).earliest())
-        .next()?
-        .timestamp_nanos_opt()
+    /// Nanoseconds by which the zone's clock is ahead of UTC.
+    fn offset(&self, instant: i64) -> i64 {
+        let utc = DateTime::from_timestamp_nanos(instant).naive_utc();
+        i64::from(self.zone.offset_from_utc_datetime(&utc).fix().local_minus_utc()) * 1_000_000_000
+    }
 }
 
 /// Days since 1970-01-01.
@@ -95,11 +102,13 @@ mod tests {
 
     #[test]
     fn remembered_bounds_give_the_same_dates_as_fresh_ones() {
-        // Days of 23 and 25 hours, a day whose midnight is skipped, and a date line that was moved.
+        // Days of 23 and 25 hours, a day whose midnight is skipped, one whose first minute is left and entered again, and a date
+        // line that was moved.
         for (zone, start) in [
             ("America/New_York", "2013-03-09T00:00:00Z"),
             ("America/New_York", "2013-11-02T00:00:00Z"),
             ("America/Sao_Paulo", "2017-10-14T00:00:00Z"),
+            ("America/St_Johns", "2010-11-06T00:00:00Z"),
             ("Pacific/Apia", "2011-12-28T00:00:00Z"),
             ("UTC", "1970-01-01T00:00:00Z"),
         ] {
@@ -109,6 +118,21 @@ mod tests {
                 let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone.parse::<Tz>().unwrap());
                 assert_eq!(date(kept.of(instant)), local.date_naive(), "{zone} {instant}");
             }
+        }
+    }
+
+    #[test]
+    fn a_minute_of_tomorrow_may_come_before_the_last_hour_of_today() {
+        // In St. John's clocks went back at 00:01, to 23:01 of the day before.
+        let mut dates = Dates::new("America/St_Johns".parse().unwrap());
+        for (time, expected) in [
+            ("2010-11-07T02:29:00Z", "2010-11-06"),
+            ("2010-11-07T02:30:30Z", "2010-11-07"),
+            ("2010-11-07T02:31:30Z", "2010-11-06"),
+            ("2010-11-07T02:30:30Z", "2010-11-07"),
+            ("2010-11-07T03:30:00Z", "2010-11-07"),
+        ] {
+            assert_eq!(date(dates.of(ns(time))).to_string(), expected, "{time}");
         }
     }
 

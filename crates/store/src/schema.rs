@@ -17,6 +17,9 @@ pub const DATE_COLUMN: &str = "date";
 /// Longest table or column name, in bytes.
 pub const NAME_BYTES_MAX: usize = 128;
 
+/// Files beside the tables' folders.
+const FILES: [&str; 3] = [crate::settings::FILE, crate::database::WRITER_LOCK, crate::database::READERS_LOCK];
+
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 4096;
 
@@ -360,6 +363,9 @@ impl TableSpec {
         let mut seen = std::collections::HashSet::new();
         for column in &self.columns {
             validate_column_name(&column.name)?;
+            if column.column_type.to_string().parse().as_ref() != Ok(&column.column_type) {
+                return Err(self.error(format!("{:?} has the type {}, which there isn't", column.name, column.column_type)));
+            }
             if !seen.insert(column.name.to_ascii_lowercase()) {
                 return Err(self.error(format!("two columns are named {:?} when case is left aside", column.name)));
             }
@@ -400,6 +406,9 @@ pub fn validate_name(what: &'static str, name: &str) -> Result<()> {
     }
     if !name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.' | b'-')) {
         return wrong("only A-Z, a-z, 0-9, _, . and - are allowed");
+    }
+    if FILES.iter().any(|file| name.eq_ignore_ascii_case(file)) {
+        return wrong("a file of the database has this name");
     }
     Ok(())
 }

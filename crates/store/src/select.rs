@@ -147,14 +147,15 @@ impl TableSnapshot {
             return Ok(());
         }
         let whole_time = entry.time_min >= selection.time.min && entry.time_max <= selection.time.max;
-        let mut rows = vec![0..segment.rows()];
-        if selection.symbols.is_some() || !whole_time || !selection.columns.is_empty() {
+        let rows = if selection.symbols.is_some() || !whole_time || !selection.columns.is_empty() {
             if outside_symbols(selection, segment) {
                 return Ok(());
             }
             let narrowing = Narrowing { spec: self.spec(), index: segment.index()?, selection };
-            rows = narrowing.rows(whole_time, stats)?;
-        }
+            narrowing.rows(whole_time, stats)?
+        } else {
+            std::iter::once(0..segment.rows()).collect()
+        };
         pieces.extend(rows.into_iter().map(|rows| Piece { segment: Arc::clone(segment), date: partition.date, rows }));
         Ok(())
     }
@@ -181,7 +182,8 @@ impl Narrowing<'_> {
         let times = if whole_time { None } else { self.index.by_block(&self.spec.time)? };
         let mut filters = Vec::new();
         for wanted in &self.selection.columns {
-            if let Some(summaries) = self.index.by_block(&wanted.column)? {
+            // Summaries of a column that was widened since are of another kind, and of no use here.
+            if let Some(summaries) = self.index.by_block(&wanted.column)?.filter(|s| s.kind() == wanted.kind) {
                 filters.push((wanted, summaries));
             }
         }

@@ -21,7 +21,7 @@ use crate::manifest::{self, Commit, FileEntry, Head, Operation, SegmentFormat, S
 use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
-use crate::settings::Settings;
+use crate::settings::{self, Settings};
 use crate::storage::{LockMode, Storage};
 
 /// What a commit shall say.
@@ -68,6 +68,11 @@ impl Writer {
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };
+        if known.is_some() {
+            // A writer that died behind its commit may have left HEAD's new name in the cache alone. Files that the old HEAD
+            // needs may be removed only once the new one stands.
+            storage.sync_dir(&format!("{table}/{}", manifest::FOLDER))?;
+        }
         let written = Mutex::new(Vec::new());
         let writer =
             Writer { database: database.clone(), table, known, next_file: AtomicU32::new(1), written, _lock: lock };
@@ -198,9 +203,12 @@ impl Writer {
     /// Removes files that no commit names: what an interrupted writer left, and, if nobody reads, what was replaced.
     fn sweep(&self) -> Result<()> {
         let storage = self.storage();
-        for entry in storage.list(SPILL_FOLDER)? {
-            storage.remove(&format!("{SPILL_FOLDER}/{}", entry.name))?;
+        let settings = format!("{}.tmp", settings::FILE);
+        if storage.list("")?.iter().any(|entry| entry.name == settings) {
+            storage.remove(&settings)?;
         }
+        self.sweep_spill()?;
+        self.sweep_manifest()?;
         let nobody_reads = storage.try_lock(READERS_LOCK, LockMode::Exclusive)?;
         let next = format!("{:08}.", self.next_epoch());
         for folder in storage.list(&self.table)?.into_iter().filter(|entry| entry.name.starts_with("date=")) {
@@ -210,6 +218,11 @@ impl Writer {
             for entry in &entries {
                 let path = format!("{folder}/{}", entry.name);
                 let ours = ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
+                if self.known.is_none() && ours && entry.name.as_str() >= "00000002." {
+                    // Only the first commit may have no HEAD.
+                    let head = storage.display_path(&manifest::head_path(&self.table));
+                    return Err(Error::corrupt(head, 0, "the HEAD of a table that has segments", "none"));
+                }
                 let never_committed = entry.name.ends_with(".tmp") || entry.name.as_str() >= next.as_str();
                 if ours && !self.is_named(&path) && (never_committed || nobody_reads.is_some()) {
                     storage.remove(&format!("{}/{path}", self.table))?;
@@ -219,6 +232,27 @@ impl Writer {
             }
             if kept == 0 && !self.state().is_some_and(|s| s.files.keys().any(|p| p.starts_with(&folder))) {
                 storage.remove_dir(&format!("{}/{folder}", self.table))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn sweep_spill(&self) -> Result<()> {
+        for entry in self.storage().list(SPILL_FOLDER)? {
+            self.storage().remove(&format!("{SPILL_FOLDER}/{}", entry.name))?;
+        }
+        Ok(())
+    }
+
+    /// Removes logs that HEAD doesn't name, and a HEAD that didn't get its name. A reader that wants an old log starts anew.
+    fn sweep_manifest(&self) -> Result<()> {
+        let folder = format!("{}/{}", self.table, manifest::FOLDER);
+        let current = self.known.as_ref().map(|(head, _)| manifest::log_path(&self.table, head.log));
+        for entry in self.storage().list(&folder)? {
+            let path = format!("{folder}/{}", entry.name);
+            let ours = [".log", ".tmp"].iter().any(|end| entry.name.ends_with(end)) && !entry.is_dir;
+            if ours && current.as_ref() != Some(&path) {
+                self.storage().remove(&path)?;
             }
         }
         Ok(())
@@ -242,5 +276,6 @@ impl Drop for Writer {
             let _ = self.database.storage().remove(&format!("{}/{path}.tmp", self.table));
             let _ = self.database.storage().remove(&format!("{}/{path}", self.table));
         }
+        let _ = self.sweep_spill();
     }
 }

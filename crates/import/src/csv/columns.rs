@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array, Int32Array,
-    Int64Array, StringArray, Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array,
+    Int32Array, Int64Array, StringArray, Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::util::bit_util;
@@ -65,7 +65,8 @@ impl ColumnPlan {
 
     /// Whether a number may be read without looking for null tokens first.
     fn is_fast(&self) -> bool {
-        self.nulls.iter().all(|token| !token.first().is_some_and(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.')))
+        let is_plain = |token: &[u8]| token.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'));
+        self.nulls.iter().all(|token| !is_plain(token) || numbers::float(token, 0).is_none())
     }
 
     fn integer_bounds(&self) -> (i128, i128) {
@@ -136,7 +137,6 @@ impl Symbols {
             head |= u64::from(byte) << (8 * place);
         }
         let mixed = (head ^ (text.len() as u64)).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 54;
-        #[expect(clippy::cast_possible_truncation, reason = "10 bits are left")]
         let slot = &mut self.slots[mixed as usize];
         if let Ok(index) = usize::try_from(*slot)
             && self.values.get(index) == text
@@ -185,6 +185,8 @@ pub(crate) struct Column<'a> {
     pub plan: &'a ColumnPlan,
     pub values: Values,
     pub fast: bool,
+    pub shift: usize,
+    pub null_above: f64,
     nulls: Vec<usize>,
     zone: Zone,
     bounds: (i128, i128),
@@ -229,7 +231,16 @@ impl<'a> Column<'a> {
                 }
                 _ => false,
             };
-        Column { plan, values, fast, nulls: Vec::new(), zone: plan.zone.clone(), bounds: plan.integer_bounds() }
+        Column {
+            plan,
+            values,
+            fast,
+            shift: plan.shift as usize,
+            null_above: plan.null_above,
+            nulls: Vec::new(),
+            zone: plan.zone.clone(),
+            bounds: plan.integer_bounds(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -393,7 +404,8 @@ impl<'a> Column<'a> {
             Values::Float32(values) => numbers::float32(text).map(|v| values.push(v)),
             Values::Decimal(values) => match plan.column_type {
                 ColumnType::Decimal { precision, scale } => {
-                    numbers::decimal(text, u32::try_from(scale).unwrap_or(0), u32::from(precision)).map(|v| values.push(v))
+                    numbers::decimal(text, u32::try_from(scale).unwrap_or(0), u32::from(precision))
+                        .map(|v| values.push(v))
                 }
                 _ => None,
             },
@@ -431,13 +443,15 @@ impl<'a> Column<'a> {
             Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText => "time of day".to_owned(),
             _ => plan.column_type.to_string(),
         };
-        let integer = matches!(self.values, Values::Int(_) | Values::Uint(_)) && plan.column_type != ColumnType::Timestamp;
+        let integer =
+            matches!(self.values, Values::Int(_) | Values::Uint(_)) && plan.column_type != ColumnType::Timestamp;
         let wider = if integer && numbers::float(text, 0).is_some() { "float64" } else { "text" };
         let shown = shown(text);
+        let article = if wanted.starts_with('i') { "an" } else { "a" };
         if plan.required {
-            return format!("{shown} is not a {wanted}");
+            return format!("{shown} is not {article} {wanted}");
         }
-        format!("{shown} is not a {wanted}; --type {}={wider} would take it", plan.name)
+        format!("{shown} is not {article} {wanted}; --type {}={wider} would take it", plan.name)
     }
 
     /// The column as an Arrow array of its type.

@@ -33,7 +33,8 @@ pub(crate) struct Rule {
 
 impl Rule {
     fn is_named(&self, name: &str) -> bool {
-        self.names.iter().any(|own| same_name(own, name)) || self.plan.as_ref().is_some_and(|p| same_name(&p.name, name))
+        self.names.iter().any(|own| same_name(own, name))
+            || self.plan.as_ref().is_some_and(|p| same_name(&p.name, name))
     }
 }
 
@@ -93,6 +94,9 @@ impl Source {
                 if std::mem::replace(&mut filled[target], true) {
                     return Err(misfit(format!("two of its columns are {}", plan.name)));
                 }
+                if matches!(plan.column_type, splay_store::ColumnType::Levels { .. }) {
+                    return Err(misfit(format!("column {} holds levels, which can't be read from text", plan.name)));
+                }
                 plans[target] = plan.clone();
             }
             actions.push(match (&self.date, target) {
@@ -149,7 +153,6 @@ impl Source {
     }
 
     /// Names of the file's fields and the rule of each.
-    #[expect(clippy::type_complexity, reason = "a pair used once")]
     fn choose(
         &self,
         header: Option<&[String]>,

@@ -40,8 +40,29 @@ fn number(values: u64, count: usize) -> u64 {
 /// reach; the caller also checks that a delimiter follows.
 #[inline(always)]
 pub(crate) fn float_at(bytes: &[u8], at: usize, shift: usize) -> Option<(f64, usize)> {
-    let negative = usize::from(*bytes.get(at)? == b'-');
-    let start = at + negative;
+    let word = load8(bytes, at)?;
+    let negative = word & 0xff == u64::from(b'-');
+    let start = at + usize::from(negative);
+    // With a sign the word's last byte is unknown; zero isn't a digit, so it ends the number and the slower path takes over.
+    let word = word >> (8 * u32::from(negative));
+    let values = word ^ 0x3030_3030_3030_3030;
+    let others = (values.wrapping_add(0x7676_7676_7676_7676) | values) & 0x8080_8080_8080_8080;
+    let point = others.trailing_zeros() / 8;
+    // What follows a first other byte below 0x80 is told rightly too: only larger bytes carry into the next.
+    let end = (others & others.wrapping_sub(1)).trailing_zeros() / 8;
+    if point < 7 && (word >> (8 * point)) & 0xff == u64::from(b'.') && end < 8 && !(negative && end == 7) && end > 1 {
+        // Digits, point and delimiter lie in one word: close the gap and convert all digits at once.
+        let below = (1u64 << (8 * point)) - 1;
+        let packed = (values & below) | ((values >> 8) & !below);
+        let fraction_digits = (end - point - 1) as usize;
+        return finish(number(packed, end as usize - 1), fraction_digits + shift, negative, start + end as usize);
+    }
+    float_in_words(bytes, start, shift, negative)
+}
+
+/// [`float_at`] for numbers of up to 15 digits with at most 7 of them before the point.
+#[inline(always)]
+fn float_in_words(bytes: &[u8], start: usize, shift: usize, negative: bool) -> Option<(f64, usize)> {
     let (whole_digits, whole_values) = digits(load8(bytes, start)?);
     if whole_digits == 8 {
         return None;
@@ -58,14 +79,18 @@ pub(crate) fn float_at(bytes: &[u8], at: usize, shift: usize) -> Option<(f64, us
     } else {
         (whole, 0, point)
     };
-    if whole_digits + fraction_digits == 0 || fraction_digits + shift > 22 {
+    if whole_digits + fraction_digits == 0 {
         return None;
     }
-    // At most 15 digits, so the mantissa is below 2^53.
+    finish(mantissa, fraction_digits + shift, negative, end)
+}
+
+/// At most 15 digits, so the mantissa is below 2^53.
+#[inline(always)]
+fn finish(mantissa: u64, exponent: usize, negative: bool, end: usize) -> Option<(f64, usize)> {
     #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
-    let value = mantissa as f64 / POWERS[fraction_digits + shift];
-    let sign = (negative as u64) << 63;
-    Some((f64::from_bits(value.to_bits() | sign), end))
+    let value = mantissa.cast_signed() as f64 / *POWERS.get(exponent)?;
+    Some((f64::from_bits(value.to_bits() | (u64::from(negative) << 63)), end))
 }
 
 /// An unsigned integer of at most 15 digits at `at`, its sign, and where it ends.

@@ -26,7 +26,10 @@ pub(crate) enum Action {
     Skip,
     Column(usize),
     /// The row's date, for times of day; also a column when one is named.
-    Date { patterns: Vec<String>, column: Option<usize> },
+    Date {
+        patterns: Vec<String>,
+        column: Option<usize>,
+    },
 }
 
 /// How the records of one file become rows of the table.
@@ -195,6 +198,10 @@ impl<'a> Builder<'a> {
                 }
             };
             let mut byte = bytes.get(end).copied().unwrap_or(b'\n');
+            if byte == delimiter && index != last {
+                at = end + 1;
+                continue;
+            }
             if byte == b'\r' && delimiter != b'\r' {
                 end += 1;
                 byte = b'\n';
@@ -285,11 +292,10 @@ fn fast(column: &mut Column<'_>, bytes: &[u8], at: usize, delimiter: u8) -> Opti
     if !column.fast {
         return None;
     }
-    let (shift, limit) = (column.plan.shift as usize, column.plan.null_above);
     match &mut column.values {
         Values::Float(values) => {
-            let (value, end) = float_at(bytes, at, shift)?;
-            if !is_end(bytes, end, delimiter) || value.abs() > limit {
+            let (value, end) = float_at(bytes, at, column.shift)?;
+            if !is_end(bytes, end, delimiter) || value.abs() > column.null_above {
                 return None;
             }
             values.push(value);

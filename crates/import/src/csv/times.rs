@@ -206,10 +206,8 @@ fn clock_prefix(text: &[u8]) -> Option<(i64, usize)> {
 /// The digits of a fraction as a number of `width` digits, and how many digits there are in the text.
 fn fraction(text: &[u8], width: usize) -> Option<(i64, usize)> {
     let count = text.iter().take_while(|b| b.is_ascii_digit()).count();
-    let mut value = 0i64;
-    for place in 0..width {
-        value = value * 10 + if place < count { i64::from(text[place] - b'0') } else { 0 };
-    }
+    let digits = text[..count].iter().chain(std::iter::repeat(&b'0')).take(width);
+    let value = digits.fold(0i64, |value, &byte| value * 10 + i64::from(byte - b'0'));
     (count <= width || text[width..count].iter().all(|&b| b == b'0')).then_some((value, count))
 }
 
@@ -338,9 +336,9 @@ pub(crate) fn instant(text: &[u8], spelling: &Spelling, zone: &mut Zone) -> Resu
                 if let Ok(absolute) = DateTime::parse_from_str(text, pattern) {
                     return absolute.timestamp_nanos_opt().ok_or(OUT_OF_RANGE);
                 }
-                let parsed = NaiveDateTime::parse_from_str(text, pattern).ok().or_else(|| {
-                    NaiveDate::parse_from_str(text, pattern).ok().and_then(|day| day.and_hms_opt(0, 0, 0))
-                });
+                let parsed = NaiveDateTime::parse_from_str(text, pattern)
+                    .ok()
+                    .or_else(|| NaiveDate::parse_from_str(text, pattern).ok().and_then(|day| day.and_hms_opt(0, 0, 0)));
                 if let Some(parsed) = parsed {
                     return zone.instant(parsed.and_utc().timestamp_nanos_opt().ok_or(OUT_OF_RANGE)?);
                 }

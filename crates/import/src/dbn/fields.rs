@@ -6,8 +6,8 @@
 use std::mem::{offset_of, size_of};
 
 use ::dbn::{
-    BboMsg, BidAskPair, CbboMsg, Cmbp1Msg, ConsolidatedBidAskPair, ImbalanceMsg, InstrumentDefMsg, MboMsg, Mbp1Msg, Mbp10Msg,
-    OhlcvMsg, RecordHeader, StatMsg, StatusMsg, TradeMsg, rtype,
+    BboMsg, BidAskPair, CbboMsg, Cmbp1Msg, ConsolidatedBidAskPair, ImbalanceMsg, InstrumentDefMsg, MboMsg, Mbp1Msg,
+    Mbp10Msg, OhlcvMsg, RecordHeader, StatMsg, StatusMsg, TradeMsg, rtype,
 };
 use splay_store::ColumnType;
 

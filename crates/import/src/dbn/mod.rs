@@ -14,8 +14,8 @@ use std::sync::atomic::AtomicU64;
 use ::dbn::decode::dbn::fsm::{DbnFsm, ProcessResult};
 use ::dbn::{Metadata, Record, RecordRef, TsSymbolMap, VersionUpgradePolicy};
 use arrow::array::{
-    ArrayRef, Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch, StringDictionaryBuilder,
-    TimestampNanosecondBuilder, UInt8Builder, UInt16Builder, UInt32Builder, UInt64Builder,
+    ArrayRef, Float64Builder, Int8Builder, Int16Builder, Int32Builder, Int64Builder, RecordBatch,
+    StringDictionaryBuilder, TimestampNanosecondBuilder, UInt8Builder, UInt16Builder, UInt32Builder, UInt64Builder,
 };
 use arrow::datatypes::{Field, Int32Type, Schema, SchemaRef};
 use splay_store::{ColumnSpec, ColumnType};
@@ -33,15 +33,13 @@ const PRELUDE_BYTES: usize = 8;
 /// Name of the column that the symbol mappings give.
 const SYMBOL: &str = "symbol";
 
-/// The file's columns and its time column. A file without records has none.
+/// The file's columns and its time column. A file without records has those of its metadata's schema.
 pub(crate) fn columns(file: &InputFile) -> Result<(Vec<ColumnSpec>, Option<String>)> {
     let mut decoder = Decoder::open(file)?;
-    let record_spec = match decoder.next_spec()? {
-        Some(spec) => spec,
-        None => {
-            return Err(Error::unsupported(&file.name, "holds no records, so its columns are unknown"));
-        }
-    };
+    let seen = decoder.next_spec()?;
+    let record_spec = seen
+        .or_else(|| fields::of(::dbn::RType::from(decoder.schema?) as u8))
+        .ok_or_else(|| Error::unsupported(&file.name, "holds no records, so its columns are unknown"))?;
     let mut columns: Vec<ColumnSpec> =
         record_spec.fields.iter().map(|f| ColumnSpec::new(&f.name, f.kind.column_type())).collect();
     columns.push(ColumnSpec::new(SYMBOL, ColumnType::Symbol));
@@ -70,6 +68,7 @@ struct Decoder {
     stream: Stream,
     fsm: DbnFsm,
     metadata_seen: bool,
+    schema: Option<::dbn::Schema>,
     symbols: TsSymbolMap,
     /// The kind of record of this file, once one was seen.
     spec: Option<(u8, RecordSpec, SchemaRef)>,
@@ -83,7 +82,11 @@ impl Decoder {
         let mut prelude = [0u8; PRELUDE_BYTES];
         let got = stream.read_full(&mut prelude)?;
         if got < PRELUDE_BYTES || !prelude.starts_with(b"DBN") {
-            let reason = if got == 0 { "is empty" } else { "has no DBN metadata; a fragment has to be joined with its own first" };
+            let reason = if got == 0 {
+                "is empty"
+            } else {
+                "has no DBN metadata; a fragment has to be joined with its own first"
+            };
             return Err(Error::damaged(&file.name, reason));
         }
         let length = u32::from_le_bytes([prelude[4], prelude[5], prelude[6], prelude[7]]);
@@ -94,7 +97,7 @@ impl Decoder {
         let mut fsm = fsm.map_err(|e| Error::damaged(&file.name, e.to_string()))?;
         fsm.write_all(&prelude);
         let (symbols, name) = (TsSymbolMap::new(), file.name.clone());
-        Ok(Decoder { file: name, stream, fsm, metadata_seen: false, symbols, spec: None, pending: false })
+        Ok(Decoder { file: name, stream, fsm, metadata_seen: false, schema: None, symbols, spec: None, pending: false })
     }
 
     fn damaged(&self, reason: impl std::fmt::Display) -> Error {
@@ -125,12 +128,14 @@ impl Decoder {
                 ProcessResult::Metadata(metadata) => {
                     self.metadata_seen = true;
                     self.check(&metadata)?;
+                    self.schema = metadata.schema;
                     self.symbols = metadata.symbol_map().unwrap_or_default();
                 }
                 ProcessResult::Record(()) => {
                     let Some(record) = self.fsm.last_record() else { continue };
                     let record_type = record.header().rtype;
-                    if matches!(record_type, ::dbn::rtype::SYMBOL_MAPPING | ::dbn::rtype::SYSTEM | ::dbn::rtype::ERROR) {
+                    if matches!(record_type, ::dbn::rtype::SYMBOL_MAPPING | ::dbn::rtype::SYSTEM | ::dbn::rtype::ERROR)
+                    {
                         // A mapping that can't be read leaves the instrument id in its place.
                         self.symbols.on_record(record).unwrap_or_default();
                         continue;
@@ -168,7 +173,7 @@ impl Decoder {
         match &self.spec {
             Some((known, _, _)) if *known == record_type => Ok(()),
             Some((_, known, _)) if known.name == new.name => {
-                self.spec = Some((record_type, new, self.schema()));
+                self.spec = Some((record_type, new, self.arrow_schema()));
                 Ok(())
             }
             Some((_, known, _)) => Err(Error::unsupported(
@@ -185,7 +190,7 @@ impl Decoder {
         }
     }
 
-    fn schema(&self) -> SchemaRef {
+    fn arrow_schema(&self) -> SchemaRef {
         self.spec.as_ref().map_or_else(|| Arc::new(Schema::empty()), |(_, _, schema)| SchemaRef::clone(schema))
     }
 
@@ -206,11 +211,19 @@ impl Decoder {
             let Some(record) = self.fsm.last_record() else { break };
             let bytes = record.as_ref();
             if bytes.len() < spec.size {
-                return Err(self.damaged(format!("a {} record has {} bytes, not {}", spec.name, bytes.len(), spec.size)));
+                return Err(self.damaged(format!(
+                    "a {} record has {} bytes, not {}",
+                    spec.name,
+                    bytes.len(),
+                    spec.size
+                )));
             }
             for (field, builder) in spec.fields.iter().zip(&mut builders) {
                 builder.push(bytes, field.offset, field.kind).ok_or_else(|| {
-                    Error::damaged(&self.file, format!("a {} record has a {} outside the years to 2262", spec.name, field.name))
+                    Error::damaged(
+                        &self.file,
+                        format!("a {} record has a {} outside the years to 2262", spec.name, field.name),
+                    )
                 })?;
             }
             let symbol = symbol(&self.symbols, record);

@@ -139,6 +139,12 @@ impl Recipe {
         Recipe::from_toml(text, name).ok()
     }
 
+    /// The text of a built-in recipe, to begin one's own with.
+    #[must_use]
+    pub fn builtin_text(name: &str) -> Option<&'static str> {
+        builtin::RECIPES.iter().find(|(known, _)| *known == name).map(|(_, text)| *text)
+    }
+
     /// Names of the built-in recipes.
     #[must_use]
     pub fn names() -> Vec<&'static str> {
@@ -188,7 +194,8 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
         Some("name") => return Err("time.date = \"name\" needs a {date:...} in every name template".to_owned()),
         Some(column) => DateSource::Column { name: column.to_owned(), patterns: keys.time.date_formats.clone() },
     };
-    let rules: Vec<Rule> = keys.columns.iter().map(|c| rule(&keys, c, date != DateSource::None)).collect::<Result<_, _>>()?;
+    let rules: Vec<Rule> =
+        keys.columns.iter().map(|c| rule(&keys, c, date != DateSource::None)).collect::<Result<_, _>>()?;
     let output = |name: &str| {
         let found = rules.iter().filter_map(|r| r.plan.as_ref()).find(|p| same_name(&p.name, name));
         found.map(|p| p.name.clone()).ok_or_else(|| format!("no column becomes {name:?}"))
@@ -236,7 +243,9 @@ fn delimiter(format: &str, given: Option<&str>) -> Result<u8, String> {
     };
     match given.map(str::as_bytes) {
         None => Ok(by_format),
-        Some([byte]) if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'.' | b'-' | b'+' | b'\n' | b'\r') => Ok(*byte),
+        Some([byte]) if !byte.is_ascii_alphanumeric() && !matches!(byte, b'"' | b'.' | b'-' | b'+' | b'\n' | b'\r') => {
+            Ok(*byte)
+        }
         Some(_) => Err("delimiter: must be one ASCII character that no number holds".to_owned()),
     }
 }
@@ -276,7 +285,11 @@ fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<Rule, String
 
 fn shift(scale: u64) -> Result<u32, String> {
     let shift = scale.checked_ilog10().unwrap_or(0);
-    if 10u64.checked_pow(shift) == Some(scale) { Ok(shift) } else { Err(format!("scale {scale} is not a power of ten")) }
+    if 10u64.checked_pow(shift) == Some(scale) {
+        Ok(shift)
+    } else {
+        Err(format!("scale {scale} is not a power of ten"))
+    }
 }
 
 fn spelling(unit: &str, formats: &[String], of_day: bool) -> Result<Spelling, String> {

@@ -168,9 +168,14 @@ mod tests {
 
     #[test]
     fn several_captures_are_told_apart() {
-        let template = Template::parse("{date:%Y%m%d}_{root}_minute_quote_{style}_{right}_{strike}_{expiry}.csv").unwrap();
-        let captures = template.captures("a.zip/20151224_goog_minute_quote_american_call_10000000_20160108.csv").unwrap();
-        assert_eq!(captures.expand("{root:upper} {style} {right} {strike} {expiry}").unwrap(), "GOOG american call 10000000 20160108");
+        let template =
+            Template::parse("{date:%Y%m%d}_{root}_minute_quote_{style}_{right}_{strike}_{expiry}.csv").unwrap();
+        let captures =
+            template.captures("a.zip/20151224_goog_minute_quote_american_call_10000000_20160108.csv").unwrap();
+        assert_eq!(
+            captures.expand("{root:upper} {style} {right} {strike} {expiry}").unwrap(),
+            "GOOG american call 10000000 20160108"
+        );
     }
 
     #[test]

@@ -16,17 +16,16 @@ use std::collections::VecDeque;
 use std::mem::size_of_val;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BooleanArray, new_empty_array};
+use arrow::array::{Array, ArrayRef};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, ScalarValue, exec_err, not_impl_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
-use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, Signature, Volatility,
-};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Expr, GroupsAccumulator, Signature, Volatility};
 
-use super::order_keys::{IntegerKeys, OrderKeys, RowKeys};
+use super::order_keys::{IntegerKeys, RowKeys};
+use super::pick_groups::{PickGroups, SinglePick};
 
 /// `first` or `last`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -112,9 +111,9 @@ impl AggregateUDFImpl for RowPick {
         }
         let request = self.request(&args)?;
         if IntegerKeys::supports(&request.key_types) {
-            return Ok(Box::new(SinglePick { groups: request.integer_groups() }));
+            return Ok(Box::new(SinglePick::new(request.integer_groups())));
         }
-        Ok(Box::new(SinglePick { groups: request.row_groups()? }))
+        Ok(Box::new(SinglePick::new(request.row_groups()?)))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
@@ -144,6 +143,9 @@ impl AggregateUDFImpl for RowPick {
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let name = self.name;
         Some(Box::new(move |call, _info| {
+            if call.params.distinct {
+                return not_impl_err!("{name}(DISTINCT …)");
+            }
             if call.params.order_by.is_empty() {
                 return plan_err!(
                     "{name}(x) needs an ORDER BY here, as in {name}(x ORDER BY ts): these rows have no order of their own"
@@ -179,202 +181,15 @@ impl Request {
 
 /// Which of two rows wins.
 #[derive(Debug, Clone, Copy)]
-struct Pick {
-    last: bool,
-    ignore_nulls: bool,
+pub(super) struct Pick {
+    pub last: bool,
+    pub ignore_nulls: bool,
 }
 
 impl Pick {
     /// Whether a row that compares so with the one held, and arrived after it, takes its place.
-    fn replaces(self, later: Ordering) -> bool {
+    pub(super) fn replaces(self, later: Ordering) -> bool {
         if self.last { later.is_ge() } else { later.is_lt() }
-    }
-}
-
-/// The row held for one group.
-#[derive(Debug, Clone)]
-struct Held<K> {
-    key: K,
-    value: ScalarValue,
-}
-
-/// All groups at once. Each batch is first reduced to one row per group, so values are copied once per group and batch.
-#[derive(Debug)]
-struct PickGroups<O: OrderKeys> {
-    pick: Pick,
-    of: DataType,
-    keys: O,
-    held: Vec<Option<Held<O::Key>>>,
-    /// Bytes of keys and values on the heap.
-    heap_size: usize,
-    /// The best row of each group in the current batch, `usize::MAX` for none; kept to be used again.
-    best: Vec<usize>,
-}
-
-impl<O: OrderKeys> PickGroups<O> {
-    fn new(pick: Pick, of: DataType, keys: O) -> Self {
-        Self { pick, of, keys, held: Vec::new(), heap_size: 0, best: Vec::new() }
-    }
-
-    /// The groups that occur in a batch, with the best row of each left in `self.best`.
-    fn reduce(
-        &mut self,
-        batch: &O::Batch,
-        group_indices: &[usize],
-        takes_part: impl Fn(usize) -> bool,
-        total_num_groups: usize,
-    ) -> Vec<usize> {
-        self.held.resize(total_num_groups, None);
-        self.best.resize(total_num_groups, usize::MAX);
-        let mut touched = Vec::new();
-        for (row, &group) in group_indices.iter().enumerate() {
-            if !takes_part(row) {
-                continue;
-            }
-            let best = &mut self.best[group];
-            if *best == usize::MAX {
-                touched.push(group);
-                *best = row;
-            } else if self.pick.replaces(O::compare(batch, row, *best)) {
-                *best = row;
-            }
-        }
-        touched
-    }
-
-    fn offer(&mut self, group: usize, key: O::Key, values: &ArrayRef, row: usize) -> Result<()> {
-        if let Some(held) = &self.held[group] {
-            if !self.pick.replaces(key.cmp(&held.key)) {
-                return Ok(());
-            }
-            self.heap_size -= O::heap_size(&held.key) + held.value.size();
-        }
-        let mut value = ScalarValue::try_from_array(values, row)?;
-        value.compact();
-        self.heap_size += O::heap_size(&key) + value.size();
-        self.held[group] = Some(Held { key, value });
-        Ok(())
-    }
-
-    fn take(&mut self, emit_to: EmitTo) -> Vec<Option<Held<O::Key>>> {
-        let taken = emit_to.take_needed(&mut self.held);
-        self.best.truncate(self.held.len());
-        let sizes = taken.iter().flatten().map(|held| O::heap_size(&held.key) + held.value.size());
-        self.heap_size -= sizes.sum::<usize>();
-        taken
-    }
-
-    fn values(&self, taken: &[Option<Held<O::Key>>]) -> Result<ArrayRef> {
-        if taken.is_empty() {
-            return Ok(new_empty_array(&self.of));
-        }
-        let null = ScalarValue::try_new_null(&self.of)?;
-        ScalarValue::iter_to_array(taken.iter().map(|held| held.as_ref().map_or(&null, |held| &held.value).clone()))
-    }
-}
-
-impl<O: OrderKeys> GroupsAccumulator for PickGroups<O> {
-    fn update_batch(
-        &mut self,
-        values: &[ArrayRef],
-        group_indices: &[usize],
-        opt_filter: Option<&BooleanArray>,
-        total_num_groups: usize,
-    ) -> Result<()> {
-        let [x, order @ ..] = values else { return exec_err!("first and last have a value column") };
-        let batch = self.keys.batch(order)?;
-        let skip_nulls = self.pick.ignore_nulls;
-        let takes_part = |row: usize| {
-            opt_filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row)) && !(skip_nulls && x.is_null(row))
-        };
-        for group in self.reduce(&batch, group_indices, takes_part, total_num_groups) {
-            let row = std::mem::replace(&mut self.best[group], usize::MAX);
-            self.offer(group, O::key(&batch, row), x, row)?;
-        }
-        Ok(())
-    }
-
-    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
-        let taken = self.take(emit_to);
-        self.values(&taken)
-    }
-
-    /// The value and the key bytes; a group without rows has a null key.
-    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
-        let taken = self.take(emit_to);
-        let keys: BinaryArray = taken.iter().map(|held| held.as_ref().map(|held| O::to_bytes(&held.key))).collect();
-        Ok(vec![self.values(&taken)?, Arc::new(keys)])
-    }
-
-    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
-        let [x, keys] = values else { return exec_err!("first and last have two state columns") };
-        self.held.resize(total_num_groups, None);
-        for (row, (&group, key)) in group_indices.iter().zip(keys.as_binary::<i32>()).enumerate() {
-            if let Some(key) = key {
-                self.offer(group, O::from_bytes(key)?, x, row)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
-        let [x, order @ ..] = values else { return exec_err!("first and last have a value column") };
-        let batch = self.keys.batch(order)?;
-        let keys: BinaryArray = (0..x.len())
-            .map(|row| {
-                let wanted = opt_filter.is_none_or(|filter| filter.is_valid(row) && filter.value(row))
-                    && !(self.pick.ignore_nulls && x.is_null(row));
-                wanted.then(|| O::to_bytes(&O::key(&batch, row)))
-            })
-            .collect();
-        Ok(vec![Arc::clone(x), Arc::new(keys)])
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self)
-            + self.held.capacity() * size_of::<Option<Held<O::Key>>>()
-            + self.best.capacity() * size_of::<usize>()
-            + self.heap_size
-    }
-}
-
-/// A query without GROUP BY, as one group.
-#[derive(Debug)]
-struct SinglePick<O: OrderKeys> {
-    groups: PickGroups<O>,
-}
-
-impl<O: OrderKeys> SinglePick<O> {
-    /// Makes the one group exist even if no row came.
-    fn touch(&mut self) {
-        self.groups.held.resize_with(1, || None);
-    }
-}
-
-impl<O: OrderKeys> Accumulator for SinglePick<O> {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let rows = values.first().map_or(0, |column| column.len());
-        self.groups.update_batch(values, &vec![0; rows], None, 1)
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        self.touch();
-        ScalarValue::try_from_array(&self.groups.evaluate(EmitTo::All)?, 0)
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + self.groups.size()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        self.touch();
-        let columns = self.groups.state(EmitTo::All)?;
-        columns.iter().map(|column| ScalarValue::try_from_array(column, 0)).collect()
-    }
-
-    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
-        let rows = states.first().map_or(0, |column| column.len());
-        self.groups.merge_batch(states, &vec![0; rows], 1)
     }
 }
 

@@ -16,7 +16,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
-use super::time_bucket::is_text;
+use super::arguments::is_text;
 
 /// The scalar function `glob`.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -58,7 +58,9 @@ impl ScalarUDFImpl for Glob {
         let rows = if all_constant { 1 } else { args.number_rows };
         let text = text.to_array(rows)?;
         let matches: BooleanArray = match pattern {
-            ColumnarValue::Scalar(ScalarValue::Utf8(Some(pattern))) => match_constant(&text, &Pattern::parse(pattern)?)?,
+            ColumnarValue::Scalar(ScalarValue::Utf8(Some(pattern))) => {
+                match_constant(&text, &Pattern::parse(pattern)?)?
+            }
             ColumnarValue::Scalar(_) => return Ok(ColumnarValue::Scalar(ScalarValue::Boolean(None))),
             ColumnarValue::Array(patterns) => match_rows(&text, patterns)?,
         };

@@ -3,8 +3,8 @@
 //! | Family | Functions | File |
 //! | --- | --- | --- |
 //! | buckets | `time_bucket`, `xbar` | `time_bucket.rs`, `xbar.rs` over `grid.rs`, `zone.rs` |
-//! | row order | `first`, `last` | `first_last.rs`, `order_keys.rs`, `row_order.rs` |
-//! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs` |
+//! | row order | `first`, `last` | `first_last.rs`, `pick_groups.rs`, `order_keys.rs`, `row_order.rs` |
+//! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs`, `weighted_frame.rs` |
 //! | spread | `dev`, `sdev`, `svar`, `med` | `spread.rs` |
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
 //! | text | `glob` | `glob.rs` |
@@ -12,15 +12,18 @@
 //! Nothing here shadows a DataFusion function: `avg`, `var`, `stddev`, `log`, `median` mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
 
+mod arguments;
 mod first_last;
 mod glob;
 mod grid;
 mod neighbours;
 mod order_keys;
+mod pick_groups;
 mod row_order;
 mod spread;
 mod time_bucket;
 mod weighted;
+mod weighted_frame;
 mod xbar;
 mod zone;
 
@@ -83,6 +86,10 @@ pub fn register(context: &SessionContext) {
 }
 
 /// Makes `first` and `last` without an `ORDER BY` follow the row order that `tables` knows.
+///
+/// Also keeps the `ORDER BY` of a subquery, which DataFusion would drop as having no effect: `first` and `last` over the
+/// subquery go by it.
 pub fn register_row_order(context: &SessionContext, tables: Arc<dyn RowOrder>) {
+    context.state_ref().write().config_mut().options_mut().sql_parser.enable_subquery_sort_elimination = false;
     context.add_analyzer_rule(Arc::new(RowOrderRule::new(tables)));
 }

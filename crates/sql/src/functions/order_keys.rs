@@ -11,8 +11,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::SortOptions;
 use arrow::datatypes::{
-    DataType, Date32Type, Date64Type, Int32Type, Int64Type, TimestampMicrosecondType, TimestampMillisecondType,
-    TimestampNanosecondType, TimestampSecondType, TimeUnit, UInt32Type, UInt64Type,
+    DataType, Date32Type, Date64Type, Int32Type, Int64Type, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt32Type, UInt64Type,
 };
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, exec_datafusion_err, internal_err};

@@ -174,9 +174,7 @@ impl Carrier<'_> {
 
 fn requalify(expr: Expr, alias: &SubqueryAlias) -> Result<Expr> {
     let renamed = expr.transform(|expr| match expr {
-        Expr::Column(column) => {
-            Ok(Transformed::yes(Expr::Column(Column::new(Some(alias.alias.clone()), column.name))))
-        }
+        Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::new(Some(alias.alias.clone()), column.name)))),
         other => Ok(Transformed::no(other)),
     })?;
     Ok(renamed.data)

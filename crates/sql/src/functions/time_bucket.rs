@@ -9,19 +9,16 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
-use arrow::datatypes::{
-    DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit, TimestampNanosecondType,
-};
+use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
 use chrono_tz::Tz;
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
 use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
-use datafusion::logical_expr::{
-    ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
-};
+use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
+use super::arguments::{is_text, ordering_of_second, time_type, width_type};
 use super::grid::{Bucket, DefaultOrigin, Grid};
 use super::zone::ZonedGrid;
 
@@ -60,7 +57,9 @@ impl ScalarUDFImpl for TimeBucket {
                 DataType::Utf8,
                 time_type(self.name(), origin)?,
             ]),
-            _ => plan_err!("time_bucket takes (interval, time), (interval, time, zone or origin) or (interval, time, zone, origin)"),
+            _ => plan_err!(
+                "time_bucket takes (interval, time), (interval, time, zone or origin) or (interval, time, zone, origin)"
+            ),
         }
     }
 
@@ -227,9 +226,7 @@ fn bucket_by_column(
         current = Some((width, timeline));
         starts.push(Some(timeline.bucket(t).ok_or_else(|| out_of_range(t))?.start));
     }
-    Ok(Arc::new(
-        PrimitiveArray::<TimestampNanosecondType>::from(starts).with_data_type(times.data_type().clone()),
-    ))
+    Ok(Arc::new(PrimitiveArray::<TimestampNanosecondType>::from(starts).with_data_type(times.data_type().clone())))
 }
 
 fn out_of_range(t: i64) -> datafusion::error::DataFusionError {
@@ -265,48 +262,6 @@ pub(super) fn bucket_preimage(
     let bound = |t| ScalarValue::TimestampNanosecond(Some(t), label.clone());
     let interval = Box::new(Interval::try_new(bound(bucket.start), bound(bucket.end))?);
     Ok(PreimageResult::Range { expr: time.clone(), interval })
-}
-
-/// The order of a function that is monotone in its second argument once the others are constant.
-pub(super) fn ordering_of_second(inputs: &[ExprProperties]) -> SortProperties {
-    let mut order = SortProperties::Unordered;
-    for (position, input) in inputs.iter().enumerate() {
-        if position == 1 {
-            order = input.sort_properties;
-        } else if input.sort_properties != SortProperties::Singleton {
-            return SortProperties::Unordered;
-        }
-    }
-    order
-}
-
-/// The type a bucket width is read as.
-pub(super) fn width_type(function: &str, given: &DataType) -> Result<DataType> {
-    match given {
-        DataType::Interval(_) | DataType::Duration(_) | DataType::Null => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
-        text if is_text(text) => Ok(DataType::Interval(IntervalUnit::MonthDayNano)),
-        other => plan_err!("{function}: the width of a time bucket is an interval such as INTERVAL '5 minutes', not a {other}"),
-    }
-}
-
-/// The type a time is read as: nanoseconds, with the zone label it came with; dates and text are UTC.
-pub(super) fn time_type(function: &str, given: &DataType) -> Result<DataType> {
-    let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
-    match given {
-        DataType::Timestamp(_, label) => Ok(DataType::Timestamp(TimeUnit::Nanosecond, label.clone())),
-        DataType::Date32 | DataType::Date64 | DataType::Null => Ok(utc),
-        text if is_text(text) => Ok(utc),
-        other => plan_err!("{function}: a time is a timestamp or a date, not a {other}"),
-    }
-}
-
-/// Whether a type is text, plain or as a dictionary.
-pub(super) fn is_text(given: &DataType) -> bool {
-    match given {
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
-        DataType::Dictionary(_, value) => is_text(value),
-        _ => false,
-    }
 }
 
 fn parse_zone(name: &str) -> Result<Tz> {

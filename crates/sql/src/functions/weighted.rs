@@ -15,11 +15,13 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, UInt64A
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, UInt64Type};
 use datafusion::common::{Result, ScalarValue, exec_err, not_impl_err, plan_err};
-use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDFImpl, EmitTo, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
+    Accumulator, AggregateUDFImpl, EmitTo, Expr, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
 };
+
+use super::weighted_frame::WeightedFrame;
 
 /// One of the weighted aggregates.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -98,7 +100,7 @@ impl AggregateUDFImpl for Weighted {
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
         self.refuse_distinct(&args)?;
-        Ok(Box::new(SlidingAccumulator { rule: self.rule(), older: Vec::new(), newer: Vec::new(), newer_sum: Sums::default() }))
+        Ok(Box::new(WeightedFrame::new(self.rule())))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
@@ -110,6 +112,15 @@ impl AggregateUDFImpl for Weighted {
         Ok(Box::new(WeightedGroups { rule: self.rule(), sums: Vec::new() }))
     }
 
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        let name = self.name;
+        // Said here because a rewrite of DISTINCT aggregates would fail on two arguments with an error of its own.
+        Some(Box::new(move |call, _info| match call.params.distinct {
+            true => not_impl_err!("{name}(DISTINCT …)"),
+            false => Ok(Expr::AggregateFunction(call)),
+        }))
+    }
+
     fn order_sensitivity(&self) -> AggregateOrderSensitivity {
         AggregateOrderSensitivity::Insensitive
     }
@@ -119,23 +130,26 @@ impl AggregateUDFImpl for Weighted {
     }
 }
 
+/// The weights, the values and the rows in which neither is null.
+type WeightedColumns<'a> = (&'a Float64Array, &'a Float64Array, Option<NullBuffer>);
+
 /// What to add up and what to answer.
 #[derive(Debug, Clone, Copy)]
-struct Rule {
+pub(super) struct Rule {
     weight: usize,
     average: bool,
 }
 
 impl Rule {
-    /// The weights, the values and the rows in which neither is null.
-    fn columns<'a>(&self, values: &'a [ArrayRef]) -> Result<(&'a Float64Array, &'a Float64Array, Option<NullBuffer>)> {
+    /// Tells the weights from the values.
+    pub(super) fn columns<'a>(&self, values: &'a [ArrayRef]) -> Result<WeightedColumns<'a>> {
         let [first, second] = values else { return exec_err!("a weighted aggregate has two columns") };
         let (weight, x) = if self.weight == 0 { (first, second) } else { (second, first) };
         let both = NullBuffer::union(weight.nulls(), x.nulls());
         Ok((weight.as_primitive::<Float64Type>(), x.as_primitive::<Float64Type>(), both))
     }
 
-    fn answer(&self, sums: &Sums) -> Option<f64> {
+    pub(super) fn answer(&self, sums: &Sums) -> Option<f64> {
         match (self.average, sums.pairs) {
             (_, 0) => None,
             (false, _) => Some(sums.weighted),
@@ -147,22 +161,22 @@ impl Rule {
 
 /// The state of one group.
 #[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    weighted: f64,
-    weight: f64,
-    pairs: u64,
+pub(super) struct Sums {
+    pub weighted: f64,
+    pub weight: f64,
+    pub pairs: u64,
 }
 
 impl Sums {
     #[inline]
-    fn add_pair(&mut self, weight: f64, x: f64) {
+    pub(super) fn add_pair(&mut self, weight: f64, x: f64) {
         self.weighted += weight * x;
         self.weight += weight;
         self.pairs += 1;
     }
 
     #[inline]
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.weighted += other.weighted;
         self.weight += other.weight;
         self.pairs += other.pairs;
@@ -183,11 +197,11 @@ fn from_state(states: &[ArrayRef]) -> Result<impl Iterator<Item = Sums> + '_> {
     let weighted = weighted.as_primitive::<Float64Type>().values();
     let weight = weight.as_primitive::<Float64Type>().values();
     let pairs = pairs.as_primitive::<UInt64Type>().values();
-    Ok(weighted
-        .iter()
-        .zip(weight)
-        .zip(pairs)
-        .map(|((weighted, weight), pairs)| Sums { weighted: *weighted, weight: *weight, pairs: *pairs }))
+    Ok(weighted.iter().zip(weight).zip(pairs).map(|((weighted, weight), pairs)| Sums {
+        weighted: *weighted,
+        weight: *weight,
+        pairs: *pairs,
+    }))
 }
 
 /// One group, rows only added.
@@ -225,80 +239,6 @@ impl Accumulator for WeightedAccumulator {
     fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
         from_state(states)?.for_each(|sums| self.sums.add(&sums));
         Ok(())
-    }
-}
-
-/// One window frame, rows added at the end and removed at the front.
-///
-/// Nothing is ever subtracted: a queue of two stacks keeps partial sums, so a frame's answer does not drift and a NaN is
-/// gone once its row has left. Each row costs a constant number of additions over its life.
-#[derive(Debug)]
-struct SlidingAccumulator {
-    rule: Rule,
-    /// Sums from each older row to the end of the older part; the front row is last.
-    older: Vec<Sums>,
-    newer: Vec<Sums>,
-    newer_sum: Sums,
-}
-
-impl SlidingAccumulator {
-    fn pop(&mut self) {
-        if self.older.is_empty() {
-            let mut sum = Sums::default();
-            for row in self.newer.drain(..).rev() {
-                sum.add(&row);
-                self.older.push(sum);
-            }
-            self.newer_sum = Sums::default();
-        }
-        self.older.pop();
-    }
-
-    fn total(&self) -> Sums {
-        let mut total = self.older.last().copied().unwrap_or_default();
-        total.add(&self.newer_sum);
-        total
-    }
-}
-
-impl Accumulator for SlidingAccumulator {
-    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        let (weight, x, both) = self.rule.columns(values)?;
-        for row in 0..weight.len() {
-            let mut sums = Sums::default();
-            if both.as_ref().is_none_or(|both| both.is_valid(row)) {
-                sums.add_pair(weight.value(row), x.value(row));
-            }
-            self.newer_sum.add(&sums);
-            self.newer.push(sums);
-        }
-        Ok(())
-    }
-
-    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        (0..values.first().map_or(0, |column| column.len())).for_each(|_| self.pop());
-        Ok(())
-    }
-
-    fn supports_retract_batch(&self) -> bool {
-        true
-    }
-
-    fn evaluate(&mut self) -> Result<ScalarValue> {
-        Ok(ScalarValue::Float64(self.rule.answer(&self.total())))
-    }
-
-    fn size(&self) -> usize {
-        size_of_val(self) + (self.older.capacity() + self.newer.capacity()) * size_of::<Sums>()
-    }
-
-    fn state(&mut self) -> Result<Vec<ScalarValue>> {
-        let total = self.total();
-        Ok(vec![total.weighted.into(), total.weight.into(), total.pairs.into()])
-    }
-
-    fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
-        exec_err!("a window frame has no partial states to merge")
     }
 }
 

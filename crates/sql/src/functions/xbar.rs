@@ -2,7 +2,8 @@
 //!
 //! Numbers: whole numbers give `Int64`, any other mix gives `Float64`. Null in gives null, NaN gives NaN, width zero
 //! leaves `x` as it is, a negative width is an error. Floats: a quotient within 2^-43 of a whole number counts as that
-//! number, as comparisons in kdb+ do, so that a price on a 0.1 grid stays on its own step.
+//! number, as comparisons in kdb+ do, so that a price on a 0.1 grid stays on its own step, and the multiple of a width such
+//! as 0.1 or 0.25 is the float that its decimal form reads as.
 //!
 //! Times: as `time_bucket`, counted from 2000-01-01T00:00Z.
 //!
@@ -18,10 +19,9 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
+use super::arguments::{is_text, ordering_of_second, time_type, width_type};
 use super::grid::DefaultOrigin;
-use super::time_bucket::{
-    Placement, bucket_columns, bucket_preimage, is_text, ordering_of_second, time_type, width_type,
-};
+use super::time_bucket::{Placement, bucket_columns, bucket_preimage};
 
 /// How near a quotient must be to a whole number to count as one.
 const TOLERANCE: f64 = 1.0 / (1_u64 << 43) as f64;
@@ -53,7 +53,9 @@ impl ScalarUDFImpl for Xbar {
                 let number = if is_whole(width) && is_whole(x) { DataType::Int64 } else { DataType::Float64 };
                 Ok(vec![number.clone(), number])
             }
-            [width, time] if is_width(width) => Ok(vec![width_type(self.name(), width)?, time_type(self.name(), time)?]),
+            [width, time] if is_width(width) => {
+                Ok(vec![width_type(self.name(), width)?, time_type(self.name(), time)?])
+            }
             [width, time, origin] if is_width(width) => Ok(vec![
                 width_type(self.name(), width)?,
                 time_type(self.name(), time)?,
@@ -122,9 +124,8 @@ fn numbers(width: &ColumnarValue, x: &ColumnarValue, rows: usize) -> Result<Colu
             Arc::new(x.as_primitive::<Int64Type>().try_unary::<_, Int64Type, _>(|x| floor_whole(width, x))?)
         }
         (ColumnarValue::Scalar(ScalarValue::Float64(Some(width))), DataType::Float64) => {
-            let width = *width;
-            check_width(width < 0.0)?;
-            Arc::new(x.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| floor_float(width, x)))
+            let grid = FloatGrid::new(*width)?;
+            Arc::new(x.as_primitive::<Float64Type>().unary::<_, Float64Type>(|x| grid.floor(x)))
         }
         (_, DataType::Int64) => {
             let widths = width.to_array(rows)?;
@@ -142,10 +143,7 @@ fn numbers(width: &ColumnarValue, x: &ColumnarValue, rows: usize) -> Result<Colu
             let widths = width.to_array(rows)?;
             let pairs = widths.as_primitive::<Float64Type>().iter().zip(x.as_primitive::<Float64Type>());
             let floored = pairs.map(|pair| match pair {
-                (Some(width), Some(x)) => {
-                    check_width(width < 0.0)?;
-                    Ok(Some(floor_float(width, x)))
-                }
+                (Some(width), Some(x)) => Ok(Some(FloatGrid::new(width)?.floor(x))),
                 _ => Ok(None),
             });
             Arc::new(floored.collect::<Result<Float64Array>>()?)
@@ -172,15 +170,36 @@ fn floor_whole(width: i64, x: i64) -> Result<i64> {
         .ok_or_else(|| exec_datafusion_err!("xbar of {x} by {width} is below the smallest 64-bit integer"))
 }
 
-fn floor_float(width: f64, x: f64) -> f64 {
-    if width == 0.0 {
-        return x;
+/// A width with what can be worked out once for a column.
+#[derive(Debug, Clone, Copy)]
+struct FloatGrid {
+    width: f64,
+    /// Steps per one, if that is a whole number: `7 / 10` is the float that is written 0.7, `7 * 0.1` is not.
+    steps_per_one: Option<f64>,
+}
+
+impl FloatGrid {
+    fn new(width: f64) -> Result<Self> {
+        check_width(width < 0.0)?;
+        let steps = 1.0 / width;
+        let whole = steps.is_finite() && steps >= 1.0 && is_near(steps, steps.round());
+        Ok(Self { width, steps_per_one: whole.then(|| steps.round()) })
     }
-    let quotient = x / width;
-    if !quotient.is_finite() {
-        return if width.is_nan() { f64::NAN } else { x };
+
+    fn floor(self, x: f64) -> f64 {
+        if self.width == 0.0 {
+            return x;
+        }
+        let quotient = x / self.width;
+        if !quotient.is_finite() {
+            return if self.width.is_nan() { f64::NAN } else { x };
+        }
+        let nearest = quotient.round();
+        let step = if is_near(quotient, nearest) { nearest } else { quotient.floor() };
+        self.steps_per_one.map_or(step * self.width, |steps| step / steps)
     }
-    let nearest = quotient.round();
-    let near = (quotient - nearest).abs() <= TOLERANCE * quotient.abs().max(1.0);
-    width * if near { nearest } else { quotient.floor() }
+}
+
+fn is_near(x: f64, whole: f64) -> bool {
+    (x - whole).abs() <= TOLERANCE * x.abs().max(1.0)
 }

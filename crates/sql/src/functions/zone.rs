@@ -46,7 +46,8 @@ impl ZonedGrid {
         let start = local.start.checked_sub(offset)?;
         let end = start.checked_add(width)?;
         let before = if width <= HOUR_NS / 2 { start } else { start.checked_sub(REPEAT_NS_MAX)? };
-        (self.offset(before) == offset && self.offset(start) == offset && self.offset(end - 1) == offset)
+        // A change exactly at the end counts: the next clock reading may fall back into this bucket.
+        (self.offset(before) == offset && self.offset(start) == offset && self.offset(end) == offset)
             .then_some(Bucket { start, end })
     }
 
@@ -117,9 +118,9 @@ impl ZonedGrid {
     /// The instants at which the wall clock shows `local`: none in a skipped hour, two in a repeated one.
     fn instants(&self, local: i64) -> MappedLocalTime<i64> {
         let clock = DateTime::from_timestamp_nanos(local).naive_utc();
-        self.zone.offset_from_local_datetime(&clock).map(|offset| {
-            local.saturating_sub(i64::from(offset.fix().local_minus_utc()) * 1_000_000_000)
-        })
+        self.zone
+            .offset_from_local_datetime(&clock)
+            .map(|offset| local.saturating_sub(i64::from(offset.fix().local_minus_utc()) * 1_000_000_000))
     }
 
     /// The local time at the instant `t`, as nanoseconds on the grid's timeline.

@@ -1,10 +1,10 @@
 //! Makes an index from a segment's rows.
 
-use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::Int32Type;
 
 use super::format::{BLOCK_ROWS, SectionKind, assemble};
-use super::summary::{Summary, summarise};
+use super::summary::{Summary, ValueKind, summarise};
 use crate::schema::TableSpec;
 
 /// In a stored summary's count: its sum is unknown, its first value is null, its last value is null.
@@ -33,6 +33,8 @@ pub(crate) fn build(spec: &TableSpec, rows: &RecordBatch, checksums: &[u32]) -> 
         };
         sections.push((SectionKind::SymbolSummaries, number, encode(&by_symbol)));
         sections.push((SectionKind::BlockSummaries, number, encode(&by_block)));
+        let kind = ValueKind::of(field.data_type()).unwrap_or(ValueKind::Signed);
+        names.extend_from_slice(&(kind as u32).to_le_bytes());
         names.extend_from_slice(&u32::try_from(field.name().len()).unwrap_or(0).to_le_bytes());
         names.extend_from_slice(field.name().as_bytes());
         number += 1;
@@ -58,16 +60,17 @@ fn symbol_runs(spec: &TableSpec, rows: &RecordBatch) -> Vec<Run> {
     while row < keys.len() {
         let symbol = keys.is_valid(row).then(|| texts.value(keys.value(row) as usize).to_owned());
         runs.push(Run { symbol, first: row });
-        row = run_end(keys, row);
+        row = run_end(keys, texts, row);
     }
     runs
 }
 
 /// The row behind the run that begins at `start`: galloping, since runs are long.
-fn run_end(keys: &arrow::array::Int32Array, start: usize) -> usize {
-    let same = |row: usize| {
-        keys.is_valid(row) == keys.is_valid(start) && (keys.is_null(start) || keys.value(row) == keys.value(start))
-    };
+fn run_end(keys: &Int32Array, texts: &StringArray, start: usize) -> usize {
+    // A dictionary that was read from Parquet may hold a text twice.
+    let text = |row: usize| keys.is_valid(row).then(|| texts.value(keys.value(row) as usize));
+    let own = text(start);
+    let same = |row: usize| text(row) == own;
     let (mut low, mut step) = (start, 1);
     while low + step < keys.len() && same(low + step) {
         low += step;

@@ -26,7 +26,7 @@ const SECTIONS_MAX: usize = 2 * crate::schema::COLUMNS_MAX + 6;
 pub(crate) enum SectionKind {
     /// CRC32C of each block of the segment's file, `u32` each.
     Checksums = 1,
-    /// Names of the summarised columns: `u32` length and text, each.
+    /// The summarised columns: `u32` kind of value, `u32` length of the name, and the name, each.
     ColumnNames = 2,
     /// `u32` offsets, one more than symbols.
     SymbolOffsets = 3,

@@ -8,7 +8,7 @@ use arrow::buffer::{Buffer, ScalarBuffer};
 
 use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, SUMMARY_WORDS};
 use super::format::{self, BLOCK_ROWS, Section, SectionKind};
-use super::summary::Summary;
+use super::summary::{Summary, ValueKind};
 use crate::error::{Error, Result};
 
 /// The index of one segment.
@@ -19,7 +19,7 @@ pub struct SegmentIndex {
     rows: u64,
     sections: Vec<Section>,
     directory: OnceLock<Directory>,
-    names: OnceLock<Vec<String>>,
+    names: OnceLock<Vec<(ValueKind, String)>>,
 }
 
 #[derive(Debug)]
@@ -33,11 +33,18 @@ struct Directory {
 /// Summaries of one column, by symbol or by block.
 #[derive(Debug, Clone)]
 pub struct ColumnSummaries {
+    kind: ValueKind,
     words: ScalarBuffer<u64>,
     len: usize,
 }
 
 impl ColumnSummaries {
+    /// How the values are to be read. That of the segment: a column that was widened since has another one in the table.
+    #[must_use]
+    pub fn kind(&self) -> ValueKind {
+        self.kind
+    }
+
     /// How many there are.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -93,9 +100,20 @@ impl SegmentIndex {
         self.rows
     }
 
-    /// Checks every section.
+    /// Checks every section, and that nothing stands between them or behind the last.
     pub(crate) fn verify(&self) -> Result<()> {
-        self.sections.iter().try_for_each(|section| self.content(section).map(|_| ()))?;
+        let mut end = format::HEADER_BYTES + self.sections.len() * format::ENTRY_BYTES + 4;
+        for section in &self.sections {
+            self.content(section)?;
+            let gap = self.bytes.get(end..to_usize(section.offset));
+            if gap.is_none_or(|gap| gap.iter().any(|byte| *byte != 0)) {
+                return Err(Error::corrupt(&self.path, end as u64, "zeros up to the next section", "other bytes"));
+            }
+            end = to_usize(section.offset + section.length);
+        }
+        if end != self.bytes.len() {
+            return Err(Error::corrupt(&self.path, end as u64, "the file's end", "more bytes"));
+        }
         self.directory().map(|_| ())?;
         self.names().map(|_| ())
     }
@@ -169,17 +187,19 @@ impl SegmentIndex {
     }
 
     fn summaries(&self, kind: SectionKind, column: &str, len: usize) -> Result<Option<ColumnSummaries>> {
-        let Some(number) = self.names()?.iter().position(|name| name.eq_ignore_ascii_case(column)) else {
+        let names = self.names()?;
+        let Some(number) = names.iter().position(|(_, name)| name.eq_ignore_ascii_case(column)) else {
             return Ok(None);
         };
+        let value_kind = names[number].0;
         let buffer = self.section(kind, u32::try_from(number).unwrap_or(u32::MAX))?;
         if buffer.len() != len * SUMMARY_WORDS * 8 {
             return Err(self.bad(format!("{len} summaries"), format!("{} bytes", buffer.len())));
         }
-        Ok(Some(ColumnSummaries { words: ScalarBuffer::new(buffer, 0, len * SUMMARY_WORDS), len }))
+        Ok(Some(ColumnSummaries { kind: value_kind, words: ScalarBuffer::new(buffer, 0, len * SUMMARY_WORDS), len }))
     }
 
-    fn names(&self) -> Result<&[String]> {
+    fn names(&self) -> Result<&[(ValueKind, String)]> {
         if let Some(names) = self.names.get() {
             return Ok(names);
         }
@@ -187,13 +207,14 @@ impl SegmentIndex {
         let mut names = Vec::new();
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
-            let length = rest.get(..4).map(|_| format::u32_at(rest, 0) as usize);
-            let text = length.and_then(|length| rest.get(4..4usize.checked_add(length)?));
-            let Some(name) = text.and_then(|text| std::str::from_utf8(text).ok()) else {
+            let words = rest.get(..8).map(|words| (format::u32_at(words, 0), format::u32_at(words, 4) as usize));
+            let kind = words.and_then(|(kind, _)| ValueKind::from_number(kind));
+            let text = words.and_then(|(_, length)| rest.get(8..8usize.checked_add(length)?));
+            let (Some(kind), Some(name)) = (kind, text.and_then(|text| std::str::from_utf8(text).ok())) else {
                 return Err(self.bad("column names", "other bytes"));
             };
-            names.push(name.to_owned());
-            rest = &rest[4 + name.len()..];
+            names.push((kind, name.to_owned()));
+            rest = &rest[8 + name.len()..];
         }
         Ok(self.names.get_or_init(|| names))
     }

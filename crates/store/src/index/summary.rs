@@ -12,16 +12,21 @@ use arrow::datatypes::{
 
 /// How the 8 bytes of a summary are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
 pub enum ValueKind {
     /// `i64`.
-    Signed,
+    Signed = 0,
     /// `u64`.
-    Unsigned,
+    Unsigned = 1,
     /// `f64`.
-    Float,
+    Float = 2,
 }
 
 impl ValueKind {
+    pub(super) fn from_number(number: u32) -> Option<ValueKind> {
+        [ValueKind::Signed, ValueKind::Unsigned, ValueKind::Float].into_iter().find(|kind| *kind as u32 == number)
+    }
+
     /// The kind in which a column of this type is summarised, or `None` if it isn't.
     #[must_use]
     pub fn of(data_type: &DataType) -> Option<ValueKind> {

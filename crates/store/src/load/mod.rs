@@ -35,7 +35,7 @@ const RUNS_MAX: usize = 64;
 /// How a load is done.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Bytes of memory that the load may use, at least 64 MiB. Default 1 GiB.
+    /// Bytes of memory that the load may use, at least 1 MiB; a merge holds 4 MiB of each run besides. Default 1 GiB.
     pub memory_bytes: usize,
     /// Whether sources that were loaded before are loaded again. Default false.
     pub again: bool,
@@ -46,7 +46,7 @@ pub struct LoadOptions {
 }
 
 /// Least memory of a load.
-const MEMORY_BYTES_MIN: usize = 64 << 20;
+const MEMORY_BYTES_MIN: usize = 1 << 20;
 
 impl Default for LoadOptions {
     fn default() -> LoadOptions {
@@ -83,6 +83,8 @@ pub struct Load {
     runs: usize,
     rows: u64,
     sources: Vec<Source>,
+    /// Rows were lost when they were set aside.
+    failed: bool,
 }
 
 /// Rows of one partition that came in so far.
@@ -107,9 +109,11 @@ impl Load {
             Some(state) => fit_spec(&state.spec, spec)?,
             None => spec.clone(),
         };
+        spec.validate()?;
         let (schema, dates) = (spec.arrow(), Dates::new(spec.zone()?));
         let partitions = BTreeMap::new();
-        Ok(Load { writer, spec, schema, options, dates, partitions, held_bytes: 0, runs: 0, rows: 0, sources: Vec::new() })
+        let sources = Vec::new();
+        Ok(Load { writer, spec, schema, options, dates, partitions, held_bytes: 0, runs: 0, rows: 0, sources, failed: false })
     }
 
     /// The table's schema: batches must have its columns, in its order and types.
@@ -150,6 +154,9 @@ impl Load {
     /// [`Error::Schema`] if the columns differ, [`Error::Row`] for a row without a time, [`Error::Io`] when rows can't be
     /// set aside; after the last the load is to be dropped.
     pub fn append(&mut self, batch: &RecordBatch) -> Result<()> {
+        if self.failed {
+            return Err(Error::Poisoned);
+        }
         let batch = self.conform(batch)?;
         let times = batch.column(self.spec.time_position()).as_primitive::<TimestampNanosecondType>();
         if let Some(nulls) = times.nulls().filter(|nulls| nulls.null_count() > 0) {
@@ -170,7 +177,9 @@ impl Load {
         self.rows += rows as u64;
         self.held_bytes += bytes;
         if self.held_bytes > self.options.memory_bytes / 2 {
+            self.failed = true;
             self.spill()?;
+            self.failed = false;
         }
         Ok(())
     }
@@ -216,15 +225,13 @@ impl Load {
     fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(i32, RecordBatch)>> {
         let times = batch.column(self.spec.time_position()).as_primitive::<TimestampNanosecondType>();
         let mut rows: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
-        let mut row = 0u64;
         let values = times.values();
         let (first, last) = (values[0], values[values.len() - 1]);
         if values.is_sorted() && self.dates.of(first) == self.dates.of(last) {
             return Ok(vec![(self.dates.of(first), batch.clone())]);
         }
-        for time in values {
+        for (row, time) in (0..).zip(values) {
             rows.entry(self.dates.of(*time)).or_default().push(row);
-            row += 1;
         }
         if rows.len() == 1 {
             return Ok(rows.into_keys().map(|date| (date, batch.clone())).collect());
@@ -263,6 +270,9 @@ impl Load {
     /// After [`Error::Poisoned`] and a failure of the last step it is known only by opening the database again whether the
     /// rows are in. After every other error they are not.
     pub fn commit(mut self) -> Result<LoadReport> {
+        if self.failed {
+            return Err(Error::Poisoned);
+        }
         let partitions = std::mem::take(&mut self.partitions);
         let mut change = Change::new(Operation::Load);
         change.sources = std::mem::take(&mut self.sources);

@@ -80,6 +80,7 @@ impl Segment {
                 stored.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))
             })
             .collect();
+        let batch_rows = batch_rows.max(1);
         let source = match opened {
             Opened::Arrow(file) => Source::Arrow { file, next: rows.start },
             Opened::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
@@ -91,7 +92,7 @@ impl Segment {
             }
         };
         let schema = Arc::new(spec.arrow().project(columns)?);
-        Ok(SegmentBatches { schema, positions, source, end: rows.end, batch_rows: batch_rows.max(1) })
+        Ok(SegmentBatches { schema, positions, source, end: rows.end, batch_rows })
     }
 
     /// Reads a range of rows as one batch.

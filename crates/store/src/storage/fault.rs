@@ -243,8 +243,16 @@ impl State {
         entry.copied().flatten().ok_or_else(|| not_found("open", path))
     }
 
+    /// The folder that a path is in, if it has a name itself.
     fn dir(&mut self, path: &str) -> Result<&mut DirImage> {
-        self.dirs.get_mut(parent(path)).ok_or_else(|| not_found("open", path))
+        let folder = parent(path);
+        let is_named = |dirs: &BTreeMap<String, DirImage>| {
+            dirs.get(parent(folder)).is_some_and(|dir| dir.live.get(name_of(folder)) == Some(&None))
+        };
+        if !folder.is_empty() && !is_named(&self.dirs) {
+            return Err(not_found("open", path));
+        }
+        self.dirs.get_mut(folder).ok_or_else(|| not_found("open", path))
     }
 }
 
@@ -370,12 +378,14 @@ impl Storage for FaultStorage {
     fn remove_dir(&self, path: &str) -> Result<()> {
         let mut state = self.state();
         state.step("remove", path)?;
-        let empty = state.dirs.get(path).ok_or_else(|| not_found("remove", path))?.live.is_empty();
-        if !empty {
+        if !state.dir(path)?.live.contains_key(name_of(path)) {
+            return Err(not_found("remove", path));
+        }
+        if state.dirs.get(path).is_some_and(|dir| !dir.live.is_empty()) {
             return Err(Error::io("remove", path)(std::io::ErrorKind::DirectoryNotEmpty.into()));
         }
+        // Its durable image stays until its parent is synced: a crash may bring it back.
         state.dir(path)?.live.remove(name_of(path));
-        state.dirs.remove(path);
         Ok(())
     }
 
@@ -386,7 +396,7 @@ impl Storage for FaultStorage {
         let mut state = self.state();
         state.step("create", path)?;
         if state.dir(path)?.live.insert(name_of(path).to_owned(), None).is_none() {
-            state.dirs.insert(path.to_owned(), DirImage::default());
+            state.dirs.entry(path.to_owned()).or_default();
         }
         Ok(())
     }
@@ -396,6 +406,8 @@ impl Storage for FaultStorage {
         state.step("sync", path)?;
         let dir = state.dirs.get_mut(path).ok_or_else(|| not_found("sync", path))?;
         dir.durable.clone_from(&dir.live);
+        let (durable, own) = (dir.durable.clone(), path.to_owned());
+        state.dirs.retain(|child, _| child.is_empty() || parent(child) != own || durable.contains_key(name_of(child)));
         Ok(())
     }
 

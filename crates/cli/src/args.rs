@@ -1,0 +1,293 @@
+//! Arguments of the command.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use splay_store::{ColumnType, SegmentFormat};
+
+use crate::size::Bytes;
+
+/// An open tick database: load, keep and query high-frequency market data.
+#[derive(Debug, Parser)]
+#[command(name = "splay", version, max_term_width = 110)]
+pub struct Arguments {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Make market data with the simulator
+    #[command(subcommand)]
+    Gen(GenCommand),
+    /// Load files into a table
+    Load(LoadArguments),
+    /// Run a SQL statement
+    Sql(SqlArguments),
+    /// List the tables of a database
+    Tables(DatabaseArguments),
+    /// Show a table's columns, partitions and sources
+    Describe(TableArguments),
+    /// Check every byte of a database, or of one table
+    Verify(VerifyArguments),
+    /// Copy a table to Parquet or Arrow files for other tools
+    Export(ExportArguments),
+    /// Join small segments, or move a table to another format
+    Compact(CompactArguments),
+    /// Change a table's columns
+    Alter(AlterArguments),
+    /// List the built-in recipes, or show one
+    Recipes(RecipesArguments),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum GenCommand {
+    /// A day of US equities in the shape of NYSE Daily TAQ files
+    Taq {
+        /// Folder for the files; made if need be
+        #[arg(long)]
+        out: PathBuf,
+        /// Trading day
+        #[arg(long, default_value = "2019-10-07")]
+        date: chrono::NaiveDate,
+        /// Number of symbols
+        #[arg(long, default_value_t = 100)]
+        symbols: u32,
+        /// Number of quotes, over all symbols
+        #[arg(long, default_value_t = 400_000)]
+        quotes: u64,
+        /// Number of trades, over all symbols
+        #[arg(long, default_value_t = 40_000)]
+        trades: u64,
+        /// Equal seeds give equal files
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
+    /// A month of crypto trades and 20-level books
+    Crypto {
+        /// Folder for the files; made if need be
+        #[arg(long)]
+        out: PathBuf,
+        /// 1 is 20 M trades and 33 M books
+        #[arg(long, default_value_t = 0.01)]
+        scale: f64,
+        /// Equal seeds give equal files
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Format of the files
+        #[arg(long, value_enum, default_value = "csv")]
+        format: GenFormat,
+        /// Only the first days of the month
+        #[arg(long)]
+        days: Option<u32>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum GenFormat {
+    Csv,
+    Parquet,
+}
+
+#[derive(Debug, Args)]
+pub struct LoadArguments {
+    /// Folder of the database; made if need be
+    pub database: PathBuf,
+    /// Table; made if need be, otherwise the rows are merged with those it has
+    pub table: String,
+    /// Files, folders or patterns (quote them)
+    #[arg(required = true)]
+    pub files: Vec<String>,
+    /// Built-in recipe (see `splay recipes`) or path of a recipe's TOML file
+    #[arg(long)]
+    pub recipe: Option<String>,
+    /// Format of the files: csv, tsv, psv, parquet, arrow, dbn; by default by name and content
+    #[arg(long)]
+    pub format: Option<String>,
+    /// The files have no header line
+    #[arg(long)]
+    pub no_header: bool,
+    /// Type of a column, as COLUMN=TYPE; may be given several times
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
+    pub types: Vec<(String, ColumnType)>,
+    /// Time column
+    #[arg(long)]
+    pub time: Option<String>,
+    /// Symbol column
+    #[arg(long)]
+    pub symbol: Option<String>,
+    /// Time zone in which the table's dates are taken
+    #[arg(long)]
+    pub time_zone: Option<String>,
+    /// What a malformed row does
+    #[arg(long, value_enum, default_value = "stop")]
+    pub on_error: OnErrorArgument,
+    /// Side file for malformed rows and their reasons; by default TABLE.quarantine.csv in the current folder
+    #[arg(long, value_name = "FILE")]
+    pub quarantine: Option<PathBuf>,
+    /// Load files that were loaded before
+    #[arg(long)]
+    pub again: bool,
+    /// Memory that the load may use
+    #[arg(long, default_value = "2G")]
+    pub memory: Bytes,
+    /// Threads; by default one for each core
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Format of the segments
+    #[arg(long, value_enum, default_value = "arrow")]
+    pub tier: FormatArgument,
+    /// Show what would be loaded as what, and stop
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnErrorArgument {
+    /// Stop; the database stays as it was
+    Stop,
+    /// Put the row into the quarantine file and go on
+    Quarantine,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum FormatArgument {
+    /// Arrow IPC, mapped: the hot tier
+    Arrow,
+    /// Parquet: the cold tier
+    Parquet,
+}
+
+impl From<FormatArgument> for SegmentFormat {
+    fn from(format: FormatArgument) -> SegmentFormat {
+        match format {
+            FormatArgument::Arrow => SegmentFormat::Arrow,
+            FormatArgument::Parquet => SegmentFormat::Parquet,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct SqlArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Statement; or use --file
+    #[arg(required_unless_present = "file", conflicts_with = "file")]
+    pub statement: Option<String>,
+    /// File that holds the statement, - for standard input
+    #[arg(short, long)]
+    pub file: Option<PathBuf>,
+    /// How the answer is written
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: OutputFormat,
+    /// File for the answer instead of standard output
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Value of a placeholder $NAME, as NAME=VALUE; numbers, dates and true/false are taken as such
+    #[arg(short, long = "param", value_name = "NAME=VALUE")]
+    pub params: Vec<String>,
+    /// Show time, memory and what the indexes passed over, on standard error
+    #[arg(long)]
+    pub stats: bool,
+    /// Memory that sorts, joins and groups may hold
+    #[arg(long, default_value = "4G")]
+    pub memory: Bytes,
+    /// Threads; by default one for each core
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Rows that a table shows; 0 for all
+    #[arg(long, default_value_t = 40)]
+    pub rows: usize,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum OutputFormat {
+    Table,
+    Csv,
+    Json,
+    Ndjson,
+    Arrow,
+    Parquet,
+}
+
+#[derive(Debug, Args)]
+pub struct DatabaseArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct TableArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+}
+
+#[derive(Debug, Args)]
+pub struct VerifyArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Only this table
+    pub table: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct ExportArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+    /// Format of the files
+    #[arg(long, value_enum, default_value = "parquet")]
+    pub format: FormatArgument,
+    /// Folder for the files; made if need be
+    #[arg(long)]
+    pub to: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct CompactArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Only this table
+    pub table: Option<String>,
+    /// Format that all segments shall have
+    #[arg(long, value_enum)]
+    pub format: Option<FormatArgument>,
+    /// Only partitions before this date
+    #[arg(long)]
+    pub before: Option<chrono::NaiveDate>,
+    /// Memory
+    #[arg(long, default_value = "1G")]
+    pub memory: Bytes,
+}
+
+#[derive(Debug, Args)]
+pub struct AlterArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+    #[command(subcommand)]
+    pub change: AlterCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum AlterCommand {
+    /// Add a column, null in all rows there are
+    AddColumn { name: String, column_type: ColumnType },
+    /// Give a column a wider type
+    Widen { name: String, column_type: ColumnType },
+}
+
+#[derive(Debug, Args)]
+pub struct RecipesArguments {
+    /// Show this recipe's text
+    pub name: Option<String>,
+}
+
+fn column_type(text: &str) -> Result<(String, ColumnType), String> {
+    let (column, column_type) = text.split_once('=').ok_or_else(|| format!("{text:?} is not COLUMN=TYPE"))?;
+    Ok((column.to_owned(), column_type.parse()?))
+}

@@ -1,0 +1,47 @@
+//! `splay gen`: market data from the simulator.
+
+use anyhow::Result;
+use splay_lab::{CryptoSettings, FileFormat, TaqSettings, Written};
+
+use crate::args::{GenCommand, GenFormat};
+use crate::progress;
+use crate::size::{Human, Thousands};
+
+pub fn run(what: GenCommand) -> Result<()> {
+    let bar = progress::rows("generating");
+    let mut progress = |rows: u64| bar.set_position(rows);
+    let start = std::time::Instant::now();
+    let written = match what {
+        GenCommand::Taq { out, date, symbols, quotes, trades, seed } => {
+            let settings = TaqSettings { out, date, symbols, quotes, trades, seed };
+            splay_lab::generate_taq(&settings, &mut progress)?
+        }
+        GenCommand::Crypto { out, scale, seed, format, days } => {
+            let format = match format {
+                GenFormat::Csv => FileFormat::Csv,
+                GenFormat::Parquet => FileFormat::Parquet,
+            };
+            splay_lab::generate_crypto(&CryptoSettings { out, scale, seed, format, days }, &mut progress)?
+        }
+    };
+    bar.finish_and_clear();
+    summarise(&written, start.elapsed());
+    Ok(())
+}
+
+fn summarise(written: &[Written], elapsed: std::time::Duration) {
+    let bytes: u64 = written.iter().filter_map(|file| file.path.metadata().ok()).map(|file| file.len()).sum();
+    let rows: u64 = written.iter().map(|file| file.rows).sum();
+    if written.len() <= 12 {
+        for file in written {
+            println!("{}  {} rows", file.path.display(), Thousands(file.rows));
+        }
+    }
+    println!(
+        "{} rows in {} files, {}, in {:.1} s",
+        Thousands(rows),
+        written.len(),
+        Human(bytes),
+        elapsed.as_secs_f64()
+    );
+}

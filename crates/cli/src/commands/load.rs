@@ -1,0 +1,88 @@
+//! `splay load`: files into a table.
+
+use anyhow::{Result, anyhow};
+use splay_import::{ImportSettings, OnError, Recipe};
+use splay_store::{Database, LoadOptions, SegmentFormat};
+
+use crate::args::{LoadArguments, OnErrorArgument};
+use crate::progress;
+use crate::size::{Human, Thousands};
+
+pub fn run(arguments: LoadArguments) -> Result<()> {
+    let options = LoadOptions {
+        memory_bytes: arguments.memory.0,
+        again: arguments.again,
+        threads: arguments.threads.unwrap_or(LoadOptions::default().threads).max(1),
+        format: SegmentFormat::from(arguments.tier),
+    };
+    let quarantine = match arguments.on_error {
+        OnErrorArgument::Stop => None,
+        OnErrorArgument::Quarantine => Some(
+            arguments.quarantine.clone().unwrap_or_else(|| format!("{}.quarantine.csv", arguments.table).into()),
+        ),
+    };
+    let settings = ImportSettings {
+        recipe: arguments.recipe.as_deref().map(Recipe::load).transpose()?,
+        format: arguments.format.as_deref().map(str::parse).transpose().map_err(|error| anyhow!("{error}"))?,
+        header: arguments.no_header.then_some(false),
+        types: arguments.types,
+        time: arguments.time,
+        symbol: arguments.symbol,
+        time_zone: arguments.time_zone,
+        on_error: quarantine.clone().map_or(OnError::Stop, |path| OnError::Quarantine { path }),
+        threads: options.threads,
+    };
+    let start = std::time::Instant::now();
+    let files = splay_import::expand(&arguments.files)?;
+    let database = if arguments.dry_run && !arguments.database.join("splay.toml").exists() {
+        None
+    } else {
+        Some(Database::open_or_create(&arguments.database)?)
+    };
+    if arguments.dry_run {
+        let existing = database.and_then(|database| database.table(&arguments.table).ok());
+        let existing = existing.map(|table| table.snapshot()).transpose()?;
+        let import = splay_import::plan(&arguments.table, files, settings, existing.as_ref().map(|s| s.spec()))?;
+        println!("{}", import.describe());
+        return Ok(());
+    }
+    let Some(database) = database else { return Err(anyhow!("no database")) };
+    let bar = progress::bytes(files.iter().map(|file| file.bytes).sum(), "loading");
+    let mut described = false;
+    let outcome = splay_import::load(&database, &arguments.table, files, settings, options, &mut |progress| {
+        if !described {
+            described = true;
+            bar.suspend(|| eprintln!("{}", progress.description));
+        }
+        bar.set_position(progress.bytes);
+        bar.set_prefix(format!("{} rows", Thousands(progress.rows)));
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+
+    let seconds = start.elapsed().as_secs_f64();
+    println!(
+        "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {}/s",
+        Thousands(outcome.load.rows),
+        outcome.import.files.len(),
+        Human(outcome.import.bytes),
+        outcome.load.partitions,
+        outcome.load.segments,
+        Human(outcome.load.bytes),
+        Human(rate(outcome.import.bytes, seconds)),
+    );
+    if let Some(path) = quarantine.filter(|_| outcome.import.quarantined > 0) {
+        println!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display());
+    }
+    Ok(())
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "a rate for people to read"
+)]
+fn rate(bytes: u64, seconds: f64) -> u64 {
+    (bytes as f64 / seconds.max(1e-9)) as u64
+}

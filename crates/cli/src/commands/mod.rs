@@ -1,0 +1,7 @@
+//! One file for each group of commands.
+
+pub mod generate;
+pub mod load;
+pub mod sql;
+pub mod tables;
+pub mod upkeep;

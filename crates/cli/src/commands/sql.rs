@@ -1,0 +1,91 @@
+//! `splay sql`: one statement, one answer.
+
+use std::collections::HashMap;
+use std::io::Read;
+
+use anyhow::{Context, Result, anyhow};
+use splay_sql::{Parameters, ScalarValue, Session, SessionSettings, StatementStats};
+use splay_store::{Database, Kept};
+
+use crate::args::SqlArguments;
+use crate::output;
+use crate::size::{Human, Thousands};
+
+pub fn run(arguments: SqlArguments) -> Result<()> {
+    let text = match (&arguments.statement, &arguments.file) {
+        (Some(statement), _) => statement.clone(),
+        (None, Some(path)) if path.as_os_str() == "-" => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).context("read the statement from standard input")?;
+            text
+        }
+        (None, Some(path)) => std::fs::read_to_string(path).with_context(|| format!("read {}", path.display()))?,
+        (None, None) => return Err(anyhow!("no statement")),
+    };
+    let mut settings = SessionSettings { memory_bytes: arguments.memory.0, ..SessionSettings::default() };
+    settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
+    let session = Session::new(Database::open(&arguments.database)?, settings)?;
+    let mut answer = session.sql(text.trim().trim_end_matches(';'), parameters(&arguments.params)?)?;
+    output::write(&mut answer, arguments.format, arguments.output.as_deref(), arguments.rows)?;
+    if arguments.stats {
+        eprintln!("{}", stats_line(&answer.stats()));
+    }
+    Ok(())
+}
+
+fn parameters(given: &[String]) -> Result<Parameters> {
+    if given.is_empty() {
+        return Ok(Parameters::None);
+    }
+    let mut named = HashMap::new();
+    for parameter in given {
+        let (name, value) = parameter.split_once('=').ok_or_else(|| anyhow!("{parameter:?} is not NAME=VALUE"))?;
+        named.insert(name.trim_start_matches('$').to_owned(), value_of(value));
+    }
+    Ok(Parameters::Named(named))
+}
+
+/// A value by its looks: quotes make it a text whatever it looks like.
+fn value_of(text: &str) -> ScalarValue {
+    if let Some(quoted) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        return ScalarValue::from(quoted);
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return ScalarValue::from(number);
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return ScalarValue::from(number);
+    }
+    match text {
+        "true" => ScalarValue::from(true),
+        "false" => ScalarValue::from(false),
+        _ => ScalarValue::from(text),
+    }
+}
+
+/// What a statement cost, in one line.
+pub fn stats_line(stats: &StatementStats) -> String {
+    let kept = |kept: Kept| format!("{}/{}", Thousands(kept.kept), Thousands(kept.total));
+    format!(
+        "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {} | kept: partitions {}, symbols {}, blocks {} | \
+         peak {} in operators, {} in the process",
+        (stats.planning + stats.execution).as_secs_f64() * 1e3,
+        stats.planning.as_secs_f64() * 1e3,
+        stats.execution.as_secs_f64() * 1e3,
+        Thousands(stats.rows_returned),
+        Thousands(stats.rows_scanned),
+        kept(stats.selection.partitions),
+        kept(stats.selection.symbols),
+        kept(stats.selection.blocks),
+        Human(stats.peak_memory_bytes),
+        Human(peak_process_bytes()),
+    )
+}
+
+/// Most memory that the process held, mapped files that were touched among it.
+fn peak_process_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

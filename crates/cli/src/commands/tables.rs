@@ -1,0 +1,76 @@
+//! `splay tables`, `splay describe`, `splay recipes`.
+
+use anyhow::{Result, anyhow};
+use splay_import::Recipe;
+use splay_store::{Database, TableSnapshot};
+
+use crate::args::{DatabaseArguments, RecipesArguments, TableArguments};
+use crate::output;
+use crate::size::{Human, Thousands};
+
+pub fn tables(arguments: &DatabaseArguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let mut rows = Vec::new();
+    for name in database.tables()? {
+        let snapshot = database.table(&name)?.snapshot()?;
+        rows.push(vec![
+            name,
+            Thousands(snapshot.rows()).to_string(),
+            snapshot.partitions().len().to_string(),
+            dates(&snapshot),
+            Human(snapshot.bytes()).to_string(),
+        ]);
+    }
+    println!("{}", output::columns(&["table", "rows", "partitions", "dates", "size"], &rows));
+    Ok(())
+}
+
+pub fn describe(arguments: &TableArguments) -> Result<()> {
+    let snapshot = Database::open(&arguments.database)?.table(&arguments.table)?.snapshot()?;
+    let spec = snapshot.spec();
+    println!("table      {}", spec.name);
+    println!("rows       {}", Thousands(snapshot.rows()));
+    println!("partitions {} ({})", snapshot.partitions().len(), dates(&snapshot));
+    println!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>());
+    println!("size       {}", Human(snapshot.bytes()));
+    println!("order      {}{}, arrival", spec.symbol.as_ref().map_or(String::new(), |s| format!("{s}, ")), spec.time);
+    println!("dates in   {}", spec.time_zone);
+    println!("commits    {}", snapshot.epoch());
+    println!("sources    {}", snapshot.sources().count());
+    println!();
+    let role = |name: &str| match (name == spec.time, Some(name) == spec.symbol.as_deref()) {
+        (true, _) => "time",
+        (_, true) => "symbol",
+        _ => "",
+    };
+    let rows: Vec<Vec<String>> = spec
+        .columns
+        .iter()
+        .map(|column| vec![column.name.clone(), column.column_type.to_string(), role(&column.name).to_owned()])
+        .collect();
+    println!("{}", output::columns(&["column", "type", "role"], &rows));
+    Ok(())
+}
+
+pub fn recipes(arguments: &RecipesArguments) -> Result<()> {
+    match &arguments.name {
+        Some(name) => {
+            let text = Recipe::builtin_text(name).ok_or_else(|| anyhow!("no built-in recipe {name:?}"))?;
+            print!("{text}");
+        }
+        None => {
+            let recipes = Recipe::names().into_iter().filter_map(|name| Some((name, Recipe::builtin(name)?)));
+            let rows: Vec<Vec<String>> =
+                recipes.map(|(name, recipe)| vec![name.to_owned(), recipe.description().to_owned()]).collect();
+            println!("{}", output::columns(&["recipe", "what it reads"], &rows));
+        }
+    }
+    Ok(())
+}
+
+fn dates(snapshot: &TableSnapshot) -> String {
+    match (snapshot.partitions().first(), snapshot.partitions().last()) {
+        (Some(first), Some(last)) => format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date)),
+        _ => "none".to_owned(),
+    }
+}

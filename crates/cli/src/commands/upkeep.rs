@@ -1,0 +1,76 @@
+//! `splay verify`, `splay export`, `splay compact`, `splay alter`.
+
+use anyhow::{Result, bail};
+use splay_store::{ColumnSpec, CompactOptions, Database, Table};
+
+use crate::args::{AlterArguments, AlterCommand, CompactArguments, ExportArguments, VerifyArguments};
+use crate::progress;
+use crate::size::{Human, Thousands};
+
+pub fn verify(arguments: &VerifyArguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let mut found = 0;
+    for table in wanted(&database, arguments.table.as_deref())? {
+        let snapshot = table.snapshot()?;
+        let bar = progress::bytes(snapshot.bytes(), table.name());
+        let problems = table.verify(&mut |bytes| bar.inc(bytes))?;
+        bar.finish_and_clear();
+        for problem in &problems {
+            println!("{}: {}", problem.path.display(), problem.error);
+        }
+        if problems.is_empty() {
+            println!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), Human(snapshot.bytes()));
+        }
+        found += problems.len();
+    }
+    if found > 0 {
+        bail!("{found} damaged files; every other file can still be read");
+    }
+    Ok(())
+}
+
+pub fn export(arguments: &ExportArguments) -> Result<()> {
+    let table = Database::open(&arguments.database)?.table(&arguments.table)?;
+    let (rows, bytes) = table.export(arguments.format.into(), &arguments.to)?;
+    println!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display());
+    Ok(())
+}
+
+pub fn compact(arguments: &CompactArguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let options = CompactOptions {
+        format: arguments.format.map(Into::into),
+        before: arguments.before.map(splay_store::days),
+        memory_bytes: arguments.memory.0,
+    };
+    for table in wanted(&database, arguments.table.as_deref())? {
+        let report = table.compact(&options)?;
+        println!(
+            "{}: {} partitions rewritten, {} segments before, {} after, {} before, {} after",
+            table.name(),
+            report.partitions,
+            report.segments.0,
+            report.segments.1,
+            Human(report.bytes.0),
+            Human(report.bytes.1)
+        );
+    }
+    Ok(())
+}
+
+pub fn alter(arguments: AlterArguments) -> Result<()> {
+    let table = Database::open(&arguments.database)?.table(&arguments.table)?;
+    match arguments.change {
+        AlterCommand::AddColumn { name, column_type } => table.add_column(ColumnSpec::new(name, column_type))?,
+        AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
+    }
+    Ok(())
+}
+
+fn wanted(database: &Database, table: Option<&str>) -> Result<Vec<Table>> {
+    let names = match table {
+        Some(name) => vec![name.to_owned()],
+        None => database.tables()?,
+    };
+    Ok(names.iter().map(|name| database.table(name)).collect::<splay_store::Result<_>>()?)
+}

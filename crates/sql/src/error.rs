@@ -1,0 +1,81 @@
+//! What can go wrong in a statement.
+
+use datafusion::error::DataFusionError;
+
+/// Result of a statement.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Failure of a statement. The database is as it was.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The statement is wrong: unknown words, tables or columns, types that don't fit. The message says where.
+    #[error("{message}")]
+    Statement {
+        /// What is wrong.
+        message: String,
+    },
+
+    /// The statement would change something. SplayDB's SQL reads; loads, schema changes and exports have commands of their own.
+    #[error("{statement} is not allowed: SQL only reads; use splay load, export or alter")]
+    ReadOnly {
+        /// The kind of statement.
+        statement: String,
+    },
+
+    /// The statement asked for more memory than it may have. Ask for less at once, or raise the limit.
+    #[error("the statement needs more than its {limit_bytes} bytes of memory: {message}")]
+    Memory {
+        /// The limit.
+        limit_bytes: usize,
+        /// Which part of the plan asked.
+        message: String,
+    },
+
+    /// The store can't give the data.
+    #[error(transparent)]
+    Store(#[from] splay_store::Error),
+
+    /// Execution failed.
+    #[error("{message}")]
+    Execution {
+        /// Why.
+        message: String,
+    },
+
+    /// The statement was stopped from outside.
+    #[error("the statement was cancelled")]
+    Cancelled,
+}
+
+impl Error {
+    /// Sorts out what DataFusion reports, and takes our own errors out of their wrapping.
+    pub(crate) fn from_datafusion(error: DataFusionError, limit_bytes: usize) -> Error {
+        match error {
+            DataFusionError::External(source) => match source.downcast::<splay_store::Error>() {
+                Ok(ours) => Error::Store(*ours),
+                Err(source) => match source.downcast::<Error>() {
+                    Ok(ours) => *ours,
+                    Err(other) => Error::Execution { message: other.to_string() },
+                },
+            },
+            DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+                Error::from_datafusion(*inner, limit_bytes)
+            }
+            DataFusionError::Collection(mut errors) if !errors.is_empty() => {
+                Error::from_datafusion(errors.swap_remove(0), limit_bytes)
+            }
+            DataFusionError::ResourcesExhausted(message) => Error::Memory { limit_bytes, message },
+            DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
+            DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
+            error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
+            DataFusionError::Shared(shared) => Error::Execution { message: shared.strip_backtrace() },
+            other => Error::Execution { message: other.strip_backtrace() },
+        }
+    }
+}
+
+/// Carries a store error through DataFusion.
+pub(crate) fn external(error: splay_store::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}

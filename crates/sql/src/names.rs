@@ -1,0 +1,107 @@
+//! Names without regard to case.
+//!
+//! SQL folds unquoted names to lower case; tables here keep names as written. So inside a statement every table shows its
+//! columns in lower case, quoted names are folded too, and the answer gets the names back: an alias as the statement wrote
+//! it, a column as its table has it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+/// Spellings by folded name.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Spellings {
+    aliases: HashMap<String, String>,
+    columns: HashMap<String, String>,
+}
+
+impl Spellings {
+    /// The statement with quoted names folded, and the aliases it spells with capitals.
+    pub(crate) fn fold(text: &str) -> (String, Spellings) {
+        let mut spellings = Spellings::default();
+        let Ok(mut tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else {
+            // The parser will say what is wrong.
+            return (text.to_owned(), spellings);
+        };
+        let mut after_as = false;
+        let mut folded_any = false;
+        for token in &mut tokens {
+            match token {
+                Token::Whitespace(_) => {}
+                Token::Word(word) if after_as => {
+                    let folded = word.value.to_lowercase();
+                    if folded != word.value {
+                        spellings.aliases.insert(folded.clone(), word.value.clone());
+                        if word.quote_style == Some('"') {
+                            folded_any = true;
+                            word.value = folded;
+                        }
+                    }
+                    after_as = false;
+                }
+                Token::Word(word) => {
+                    after_as = word.quote_style.is_none() && word.value.eq_ignore_ascii_case("as");
+                    let folded = word.value.to_lowercase();
+                    if word.quote_style == Some('"') && folded != word.value {
+                        folded_any = true;
+                        word.value = folded;
+                    }
+                }
+                _ => after_as = false,
+            }
+        }
+        let folded = if folded_any { tokens.iter().map(ToString::to_string).collect() } else { text.to_owned() };
+        (folded, spellings)
+    }
+
+    /// Learns how a table spells its columns. The first table wins.
+    pub(crate) fn add_columns<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
+        for column in columns {
+            self.columns.entry(column.to_lowercase()).or_insert_with(|| column.to_owned());
+        }
+    }
+
+    /// The schema with names as a person wrote them.
+    pub(crate) fn restore(&self, schema: &Schema) -> SchemaRef {
+        let fields = schema.fields().iter().map(|field| {
+            let name = field.name();
+            let written = self.aliases.get(name).or_else(|| self.columns.get(name));
+            match written {
+                Some(written) if written != name => Arc::new(field.as_ref().clone().with_name(written)),
+                _ => Arc::<Field>::clone(field),
+            }
+        });
+        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use arrow::datatypes::DataType;
+
+    fn names(statement: &str, columns: &[&str], answer: &[&str]) -> Vec<String> {
+        let (_, mut spellings) = Spellings::fold(statement);
+        spellings.add_columns(columns.iter().copied());
+        let fields: Vec<Field> = answer.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
+        spellings.restore(&Schema::new(fields)).fields().iter().map(|field| field.name().clone()).collect()
+    }
+
+    #[test]
+    fn quoted_names_are_folded_and_texts_are_not() {
+        let (folded, _) = Spellings::fold("select \"Symbol\", 'It''s \"X\"' from \"Trade\"");
+        assert_eq!(folded, "select \"symbol\", 'It''s \"X\"' from \"trade\"");
+    }
+
+    #[test]
+    fn answers_spell_columns_as_the_table_and_aliases_as_the_statement() {
+        assert_eq!(names("select SYMBOL from t", &["Symbol"], &["symbol"]), ["Symbol"]);
+        assert_eq!(names("select max(p) as Top from t", &["P"], &["top"]), ["Top"]);
+        assert_eq!(names("select max(p) AS \"Top Price\" from t", &["P"], &["top price"]), ["Top Price"]);
+        assert_eq!(names("select cast(p as Double) from t", &["P"], &["p"]), ["P"]);
+    }
+}

@@ -1,0 +1,193 @@
+//! A table of the store as DataFusion sees it.
+//!
+//! - Columns have folded names (see `names.rs`); behind them stands the virtual column `date`.
+//! - Every filter on the table's columns is taken: what the selection doesn't say exactly is evaluated in the scan.
+//! - A provider is one snapshot. DataFusion asks for a table once per statement, so a statement sees one state of it.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{SchemaProvider, Session, TableProvider};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
+use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, TableProviderFilterPushDown, utils::conjunction,
+};
+use datafusion::physical_plan::ExecutionPlan;
+use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec};
+
+use crate::error::external;
+use crate::functions::RowOrder;
+use crate::pushdown;
+use crate::scan::{TickScanExec, TickScanSettings};
+
+/// Name of the column that numbers the rows of a snapshot, where it is asked for.
+const ROW_COLUMN: &str = "__row";
+
+/// Where a column of the provider comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ColumnSource {
+    /// Position among the stored columns.
+    Stored(usize),
+    /// The partition.
+    Date,
+    /// Number of the row in the snapshot.
+    Row,
+}
+
+/// A snapshot of a table.
+#[derive(Debug)]
+pub(crate) struct TickTable {
+    snapshot: TableSnapshot,
+    schema: SchemaRef,
+    columns: Vec<ColumnSource>,
+}
+
+impl TickTable {
+    pub(crate) fn new(snapshot: TableSnapshot) -> TickTable {
+        TickTable::with_row_number(snapshot, false)
+    }
+
+    fn with_row_number(snapshot: TableSnapshot, numbered: bool) -> TickTable {
+        let spec = snapshot.spec();
+        let mut fields: Vec<Field> = spec
+            .arrow()
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()))
+            .collect();
+        let mut columns: Vec<ColumnSource> = (0..fields.len()).map(ColumnSource::Stored).collect();
+        if spec.has_virtual_date() {
+            fields.push(Field::new(DATE_COLUMN, DataType::Date32, false));
+            columns.push(ColumnSource::Date);
+        }
+        if numbered {
+            fields.push(Field::new(ROW_COLUMN, DataType::Int64, false));
+            columns.push(ColumnSource::Row);
+        }
+        TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot }
+    }
+
+    pub(crate) fn spec(&self) -> &TableSpec {
+        self.snapshot.spec()
+    }
+}
+
+#[async_trait]
+impl TableProvider for TickTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut selection = Selection::default();
+        let mut evaluated = Vec::new();
+        for filter in filters {
+            if !pushdown::narrow(&mut selection, self.spec(), filter) {
+                evaluated.push(filter.clone());
+            }
+        }
+        let (pieces, stats) = self.snapshot.select(&selection).map_err(external)?;
+        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let filters = evaluated
+            .into_iter()
+            .map(|filter| state.create_physical_expr(filter, &schema))
+            .collect::<Result<Vec<_>>>()?;
+        let all: Vec<usize> = (0..self.columns.len()).collect();
+        let config = state.config();
+        TickScanExec::try_new(TickScanSettings {
+            snapshot: self.snapshot.clone(),
+            schema: Arc::clone(&self.schema),
+            columns: self.columns.clone(),
+            projection: projection.cloned().unwrap_or(all),
+            filters,
+            one_symbol: selection.symbols.as_ref().is_some_and(|symbols| symbols.len() == 1),
+            pieces,
+            stats,
+            limit,
+            streams: config.target_partitions(),
+            batch_rows: config.batch_size(),
+        })
+        .map(|exec| Arc::new(exec) as Arc<dyn ExecutionPlan>)
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| {
+                if filter.is_volatile() {
+                    TableProviderFilterPushDown::Unsupported
+                } else {
+                    TableProviderFilterPushDown::Exact
+                }
+            })
+            .collect())
+    }
+}
+
+/// The tables of a database.
+#[derive(Debug)]
+pub(crate) struct TickSchema {
+    database: Database,
+}
+
+impl TickSchema {
+    pub(crate) fn new(database: Database) -> TickSchema {
+        TickSchema { database }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for TickSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.database.tables().unwrap_or_default()
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        let snapshot = match self.database.table(name).and_then(|table| table.snapshot()) {
+            Ok(snapshot) => snapshot,
+            Err(splay_store::Error::NoSuchTable { .. }) => return Ok(None),
+            Err(error) => return Err(external(error)),
+        };
+        Ok(Some(Arc::new(TickTable::new(snapshot))))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.database.table(name).is_ok()
+    }
+}
+
+/// Numbers the rows of our tables, for `first` and `last`.
+#[derive(Debug)]
+pub(crate) struct TickRowOrder;
+
+impl RowOrder for TickRowOrder {
+    fn numbered(&self, scan: &TableScan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
+        let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
+        let Some(table) = provider.downcast_ref::<TickTable>() else { return Ok(None) };
+        // Before the optimizer has run a scan is bare; one that isn't has been seen before.
+        if scan.projection.is_some() || scan.fetch.is_some() || table.columns.contains(&ColumnSource::Row) {
+            return Ok(None);
+        }
+        let numbered = TickTable::with_row_number(table.snapshot.clone(), true);
+        let source = provider_as_source(Arc::new(numbered));
+        let mut plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
+        if let Some(filter) = conjunction(scan.filters.iter().cloned()) {
+            plan = plan.filter(filter)?;
+        }
+        let row = Expr::Column(Column::new(Some(scan.table_name.clone()), ROW_COLUMN));
+        Ok(Some((plan.build()?, vec![row.sort(true, false)])))
+    }
+}

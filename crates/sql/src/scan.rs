@@ -1,0 +1,461 @@
+//! The scan of a table: reads the selected pieces, evaluates filters, and only then the other columns.
+//!
+//! - Each stream reads rows that follow each other in the table, so each keeps the table's order. What is declared: by
+//!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read.
+//! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
+
+use std::fmt::{self, Formatter};
+use std::ops::Range;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::compute::{SortOptions, and, filter_record_batch, prep_null_mask_filter};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
+};
+use futures::Stream;
+use splay_store::{DATE_COLUMN, Piece, SegmentFormat, SelectionStats, TableSnapshot};
+
+use crate::error::external;
+use crate::provider::ColumnSource;
+
+/// Rows below which another stream costs more than it saves.
+const STREAM_ROWS_MIN: u64 = 1 << 16;
+
+/// Rows that are decoded at once from Parquet: each read begins at the start of a row group.
+const PARQUET_ROWS: u64 = 1 << 17;
+
+/// What a scan is made of.
+pub(crate) struct TickScanSettings {
+    pub(crate) snapshot: TableSnapshot,
+    /// All columns of the provider.
+    pub(crate) schema: SchemaRef,
+    pub(crate) columns: Vec<ColumnSource>,
+    /// Columns to give, by position in `schema`.
+    pub(crate) projection: Vec<usize>,
+    /// What rows must pass, over `schema`.
+    pub(crate) filters: Vec<Arc<dyn PhysicalExpr>>,
+    pub(crate) one_symbol: bool,
+    pub(crate) pieces: Vec<Piece>,
+    pub(crate) stats: SelectionStats,
+    pub(crate) limit: Option<usize>,
+    pub(crate) streams: usize,
+    pub(crate) batch_rows: usize,
+}
+
+/// Scan of a table.
+#[derive(Debug)]
+pub(crate) struct TickScanExec {
+    snapshot: TableSnapshot,
+    plan: Arc<ReadPlan>,
+    streams: Vec<Vec<Piece>>,
+    stats: SelectionStats,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// What every stream does with its pieces.
+#[derive(Debug)]
+struct ReadPlan {
+    snapshot: TableSnapshot,
+    columns: Vec<ColumnSource>,
+    table_schema: SchemaRef,
+    projection: Vec<usize>,
+    schema: SchemaRef,
+    filters: Vec<ScanFilter>,
+    limit: Option<usize>,
+    batch_rows: usize,
+    /// Number of the first row of each segment, by path; only where rows are numbered.
+    row_numbers: std::collections::HashMap<String, i64>,
+}
+
+/// A filter and the columns it looks at.
+#[derive(Debug)]
+struct ScanFilter {
+    expr: Arc<dyn PhysicalExpr>,
+    columns: Vec<usize>,
+}
+
+impl TickScanExec {
+    pub(crate) fn try_new(settings: TickScanSettings) -> Result<TickScanExec> {
+        let schema = Arc::new(settings.schema.project(&settings.projection)?);
+        let filters = settings
+            .filters
+            .iter()
+            .map(|filter| {
+                let mut columns: Vec<usize> = collect_columns(filter).iter().map(Column::index).collect();
+                columns.sort_unstable();
+                let narrow = settings.schema.project(&columns)?;
+                Ok(ScanFilter { expr: reassign_expr_columns(Arc::clone(filter), &narrow)?, columns })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let streams = split(settings.pieces, settings.stats.rows.kept, settings.streams);
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(
+                Arc::clone(&schema),
+                orderings(&settings.snapshot, &schema, &streams, settings.one_symbol),
+            ),
+            Partitioning::UnknownPartitioning(streams.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let numbers = if settings.projection.iter().any(|c| settings.columns[*c] == ColumnSource::Row) {
+            row_numbers(&settings.snapshot)
+        } else {
+            Default::default()
+        };
+        let plan = Arc::new(ReadPlan {
+            snapshot: settings.snapshot.clone(),
+            columns: settings.columns,
+            table_schema: settings.schema,
+            projection: settings.projection,
+            schema,
+            filters,
+            limit: settings.limit,
+            batch_rows: settings.batch_rows.max(1),
+            row_numbers: numbers,
+        });
+        let (snapshot, stats, metrics) = (settings.snapshot, settings.stats, ExecutionPlanMetricsSet::new());
+        note_stats(&metrics, &stats);
+        Ok(TickScanExec { snapshot, plan, streams, stats, properties, metrics })
+    }
+
+    /// What the scan keeps of what there is.
+    pub(crate) fn selection_stats(&self) -> SelectionStats {
+        self.stats
+    }
+
+    fn is_exact(&self) -> bool {
+        self.plan.filters.is_empty() && self.plan.limit.is_none()
+    }
+}
+
+fn note_stats(metrics: &ExecutionPlanMetricsSet, stats: &SelectionStats) {
+    for (name, kept) in [("partitions", stats.partitions), ("symbols", stats.symbols), ("blocks", stats.blocks)] {
+        let count = |name: String, value: u64| {
+            MetricBuilder::new(metrics).global_counter(name).add(usize::try_from(value).unwrap_or(usize::MAX));
+        };
+        count(format!("{name}_kept"), kept.kept);
+        count(format!("{name}_total"), kept.total);
+    }
+}
+
+/// Pieces for each stream: rows that follow each other, about equally many.
+fn split(pieces: Vec<Piece>, rows: u64, streams_max: usize) -> Vec<Vec<Piece>> {
+    let wanted = rows.div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
+    let share = rows.div_ceil(wanted).next_multiple_of(splay_store::BLOCK_ROWS as u64).max(1);
+    let (mut streams, mut filled) = (vec![Vec::new()], 0);
+    for mut piece in pieces {
+        while !piece.rows.is_empty() {
+            if filled == share {
+                streams.push(Vec::new());
+                filled = 0;
+            }
+            let taken = (piece.rows.end - piece.rows.start).min(share - filled);
+            let rows = piece.rows.start..piece.rows.start + taken;
+            piece.rows.start += taken;
+            filled += taken;
+            if let Some(stream) = streams.last_mut() {
+                stream.push(Piece { rows, ..piece.clone() });
+            }
+        }
+    }
+    streams
+}
+
+/// The orders that every stream keeps.
+fn orderings(
+    snapshot: &TableSnapshot,
+    schema: &SchemaRef,
+    streams: &[Vec<Piece>],
+    one_symbol: bool,
+) -> Vec<Vec<PhysicalSortExpr>> {
+    let spec = snapshot.spec();
+    let key = |name: &str, nulls_first: bool| -> Option<PhysicalSortExpr> {
+        let position = schema.index_of(&name.to_lowercase()).ok()?;
+        let options = SortOptions { descending: false, nulls_first };
+        Some(PhysicalSortExpr::new(Arc::new(Column::new(&name.to_lowercase(), position)), options))
+    };
+    let time = || key(&spec.time, false);
+    let mut dates: Vec<i32> = streams.iter().flatten().map(|piece| piece.date).collect();
+    dates.dedup();
+    let one_date = dates.len() <= 1;
+    let mut found: Vec<Vec<PhysicalSortExpr>> = Vec::new();
+    let symbol = spec.symbol.as_deref();
+    if symbol.is_none() || one_symbol {
+        found.extend(time().map(|time| vec![time]));
+    }
+    if let Some(symbol) = symbol {
+        // Nulls stand first. Where there are none, the order is also one with nulls last.
+        let no_nulls = streams.iter().flatten().all(|piece| piece.segment.entry().symbols.is_some());
+        for nulls_first in [true, false] {
+            if nulls_first || no_nulls {
+                let date = if one_date { Some(Vec::new()) } else { key(DATE_COLUMN, false).map(|date| vec![date]) };
+                let (Some(mut order), Some(symbol)) = (date, key(symbol, nulls_first)) else { continue };
+                order.push(symbol);
+                order.extend(time());
+                found.push(order);
+            }
+        }
+    }
+    if !one_date && let Some(date) = key(DATE_COLUMN, false).filter(|_| spec.has_virtual_date()) {
+        found.push(vec![date]);
+    }
+    if !spec.has_virtual_date() {
+        // The table's own column of that name orders nothing.
+        found.retain(|order| one_date || !order.iter().any(|key| key.expr.to_string().starts_with(DATE_COLUMN)));
+    }
+    found
+}
+
+fn row_numbers(snapshot: &TableSnapshot) -> std::collections::HashMap<String, i64> {
+    let mut next = 0;
+    let mut numbers = std::collections::HashMap::new();
+    for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
+        numbers.insert(segment.entry().path.clone(), next);
+        next += i64::try_from(segment.rows()).unwrap_or(i64::MAX);
+    }
+    numbers
+}
+
+impl DisplayAs for TickScanExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        let stats = &self.stats;
+        let kept = |kept: splay_store::Kept| format!("{}/{}", kept.kept, kept.total);
+        write!(
+            f,
+            "TickScanExec: table={}, columns=[{}], partitions={}, ",
+            self.snapshot.spec().name,
+            self.plan.schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", "),
+            kept(stats.partitions),
+        )?;
+        if stats.symbols.total > 0 {
+            write!(f, "symbols={}, ", kept(stats.symbols))?;
+        }
+        write!(f, "blocks={}, rows={}", kept(stats.blocks), kept(stats.rows))?;
+        if !self.plan.filters.is_empty() {
+            let filters: Vec<String> = self.plan.filters.iter().map(|filter| filter.expr.to_string()).collect();
+            write!(f, ", filters=[{}]", filters.join(", "))?;
+        }
+        if let Some(limit) = self.plan.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        match self.properties.output_ordering() {
+            Some(order) => write!(f, ", order=[{order}]"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for TickScanExec {
+    fn name(&self) -> &'static str {
+        "TickScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        for filter in &self.plan.filters {
+            if f(&filter.expr)? == TreeNodeRecursion::Stop {
+                return Ok(TreeNodeRecursion::Stop);
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a scan has no children") }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let Some(pieces) = self.streams.get(partition) else {
+            return internal_err!("stream {partition} of {}", self.streams.len());
+        };
+        Ok(Box::pin(TickScanStream {
+            plan: Arc::clone(&self.plan),
+            pieces: pieces.clone().into(),
+            left: self.plan.limit.unwrap_or(usize::MAX),
+            scanned: MetricBuilder::new(&self.metrics).counter("rows_scanned", partition),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        }))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let rows = match args.partition() {
+            None => self.stats.rows.kept,
+            Some(stream) => self.streams[stream].iter().map(|piece| piece.rows.end - piece.rows.start).sum(),
+        };
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        let mut statistics = Statistics::new_unknown(&self.plan.schema);
+        statistics.num_rows = if self.is_exact() { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+        Ok(Arc::new(statistics))
+    }
+}
+
+struct TickScanStream {
+    plan: Arc<ReadPlan>,
+    pieces: std::collections::VecDeque<Piece>,
+    /// Rows that may still be given.
+    left: usize,
+    scanned: Count,
+    metrics: BaselineMetrics,
+}
+
+impl TickScanStream {
+    /// The next batch that holds a row.
+    fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        while self.left > 0 {
+            let Some(piece) = self.pieces.front_mut() else { return Ok(None) };
+            let rows_max = match piece.segment.entry().format {
+                SegmentFormat::Arrow => self.plan.batch_rows as u64,
+                SegmentFormat::Parquet => PARQUET_ROWS,
+            };
+            let end = piece.rows.end.min(piece.rows.start + rows_max);
+            let part = Piece { rows: piece.rows.start..end, ..piece.clone() };
+            piece.rows.start = end;
+            if piece.rows.is_empty() {
+                self.pieces.pop_front();
+            }
+            if part.rows.is_empty() {
+                continue;
+            }
+            self.scanned.add(usize::try_from(part.rows.end - part.rows.start).unwrap_or(usize::MAX));
+            let batch = self.plan.read(&part)?;
+            if batch.num_rows() > 0 {
+                let batch = batch.slice(0, batch.num_rows().min(self.left));
+                self.left -= batch.num_rows();
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl ReadPlan {
+    /// The rows of a piece that pass the filters.
+    fn read(&self, piece: &Piece) -> Result<RecordBatch> {
+        let mut mask: Option<BooleanArray> = None;
+        let mut known: Vec<(usize, ArrayRef)> = Vec::new();
+        for filter in &self.filters {
+            let batch = self.columns(piece, &filter.columns, &mut known)?;
+            let passes = filter.expr.evaluate(&batch)?.into_array(batch.num_rows())?;
+            let passes = passes.as_boolean();
+            let passes = if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() };
+            let all = match &mask {
+                Some(mask) => and(mask, &passes)?,
+                None => passes,
+            };
+            if !all.has_true() {
+                return Ok(RecordBatch::new_empty(Arc::clone(&self.schema)));
+            }
+            mask = Some(all);
+        }
+        let batch = self.columns(piece, &self.projection, &mut known)?;
+        let batch = RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            batch.columns().to_vec(),
+            &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+        )?;
+        match mask {
+            Some(mask) if mask.has_false() => Ok(filter_record_batch(&batch, &mask)?),
+            _ => Ok(batch),
+        }
+    }
+
+    /// Columns of a piece by position in the table, read once.
+    fn columns(&self, piece: &Piece, wanted: &[usize], known: &mut Vec<(usize, ArrayRef)>) -> Result<RecordBatch> {
+        let rows = usize::try_from(piece.rows.end - piece.rows.start).unwrap_or(usize::MAX);
+        let mut missing: Vec<(usize, usize)> = wanted
+            .iter()
+            .filter(|column| !known.iter().any(|(have, _)| have == *column))
+            .filter_map(|column| match self.columns[*column] {
+                ColumnSource::Stored(position) => Some((position, *column)),
+                _ => None,
+            })
+            .collect();
+        missing.sort_unstable();
+        missing.dedup();
+        if !missing.is_empty() {
+            let positions: Vec<usize> = missing.iter().map(|(position, _)| *position).collect();
+            let batch = piece.segment.read(self.snapshot.spec(), &positions, piece.rows.clone()).map_err(external)?;
+            known.extend(missing.iter().zip(batch.columns()).map(|((_, column), array)| (*column, Arc::clone(array))));
+        }
+        let column = |column: &usize| -> ArrayRef {
+            if let Some((_, array)) = known.iter().find(|(have, _)| have == column) {
+                return Arc::clone(array);
+            }
+            match self.columns[*column] {
+                ColumnSource::Row => Arc::new(Int64Array::from_iter_values(self.row_numbers(piece))),
+                _ => Arc::new(Date32Array::from(vec![piece.date; rows])),
+            }
+        };
+        let columns = wanted.iter().map(column).collect();
+        let schema = Arc::new(self.table_schema.project(wanted)?);
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+
+    fn row_numbers(&self, piece: &Piece) -> Range<i64> {
+        let first = self.row_numbers.get(&piece.segment.entry().path).copied().unwrap_or_default();
+        let row = |row: u64| first + i64::try_from(row).unwrap_or(i64::MAX);
+        row(piece.rows.start)..row(piece.rows.end)
+    }
+}
+
+impl Stream for TickScanStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let compute = self.metrics.elapsed_compute().clone();
+        let timer = compute.timer();
+        let batch = self.next_batch().transpose();
+        timer.done();
+        self.metrics.record_poll(Poll::Ready(batch))
+    }
+}
+
+impl RecordBatchStream for TickScanStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.schema)
+    }
+}

@@ -1,0 +1,391 @@
+//! Sessions: from the text of a statement to its answer.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
+use datafusion::execution::TaskContext;
+use datafusion::execution::context::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use futures::StreamExt;
+use splay_store::{Database, SelectionStats};
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use crate::error::{Error, Result};
+use crate::functions::{self, RowOrderRule};
+use crate::memory::StatementPool;
+use crate::names::Spellings;
+use crate::provider::{TickRowOrder, TickSchema, TickTable};
+use crate::scan::TickScanExec;
+
+/// Batches that wait between execution and the reader of an answer.
+const BATCHES_WAITING: usize = 4;
+
+/// Settings of a session.
+#[derive(Debug, Clone)]
+pub struct SessionSettings {
+    /// Bytes that a statement's sorts, joins and groups may hold before they spill or fail. Default 4 GiB.
+    pub memory_bytes: usize,
+    /// Streams that a statement is read in. Default: as many as the machine runs at once.
+    pub threads: usize,
+    /// Rows of a batch. Larger ones cost less per row, smaller ones keep more in cache. Default 8,192.
+    pub batch_rows: usize,
+}
+
+impl Default for SessionSettings {
+    fn default() -> SessionSettings {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        SessionSettings { memory_bytes: 4 << 30, threads, batch_rows: 8192 }
+    }
+}
+
+/// Values for the placeholders of a statement: `$1`, `$2` or `$name`.
+#[derive(Debug, Clone, Default)]
+pub enum Parameters {
+    /// The statement has none.
+    #[default]
+    None,
+    /// By position, from `$1`.
+    Positional(Vec<ScalarValue>),
+    /// By name.
+    Named(HashMap<String, ScalarValue>),
+}
+
+/// Runs statements against a database. Clones share it.
+#[derive(Clone)]
+pub struct Session {
+    database: Database,
+    settings: SessionSettings,
+    context: SessionContext,
+    runtime: Arc<Runtime>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("database", &self.database).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    /// A session.
+    ///
+    /// # Errors
+    /// [`Error::Execution`] if threads can't be started.
+    pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(settings.threads.max(1))
+            .thread_name("splay-query")
+            // Plans of deep expressions are walked recursively.
+            .thread_stack_size(8 << 20)
+            .enable_time()
+            .build()
+            .map_err(|error| Error::Execution { message: format!("start query threads: {error}") })?;
+        let context = context(&database, &settings)?;
+        Ok(Session { database, settings, context, runtime: Arc::new(runtime) })
+    }
+
+    /// The database it reads.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.database
+    }
+
+    /// Plans a statement and starts it.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
+    /// What goes wrong later comes out of the [`Answer`].
+    pub fn sql(&self, text: &str, parameters: Parameters) -> Result<Answer> {
+        let session = self.clone();
+        let text = text.to_owned();
+        // On a thread of the runtime, whose stack is large enough for deep expressions.
+        let planned = self.runtime.spawn(async move { session.plan(&text, parameters).await });
+        let planned = self.runtime.block_on(planned);
+        let (plan, spellings, planning) =
+            planned.map_err(|error| Error::Execution { message: format!("planning stopped: {error}") })??;
+        self.start(plan, &spellings, planning)
+    }
+
+    async fn plan(
+        &self,
+        text: &str,
+        parameters: Parameters,
+    ) -> Result<(Arc<dyn ExecutionPlan>, Spellings, Duration)> {
+        let start = Instant::now();
+        let limit = self.settings.memory_bytes;
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
+        let (folded, mut spellings) = Spellings::fold(text);
+        let state = self.context.state();
+        let plan = state.create_logical_plan(&folded).await.map_err(wrap)?;
+        refuse_changes(&plan)?;
+        let plan = match parameters {
+            Parameters::None => plan,
+            given => plan.with_param_values(given.into_values()).map_err(wrap)?,
+        };
+        if let Some(name) = plan.get_parameter_names().map_err(wrap)?.into_iter().next() {
+            return Err(Error::Statement { message: format!("the parameter {name} has no value") });
+        }
+        learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        let plan = state.create_physical_plan(&plan).await.map_err(wrap)?;
+        Ok((plan, spellings, start.elapsed()))
+    }
+
+    fn start(&self, plan: Arc<dyn ExecutionPlan>, spellings: &Spellings, planning: Duration) -> Result<Answer> {
+        let limit = self.settings.memory_bytes;
+        let (task, peak) = self.task(&self.context.state()).map_err(|e| Error::from_datafusion(e, limit))?;
+        let schema = spellings.restore(&plan.schema());
+        let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+        let start = Instant::now();
+        let executed = Arc::clone(&plan);
+        let finished = Arc::new(Mutex::new(None));
+        let (answer_schema, done) = (Arc::clone(&schema), Arc::clone(&finished));
+        let work = self.runtime.spawn(async move {
+            let mut stream = match execute_stream(executed, task) {
+                Ok(stream) => stream,
+                Err(error) => {
+                    let _ = sender.send(Err(Error::from_datafusion(error, limit))).await;
+                    return;
+                }
+            };
+            while let Some(batch) = stream.next().await {
+                let batch = batch
+                    .and_then(|batch| Ok(batch.with_schema(Arc::clone(&answer_schema))?))
+                    .map_err(|error| Error::from_datafusion(error, limit));
+                // The reader went away: nobody wants the rest.
+                if sender.send(batch).await.is_err() {
+                    return;
+                }
+            }
+            *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(start.elapsed());
+        });
+        let runtime = Arc::clone(&self.runtime);
+        Ok(Answer { schema, receiver, runtime, work, plan, planning, start, finished, peak, rows: 0 })
+    }
+
+    /// What a statement runs in: a memory pool of its own.
+    fn task(&self, state: &SessionState) -> Result<(Arc<TaskContext>, Arc<AtomicUsize>), DataFusionError> {
+        let (pool, peak) = StatementPool::new(self.settings.memory_bytes);
+        let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env()).with_memory_pool(Arc::new(pool));
+        let shared = state.task_ctx();
+        let task = TaskContext::new(
+            None,
+            shared.session_id(),
+            shared.session_config().clone(),
+            state.scalar_functions().clone(),
+            HashMap::new(),
+            state.aggregate_functions().clone(),
+            state.window_functions().clone(),
+            runtime.build_arc()?,
+        );
+        Ok((Arc::new(task), peak))
+    }
+}
+
+fn context(database: &Database, settings: &SessionSettings) -> Result<SessionContext> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(settings.threads.max(1))
+        .with_batch_size(settings.batch_rows.max(1))
+        .with_default_catalog_and_schema("splay", "public")
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        // Merging sorted streams is cheaper than sorting what is sorted.
+        .with_prefer_existing_sort(true);
+    config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    let context = SessionContext::new_with_config(config);
+    let catalog = MemoryCatalogProvider::new();
+    let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone())));
+    registered.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
+    context.register_catalog("splay", Arc::new(catalog));
+    functions::register(&context);
+    context.add_analyzer_rule(Arc::new(RowOrderRule::new(Arc::new(TickRowOrder))));
+    Ok(context)
+}
+
+/// Lets nothing through that changes a table, a setting or a file.
+fn refuse_changes(plan: &LogicalPlan) -> Result<()> {
+    let statement = match plan {
+        LogicalPlan::Ddl(ddl) => ddl.name().to_owned(),
+        LogicalPlan::Dml(dml) => dml.name().to_owned(),
+        LogicalPlan::Copy(_) => "COPY".to_owned(),
+        LogicalPlan::Statement(statement) => statement.name().to_owned(),
+        _ => {
+            let options =
+                SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+            return options
+                .verify_plan(plan)
+                .map_err(|_| Error::ReadOnly { statement: "a statement within the statement".to_owned() });
+        }
+    };
+    Err(Error::ReadOnly { statement })
+}
+
+/// Learns the columns' spellings from the tables that a plan reads.
+fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<TickTable>()
+        {
+            spellings.add_columns(table.spec().columns.iter().map(|column| column.name.as_str()));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map(|_| ())
+}
+
+impl Parameters {
+    fn into_values(self) -> ParamValues {
+        match self {
+            Parameters::None => ParamValues::List(Vec::new()),
+            Parameters::Positional(values) => {
+                ParamValues::List(values.into_iter().map(ScalarAndMetadata::from).collect())
+            }
+            Parameters::Named(values) => ParamValues::Map(
+                values.into_iter().map(|(name, value)| (name.to_lowercase(), ScalarAndMetadata::from(value))).collect(),
+            ),
+        }
+    }
+}
+
+/// What a statement cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatementStats {
+    /// From the text to the plan.
+    pub planning: Duration,
+    /// From the plan to the last batch.
+    pub execution: Duration,
+    /// Rows of the answer so far.
+    pub rows_returned: u64,
+    /// Rows that were read to find them.
+    pub rows_scanned: u64,
+    /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count.
+    pub peak_memory_bytes: u64,
+    /// What the indexes let the statement pass over, summed over its scans.
+    pub selection: SelectionStats,
+}
+
+/// The answer to a statement: batches, as they are made. Dropping it stops the statement.
+pub struct Answer {
+    schema: SchemaRef,
+    receiver: mpsc::Receiver<Result<RecordBatch>>,
+    runtime: Arc<Runtime>,
+    work: tokio::task::JoinHandle<()>,
+    plan: Arc<dyn ExecutionPlan>,
+    planning: Duration,
+    start: Instant,
+    finished: Arc<Mutex<Option<Duration>>>,
+    peak: Arc<AtomicUsize>,
+    rows: u64,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// What waiting for a batch came to.
+#[derive(Debug)]
+pub enum Waited {
+    /// A batch, or what went wrong.
+    Batch(Result<RecordBatch>),
+    /// There are no more.
+    End,
+    /// None yet.
+    TimedOut,
+}
+
+impl Answer {
+    /// Columns of the answer.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
+    pub fn wait(&mut self, timeout: Duration) -> Waited {
+        let received = self.runtime.block_on(async { tokio::time::timeout(timeout, self.receiver.recv()).await });
+        match received {
+            Ok(Some(batch)) => Waited::Batch(self.count(batch)),
+            Ok(None) => Waited::End,
+            Err(_) => Waited::TimedOut,
+        }
+    }
+
+    /// All batches.
+    ///
+    /// # Errors
+    /// What execution reports.
+    pub fn collect(&mut self) -> Result<Vec<RecordBatch>> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Costs so far; final after the last batch.
+    #[must_use]
+    pub fn stats(&self) -> StatementStats {
+        let finished = *self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stats = StatementStats {
+            planning: self.planning,
+            execution: finished.unwrap_or_else(|| self.start.elapsed()),
+            rows_returned: self.rows,
+            peak_memory_bytes: self.peak.load(Ordering::Relaxed) as u64,
+            ..StatementStats::default()
+        };
+        add_scans(&self.plan, &mut stats);
+        stats
+    }
+
+    fn count(&mut self, batch: Result<RecordBatch>) -> Result<RecordBatch> {
+        if let Ok(batch) = &batch {
+            self.rows += batch.num_rows() as u64;
+        }
+        batch
+    }
+}
+
+fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
+    if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
+        let found = scan.selection_stats();
+        let add = |to: &mut splay_store::Kept, from: splay_store::Kept| {
+            to.kept += from.kept;
+            to.total += from.total;
+        };
+        add(&mut stats.selection.partitions, found.partitions);
+        add(&mut stats.selection.symbols, found.symbols);
+        add(&mut stats.selection.blocks, found.blocks);
+        add(&mut stats.selection.rows, found.rows);
+        let scanned = scan.metrics().and_then(|metrics| metrics.sum_by_name("rows_scanned"));
+        stats.rows_scanned += scanned.map_or(0, |value| value.as_usize() as u64);
+    }
+    for child in plan.children() {
+        add_scans(child, stats);
+    }
+}
+
+impl Iterator for Answer {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let batch = self.receiver.blocking_recv()?;
+        Some(self.count(batch))
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}

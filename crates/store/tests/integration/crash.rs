@@ -1,0 +1,127 @@
+//! A power cut at every operation of every change leaves the old rows or the new ones, and a database that goes on working.
+
+use rand::Rng;
+use splay_store::storage::fault::FaultStorage;
+
+use crate::model::{Model, rng};
+use crate::scenario::{self, Scenario, assert_usable, held, next_load};
+
+/// A way of choosing what survives: everything, nothing, or random with a leaning.
+fn image(storage: &FaultStorage, seed: u64) -> FaultStorage {
+    let mut random = rng(seed);
+    let leaning = [0.5, 0.1, 0.9, 0.3][usize::try_from(seed % 4).unwrap()];
+    match seed % 16 {
+        0 => storage.crash(&mut |_| 0),
+        1 => storage.crash(&mut |bound| bound - 1),
+        _ => storage.crash(&mut |bound| {
+            if bound == 2 { usize::from(random.random_bool(leaning)) } else { random.random_range(0..bound) }
+        }),
+    }
+}
+
+/// Cuts the power at every operation, and checks `images` possible remains of each.
+fn survives(scenario: &Scenario, images: u64) {
+    let (total, _) = scenario.operations();
+    let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+    for n in 0..=total {
+        let storage = scenario.base.copy();
+        storage.stop_after(Some(n));
+        let done = scenario.run(&storage).is_ok();
+        for seed in 0..images {
+            let what = format!("{}, power cut after {n} of {total} operations, seed {seed}", scenario.name);
+            let image = image(&storage, seed);
+            let found = if done { held(&image, &[new], &what) } else { held(&image, &[old, new], &what) };
+            assert_usable(&image, found, &what);
+        }
+    }
+    println!("{}: {} images of {total} operations", scenario.name, (total + 1) * images);
+}
+
+#[test]
+fn creation_survives_a_power_cut() {
+    survives(&scenario::creation(), 32);
+}
+
+#[test]
+fn a_merging_load_survives_a_power_cut() {
+    survives(&scenario::merge(), 48);
+}
+
+#[test]
+fn an_appending_load_survives_a_power_cut() {
+    survives(&scenario::append(), 48);
+}
+
+#[test]
+fn a_load_of_several_partitions_survives_a_power_cut() {
+    survives(&scenario::two_partitions(), 32);
+}
+
+#[test]
+fn a_load_that_sets_rows_aside_survives_a_power_cut() {
+    survives(&scenario::spill(), 8);
+}
+
+#[test]
+fn compaction_survives_a_power_cut() {
+    survives(&scenario::compaction(), 32);
+}
+
+#[test]
+fn compaction_to_parquet_survives_a_power_cut() {
+    survives(&scenario::compaction_to_parquet(), 32);
+}
+
+#[test]
+fn a_new_column_survives_a_power_cut() {
+    survives(&scenario::add_column(), 64);
+}
+
+#[test]
+fn a_wider_column_survives_a_power_cut() {
+    survives(&scenario::widen_column(), 64);
+}
+
+#[test]
+fn the_replacement_of_the_log_survives_a_power_cut() {
+    survives(&scenario::log_replacement(), 48);
+}
+
+/// The process dies, another one writes, and then the power is cut: HEAD's new name may have been in the cache alone when the
+/// second writer swept the files of the old one.
+#[test]
+fn a_dead_writer_and_a_power_cut_together_lose_nothing() {
+    for scenario in [scenario::creation(), scenario::merge(), scenario::compaction()] {
+        let (total, _) = scenario.operations();
+        let mut images = 0;
+        for n in 0..=total {
+            for m in 0.. {
+                let storage = scenario.base.copy();
+                storage.stop_after(Some(n));
+                let done = scenario.run(&storage).is_ok();
+                storage.stop_after(Some(m));
+                let (rows, second) = next_load(&storage);
+                storage.stop_after(None);
+                let followed = |model: &Model| model.plus(&rows);
+                let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+                let (old_next, new_next) =
+                    (old.map_or_else(|| Model::new(rows.clone()), followed), followed(&scenario.new));
+                let candidates = match (done, second.is_ok()) {
+                    (true, true) => vec![Some(&new_next)],
+                    (false, true) => vec![Some(&old_next), Some(&new_next)],
+                    (true, false) => vec![new, Some(&new_next)],
+                    (false, false) => vec![old, new, Some(&old_next), Some(&new_next)],
+                };
+                for seed in 0..3 {
+                    let what = format!("{}, death after {n}, power cut after {m} more, seed {seed}", scenario.name);
+                    held(&image(&storage, seed * 5), &candidates, &what);
+                    images += 1;
+                }
+                if second.is_ok() {
+                    break;
+                }
+            }
+        }
+        println!("{}: {images} images of a death and a power cut", scenario.name);
+    }
+}

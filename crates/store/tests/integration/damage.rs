@@ -1,0 +1,229 @@
+//! A flipped byte or a cut file is named, or makes no difference: never a panic, never a wrong row.
+
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::{Float64Type, TimestampNanosecondType};
+use rand::Rng;
+use splay_store::storage::Storage;
+use splay_store::storage::fault::FaultStorage;
+use splay_store::{
+    Bounds, ColumnBounds, Database, Error, LoadOptions, Result, SegmentFormat, Selection, Summary, ValueKind, sortable,
+};
+
+use crate::model::{self, Model, load, open, read_snapshot, rng};
+
+/// A database with a partition in Arrow and one in Parquet, each of more than one block.
+fn base(seed: u64) -> (FaultStorage, Model) {
+    let storage = FaultStorage::new();
+    let database = open(&storage).unwrap();
+    let (first, second) = (model::rows(seed, 1300, 0..1, 2), model::rows(seed + 1, 1300, 1..2, 2));
+    load(&database, &first, LoadOptions::default()).unwrap();
+    let parquet = LoadOptions { format: SegmentFormat::Parquet, ..LoadOptions::default() };
+    load(&database, &second, parquet).unwrap();
+    (storage.copy(), Model::new(first).plus(&second))
+}
+
+/// What is asked of a damaged database: the selection, and which rows match it.
+struct Question {
+    selection: Selection,
+    matches: Box<dyn Fn(&RecordBatch) -> BooleanArray>,
+}
+
+fn questions() -> Vec<Question> {
+    let symbol = |batch: &RecordBatch| -> BooleanArray {
+        let symbols = batch.column(1).as_dictionary::<arrow::datatypes::Int32Type>();
+        let symbols = symbols.downcast_dict::<arrow::array::StringArray>().unwrap();
+        symbols.into_iter().map(|symbol| Some(symbol == Some("IBM"))).collect()
+    };
+    let (from, to) = (10_000_000_000, model::DAY + 20_000_000_000);
+    let time = move |batch: &RecordBatch| -> BooleanArray {
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        times.values().iter().map(|time| Some((from..=to).contains(time))).collect()
+    };
+    let price = |batch: &RecordBatch| -> BooleanArray {
+        batch.column(2).as_primitive::<Float64Type>().values().iter().map(|price| Some(*price >= 99.0)).collect()
+    };
+    let bounds = (sortable(ValueKind::Float, 99.0_f64.to_bits()), sortable(ValueKind::Float, f64::MAX.to_bits()));
+    let columns = vec![ColumnBounds { column: "price".to_owned(), kind: ValueKind::Float, bounds }];
+    let all = |batch: &RecordBatch| BooleanArray::from(vec![true; batch.num_rows()]);
+    vec![
+        Question { selection: Selection::default(), matches: Box::new(all) },
+        Question {
+            selection: Selection { symbols: Some(vec!["IBM".to_owned()]), ..Selection::default() },
+            matches: Box::new(symbol),
+        },
+        Question {
+            selection: Selection { time: Bounds { min: from, max: to }, ..Selection::default() },
+            matches: Box::new(time),
+        },
+        Question { selection: Selection { columns, ..Selection::default() }, matches: Box::new(price) },
+    ]
+}
+
+type Summaries = Vec<(u64, Option<String>, Vec<Summary>)>;
+
+/// All that the indexes say.
+fn summaries(database: &Database) -> Result<Summaries> {
+    let snapshot = database.table("trade")?.snapshot()?;
+    let mut found = Vec::new();
+    for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
+        let index = segment.index()?;
+        for column in snapshot.spec().columns.iter().map(|column| &column.name) {
+            for run in 0..index.symbols()? {
+                let by_symbol = index.by_symbol(column)?.map(|s| s.get(run));
+                found.push((
+                    index.symbol_rows(run)?.start,
+                    index.symbol(run)?.map(str::to_owned),
+                    by_symbol.into_iter().collect(),
+                ));
+            }
+            let by_block = index.by_block(column)?;
+            found.push((index.rows(), None, by_block.iter().flat_map(|s| (0..s.len()).map(|i| s.get(i))).collect()));
+        }
+    }
+    Ok(found)
+}
+
+struct Expected {
+    answers: Vec<RecordBatch>,
+    summaries: Summaries,
+}
+
+impl Expected {
+    fn of(storage: &FaultStorage, model: &Model) -> Expected {
+        let rows = model.batch();
+        let answers = questions().iter().map(|q| filter_record_batch(&rows, &(q.matches)(&rows)).unwrap()).collect();
+        Expected { answers, summaries: summaries(&open(storage).unwrap()).unwrap() }
+    }
+}
+
+/// Whether something was found to be wrong.
+fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, what: &str) -> bool {
+    let mut refused = 0;
+    let mut refuse = |error: &Error| {
+        let named = matches!(
+            error,
+            Error::Corrupt { .. } | Error::FormatVersion { .. } | Error::Io { .. } | Error::Setting { .. }
+        );
+        assert!(named, "{what}: {error:?}");
+        refused += 1;
+    };
+    let database = match Database::open_on(Arc::new(storage.clone())) {
+        Ok(database) => database,
+        Err(error) => {
+            refuse(&error);
+            return true;
+        }
+    };
+    for (question, rows) in questions().iter().zip(&expected.answers) {
+        // Each on its own snapshot, so that the first to touch a file is another one each time.
+        let database = Database::open_on(Arc::new(storage.clone())).unwrap();
+        let answer = database.table("trade").and_then(|table| read_snapshot(&table.snapshot()?, &question.selection));
+        match answer {
+            Ok(found) if checked => {
+                let found = filter_record_batch(&found, &(question.matches)(&found)).unwrap();
+                assert!(found == *rows, "{what}: wrong rows for {:?}", question.selection);
+            }
+            // Values may be wrong where nobody checks them.
+            Ok(found) => {
+                drop(concat_batches(&found.schema(), [&found]).unwrap().columns().iter().map(Array::to_data).count())
+            }
+            Err(error) => refuse(&error),
+        }
+    }
+    match summaries(&database) {
+        Ok(found) => assert!(found == expected.summaries, "{what}: wrong summaries"),
+        Err(error) => refuse(&error),
+    }
+    match database.table("trade").and_then(|table| table.verify(&mut |_| {})) {
+        Ok(problems) => problems.iter().for_each(|problem| refuse(&problem.error)),
+        Err(error) => refuse(&error),
+    }
+    refused > 0
+}
+
+/// Damages each file in many ways and reads everything each time.
+fn survives(storage: &FaultStorage, model: &Model, checked: bool) {
+    let expected = Expected::of(storage, model);
+    for path in storage.paths().into_iter().filter(|path| path != "readers.lock") {
+        let length = storage.read(&path).unwrap().len();
+        let mut rng = rng(length as u64);
+        let near_ends = (0..length).filter(|place| *place < 2048 || *place + 2048 >= length);
+        let mut places: BTreeSet<usize> = near_ends.collect();
+        places.extend((0..300).map(|_| rng.random_range(0..length)));
+        let (mut flips, mut cuts, mut unnoticed) = (0, 0, 0);
+        let mut try_one = |damaged: FaultStorage, what: String| {
+            let outcome = catch_unwind(AssertUnwindSafe(|| read_everything(&damaged, &expected, checked, &what)));
+            match outcome {
+                Ok(found) => unnoticed += usize::from(!found),
+                Err(panic) => {
+                    eprintln!("{what}");
+                    std::panic::resume_unwind(panic)
+                }
+            }
+        };
+        for place in &places {
+            let damaged = storage.copy();
+            let mask = rng.random_range(1..=255_u8);
+            damaged.damage(&path, |bytes| bytes[*place] ^= mask).unwrap();
+            try_one(damaged, format!("{path}, byte {place} of {length} xor {mask}"));
+            flips += 1;
+        }
+        for place in places.iter().step_by(8) {
+            let damaged = storage.copy();
+            damaged.damage(&path, |bytes| bytes.truncate(*place)).unwrap();
+            try_one(damaged, format!("{path}, cut from {length} to {place} bytes"));
+            cuts += 1;
+        }
+        println!("{path}: {flips} flips, {cuts} cuts, {unnoticed} of them unnoticed");
+        assert!(path == "splay.toml" || unnoticed == 0, "{path}: {unnoticed} went unnoticed");
+    }
+}
+
+#[test]
+fn damage_is_named_or_harmless() {
+    let (storage, model) = base(1);
+    survives(&storage, &model, true);
+}
+
+#[test]
+fn damage_to_unchecked_data_never_panics() {
+    let (storage, model) = base(1);
+    let unchecked = |bytes: &mut Vec<u8>| {
+        let text = String::from_utf8(bytes.clone()).unwrap().replace("verify_on_read = true", "verify_on_read = false");
+        *bytes = text.into_bytes();
+    };
+    storage.damage("splay.toml", unchecked).unwrap();
+    assert!(!open(&storage).unwrap().settings().verify_on_read);
+    survives(&storage, &model, false);
+}
+
+/// The index of a Parquet segment was made anew from batches whose dictionaries differ, and a symbol was found in part only.
+#[test]
+fn an_index_made_anew_finds_all_rows_of_a_symbol() {
+    let storage = FaultStorage::new();
+    let database = open(&storage).unwrap();
+    let model = Model::new(model::rows(5, 150_000, 0..1, 1));
+    for format in [SegmentFormat::Parquet, SegmentFormat::Arrow] {
+        let mut loading = database.load(&model::trade(), LoadOptions { format, ..LoadOptions::default() }).unwrap();
+        if format == SegmentFormat::Parquet {
+            loading.append(&model::batch(&model.rows)).unwrap();
+            loading.commit().unwrap();
+        } else {
+            drop(loading);
+            let arrow = splay_store::CompactOptions { format: Some(format), ..Default::default() };
+            database.table("trade").unwrap().compact(&arrow).unwrap();
+        }
+        let clean = Expected::of(&storage, &model);
+        let damaged = storage.copy();
+        let index = damaged.paths().into_iter().find(|path| path.ends_with(".index")).unwrap();
+        damaged.damage(&index, |bytes| bytes[20] ^= 1).unwrap();
+        assert!(read_everything(&damaged, &clean, true, "a damaged index"), "verify names the index");
+        damaged.remove(&index).unwrap();
+        assert!(read_everything(&damaged, &clean, true, "a lost index"), "verify names the index");
+    }
+}

@@ -1,0 +1,67 @@
+//! Operations that fail once, and disks that fill up: the call says so, and the rows are the old ones or the new ones.
+
+use std::io::ErrorKind;
+
+use splay_store::Error;
+
+use crate::scenario::{self, Scenario, assert_usable, held};
+
+fn survives_each_fault(scenario: &Scenario) {
+    let (total, stands) = scenario.operations();
+    let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+    for n in 0..total {
+        let what = format!("{}, operation {n} of {total} fails", scenario.name);
+        let storage = scenario.base.copy();
+        storage.fail_at(Some(n));
+        let result = scenario.run(&storage);
+        storage.fail_at(None);
+        let candidates = match result {
+            // A clean-up may fail unseen.
+            Ok(()) => vec![new],
+            Err(error) => {
+                assert!(matches!(error, Error::Io { .. }), "{what}: {error:?}");
+                assert!(error.to_string().contains("injected fault"), "{what}: {error}");
+                // Only the last step, HEAD's sync, may fail when the change stands already.
+                if n >= stands { vec![new] } else { vec![old] }
+            }
+        };
+        let found = held(&storage, &candidates, &what);
+        assert_usable(&storage, found, &what);
+    }
+    println!("{}: {total} faults", scenario.name);
+}
+
+#[test]
+fn each_operation_may_fail_once() {
+    scenario::all().iter().for_each(survives_each_fault);
+}
+
+#[test]
+fn a_full_disk_is_named_and_nothing_is_lost() {
+    for scenario in scenario::all() {
+        let storage = scenario.base.copy();
+        let before = storage.used();
+        scenario.run(&storage).unwrap();
+        let mut refused = 0;
+        let levels = [0, 1, 20, 50, 100, 300, 700, 1000, 2000, 4000, 8000, 20_000, 100_000, 1_000_000];
+        for room in levels {
+            let what = format!("{}, {room} bytes free", scenario.name);
+            let storage = scenario.base.copy();
+            storage.capacity(Some(before + room));
+            let result = scenario.run(&storage);
+            let candidates = match result {
+                Ok(()) => vec![Some(&scenario.new)],
+                Err(Error::Io { source, .. }) if source.kind() == ErrorKind::StorageFull => {
+                    refused += 1;
+                    vec![scenario.old.as_ref()]
+                }
+                Err(error) => panic!("{what}: {error:?}"),
+            };
+            held(&storage, &candidates, &format!("{what}, still full"));
+            storage.capacity(None);
+            let found = held(&storage, &candidates, &what);
+            assert_usable(&storage, found, &what);
+        }
+        assert!(refused > 2, "{}: only {refused} of {} levels were too small", scenario.name, levels.len());
+    }
+}

@@ -1,0 +1,116 @@
+//! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
+//!
+//! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
+//! folder's `v1_basic` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! numbers are part of the format.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow::compute::{cast, concat_batches};
+use arrow::datatypes::{DataType, Field};
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, SegmentFormat, Source, TableSpec};
+
+use crate::model::{DAY, Model, Row, load, read_table};
+
+/// Rows of the table `trade`; `time` strictly rises within a symbol, so that there is one order.
+fn trades(from: i64, until: i64) -> Vec<Row> {
+    let symbols = [None, Some("AAPL"), Some("IBM"), Some("ÖMV")];
+    let row = |n: i64| Row {
+        time: n * 100_000_000_001,
+        sym: symbols[usize::try_from(n * 7 % 4).unwrap()],
+        price: [0.0, -0.0, 1.25, f64::MAX][usize::try_from(n % 4).unwrap()] + f64::from(i32::try_from(n).unwrap()),
+        size: (n % 5 != 0).then(|| i32::try_from(n * n % 1000).unwrap()),
+        note: (n % 3 == 0).then(|| format!("note {n}")),
+    };
+    (from..until).map(row).collect()
+}
+
+/// One column of each type, in New York's dates.
+fn every_type() -> (TableSpec, RecordBatch) {
+    let named = [
+        ("bool", ["true", "false", "true"]),
+        ("int8", ["-128", "0", "127"]),
+        ("int16", ["-32768", "0", "32767"]),
+        ("int32", ["-2147483648", "0", "2147483647"]),
+        ("int64", ["-9223372036854775808", "0", "9223372036854775807"]),
+        ("uint8", ["0", "1", "255"]),
+        ("uint16", ["0", "1", "65535"]),
+        ("uint32", ["0", "1", "4294967295"]),
+        ("uint64", ["0", "1", "18446744073709551615"]),
+        ("float32", ["-0.5", "NaN", "inf"]),
+        ("float64", ["-0.0", "NaN", "-inf"]),
+        ("decimal(18,4)", ["-12345678901234.5678", "0", "0.0001"]),
+        ("date", ["1969-12-31", "1970-01-01", "2262-04-11"]),
+        ("time", ["00:00:00", "09:30:00.000000001", "23:59:59.999999999"]),
+        ("symbol", ["", "IBM", "ÖMV"]),
+        ("text", ["", "free text", "ÖMV"]),
+    ];
+    let times = TimestampNanosecondArray::from(vec![0, 5 * DAY, 5 * DAY + 1]).with_timezone("UTC");
+    let (mut columns, mut arrays) =
+        (vec![ColumnSpec::new("time", ColumnType::Timestamp)], vec![Arc::new(times) as ArrayRef]);
+    for (name, values) in named {
+        let column_type: ColumnType = name.parse().unwrap();
+        arrays.push(cast(&StringArray::from(values.to_vec()), &column_type.arrow()).unwrap());
+        columns.push(ColumnSpec::new(format!("a {name}"), column_type));
+    }
+    let items = Float64Array::from(vec![Some(1.0), None, Some(2.0), Some(3.0), Some(4.0), Some(5.0)]);
+    let field = Arc::new(Field::new("item", DataType::Float64, true));
+    let nulls = vec![true, false, true].into();
+    arrays.push(Arc::new(FixedSizeListArray::new(field, 2, Arc::new(items), Some(nulls))));
+    columns.push(ColumnSpec::new("a levels(2)", ColumnType::Levels { size: 2 }));
+    let spec = TableSpec::new("types", columns, "time", None).with_time_zone("America/New_York");
+    let rows = RecordBatch::try_new(spec.arrow(), arrays).unwrap();
+    (spec, rows)
+}
+
+fn write(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    load(&database, &trades(0, 1100), LoadOptions::default()).unwrap();
+    let trade = database.table("trade").unwrap();
+    let cold = CompactOptions { format: Some(SegmentFormat::Parquet), before: Some(1), memory_bytes: 0 };
+    trade.compact(&cold).unwrap();
+    load(&database, &trades(1100, 1200), LoadOptions::default()).unwrap();
+    trade.widen_column("size", ColumnType::Int64).unwrap();
+    trade.add_column(ColumnSpec::new("venue", ColumnType::Symbol)).unwrap();
+    let (spec, rows) = every_type();
+    let mut loading = database.load(&spec, LoadOptions::default()).unwrap();
+    loading.add_source(Source { name: "types".to_owned(), digest: "0".repeat(64), rows: 3 }).unwrap();
+    loading.append(&rows).unwrap();
+    loading.commit().unwrap();
+}
+
+fn assert_reads(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    assert_eq!(database.tables().unwrap(), ["trade", "types"]);
+    let mut model = Model::new(trades(0, 1200));
+    model.spec.columns[3].column_type = ColumnType::Int64;
+    model.spec.columns.push(ColumnSpec::new("venue", ColumnType::Symbol));
+    assert_eq!(read_table(&database, "trade").unwrap(), model.batch());
+    let (spec, rows) = every_type();
+    let types = database.table("types").unwrap();
+    let snapshot = types.snapshot().unwrap();
+    assert_eq!((snapshot.spec(), snapshot.partitions().len()), (&spec, 2));
+    assert_eq!(snapshot.sources().next().unwrap().0.name, "types");
+    let read = read_table(&database, "types").unwrap();
+    assert_eq!(read, concat_batches(&spec.arrow(), [&rows]).unwrap());
+    for table in [types, database.table("trade").unwrap()] {
+        let problems = table.verify(&mut |_| {}).unwrap();
+        assert!(problems.is_empty(), "{problems:?}");
+    }
+}
+
+#[test]
+fn golden_v1_basic_is_read() {
+    assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v1_basic"));
+}
+
+#[test]
+fn the_golden_case_can_be_written_today() {
+    let temporary = tempfile::tempdir().unwrap();
+    let wanted = std::env::var_os("SPLAY_GOLDEN_OUT").map(PathBuf::from);
+    let folder = wanted.as_deref().unwrap_or(temporary.path()).join("v1_basic");
+    write(&folder);
+    assert_reads(&folder);
+}

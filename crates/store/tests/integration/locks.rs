@@ -1,0 +1,124 @@
+//! Who keeps out whom: one writer, readers that keep what they see, and loads that leave nothing behind.
+
+use std::sync::Arc;
+
+use splay_store::storage::LocalStorage;
+use splay_store::storage::Storage;
+use splay_store::{CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings};
+
+use crate::model::{self, Model, batch, load, open, read_snapshot, read_table, trade};
+use crate::scenario::{self, shared};
+
+#[test]
+fn a_second_writer_is_refused_until_the_first_is_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let storages: [Arc<dyn Storage>; 2] =
+        [Arc::new(LocalStorage::new(folder.path())), shared(&splay_store::storage::fault::FaultStorage::new())];
+    for storage in storages {
+        let first = Database::create_on(Arc::clone(&storage), &Settings::default()).unwrap();
+        let second = Database::open_on(storage).unwrap();
+        let writing = first.load(&trade(), LoadOptions::default()).unwrap();
+        for database in [&first, &second] {
+            let refused = database.load(&trade(), LoadOptions::default()).unwrap_err();
+            assert!(matches!(refused, Error::Locked { .. }), "{refused:?}");
+        }
+        drop(writing);
+        load(&second, &model::rows(1, 10, 0..1, 1), LoadOptions::default()).unwrap();
+        let writing = second.load(&trade(), LoadOptions::default()).unwrap();
+        let refused = first.table("trade").unwrap().compact(&CompactOptions::default()).unwrap_err();
+        assert!(matches!(refused, Error::Locked { .. }), "{refused:?}");
+        writing.commit().unwrap();
+        load(&first, &model::rows(2, 10, 0..1, 1), LoadOptions::default()).unwrap();
+    }
+}
+
+#[test]
+fn a_dropped_load_leaves_no_file() {
+    let before = Model::new(model::rows(1, 50, 0..2, 4));
+    let storage = scenario::loaded(&before.rows);
+    let paths = storage.paths();
+    let database = open(&storage).unwrap();
+    let options = LoadOptions { memory_bytes: 1 << 20, ..LoadOptions::default() };
+    let mut dropped = database.load(&trade(), options).unwrap();
+    for part in model::rows(2, 2500, 0..2, 700).chunks(500) {
+        dropped.append(&batch(part)).unwrap();
+    }
+    assert!(storage.paths().iter().any(|path| path.starts_with(".spill/")), "nothing was set aside");
+    drop(dropped);
+    assert_eq!(storage.paths(), paths);
+    scenario::assert_usable(&storage, Some(&before), "after a dropped load");
+}
+
+#[test]
+fn a_load_that_lost_rows_does_not_commit() {
+    let storage = scenario::loaded(&model::rows(1, 50, 0..2, 4));
+    let database = open(&storage).unwrap();
+    let options = LoadOptions { memory_bytes: 1 << 20, ..LoadOptions::default() };
+    let mut broken = database.load(&trade(), options).unwrap();
+    storage.capacity(Some(storage.used()));
+    let failed = model::rows(2, 2500, 0..2, 700).chunks(500).any(|part| broken.append(&batch(part)).is_err());
+    assert!(failed);
+    storage.capacity(None);
+    broken.append(&batch(&model::rows(3, 5, 0..1, 1))).unwrap_err();
+    broken.commit().unwrap_err();
+    assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 50);
+}
+
+#[test]
+fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
+    let folder = tempfile::tempdir().unwrap();
+    let fault = splay_store::storage::fault::FaultStorage::new();
+    let storages: [Arc<dyn Storage>; 2] = [Arc::new(LocalStorage::new(folder.path())), shared(&fault)];
+    for storage in storages {
+        let database = Database::create_on(Arc::clone(&storage), &Settings::default()).unwrap();
+        let files = || storage.list("trade/date=1970-01-01").unwrap().len();
+        let mut model = Model::new(model::rows(1, 100, 0..1, 4));
+        load(&database, &model.rows, LoadOptions::default()).unwrap();
+        let table = database.table("trade").unwrap();
+        let (first, expected_first) = (table.snapshot().unwrap(), model.batch());
+        let reader = Database::open_on(Arc::clone(&storage)).unwrap().table("trade").unwrap().snapshot().unwrap();
+        assert_eq!(files(), 2);
+
+        // A merge replaces the segment, a compaction changes its format.
+        let more = model::rows(2, 100, 0..1, 4);
+        load(&database, &more, LoadOptions::default()).unwrap();
+        let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+        table.compact(&parquet).unwrap();
+        let read = |snapshot| read_snapshot(snapshot, &Selection::default()).unwrap();
+        // The first was never opened before its files were replaced.
+        assert_eq!(read(&first), expected_first);
+        assert_eq!(read(&reader), expected_first);
+        model = model.plus(&more);
+        assert_eq!(read_table(&database, "trade").unwrap(), model.batch());
+        assert_eq!(files(), 6);
+
+        drop((first, reader));
+        load(&database, &model::rows(3, 1, 5..6, 4), LoadOptions::default()).unwrap();
+        assert_eq!(files(), 2, "a later writer removes what nobody reads");
+    }
+}
+
+#[test]
+fn a_name_on_disk_is_found_in_any_case() {
+    let storage = scenario::loaded(&model::rows(1, 20, 0..1, 4));
+    let database = open(&storage).unwrap();
+    assert_eq!(database.table("TRADE").unwrap().name(), "trade");
+    let mut spec = trade();
+    spec.name = "Trade".to_owned();
+    let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+    load.append(&batch(&model::rows(2, 20, 0..1, 4))).unwrap();
+    load.commit().unwrap();
+    assert_eq!(database.tables().unwrap(), ["trade"]);
+    assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 40);
+}
+
+#[test]
+fn a_table_whose_head_is_lost_is_not_taken_for_a_new_one() {
+    let storage = scenario::loaded(&model::rows(1, 20, 0..1, 4));
+    load(&open(&storage).unwrap(), &model::rows(2, 20, 0..1, 4), LoadOptions::default()).unwrap();
+    storage.remove("trade/manifest/HEAD").unwrap();
+    let paths = storage.paths();
+    let refused = open(&storage).unwrap().load(&trade(), LoadOptions::default()).unwrap_err();
+    assert!(matches!(refused, Error::Corrupt { .. }), "{refused:?}");
+    assert!(paths.iter().filter(|path| path.ends_with(".arrow")).all(|path| storage.paths().contains(path)));
+}

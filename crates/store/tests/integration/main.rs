@@ -1,0 +1,17 @@
+//! Tests of the store from outside: crashes, faults, damage, order, selection and schema.
+//!
+//! Every random choice comes from a fixed seed, which a failure prints.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod crash;
+mod damage;
+mod faults;
+mod golden;
+mod locks;
+mod model;
+mod order;
+mod random;
+mod scenario;
+mod schema;
+mod select;

@@ -1,0 +1,192 @@
+//! Changes of a database that are interrupted at every step by the tests of crashes and faults.
+
+use std::sync::Arc;
+
+use splay_store::storage::fault::FaultStorage;
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Result, SegmentFormat};
+
+use crate::model::{self, Model, Row, open};
+
+type Change = Box<dyn Fn(&Database) -> Result<()>>;
+
+/// A change, what was there before and what is there after it.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) base: FaultStorage,
+    pub(crate) old: Option<Model>,
+    pub(crate) new: Model,
+    change: Change,
+}
+
+impl Scenario {
+    /// Opens the database and changes it. Everything is closed when it returns.
+    pub(crate) fn run(&self, storage: &FaultStorage) -> Result<()> {
+        (self.change)(&open(storage)?)
+    }
+
+    /// How many operations the change takes, and how many of them until it stands.
+    pub(crate) fn operations(&self) -> (u64, u64) {
+        let storage = self.base.copy();
+        self.run(&storage).unwrap();
+        assert_eq!(model::read(&storage).unwrap(), Some(self.new.batch()), "{}", self.name);
+        let total = storage.operations();
+        let stands = |n: &u64| {
+            let storage = self.base.copy();
+            storage.stop_after(Some(*n));
+            let _ = self.run(&storage);
+            model::read(&storage).unwrap() == Some(self.new.batch())
+        };
+        (total, (0..=total).find(stands).unwrap())
+    }
+}
+
+fn loading(rows: &[Row], options: LoadOptions) -> Change {
+    let rows = rows.to_vec();
+    Box::new(move |database| model::load(database, &rows, options.clone()).map(|_| ()))
+}
+
+fn options() -> LoadOptions {
+    LoadOptions { threads: 1, ..LoadOptions::default() }
+}
+
+/// A database with one load of these rows.
+pub(crate) fn loaded(rows: &[Row]) -> FaultStorage {
+    let storage = FaultStorage::new();
+    model::load(&open(&storage).unwrap(), rows, options()).unwrap();
+    storage.copy()
+}
+
+fn load(name: &'static str, before: Vec<Row>, incoming: Vec<Row>, options: LoadOptions) -> Scenario {
+    let old = Model::new(before);
+    let (base, new) = (loaded(&old.rows), old.plus(&incoming));
+    Scenario { name, base, old: Some(old), new, change: loading(&incoming, options) }
+}
+
+/// The database and its first table.
+pub(crate) fn creation() -> Scenario {
+    let rows = model::rows(1, 60, 0..2, 4);
+    let (base, new) = (FaultStorage::new(), Model::new(rows.clone()));
+    Scenario { name: "creation", base, old: None, new, change: loading(&rows, options()) }
+}
+
+pub(crate) fn merge() -> Scenario {
+    load("merge", model::rows(2, 80, 0..1, 4), model::rows(3, 50, 0..1, 4), options())
+}
+
+/// Rows behind all that the partition has.
+pub(crate) fn append() -> Scenario {
+    let mut behind = model::rows(5, 50, 0..1, 4);
+    behind.iter_mut().for_each(|row| (row.sym, row.time) = (Some("ÖMV"), row.time + 100_000_000_000));
+    load("append", model::rows(4, 80, 0..1, 4), behind, options())
+}
+
+pub(crate) fn two_partitions() -> Scenario {
+    load("two partitions", model::rows(6, 80, 0..2, 4), model::rows(7, 60, 0..3, 4), options())
+}
+
+/// More rows than the load may hold, so that they are set aside and merged.
+pub(crate) fn spill() -> Scenario {
+    let options = LoadOptions { memory_bytes: 1 << 20, ..options() };
+    load("spill", model::rows(8, 40, 0..2, 4), model::rows(9, 2500, 0..2, 700), options)
+}
+
+/// A partition of several segments, for compaction.
+fn fragments() -> (FaultStorage, Model) {
+    let mut model = Model::new(model::rows(10, 60, 0..2, 4));
+    let storage = loaded(&model.rows);
+    for step in 1..4_i64 {
+        let mut behind = model::rows(10 + step.unsigned_abs(), 30, 0..2, 4);
+        behind.iter_mut().for_each(|row| (row.sym, row.time) = (Some("ÖMV"), row.time + step * 100_000_000_000));
+        model = model.plus(&behind);
+        model::load(&open(&storage).unwrap(), &behind, options()).unwrap();
+    }
+    (storage.copy(), model)
+}
+
+fn compacting(name: &'static str, format: Option<SegmentFormat>) -> Scenario {
+    let (base, model) = fragments();
+    let change = move |database: &Database| {
+        database.table("trade")?.compact(&CompactOptions { format, ..CompactOptions::default() }).map(|_| ())
+    };
+    Scenario { name, base, old: Some(model.clone()), new: model, change: Box::new(change) }
+}
+
+pub(crate) fn compaction() -> Scenario {
+    compacting("compaction", None)
+}
+
+pub(crate) fn compaction_to_parquet() -> Scenario {
+    compacting("compaction to Parquet", Some(SegmentFormat::Parquet))
+}
+
+pub(crate) fn add_column() -> Scenario {
+    let old = Model::new(model::rows(20, 50, 0..2, 4));
+    let mut new = old.clone();
+    new.spec.columns.push(ColumnSpec::new("venue", ColumnType::Symbol));
+    let change =
+        |database: &Database| database.table("trade")?.add_column(ColumnSpec::new("venue", ColumnType::Symbol));
+    Scenario { name: "add column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
+}
+
+pub(crate) fn widen_column() -> Scenario {
+    let old = Model::new(model::rows(21, 50, 0..2, 4));
+    let mut new = old.clone();
+    new.spec.columns[3].column_type = ColumnType::Int64;
+    let change = |database: &Database| database.table("trade")?.widen_column("size", ColumnType::Int64);
+    Scenario { name: "widen column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
+}
+
+/// The commit at which a long log is replaced by what it adds up to.
+pub(crate) fn log_replacement() -> Scenario {
+    let mut old = Model::new(model::rows(22, 20, 0..1, 4));
+    let storage = loaded(&old.rows);
+    for number in 0.. {
+        let column = ColumnSpec::new(format!("{number:0100}"), ColumnType::Bool);
+        let (base, mut new) = (storage.copy(), old.clone());
+        new.spec.columns.push(column.clone());
+        open(&storage).unwrap().table("trade").unwrap().add_column(column.clone()).unwrap();
+        if storage.paths().iter().any(|path| path.ends_with("000002.log")) {
+            let change = move |database: &Database| database.table("trade")?.add_column(column.clone());
+            return Scenario { name: "log replacement", base, old: Some(old), new, change: Box::new(change) };
+        }
+        old = new;
+    }
+    unreachable!("the log grows without end")
+}
+
+/// All of them, by name.
+pub(crate) fn all() -> Vec<Scenario> {
+    let quick = [creation, merge, append, two_partitions, compaction, compaction_to_parquet, add_column, widen_column];
+    quick.iter().map(|make| make()).chain([spill(), log_replacement()]).collect()
+}
+
+/// A load that follows on a scenario, on any state of the database.
+pub(crate) fn next_load(storage: &FaultStorage) -> (Vec<Row>, Result<()>) {
+    let rows = model::rows(99, 25, 0..2, 4);
+    let result = open(storage).and_then(|database| loading(&rows, options())(&database));
+    (rows, result)
+}
+
+/// Checks that a load on this storage works, keeps the rows there are, and leaves no file that nobody names.
+pub(crate) fn assert_usable(storage: &FaultStorage, before: Option<&Model>, what: &str) {
+    let (rows, result) = next_load(storage);
+    result.unwrap_or_else(|error| panic!("{what}: the next load: {error}"));
+    let expected = before.map_or_else(|| Model::new(rows.clone()), |model| model.plus(&rows));
+    assert_eq!(model::read(storage).unwrap(), Some(expected.batch()), "{what}: after the next load");
+    assert_eq!(storage.paths(), model::expected_paths(storage), "{what}: files after the next load");
+}
+
+/// Which of the models a storage holds.
+pub(crate) fn held<'a>(storage: &FaultStorage, candidates: &[Option<&'a Model>], what: &str) -> Option<&'a Model> {
+    let found = model::read(storage).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let matches = |model: &&Option<&Model>| model.map(Model::batch) == found;
+    *candidates.iter().find(matches).unwrap_or_else(|| {
+        let rows = found.as_ref().map(arrow::array::RecordBatch::num_rows);
+        panic!("{what}: neither old nor new rows, but {rows:?}")
+    })
+}
+
+/// Storage as a trait object.
+pub(crate) fn shared(storage: &FaultStorage) -> Arc<FaultStorage> {
+    Arc::new(storage.clone())
+}

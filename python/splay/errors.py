@@ -1,0 +1,193 @@
+"""What can go wrong, one class for each thing a caller would do differently.
+
+Every class is an :class:`Error`. The fields of the Rust error, such as the path of a damaged file, are attributes of the
+exception.
+"""
+
+from pathlib import Path
+
+
+class Error(Exception):
+    """Base of all errors of this package."""
+
+
+class StorageError(Error, OSError):
+    """The operating system refused an operation: a full disk, a missing permission, a folder that is not empty."""
+
+
+class CorruptError(Error):
+    """Stored bytes are not what was written. The data is never returned; ``Table.verify`` lists every damaged file."""
+
+    path: Path
+    offset: int
+    expected: str
+    found: str
+
+
+class FormatVersionError(Error):
+    """The file was written by a newer release. Upgrade SplayDB."""
+
+    path: Path
+    found: int
+    supported: int
+
+
+class LockedError(Error):
+    """Another load, write or schema change is at work on this database, here or in another process. Wait for it."""
+
+    path: Path
+
+
+class NotADatabaseError(Error):
+    """The folder holds no database."""
+
+    path: Path
+
+
+class NoSuchTableError(Error, LookupError):
+    """No such table."""
+
+    table: str
+    existing: list[str]
+
+
+class NoSuchColumnError(Error, LookupError):
+    """No such column."""
+
+    table: str
+    column: str
+    existing: list[str]
+
+
+class InvalidNameError(Error, ValueError):
+    """A table or column name that can't be stored."""
+
+    name: str
+
+
+class SchemaError(Error, ValueError):
+    """The rows, or the wished change, don't fit the table."""
+
+    table: str
+
+
+class RowError(Error, ValueError):
+    """A row of a frame has no place in the table: its time is null."""
+
+    table: str
+    row: int
+    """Row of the frame, from 0."""
+
+
+class AlreadyLoadedError(Error):
+    """The same file was loaded before. Pass ``again=True`` to have its rows twice."""
+
+    table: str
+    source_name: str
+    epoch: int
+    """The commit that loaded it."""
+
+
+class SettingError(Error, ValueError):
+    """A setting has a value it can't have."""
+
+    setting: str
+
+
+class PoisonedError(Error):
+    """A failed sync left it unknown what is on disk. Open the database again; it recovers by itself."""
+
+
+class ArrowError(Error):
+    """Arrow or Parquet refused an operation, or the producer of a frame failed."""
+
+
+class StatementError(Error, ValueError):
+    """The statement is wrong: unknown words, tables or columns, types that don't fit, a parameter without a value."""
+
+
+class ReadOnlyError(Error):
+    """The statement would change something. SQL reads; use ``load``, ``write`` and the methods of ``Table``."""
+
+
+class MemoryLimitError(Error, MemoryError):
+    """The statement asked for more memory than it may have. Ask for less at once, or raise ``memory_bytes``."""
+
+    limit_bytes: int
+
+
+class ExecutionError(Error):
+    """The statement failed while it ran."""
+
+
+class CancelledError(Error):
+    """The statement was stopped from outside."""
+
+
+class ConsumedError(Error):
+    """The rows of an answer were read before."""
+
+
+class ImportFailedError(Error):
+    """Base of what can go wrong while files are read. Nothing was loaded."""
+
+
+class NoMatchError(ImportFailedError, FileNotFoundError):
+    """A pattern names no file."""
+
+    pattern: str
+
+
+class PatternError(ImportFailedError, ValueError):
+    """A pattern that isn't one."""
+
+    pattern: str
+
+
+class MalformedRowError(ImportFailedError, ValueError):
+    """A row of a file doesn't fit. Mend the file, give the column another type, or put such rows into quarantine."""
+
+    file: str
+    line: int
+    """Line of the decompressed file, from 1."""
+    column: str
+    reason: str
+    excerpt: str
+
+
+class DamagedFileError(ImportFailedError):
+    """The file's bytes are not what its format asks for: damaged, cut short, or of another format."""
+
+    file: str
+
+
+class UnsupportedFileError(ImportFailedError):
+    """A kind of file that can't be read."""
+
+    file: str
+
+
+class MisfitError(ImportFailedError, ValueError):
+    """The file's columns don't fit the table or the recipe."""
+
+    file: str
+    table: str
+
+
+class TrailerError(ImportFailedError):
+    """The file's last line is not what the recipe asks for: the file is cut short."""
+
+    file: str
+
+
+class UnknownRecipeError(ImportFailedError, LookupError):
+    """No recipe that comes with SplayDB has this name, and no file either."""
+
+    name: str
+    known: list[str]
+
+
+class RecipeError(ImportFailedError, ValueError):
+    """A recipe that can't be used."""
+
+    origin: str

@@ -1,0 +1,164 @@
+//! Columns of a frame: which types they get in a new table, and which of them is the time and which the symbol.
+//!
+//! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
+
+use arrow::datatypes::{DataType, Field, Schema};
+use splay_store::{ColumnSpec, ColumnType, Error, Result, TableSpec};
+
+const TIME_NAMES: [&str; 12] = [
+    "ts_event",
+    "timestamp",
+    "time",
+    "ts",
+    "datetime",
+    "date_time",
+    "event_time",
+    "transact_time",
+    "exchange_time",
+    "open_time",
+    "date",
+    "day",
+];
+
+const SYMBOL_NAMES: [&str; 10] =
+    ["sym", "symbol", "ticker", "instrument", "instrument_name", "pair", "product", "product_id", "code", "security"];
+
+/// What the caller says about the table; what is not said is guessed, or as the table has it.
+#[derive(Debug, Default)]
+pub(crate) struct Wishes {
+    pub(crate) time: Option<String>,
+    /// An empty name for a table without one.
+    pub(crate) symbol: Option<String>,
+    pub(crate) time_zone: Option<String>,
+    pub(crate) types: Vec<(String, ColumnType)>,
+}
+
+/// Whether pandas made the column from an index without a name.
+pub(crate) fn is_unnamed_index(field: &Field) -> bool {
+    let number = field.name().strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The type that keeps a column's values. Dictionaries of other things than text are seen as what they hold.
+pub(crate) fn natural(data_type: &DataType) -> Option<ColumnType> {
+    match data_type {
+        DataType::Dictionary(_, values) => ColumnType::from_arrow(data_type).or_else(|| natural(values)),
+        DataType::RunEndEncoded(_, values) => natural(values.data_type()),
+        other => ColumnType::from_arrow(other),
+    }
+}
+
+/// The table that a frame makes.
+///
+/// # Errors
+/// [`Error::Schema`] if a column has a type that no table can have, or no column can be the time.
+pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<TableSpec> {
+    let wrong = |reason: String| Error::Schema { table: table.to_owned(), reason };
+    let mut columns = Vec::with_capacity(frame.fields().len());
+    for field in frame.fields() {
+        let wished = wishes.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
+        let found = wished.map(|(_, wished)| wished.clone()).or_else(|| natural(field.data_type()));
+        let found = found.ok_or_else(|| {
+            let (name, held) = (field.name(), field.data_type());
+            wrong(format!("column {name:?} has the Arrow type {held}, which a table can't have; name one in types"))
+        })?;
+        columns.push(ColumnSpec::new(field.name(), found));
+    }
+    for (name, _) in &wishes.types {
+        find(&columns, name).ok_or_else(|| wrong(format!("types names {name:?}, which the frame doesn't have")))?;
+    }
+    let time = match &wishes.time {
+        Some(name) => {
+            find(&columns, name).ok_or_else(|| wrong(format!("the frame has no column {name:?} for the time")))
+        }
+        None => guess_time(&columns).ok_or_else(|| wrong(no_time(&columns))),
+    }?;
+    if !matches!(columns[time].column_type, ColumnType::Timestamp | ColumnType::Date) {
+        let (name, held) = (&columns[time].name, &columns[time].column_type);
+        return Err(wrong(format!("the time column {name:?} is {held}; it must be a timestamp or a date")));
+    }
+    columns[time].column_type = ColumnType::Timestamp;
+    let symbol = match wishes.symbol.as_deref() {
+        Some("") => None,
+        Some(name) => Some(
+            find(&columns, name).ok_or_else(|| wrong(format!("the frame has no column {name:?} for the symbol")))?,
+        ),
+        None => guess_symbol(&columns),
+    };
+    if let Some(symbol) = symbol {
+        if !is_text(&columns[symbol].column_type) {
+            let (name, held) = (&columns[symbol].name, &columns[symbol].column_type);
+            return Err(wrong(format!("the symbol column {name:?} is {held}; it must be text")));
+        }
+        columns[symbol].column_type = ColumnType::Symbol;
+    }
+    let (time, symbol) = (columns[time].name.clone(), symbol.map(|symbol| columns[symbol].name.clone()));
+    let spec = TableSpec::new(table, columns, time, symbol.as_deref());
+    let spec = spec.with_time_zone(wishes.time_zone.as_deref().unwrap_or("UTC"));
+    spec.validate()?;
+    Ok(spec)
+}
+
+/// The table that is there, if the frame and the wishes go with it.
+///
+/// # Errors
+/// [`Error::Schema`] that names what doesn't fit.
+pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wishes) -> Result<TableSpec> {
+    let wrong = |reason: String| Error::Schema { table: existing.name.clone(), reason };
+    let extra =
+        frame.fields().iter().map(|field| field.name().as_str()).filter(|name| existing.position(name).is_none());
+    let extra: Vec<&str> = extra.collect();
+    if !extra.is_empty() {
+        let them = extra.join(", ");
+        return Err(wrong(format!("it has no place for the frame's columns {them}; add them with Table.add_column")));
+    }
+    let is = |given: &Option<String>, own: &str| given.as_deref().is_none_or(|given| given.eq_ignore_ascii_case(own));
+    if !is(&wishes.time, &existing.time) {
+        return Err(wrong(format!("its time column is {:?}", existing.time)));
+    }
+    if !is(&wishes.symbol, existing.symbol.as_deref().unwrap_or_default()) {
+        return Err(wrong(match &existing.symbol {
+            Some(symbol) => format!("its symbol column is {symbol:?}"),
+            None => "it has no symbol column".to_owned(),
+        }));
+    }
+    if !is(&wishes.time_zone, &existing.time_zone) {
+        return Err(wrong(format!("its dates are in {}", existing.time_zone)));
+    }
+    for (name, wished) in &wishes.types {
+        let own = find(&existing.columns, name).map(|place| &existing.columns[place].column_type);
+        match own {
+            Some(own) if own == wished => {}
+            Some(own) => return Err(wrong(format!("column {name:?} is {own}, not {wished}"))),
+            None => return Err(wrong(format!("types names {name:?}, which it doesn't have"))),
+        }
+    }
+    Ok(existing.clone())
+}
+
+fn find(columns: &[ColumnSpec], name: &str) -> Option<usize> {
+    columns.iter().position(|column| column.name.eq_ignore_ascii_case(name))
+}
+
+fn is_text(column_type: &ColumnType) -> bool {
+    matches!(column_type, ColumnType::Symbol | ColumnType::Text)
+}
+
+/// A timestamp with a known name, else the first timestamp, else a date with a known name.
+fn guess_time(columns: &[ColumnSpec]) -> Option<usize> {
+    let named = |wanted: ColumnType| {
+        TIME_NAMES.iter().find_map(|name| find(columns, name).filter(|place| columns[*place].column_type == wanted))
+    };
+    named(ColumnType::Timestamp)
+        .or_else(|| columns.iter().position(|column| column.column_type == ColumnType::Timestamp))
+        .or_else(|| named(ColumnType::Date))
+}
+
+fn guess_symbol(columns: &[ColumnSpec]) -> Option<usize> {
+    SYMBOL_NAMES.iter().find_map(|name| find(columns, name).filter(|place| is_text(&columns[*place].column_type)))
+}
+
+fn no_time(columns: &[ColumnSpec]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    format!("no column looks like a time; name one with time=, of {}", names.join(", "))
+}

@@ -1,0 +1,190 @@
+//! Databases: opening, loading, writing, asking.
+
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyString};
+use splay_import::{Format, ImportSettings, Recipe};
+use splay_sql::{Session, SessionSettings};
+use splay_store::{Database, LoadOptions};
+
+use crate::answer::PyAnswer;
+use crate::columns::Wishes;
+use crate::error::Result;
+use crate::load;
+use crate::parameters::parameters;
+use crate::reader::Rows;
+use crate::reports::{FileReport, LoadReport};
+use crate::table::PyTable;
+use crate::write;
+
+/// Opens a database; creates it if the folder is absent or empty.
+#[pyfunction]
+#[pyo3(signature = (path, *, create=true, memory_bytes=None, threads=None, batch_rows=None))]
+pub(crate) fn open(
+    py: Python<'_>,
+    path: PathBuf,
+    create: bool,
+    memory_bytes: Option<usize>,
+    threads: Option<usize>,
+    batch_rows: Option<usize>,
+) -> Result<PyDatabase> {
+    let defaults = SessionSettings::default();
+    let settings = SessionSettings {
+        memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
+        threads: threads.unwrap_or(defaults.threads),
+        batch_rows: batch_rows.unwrap_or(defaults.batch_rows),
+    };
+    py.detach(|| {
+        let database = if create { Database::open_or_create(&path) } else { Database::open(&path) }?;
+        let session = Session::new(database.clone(), settings)?;
+        Ok(PyDatabase { database, session })
+    })
+}
+
+/// An open database. Threads may share it.
+#[pyclass(frozen, name = "Database", module = "splay")]
+#[derive(Debug)]
+pub(crate) struct PyDatabase {
+    database: Database,
+    session: Session,
+}
+
+#[pymethods]
+impl PyDatabase {
+    /// Its folder.
+    #[getter]
+    fn path(&self) -> PathBuf {
+        self.database.path()
+    }
+
+    /// Names of its tables, sorted.
+    fn tables(&self, py: Python<'_>) -> Result<Vec<String>> {
+        Ok(py.detach(|| self.database.tables())?)
+    }
+
+    /// A table.
+    fn table(&self, py: Python<'_>, name: &str) -> Result<PyTable> {
+        Ok(PyTable(py.detach(|| self.database.table(name))?))
+    }
+
+    /// Plans a statement and starts it.
+    #[pyo3(signature = (statement, params=None))]
+    fn sql(&self, py: Python<'_>, statement: &str, params: Option<&Bound<'_, PyAny>>) -> Result<PyAnswer> {
+        let parameters = parameters(params)?;
+        let answer = py.detach(|| self.session.sql(statement, parameters))?;
+        Ok(PyAnswer(Rows::new(answer)))
+    }
+
+    /// Writes the rows of a frame into a table.
+    #[pyo3(signature = (
+        table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,
+        segment_format="arrow"
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn write(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        frame: &Bound<'_, PyAny>,
+        time: Option<String>,
+        symbol: Option<String>,
+        time_zone: Option<String>,
+        types: Option<&Bound<'_, PyDict>>,
+        memory_bytes: Option<usize>,
+        threads: Option<usize>,
+        segment_format: &str,
+    ) -> Result<LoadReport> {
+        let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)? };
+        let options = options(memory_bytes, threads, segment_format)?;
+        let rows = write::batches(frame)?;
+        let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
+        Ok(LoadReport::new(table, &report))
+    }
+
+    /// Loads files into a table.
+    #[pyo3(signature = (
+        table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
+        on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, segment_format="arrow",
+        progress=None
+    ))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn load(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        files: &Bound<'_, PyAny>,
+        recipe: Option<PathBuf>,
+        format: Option<&str>,
+        header: Option<bool>,
+        types: Option<&Bound<'_, PyDict>>,
+        time: Option<String>,
+        symbol: Option<String>,
+        time_zone: Option<String>,
+        on_error: &str,
+        quarantine_path: Option<PathBuf>,
+        again: bool,
+        memory_bytes: Option<usize>,
+        threads: Option<usize>,
+        segment_format: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<LoadReport> {
+        let mut options = options(memory_bytes, threads, segment_format)?;
+        options.again = again;
+        let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
+        let format = format.map(|name| name.parse::<Format>().map_err(PyValueError::new_err)).transpose()?;
+        let settings = ImportSettings {
+            recipe,
+            format,
+            header,
+            types: load::types(pairs(types)?)?,
+            time,
+            symbol,
+            time_zone,
+            on_error: load::on_error(on_error, quarantine_path)?,
+            threads: options.threads,
+        };
+        let files = patterns(files)?;
+        let (loaded, read) =
+            py.detach(|| load::load(&self.database, table, &files, settings, options, progress.as_ref()))?;
+        let mut report = LoadReport::new(table, &loaded);
+        report.quarantined = read.quarantined;
+        for file in read.files {
+            let splay_import::FileReport { name, digest, rows, bytes } = file;
+            report.files.push(Py::new(py, FileReport { name, digest, rows, bytes })?);
+        }
+        Ok(report)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<splay.Database {:?}>", self.database.path())
+    }
+}
+
+fn options(memory_bytes: Option<usize>, threads: Option<usize>, format: &str) -> PyResult<LoadOptions> {
+    let defaults = LoadOptions::default();
+    Ok(LoadOptions {
+        memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
+        again: false,
+        threads: threads.unwrap_or(defaults.threads).max(1),
+        format: load::segment_format(format)?,
+    })
+}
+
+fn pairs(given: Option<&Bound<'_, PyDict>>) -> PyResult<Option<Vec<(String, String)>>> {
+    given.map(|given| given.iter().map(|pair| pair_of(&pair)).collect()).transpose()
+}
+
+fn pair_of((column, name): &(Bound<'_, PyAny>, Bound<'_, PyAny>)) -> PyResult<(String, String)> {
+    Ok((column.extract()?, name.extract()?))
+}
+
+/// One path or pattern, or several.
+fn patterns(files: &Bound<'_, PyAny>) -> PyResult<Vec<String>> {
+    let one = |file: &Bound<'_, PyAny>| file.extract::<PathBuf>().map(|path| path.to_string_lossy().into_owned());
+    if files.is_instance_of::<PyString>() || files.hasattr("__fspath__")? {
+        return Ok(vec![one(files)?]);
+    }
+    files.try_iter()?.map(|file| one(&file?)).collect()
+}

@@ -1,0 +1,220 @@
+//! Failures as Python exceptions.
+//!
+//! - A variant's class is in `splay.errors`; its fields become the exception's attributes, its text the message.
+//! - A [`Failure`] is made without the interpreter and turns into an exception where it reaches Python.
+
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+/// What can go wrong in this package.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    Store(splay_store::Error),
+    Sql(splay_sql::Error),
+    Import(splay_import::Error),
+    /// The rows of an answer were taken before.
+    Consumed,
+    /// Ctrl-C, or what Python code of the caller raised.
+    Python(PyErr),
+}
+
+/// Result of a call of this package.
+pub(crate) type Result<T, E = Failure> = std::result::Result<T, E>;
+
+const CONSUMED: &str =
+    "the rows of this answer were read before; run the statement again, or keep them with to_arrow()";
+
+impl From<splay_store::Error> for Failure {
+    fn from(error: splay_store::Error) -> Failure {
+        Failure::Store(error)
+    }
+}
+
+impl From<splay_sql::Error> for Failure {
+    fn from(error: splay_sql::Error) -> Failure {
+        Failure::Sql(error)
+    }
+}
+
+impl From<splay_import::Error> for Failure {
+    fn from(error: splay_import::Error) -> Failure {
+        Failure::Import(error)
+    }
+}
+
+impl From<PyErr> for Failure {
+    fn from(error: PyErr) -> Failure {
+        Failure::Python(error)
+    }
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Failure::Store(error) => error.fmt(f),
+            Failure::Sql(error) => error.fmt(f),
+            Failure::Import(error) => error.fmt(f),
+            Failure::Consumed => f.write_str(CONSUMED),
+            Failure::Python(error) => error.fmt(f),
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl From<Failure> for PyErr {
+    fn from(failure: Failure) -> PyErr {
+        let message = failure.to_string();
+        Python::attach(|py| {
+            let fields = PyDict::new(py);
+            let class = match &failure {
+                Failure::Store(error) => of_store(error, &fields),
+                Failure::Sql(error) => of_sql(error, &fields),
+                Failure::Import(error) => of_import(error, &fields),
+                Failure::Consumed => Ok("ConsumedError"),
+                Failure::Python(error) => return error.clone_ref(py),
+            };
+            class.and_then(|class| exception(py, class, message, &fields)).unwrap_or_else(|error| error)
+        })
+    }
+}
+
+fn exception(py: Python<'_>, class: &str, message: String, fields: &Bound<'_, PyDict>) -> PyResult<PyErr> {
+    let exception = py.import("splay.errors")?.getattr(class)?.call1((message,))?;
+    for (name, value) in fields {
+        exception.setattr(name.cast::<pyo3::types::PyString>()?, value)?;
+    }
+    Ok(PyErr::from_value(exception))
+}
+
+/// Puts variables into a dict under their names.
+macro_rules! keep {
+    ($fields:expr, $($name:ident),+) => { $( $fields.set_item(stringify!($name), $name)?; )+ };
+}
+
+fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    use splay_store::Error;
+    Ok(match error {
+        Error::Io { path, source, .. } => {
+            fields.set_item("filename", path)?;
+            fields.set_item("errno", source.raw_os_error())?;
+            "StorageError"
+        }
+        Error::Corrupt { path, offset, expected, found } => {
+            keep!(fields, path, offset, expected, found);
+            "CorruptError"
+        }
+        Error::FormatVersion { path, found, supported } => {
+            keep!(fields, path, found, supported);
+            "FormatVersionError"
+        }
+        Error::Locked { path } => {
+            keep!(fields, path);
+            "LockedError"
+        }
+        Error::NotADatabase { path } => {
+            keep!(fields, path);
+            "NotADatabaseError"
+        }
+        Error::NoSuchTable { table, existing } => {
+            keep!(fields, table, existing);
+            "NoSuchTableError"
+        }
+        Error::NoSuchColumn { table, column, existing } => {
+            keep!(fields, table, column, existing);
+            "NoSuchColumnError"
+        }
+        Error::Name { name, .. } => {
+            keep!(fields, name);
+            "InvalidNameError"
+        }
+        Error::Schema { table, .. } => {
+            keep!(fields, table);
+            "SchemaError"
+        }
+        Error::Row { table, row, .. } => {
+            keep!(fields, table, row);
+            "RowError"
+        }
+        Error::AlreadyLoaded { table, source_name, epoch } => {
+            keep!(fields, table, source_name, epoch);
+            "AlreadyLoadedError"
+        }
+        Error::Setting { setting, .. } => {
+            keep!(fields, setting);
+            "SettingError"
+        }
+        Error::Poisoned => "PoisonedError",
+        Error::Arrow(_) | Error::Parquet(_) => "ArrowError",
+        _ => "Error",
+    })
+}
+
+fn of_sql(error: &splay_sql::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    use splay_sql::Error;
+    Ok(match error {
+        Error::Statement { .. } => "StatementError",
+        Error::ReadOnly { .. } => "ReadOnlyError",
+        Error::Memory { limit_bytes, .. } => {
+            keep!(fields, limit_bytes);
+            "MemoryLimitError"
+        }
+        Error::Store(error) => of_store(error, fields)?,
+        Error::Execution { .. } => "ExecutionError",
+        Error::Cancelled => "CancelledError",
+        _ => "Error",
+    })
+}
+
+fn of_import(error: &splay_import::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    use splay_import::Error;
+    Ok(match error {
+        Error::NoMatch { pattern } => {
+            keep!(fields, pattern);
+            "NoMatchError"
+        }
+        Error::Pattern { pattern, .. } => {
+            keep!(fields, pattern);
+            "PatternError"
+        }
+        Error::Io { path, source, .. } => {
+            fields.set_item("filename", path)?;
+            fields.set_item("errno", source.raw_os_error())?;
+            "StorageError"
+        }
+        Error::Row { file, line, column, reason, excerpt } => {
+            keep!(fields, file, line, column, reason, excerpt);
+            "MalformedRowError"
+        }
+        Error::Damaged { file, .. } => {
+            keep!(fields, file);
+            "DamagedFileError"
+        }
+        Error::Unsupported { file, .. } => {
+            keep!(fields, file);
+            "UnsupportedFileError"
+        }
+        Error::Misfit { file, table, .. } => {
+            keep!(fields, file, table);
+            "MisfitError"
+        }
+        Error::Trailer { file, .. } => {
+            keep!(fields, file);
+            "TrailerError"
+        }
+        Error::UnknownRecipe { name, known } => {
+            keep!(fields, name, known);
+            "UnknownRecipeError"
+        }
+        Error::Recipe { origin, .. } => {
+            keep!(fields, origin);
+            "RecipeError"
+        }
+        Error::Setting { setting, .. } => {
+            keep!(fields, setting);
+            "SettingError"
+        }
+        Error::Store(error) => of_store(error, fields)?,
+        _ => "ImportFailedError",
+    })
+}

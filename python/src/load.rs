@@ -1,0 +1,113 @@
+//! Files into tables.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
+use splay_store::{ColumnType, Database, Error, LoadOptions, LoadReport, SegmentFormat, Source};
+
+use crate::error::{Failure, Result};
+use crate::signals::Signals;
+use crate::write::existing;
+
+/// Loads files; call it detached. `progress` is called with bytes read and bytes there are.
+///
+/// # Errors
+/// Those of the importer and the store, and what `progress` and Ctrl-C raise; nothing is loaded then.
+pub(crate) fn load(
+    database: &Database,
+    table: &str,
+    patterns: &[String],
+    settings: ImportSettings,
+    options: LoadOptions,
+    progress: Option<&Py<PyAny>>,
+) -> Result<(LoadReport, ImportReport)> {
+    let files = splay_import::expand(patterns)?;
+    if !options.again {
+        refuse_known(database, table, &files)?;
+    }
+    let import = splay_import::plan(table, files, settings, existing(database, table)?.as_ref())?;
+    let mut load = database.load(import.spec(), options)?;
+    let read = run(import, &mut load, progress)?;
+    for FileReport { name, digest, rows, .. } in read.files.clone() {
+        load.add_source(Source { name, digest, rows })?;
+    }
+    Ok((load.commit()?, read))
+}
+
+/// Refuses files that were loaded before without reading further than their digests. The load itself looks once more.
+fn refuse_known(database: &Database, table: &str, files: &[InputFile]) -> Result<()> {
+    let snapshot = match database.table(table) {
+        Ok(table) => table.snapshot()?,
+        Err(Error::NoSuchTable { .. }) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    let known: HashSet<&str> = snapshot.sources().map(|(source, _)| source.digest.as_str()).collect();
+    if known.is_empty() {
+        return Ok(());
+    }
+    let mut signals = Signals::new();
+    for file in files {
+        signals.check()?;
+        let digest = splay_import::digest(file)?;
+        let earlier = snapshot.sources().find(|(source, _)| known.contains(digest.as_str()) && source.digest == digest);
+        if let Some((_, epoch)) = earlier {
+            let (table, source_name) = (snapshot.spec().name.clone(), file.name.clone());
+            return Err(Error::AlreadyLoaded { table, source_name, epoch: *epoch }.into());
+        }
+    }
+    Ok(())
+}
+
+fn run(import: Import, load: &mut splay_store::Load, progress: Option<&Py<PyAny>>) -> Result<ImportReport> {
+    let (total, mut signals) = (import.total_bytes(), Signals::new());
+    import.run::<Failure>(&mut |block| {
+        if signals.is_due() {
+            Python::attach(|py| {
+                py.check_signals()?;
+                progress.map_or(Ok(()), |progress| progress.bind(py).call1((block.bytes_read, total)).map(|_| ()))
+            })?;
+        }
+        Ok(load.append(&block.batch)?)
+    })
+}
+
+/// What becomes of malformed rows, in the caller's words.
+///
+/// # Errors
+/// `ValueError` for other words, or a path that is missing or of no use.
+pub(crate) fn on_error(word: &str, quarantine_path: Option<PathBuf>) -> PyResult<OnError> {
+    match (word, quarantine_path) {
+        ("stop", None) => Ok(OnError::Stop),
+        ("stop", Some(_)) => Err(PyValueError::new_err("quarantine_path is for on_error=\"quarantine\"")),
+        ("quarantine", Some(path)) => Ok(OnError::Quarantine { path }),
+        ("quarantine", None) => Err(PyValueError::new_err("on_error=\"quarantine\" needs a quarantine_path")),
+        (other, _) => Err(PyValueError::new_err(format!("on_error is \"stop\" or \"quarantine\", not {other:?}"))),
+    }
+}
+
+/// Types by name.
+///
+/// # Errors
+/// `ValueError` for a name that is not a type.
+pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(String, ColumnType)>> {
+    let parse = |(column, name): (String, String)| match name.parse() {
+        Ok(parsed) => Ok((column, parsed)),
+        Err(reason) => Err(PyValueError::new_err(format!("types[{column:?}]: {reason}"))),
+    };
+    given.unwrap_or_default().into_iter().map(parse).collect()
+}
+
+/// A format of segments by name.
+///
+/// # Errors
+/// `ValueError` for another name.
+pub(crate) fn segment_format(name: &str) -> PyResult<SegmentFormat> {
+    match name {
+        "arrow" => Ok(SegmentFormat::Arrow),
+        "parquet" => Ok(SegmentFormat::Parquet),
+        other => Err(PyValueError::new_err(format!("a segment's format is \"arrow\" or \"parquet\", not {other:?}"))),
+    }
+}

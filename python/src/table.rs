@@ -1,0 +1,172 @@
+//! Tables: what they are, and their upkeep.
+
+use std::path::PathBuf;
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Table, TableSnapshot};
+
+use crate::dates;
+use crate::error::{Failure, Result};
+use crate::load::segment_format;
+use crate::reports::{CompactReport, Partition, Problem, Source};
+use crate::schema::PySchema;
+
+/// A table of a database. What it says is so at the time of the question.
+#[pyclass(frozen, name = "Table", module = "splay")]
+#[derive(Debug)]
+pub(crate) struct PyTable(pub(crate) Table);
+
+impl PyTable {
+    fn snapshot(&self, py: Python<'_>) -> Result<TableSnapshot> {
+        Ok(py.detach(|| self.0.snapshot())?)
+    }
+}
+
+fn column_type(name: &str) -> PyResult<ColumnType> {
+    name.parse().map_err(PyValueError::new_err)
+}
+
+#[pymethods]
+impl PyTable {
+    /// Its name.
+    #[getter]
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    /// Columns with their types.
+    #[getter]
+    fn schema(&self, py: Python<'_>) -> Result<PySchema> {
+        Ok(PySchema(self.snapshot(py)?.spec().arrow()))
+    }
+
+    /// Rows of all partitions.
+    #[getter]
+    fn rows(&self, py: Python<'_>) -> Result<u64> {
+        Ok(self.snapshot(py)?.rows())
+    }
+
+    /// Bytes of all segments and indexes.
+    #[getter]
+    fn bytes(&self, py: Python<'_>) -> Result<u64> {
+        Ok(self.snapshot(py)?.bytes())
+    }
+
+    /// Name of the time column.
+    #[getter]
+    fn time(&self, py: Python<'_>) -> Result<String> {
+        Ok(self.snapshot(py)?.spec().time.clone())
+    }
+
+    /// Name of the symbol column, or `None`.
+    #[getter]
+    fn symbol(&self, py: Python<'_>) -> Result<Option<String>> {
+        Ok(self.snapshot(py)?.spec().symbol.clone())
+    }
+
+    /// Time zone in which a row's date is taken.
+    #[getter]
+    fn time_zone(&self, py: Python<'_>) -> Result<String> {
+        Ok(self.snapshot(py)?.spec().time_zone.clone())
+    }
+
+    /// Number of the last commit.
+    #[getter]
+    fn epoch(&self, py: Python<'_>) -> Result<u64> {
+        Ok(self.snapshot(py)?.epoch())
+    }
+
+    /// Partitions by date.
+    #[getter]
+    fn partitions(&self, py: Python<'_>) -> Result<Vec<Partition>> {
+        let snapshot = self.snapshot(py)?;
+        let partition = |partition: &splay_store::Partition| Partition {
+            days: partition.date,
+            rows: partition.rows(),
+            segments: partition.segments.len(),
+            bytes: partition.segments.iter().map(|s| s.entry().bytes + s.entry().index_bytes).sum(),
+        };
+        Ok(snapshot.partitions().iter().map(partition).collect())
+    }
+
+    /// Files that were loaded.
+    #[getter]
+    fn sources(&self, py: Python<'_>) -> Result<Vec<Source>> {
+        let snapshot = self.snapshot(py)?;
+        let source = |(source, epoch): &(splay_store::Source, u64)| Source {
+            name: source.name.clone(),
+            digest: source.digest.clone(),
+            rows: source.rows,
+            epoch: *epoch,
+        };
+        Ok(snapshot.sources().map(source).collect())
+    }
+
+    /// Adds a column, null in all rows there are.
+    #[pyo3(signature = (name, r#type))]
+    fn add_column(&self, py: Python<'_>, name: String, r#type: &str) -> Result<()> {
+        let column = ColumnSpec::new(name, column_type(r#type)?);
+        Ok(py.detach(|| self.0.add_column(column))?)
+    }
+
+    /// Gives a column a wider type.
+    #[pyo3(signature = (name, r#type))]
+    fn widen_column(&self, py: Python<'_>, name: &str, r#type: &str) -> Result<()> {
+        let wider = column_type(r#type)?;
+        Ok(py.detach(|| self.0.widen_column(name, wider))?)
+    }
+
+    /// Joins the segments of each partition to few large ones.
+    #[pyo3(signature = (*, format=None, before=None, memory_bytes=None))]
+    fn compact(
+        &self,
+        py: Python<'_>,
+        format: Option<&str>,
+        before: Option<&Bound<'_, PyAny>>,
+        memory_bytes: Option<usize>,
+    ) -> Result<CompactReport> {
+        let options = CompactOptions {
+            format: format.map(segment_format).transpose()?,
+            before: before.map(dates::from_python).transpose()?,
+            memory_bytes: memory_bytes.unwrap_or(0),
+        };
+        let report = py.detach(|| self.0.compact(&options))?;
+        Ok(CompactReport {
+            partitions: report.partitions,
+            segments_before: report.segments.0,
+            segments_after: report.segments.1,
+            bytes_before: report.bytes.0,
+            bytes_after: report.bytes.1,
+        })
+    }
+
+    /// Copies the table to files for other tools; gives rows and bytes.
+    #[pyo3(signature = (folder, *, format="parquet"))]
+    fn export(&self, py: Python<'_>, folder: PathBuf, format: &str) -> Result<(u64, u64)> {
+        let format = segment_format(format)?;
+        Ok(py.detach(|| self.0.export(format, &folder))?)
+    }
+
+    /// Checks every byte; gives the damaged files.
+    fn verify(&self, py: Python<'_>) -> Result<Vec<Problem>> {
+        let problems = py.detach(|| self.0.verify(&mut |_| {}))?;
+        let problem = |problem: splay_store::Problem| {
+            let error = PyErr::from(Failure::Store(problem.error)).into_value(py).into_any();
+            Problem { path: problem.path, error }
+        };
+        Ok(problems.into_iter().map(problem).collect())
+    }
+
+    fn __repr__(&self, py: Python<'_>) -> Result<String> {
+        let snapshot = self.snapshot(py)?;
+        let (spec, partitions) = (snapshot.spec(), snapshot.partitions().len());
+        Ok(format!(
+            "<splay.Table {:?}: {} rows in {partitions} partitions, ordered by {}{}>",
+            self.0.name(),
+            snapshot.rows(),
+            spec.symbol.as_ref().map(|symbol| format!("{symbol}, ")).unwrap_or_default(),
+            spec.time
+        ))
+    }
+}

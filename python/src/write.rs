@@ -1,0 +1,95 @@
+//! Frames into tables: batch by batch, whoever made them.
+
+use arrow::array::{RecordBatch, RecordBatchReader};
+use arrow::datatypes::Schema;
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3_arrow::input::AnyRecordBatch;
+use splay_store::{Database, Error, LoadOptions, LoadReport, TableSpec};
+
+use crate::columns::{self, Wishes};
+use crate::error::{Failure, Result};
+use crate::fit::Fitter;
+use crate::signals::Signals;
+
+/// Rows that are taken in at a time; larger batches are cut without a copy.
+const SLICE_ROWS: usize = 1 << 16;
+
+/// The batches of a frame.
+///
+/// # Errors
+/// `TypeError` for an object that doesn't speak the Arrow C interface.
+pub(crate) fn batches(frame: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
+    if !frame.hasattr("__arrow_c_stream__")? && !frame.hasattr("__arrow_c_array__")? {
+        let kind = frame.get_type().fully_qualified_name()?;
+        return Err(PyTypeError::new_err(format!(
+            "a frame must have __arrow_c_stream__ or __arrow_c_array__, as those of pyarrow, pandas, Polars and DuckDB \
+             have; {kind} has neither"
+        )));
+    }
+    frame.extract::<AnyRecordBatch>()?.into_reader()
+}
+
+/// Writes all rows; call it detached. The table is created if there is none.
+///
+/// # Errors
+/// Those of the store; nothing is written then.
+pub(crate) fn write(
+    database: &Database,
+    table: &str,
+    rows: Box<dyn RecordBatchReader + Send>,
+    wishes: &Wishes,
+    options: LoadOptions,
+) -> Result<LoadReport> {
+    let existing = existing(database, table)?;
+    let kept = kept_columns(&rows.schema(), existing.as_ref());
+    let frame = rows.schema().project(&kept).map_err(Error::from)?;
+    let spec = match &existing {
+        Some(existing) => columns::existing_table(existing, &frame, wishes)?,
+        None => columns::new_table(table, &frame, wishes)?,
+    };
+    let mut load = database.load(&spec, options)?;
+    let fits = load.spec().clone();
+    let (fitter, mut signals, mut before) = (Fitter::new(&fits), Signals::new(), 0);
+    for batch in rows {
+        let batch = batch.and_then(|batch| batch.project(&kept)).map_err(Error::from)?;
+        for slice in slices(&batch) {
+            signals.check()?;
+            load.append(&fitter.fit(&slice)?).map_err(|error| count_from(before, error))?;
+            before += slice.num_rows() as u64;
+        }
+    }
+    Ok(load.commit()?)
+}
+
+/// What a table is, or `None` if there is none of that name.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) fn existing(database: &Database, table: &str) -> Result<Option<TableSpec>> {
+    match database.table(table) {
+        Ok(table) => Ok(Some(table.snapshot()?.spec().clone())),
+        Err(Error::NoSuchTable { .. }) => Ok(None),
+        Err(error) => Err(Failure::Store(error)),
+    }
+}
+
+/// All columns but those that pandas made from an index without a name.
+fn kept_columns(frame: &Schema, existing: Option<&TableSpec>) -> Vec<usize> {
+    let is_wanted = |name: &str| existing.is_some_and(|spec| spec.position(name).is_some());
+    let fields = frame.fields().iter().enumerate();
+    fields.filter(|(_, field)| !columns::is_unnamed_index(field) || is_wanted(field.name())).map(|(i, _)| i).collect()
+}
+
+fn slices(batch: &RecordBatch) -> impl Iterator<Item = RecordBatch> {
+    let rows = batch.num_rows();
+    (0..rows).step_by(SLICE_ROWS).map(move |start| batch.slice(start, SLICE_ROWS.min(rows - start)))
+}
+
+/// The store counts rows from the slice's beginning, the caller from the frame's.
+fn count_from(before: u64, error: Error) -> Error {
+    match error {
+        Error::Row { table, row, reason } => Error::Row { table, row: before + row, reason },
+        other => other,
+    }
+}
