@@ -14,6 +14,8 @@ class Error(Exception):
 class StorageError(Error, OSError):
     """The operating system refused an operation: a full disk, a missing permission, a folder that is not empty."""
 
+    path: Path
+
 
 class CorruptError(Error):
     """Stored bytes are not what was written. The data is never returned; ``Table.verify`` lists every damaged file."""

@@ -96,7 +96,7 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
     use splay_store::Error;
     Ok(match error {
         Error::Io { path, source, .. } => {
-            fields.set_item("filename", path)?;
+            fields.set_item("path", path)?;
             fields.set_item("errno", source.raw_os_error())?;
             "StorageError"
         }
@@ -178,7 +178,7 @@ fn of_import(error: &splay_import::Error, fields: &Bound<'_, PyDict>) -> PyResul
             "PatternError"
         }
         Error::Io { path, source, .. } => {
-            fields.set_item("filename", path)?;
+            fields.set_item("path", path)?;
             fields.set_item("errno", source.raw_os_error())?;
             "StorageError"
         }

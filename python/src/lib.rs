@@ -8,6 +8,7 @@ mod answer;
 mod columns;
 mod database;
 mod dates;
+mod dictionaries;
 mod error;
 mod fit;
 mod load;

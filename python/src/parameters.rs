@@ -89,12 +89,14 @@ fn other(value: &Bound<'_, PyAny>) -> PyResult<ScalarValue> {
     match (module.as_str(), name.as_str()) {
         ("decimal", "Decimal") => decimal(value),
         ("numpy", "datetime64") => {
-            let count = value.call_method1("astype", ("datetime64[ns]",))?.call_method1("astype", ("int64",))?;
-            let unchanged = value.call_method1("astype", ("datetime64[ns]",))?.eq(value)?;
-            match count.extract::<i64>()? {
+            // NumPy doesn't look for overflow when it changes the unit.
+            let count = |unit: &str| -> PyResult<i64> {
+                value.call_method1("astype", (unit,))?.call_method1("astype", ("int64",))?.extract()
+            };
+            match count("datetime64[s]")? {
                 i64::MIN => Ok(timestamp(None)),
-                count if unchanged => Ok(timestamp(Some(count))),
-                _ => Err(out_of_range()),
+                seconds if seconds.unsigned_abs() >= (i64::MAX / NS_PER_SECOND).unsigned_abs() => Err(out_of_range()),
+                _ => Ok(timestamp(Some(count("datetime64[ns]")?))),
             }
         }
         ("numpy", "bool" | "bool_") => Ok(ScalarValue::Boolean(Some(value.is_truthy()?))),

@@ -14,6 +14,7 @@ use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
 use splay_sql::{Answer, StatementStats, Waited};
 
+use crate::dictionaries::Distinct;
 use crate::error::{Failure, Result};
 use crate::signals::{self, Signals};
 
@@ -84,7 +85,7 @@ impl Rows {
             return Err(Failure::Consumed);
         }
         running.readers += 1;
-        Ok(Reader { rows: self.clone(), id: running.readers, signals: Signals::new() })
+        Ok(Reader { rows: self.clone(), id: running.readers, signals: Signals::new(), distinct: Distinct::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -98,6 +99,7 @@ pub(crate) struct Reader {
     rows: Rows,
     id: u64,
     signals: Signals,
+    distinct: Distinct,
 }
 
 impl Reader {
@@ -118,7 +120,10 @@ impl Reader {
             let Some(answer) = &mut running.answer else { return Ok(None) };
             match answer.wait(signals::INTERVAL) {
                 Waited::TimedOut => {}
-                Waited::Batch(Ok(batch)) => return Ok(Some(batch)),
+                Waited::Batch(Ok(batch)) => {
+                    drop(running);
+                    return Ok(Some(self.distinct.batch(batch).map_err(splay_store::Error::from)?));
+                }
                 Waited::Batch(Err(error)) => {
                     running.finish();
                     return Err(error.into());

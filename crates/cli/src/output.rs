@@ -5,7 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use arrow::array::RecordBatch;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use arrow::util::display::FormatOptions;
@@ -93,6 +93,9 @@ fn table(answer: &mut Answer, sink: &mut dyn Write, rows_shown: usize) -> Result
             kept_rows += wanted;
         }
     }
+    if is_plan(&answer.schema()) {
+        return plan(&kept, sink);
+    }
     if kept.is_empty() {
         kept.push(RecordBatch::new_empty(answer.schema()));
     }
@@ -100,6 +103,22 @@ fn table(answer: &mut Answer, sink: &mut dyn Write, rows_shown: usize) -> Result
     let rest = rows - kept_rows as u64;
     let more = if rest > 0 { format!(", {} not shown (--rows 0 shows all)", Thousands(rest)) } else { String::new() };
     writeln!(sink, "{} rows{more}", Thousands(rows))?;
+    Ok(())
+}
+
+/// Whether an answer is that of EXPLAIN.
+fn is_plan(schema: &SchemaRef) -> bool {
+    schema.fields().iter().map(|field| field.name().as_str()).eq(["plan_type", "plan"])
+}
+
+/// Plans as indented text, which a frame around them would only widen.
+fn plan(batches: &[RecordBatch], sink: &mut dyn Write) -> Result<()> {
+    for batch in batches {
+        let (kinds, plans) = (batch.column(0).as_string::<i32>(), batch.column(1).as_string::<i32>());
+        for (kind, plan) in kinds.iter().zip(plans) {
+            writeln!(sink, "-- {}\n{}", kind.unwrap_or_default(), plan.unwrap_or_default().trim_end())?;
+        }
+    }
     Ok(())
 }
 

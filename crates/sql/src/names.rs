@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 pub(crate) struct Spellings {
     aliases: HashMap<String, String>,
     columns: HashMap<String, String>,
+    tables: Vec<String>,
 }
 
 impl Spellings {
@@ -58,7 +59,8 @@ impl Spellings {
     }
 
     /// Learns how a table spells its columns. The first table wins.
-    pub(crate) fn add_columns<'a>(&mut self, columns: impl Iterator<Item = &'a str>) {
+    pub(crate) fn add_table<'a>(&mut self, table: &str, columns: impl Iterator<Item = &'a str>) {
+        self.tables.push(table.to_lowercase());
         for column in columns {
             self.columns.entry(column.to_lowercase()).or_insert_with(|| column.to_owned());
         }
@@ -66,15 +68,45 @@ impl Spellings {
 
     /// The schema with names as a person wrote them.
     pub(crate) fn restore(&self, schema: &Schema) -> SchemaRef {
-        let fields = schema.fields().iter().map(|field| {
-            let name = field.name();
-            let written = self.aliases.get(name).or_else(|| self.columns.get(name));
-            match written {
-                Some(written) if written != name => Arc::new(field.as_ref().clone().with_name(written)),
-                _ => Arc::<Field>::clone(field),
+        let spelled: Vec<String> = schema.fields().iter().map(|field| self.spell(field.name())).collect();
+        let fields = schema.fields().iter().zip(&spelled).map(|(field, name)| {
+            // Two columns that differed only in what was left out keep their names.
+            let is_unique = spelled.iter().filter(|other| *other == name).count() == 1;
+            if is_unique && name != field.name() {
+                Arc::new(field.as_ref().clone().with_name(name))
+            } else {
+                Arc::<Field>::clone(field)
             }
         });
         Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+    }
+
+    fn spell(&self, name: &str) -> String {
+        match self.aliases.get(name).or_else(|| self.columns.get(name)) {
+            Some(written) => written.clone(),
+            None if name.contains('.') => self.spell_expression(name),
+            None => name.to_owned(),
+        }
+    }
+
+    /// `sum(trade.trade_volume)` as `sum(Trade_Volume)`.
+    fn spell_expression(&self, name: &str) -> String {
+        let mut spelled = String::with_capacity(name.len());
+        let mut rest = name;
+        while !rest.is_empty() {
+            let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-');
+            let end = rest.find(|c: char| !is_part(c)).unwrap_or(rest.len());
+            let (word, behind) = rest.split_at(end);
+            let column = self.tables.iter().find_map(|table| word.strip_prefix(table.as_str())?.strip_prefix('.'));
+            match column.and_then(|column| self.columns.get(column)) {
+                Some(written) => spelled.push_str(written),
+                None => spelled.push_str(word),
+            }
+            let mut others = behind.chars();
+            spelled.extend(others.next());
+            rest = others.as_str();
+        }
+        spelled
     }
 }
 
@@ -86,7 +118,7 @@ mod tests {
 
     fn names(statement: &str, columns: &[&str], answer: &[&str]) -> Vec<String> {
         let (_, mut spellings) = Spellings::fold(statement);
-        spellings.add_columns(columns.iter().copied());
+        spellings.add_table("t", columns.iter().copied());
         let fields: Vec<Field> = answer.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
         spellings.restore(&Schema::new(fields)).fields().iter().map(|field| field.name().clone()).collect()
     }
@@ -103,5 +135,7 @@ mod tests {
         assert_eq!(names("select max(p) as Top from t", &["P"], &["top"]), ["Top"]);
         assert_eq!(names("select max(p) AS \"Top Price\" from t", &["P"], &["top price"]), ["Top Price"]);
         assert_eq!(names("select cast(p as Double) from t", &["P"], &["p"]), ["P"]);
+        assert_eq!(names("select sum(p) from t", &["P"], &["sum(t.p)"]), ["sum(P)"]);
+        assert_eq!(names("select 1.5", &["P"], &["float64(1.5)", "x.p"]), ["float64(1.5)", "x.p"]);
     }
 }

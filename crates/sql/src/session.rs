@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::metadata::ScalarAndMetadata;
@@ -25,7 +25,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
-use crate::functions::{self, RowOrderRule};
+use crate::functions;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
@@ -162,7 +162,7 @@ impl Session {
             };
             while let Some(batch) = stream.next().await {
                 let batch = batch
-                    .and_then(|batch| Ok(batch.with_schema(Arc::clone(&answer_schema))?))
+                    .and_then(|batch| rename(&batch, &answer_schema))
                     .map_err(|error| Error::from_datafusion(error, limit));
                 // The reader went away: nobody wants the rest.
                 if sender.send(batch).await.is_err() {
@@ -194,6 +194,12 @@ impl Session {
     }
 }
 
+/// The same columns under the names of the answer.
+fn rename(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFusionError> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}
+
 fn context(database: &Database, settings: &SessionSettings) -> Result<SessionContext> {
     let mut config = SessionConfig::new()
         .with_target_partitions(settings.threads.max(1))
@@ -210,7 +216,7 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
     registered.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
-    context.add_analyzer_rule(Arc::new(RowOrderRule::new(Arc::new(TickRowOrder))));
+    functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
 }
 
@@ -239,7 +245,7 @@ fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), Da
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(table) = provider.downcast_ref::<TickTable>()
         {
-            spellings.add_columns(table.spec().columns.iter().map(|column| column.name.as_str()));
+            spellings.add_table(scan.table_name.table(), table.spec().columns.iter().map(|column| column.name.as_str()));
         }
         Ok(TreeNodeRecursion::Continue)
     })

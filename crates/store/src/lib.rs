@@ -7,6 +7,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use arrow::array::{DictionaryArray, Float64Array, RecordBatch, TimestampNanosecondArray};
+//! use arrow::datatypes::Int32Type;
 //! use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, Selection, TableSpec};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -26,7 +27,7 @@
 //!     spec.arrow(),
 //!     vec![
 //!         Arc::new(TimestampNanosecondArray::from(vec![2, 1, 1]).with_timezone("UTC")),
-//!         Arc::new(vec!["IBM", "IBM", "AIG"].into_iter().collect::<DictionaryArray<_>>()),
+//!         Arc::new(vec!["IBM", "IBM", "AIG"].into_iter().collect::<DictionaryArray<Int32Type>>()),
 //!         Arc::new(Float64Array::from(vec![180.5, 180.4, 49.1])),
 //!     ],
 //! )?;

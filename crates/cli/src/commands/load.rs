@@ -52,7 +52,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     let outcome = splay_import::load(&database, &arguments.table, files, settings, options, &mut |progress| {
         if !described {
             described = true;
-            bar.suspend(|| eprintln!("{}", progress.description));
+            bar.suspend(|| eprintln!("{}", progress.description.trim_end()));
         }
         bar.set_position(progress.bytes);
         bar.set_prefix(format!("{} rows", Thousands(progress.rows)));

@@ -25,6 +25,8 @@ use datafusion::catalog::MemTable;
 use datafusion::common::Result;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
+use super::arguments::is_text;
+
 /// Batch sizes and stream counts under which every answer must be the same.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (1, 8192), (4, 1), (4, 2), (4, 7), (4, 8192)];
 
@@ -128,15 +130,11 @@ fn text(value: Option<f64>) -> String {
     value.map_or("NULL".to_string(), |value| format!("{value:?}"))
 }
 
-fn is_text_type(given: &DataType) -> bool {
-    super::arguments::is_text(given)
-}
-
 #[test]
 fn a_dictionary_of_text_is_text() {
     let symbol = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
-    assert!(is_text_type(&symbol));
-    assert!(!is_text_type(&DataType::Int32));
+    assert!(is_text(&symbol));
+    assert!(!is_text(&DataType::Int32));
 }
 
 #[test]

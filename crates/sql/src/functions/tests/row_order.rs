@@ -137,11 +137,11 @@ async fn a_sort_below_comes_before_the_table_order() {
     let mut by_size = trades.clone();
     by_size.retain(|trade| trade.size.is_some());
     by_size.sort_by_key(|trade| trade.size);
-    let expected = format!("{} {}", text(by_size[0].price), text(by_size[by_size.len() - 1].price));
+    let expected = [format!("{} {}", text(by_size[0].price), text(by_size[by_size.len() - 1].price))];
     for shape in SHAPES {
         let context = numbered_context(&trades, shape);
         let sql = "SELECT first(price), last(price) FROM (SELECT price FROM t WHERE size IS NOT NULL ORDER BY size)";
-        assert_eq!(rows(&context, sql).await.unwrap(), [expected.clone()], "shape {shape:?}");
+        assert_eq!(rows(&context, sql).await.unwrap(), expected, "shape {shape:?}");
     }
 }
 

@@ -1,0 +1,51 @@
+# Everything that a developer or CI runs. `make demo` and `make test` are the two that a newcomer needs.
+#
+# Cargo is always called for the whole workspace: a call for one package unifies features differently and would compile
+# DataFusion a second time (docs/adr/0005-one-build-profile.md).
+
+CARGO ?= cargo
+PYTHON ?= python3
+VENV ?= target/venv
+SPLAY = target/release/splay
+
+.PHONY: build demo test test-rust test-python wheel lint doc bench clean
+
+build:
+	$(CARGO) build --release --workspace --locked
+
+demo: build
+	./examples/demo.sh $(SPLAY)
+
+test: lint test-rust test-python
+
+lint:
+	$(CARGO) fmt --all --check
+	./examples/check_dependencies.sh
+
+test-rust:
+	$(CARGO) test --release --workspace --locked
+
+$(VENV)/ready: python/requirements-test.txt
+	$(PYTHON) -m venv $(VENV)
+	$(VENV)/bin/pip install --quiet -r python/requirements-test.txt
+	touch $@
+
+wheel: build $(VENV)/ready
+	$(VENV)/bin/python python/build_wheel.py
+
+test-python: wheel
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pytest -q python/tests
+
+# Lints at their strictest. Not part of `make test`: it compiles DataFusion's metadata once more (about 15 minutes cold).
+clippy:
+	$(CARGO) clippy --release --workspace --all-targets --locked -- -D warnings
+
+doc:
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --locked
+
+bench: build $(VENV)/ready
+	$(VENV)/bin/python benchmarks/load.py --splay $(SPLAY)
+
+clean:
+	$(CARGO) clean

@@ -1,0 +1,109 @@
+//! Runs every `.slt` file below `tests/slt` against a database on disk: with one thread and with four, with batches of 8,192
+//! rows and of 2, over Arrow and over Parquet segments.
+
+use std::path::{Path, PathBuf};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use splay_sql::{Error, Parameters, Session};
+use splay_store::SegmentFormat;
+use sqllogictest::{DB, DBOutput, DefaultColumnType, Runner};
+
+use crate::market;
+
+struct Database(Session);
+
+impl DB for Database {
+    type Error = Error;
+    type ColumnType = DefaultColumnType;
+
+    fn run(&mut self, statement: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
+        let mut answer = self.0.sql(statement, Parameters::None)?;
+        let types = answer.schema().fields().iter().map(|field| column_type(field.data_type())).collect();
+        let mut rows = Vec::new();
+        for batch in answer.collect()? {
+            rows.extend(texts(&batch));
+        }
+        Ok(DBOutput::Rows { types, rows })
+    }
+}
+
+fn column_type(data_type: &DataType) -> DefaultColumnType {
+    match data_type {
+        DataType::Float32 | DataType::Float64 => DefaultColumnType::FloatingPoint,
+        data_type if data_type.is_integer() => DefaultColumnType::Integer,
+        _ => DefaultColumnType::Text,
+    }
+}
+
+fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let columns: Vec<Vec<String>> = batch
+        .columns()
+        .iter()
+        .map(|column| {
+            let formatter = ArrayFormatter::try_new(column, &options).unwrap();
+            (0..column.len()).map(|row| float_text(column, row).unwrap_or_else(|| formatter.value(row).to_string())).collect()
+        })
+        .collect();
+    (0..batch.num_rows()).map(|row| columns.iter().map(|column| text_or_empty(&column[row])).collect()).collect()
+}
+
+/// Floats in their shortest form, so that 1e300 doesn't take 300 digits.
+fn float_text(column: &dyn Array, row: usize) -> Option<String> {
+    if column.is_null(row) {
+        return None;
+    }
+    match column.data_type() {
+        DataType::Float64 => Some(format!("{:?}", column.as_primitive::<Float64Type>().value(row))),
+        DataType::Float32 => Some(format!("{:?}", column.as_primitive::<Float32Type>().value(row))),
+        _ => None,
+    }
+}
+
+fn text_or_empty(text: &str) -> String {
+    if text.is_empty() { "(empty)".to_owned() } else { text.to_owned() }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "slt") {
+            found.push(path);
+        }
+    }
+    found.sort();
+    found
+}
+
+fn run_all(format: SegmentFormat, threads: usize, batch_rows: usize) {
+    let (_folder, database) = market::database(format);
+    let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt"));
+    assert!(!files.is_empty());
+    for file in files {
+        let session = market::session(&database, threads, batch_rows);
+        let mut runner = Runner::new(|| async { Ok(Database(session.clone())) });
+        if let Err(error) = runner.run_file(&file) {
+            panic!("{} ({format:?}, {threads} threads, {batch_rows} rows): {error}", file.display());
+        }
+    }
+}
+
+#[test]
+fn logic_files_hold_over_arrow_segments() {
+    run_all(SegmentFormat::Arrow, 1, 8192);
+}
+
+#[test]
+fn logic_files_hold_over_parquet_segments_with_four_threads() {
+    run_all(SegmentFormat::Parquet, 4, 8192);
+}
+
+#[test]
+fn logic_files_hold_with_batches_of_two_rows() {
+    run_all(SegmentFormat::Arrow, 4, 2);
+}

@@ -1,0 +1,111 @@
+//! Sessions: parameters, refusals, stopping, memory, and what a statement sees while rows come in.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Float64Type, Int64Type};
+use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings};
+use splay_store::{LoadOptions, SegmentFormat};
+
+use crate::market;
+
+fn count(session: &Session, text: &str, parameters: Parameters) -> i64 {
+    let batches = session.sql(text, parameters).unwrap().collect().unwrap();
+    batches[0].column(0).as_primitive::<Int64Type>().value(0)
+}
+
+#[test]
+fn parameters_are_bound_by_name_and_by_position() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    let named = HashMap::from([("sym".to_owned(), ScalarValue::from("IBM"))]);
+    assert_eq!(count(&session, "select count(*) from trade where Symbol = $sym", Parameters::Named(named)), 4);
+    let positional = vec![ScalarValue::from("AAPL"), ScalarValue::from(100_i64)];
+    let text = "select count(*) from trade where Symbol = $1 and Trade_Volume > $2";
+    assert_eq!(count(&session, text, Parameters::Positional(positional)), 2);
+}
+
+#[test]
+fn a_parameter_without_a_value_is_named() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 1, 8192);
+    let error = session.sql("select count(*) from trade where Symbol = $sym", Parameters::None).unwrap_err();
+    assert!(error.to_string().contains("sym"), "{error}");
+}
+
+#[test]
+fn statements_that_change_something_are_refused() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 1, 8192);
+    for text in [
+        "create table x (a int)",
+        "create view v as select 1",
+        "drop table trade",
+        "insert into trade select * from trade",
+        "delete from trade",
+        "update trade set Trade_Volume = 0",
+        "copy (select 1) to 'out.csv'",
+        "create external table t stored as csv location '/etc/passwd'",
+        "set datafusion.execution.batch_size = 1",
+    ] {
+        let error = session.sql(text, Parameters::None).map(|_| ()).unwrap_err();
+        assert!(matches!(error, Error::ReadOnly { .. } | Error::Statement { .. }), "{text}: {error:?}");
+    }
+    assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 8);
+}
+
+#[test]
+fn an_answer_that_is_dropped_stops_its_statement() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    let text = "select a.price from tick a, tick b, tick c where a.price + b.price + c.price < 0";
+    drop(session.sql(text, Parameters::None).unwrap());
+    assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 8);
+}
+
+#[test]
+fn a_statement_that_needs_too_much_memory_is_told_so() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let settings = SessionSettings { memory_bytes: 1 << 20, threads: 2, ..SessionSettings::default() };
+    let session = Session::new(database, settings).unwrap();
+    let text = "select count(*) from (select a.ts, b.ts from tick a join tick b on a.size = b.size)";
+    let error = session.sql(text, Parameters::None).unwrap().collect().unwrap_err();
+    assert!(matches!(error, Error::Memory { limit_bytes: 1_048_576, .. }), "{error:?}");
+}
+
+#[test]
+fn deep_expressions_are_answered_or_refused() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 1, 8192);
+    let text = format!("select {}1{}", "(".repeat(2000), ")".repeat(2000));
+    let _ = session.sql(&text, Parameters::None).map(|mut answer| answer.collect());
+    let sum = format!("select {}", vec!["1"; 500].join(" + "));
+    assert_eq!(count(&session, &sum, Parameters::None), 500);
+}
+
+#[test]
+fn a_statement_sees_one_state_while_rows_come_in() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 2);
+    let mut before = session.sql("select Trade_Volume from trade", Parameters::None).unwrap();
+    let mut load = database.load(&market::trade_spec(), LoadOptions::default()).unwrap();
+    load.append(&market::trades()).unwrap();
+    load.commit().unwrap();
+    let rows: usize = before.collect().unwrap().iter().map(arrow::array::RecordBatch::num_rows).sum();
+    assert_eq!(rows, 8);
+    assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 16);
+}
+
+#[test]
+fn costs_are_reported() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    let mut answer = session.sql("select max(price) from tick where sym = 'S07'", Parameters::None).unwrap();
+    let batches = answer.collect().unwrap();
+    assert!(batches[0].column(0).as_primitive::<Float64Type>().is_valid(0));
+    let stats = answer.stats();
+    assert_eq!(stats.rows_returned, 1);
+    assert!(stats.rows_scanned > 0 && stats.rows_scanned < 20_000, "{stats:?}");
+    assert_eq!(stats.selection.rows.total, 200_000);
+    assert!(stats.selection.symbols.kept < stats.selection.symbols.total);
+}

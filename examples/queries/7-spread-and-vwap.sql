@@ -1,0 +1,18 @@
+-- 7. Spread and size of the quotes beside range and VWAP of the trades, by stock and exchange; a pair that only one table has is kept.
+select *
+from (
+  select Symbol, Exchange,
+         avg(Offer_Price - Bid_Price) as avgspread,
+         0.5 * avg(Offer_Size + Bid_Size) as avgsize
+  from quote
+  group by Symbol, Exchange
+) as q
+full outer join (
+  select Symbol, Exchange,
+         max(Trade_Price) as maxprice,
+         min(Trade_Price) as minprice,
+         vwap(Trade_Price, Trade_Volume) as vwap
+  from trade
+  group by Symbol, Exchange
+) as t using (Symbol, Exchange)
+order by Symbol, Exchange
