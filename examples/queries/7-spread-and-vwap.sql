@@ -1,5 +1,6 @@
 -- 7. Spread and size of the quotes beside range and VWAP of the trades, by stock and exchange; a pair that only one table has is kept.
-select *
+select coalesce(q.Symbol, t.Symbol) as Symbol, coalesce(q.Exchange, t.Exchange) as Exchange,
+       avgspread, avgsize, maxprice, minprice, vwap
 from (
   select Symbol, Exchange,
          avg(Offer_Price - Bid_Price) as avgspread,
@@ -14,5 +15,5 @@ full outer join (
          vwap(Trade_Price, Trade_Volume) as vwap
   from trade
   group by Symbol, Exchange
-) as t using (Symbol, Exchange)
+) as t on q.Symbol = t.Symbol and q.Exchange = t.Exchange
 order by Symbol, Exchange

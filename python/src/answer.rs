@@ -115,12 +115,15 @@ impl Batches {
 /// A package that only some calls need.
 ///
 /// # Errors
-/// `ImportError` that says what to install.
+/// `ImportError` that says what to install; Ctrl-C while the package is being imported.
 pub(crate) fn optional<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
-    py.import(name).map(|module| module.clone()).map_err(|error| {
-        let mine =
-            PyImportError::new_err(format!("this needs {name}, which splay doesn't install: pip install {name}"));
-        mine.set_cause(py, Some(error));
-        mine
+    py.import(name).map_err(|error| {
+        if !error.is_instance_of::<PyImportError>(py) {
+            return error;
+        }
+        let message = format!("this needs {name}, which splay doesn't install: pip install {name}");
+        let missing = PyImportError::new_err(message);
+        missing.set_cause(py, Some(error));
+        missing
     })
 }

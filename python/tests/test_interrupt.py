@@ -33,7 +33,7 @@ def interrupt(code: str, *arguments: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize("reading", ["to_arrow()", "to_pandas()", "to_polars()", "__iter__().__next__()"])
 def test_a_query_ends_with_keyboard_interrupt(tmp_path, reading):
     code = f"""
-    import sys, splay
+    import sys, pandas, polars, pyarrow, splay
     answer = splay.open(sys.argv[1]).sql({LONG!r})
     print("ready", flush=True)
     answer.{reading}
@@ -46,7 +46,7 @@ def test_a_query_ends_with_keyboard_interrupt(tmp_path, reading):
 @pytest.mark.xfail(reason="a join that makes many rows of few doesn't give its thread back, so it can't be stopped")
 def test_a_cross_join_ends_with_keyboard_interrupt(tmp_path):
     code = f"""
-    import sys, splay
+    import sys, pandas, polars, pyarrow, splay
     answer = splay.open(sys.argv[1]).sql({JOIN!r})
     print("ready", flush=True)
     answer.to_arrow()

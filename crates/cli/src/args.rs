@@ -80,6 +80,9 @@ pub enum GenCommand {
         /// Only the first days of the month
         #[arg(long)]
         days: Option<u32>,
+        /// Only the day that is for measuring loads
+        #[arg(long, conflicts_with = "days")]
+        write_day: bool,
     },
 }
 

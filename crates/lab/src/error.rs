@@ -46,18 +46,11 @@ pub enum Error {
 impl Error {
     /// Names the path and the act of an I/O error, for `map_err`.
     pub(crate) fn io(path: &Path, act: &'static str) -> impl FnOnce(io::Error) -> Self {
-        move |source| Self::Io {
-            path: path.to_path_buf(),
-            act,
-            source,
-        }
+        move |source| Self::Io { path: path.to_path_buf(), act, source }
     }
 
     /// Names the path of a Parquet error, for `map_err`.
     pub(crate) fn parquet(path: &Path) -> impl FnOnce(ParquetError) -> Self {
-        move |source| Self::Parquet {
-            path: path.to_path_buf(),
-            source,
-        }
+        move |source| Self::Parquet { path: path.to_path_buf(), source }
     }
 }

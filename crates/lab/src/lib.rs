@@ -19,5 +19,5 @@ pub mod simulator;
 
 pub use error::{Error, Result};
 pub use simulator::{
-    CryptoSettings, FileFormat, TaqSettings, Written, generate_crypto, generate_taq,
+    CryptoSettings, FileFormat, TaqSettings, Written, generate_crypto, generate_taq, generate_write_day,
 };

@@ -120,7 +120,14 @@ fn compare(selection: &mut Selection, spec: &TableSpec, column: &str, op: Operat
 }
 
 /// Inclusive bounds for a comparison with `value`; `below` and `above` are its neighbours, if it has them.
-fn bounds<T: Ord + Copy>(op: Operator, value: T, min: T, max: T, below: Option<T>, above: Option<T>) -> Option<Bounds<T>> {
+fn bounds<T: Ord + Copy>(
+    op: Operator,
+    value: T,
+    min: T,
+    max: T,
+    below: Option<T>,
+    above: Option<T>,
+) -> Option<Bounds<T>> {
     let nothing = Bounds { min: max, max: min };
     Some(match op {
         Operator::Eq => Bounds { min: value, max: value },

@@ -101,7 +101,9 @@ impl TickScanExec {
                 Ok(ScanFilter { expr: reassign_expr_columns(Arc::clone(filter), &narrow)?, columns })
             })
             .collect::<Result<Vec<_>>>()?;
-        let streams = split(settings.pieces, settings.stats.rows.kept, settings.streams);
+        // A limit takes the first rows of the table, not those of whichever stream is quickest.
+        let streams_max = if settings.limit.is_some() { 1 } else { settings.streams };
+        let streams = split(settings.pieces, settings.stats.rows.kept, streams_max);
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new_with_orderings(
                 Arc::clone(&schema),
@@ -292,10 +294,7 @@ impl ExecutionPlan for TickScanExec {
         if children.is_empty() { Ok(self) } else { internal_err!("a scan has no children") }
     }
 
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
         self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
     }
 

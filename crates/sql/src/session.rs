@@ -18,11 +18,12 @@ use datafusion::execution::context::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use futures::StreamExt;
 use splay_store::{Database, SelectionStats};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use crate::error::{Error, Result};
 use crate::functions;
@@ -119,11 +120,7 @@ impl Session {
         self.start(plan, &spellings, planning)
     }
 
-    async fn plan(
-        &self,
-        text: &str,
-        parameters: Parameters,
-    ) -> Result<(Arc<dyn ExecutionPlan>, Spellings, Duration)> {
+    async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Arc<dyn ExecutionPlan>, Spellings, Duration)> {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
@@ -153,26 +150,35 @@ impl Session {
         let finished = Arc::new(Mutex::new(None));
         let (answer_schema, done) = (Arc::clone(&schema), Arc::clone(&finished));
         let work = self.runtime.spawn(async move {
-            let mut stream = match execute_stream(executed, task) {
-                Ok(stream) => stream,
+            let (mut tasks, queues) = match run_streams(executed, task) {
+                Ok(running) => running,
                 Err(error) => {
                     let _ = sender.send(Err(Error::from_datafusion(error, limit))).await;
                     return;
                 }
             };
-            while let Some(batch) = stream.next().await {
-                let batch = batch
-                    .and_then(|batch| rename(&batch, &answer_schema))
-                    .map_err(|error| Error::from_datafusion(error, limit));
-                // The reader went away: nobody wants the rest.
-                if sender.send(batch).await.is_err() {
+            for mut queue in queues {
+                while let Some(batch) = queue.recv().await {
+                    let batch = batch
+                        .and_then(|batch| rename(&batch, &answer_schema))
+                        .map_err(|error| Error::from_datafusion(error, limit));
+                    let failed = batch.is_err();
+                    // The reader went away: nobody wants the rest.
+                    if sender.send(batch).await.is_err() || failed {
+                        return;
+                    }
+                }
+            }
+            while let Some(ended) = tasks.join_next().await {
+                if ended.is_err() {
+                    // Without the mark below the answer counts as broken off.
                     return;
                 }
             }
             *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(start.elapsed());
         });
         let runtime = Arc::clone(&self.runtime);
-        Ok(Answer { schema, receiver, runtime, work, plan, planning, start, finished, peak, rows: 0 })
+        Ok(Answer { schema, receiver, runtime, work, plan, planning, start, finished, peak, rows: 0, failed: false })
     }
 
     /// What a statement runs in: a memory pool of its own.
@@ -192,6 +198,26 @@ impl Session {
         );
         Ok((Arc::new(task), peak))
     }
+}
+
+type Running = (JoinSet<()>, Vec<mpsc::Receiver<Result<RecordBatch, DataFusionError>>>);
+
+/// Starts all streams of a plan. Read one after the other, they give rows in the order of the table, where the plan
+/// doesn't mix them: streams of a scan follow each other.
+fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<Running, DataFusionError> {
+    let (mut tasks, mut queues) = (JoinSet::new(), Vec::new());
+    for mut stream in execute_stream_partitioned(plan, task)? {
+        let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+        tasks.spawn(async move {
+            while let Some(batch) = stream.next().await {
+                if sender.send(batch).await.is_err() {
+                    return;
+                }
+            }
+        });
+        queues.push(receiver);
+    }
+    Ok((tasks, queues))
 }
 
 /// The same columns under the names of the answer.
@@ -228,8 +254,7 @@ fn refuse_changes(plan: &LogicalPlan) -> Result<()> {
         LogicalPlan::Copy(_) => "COPY".to_owned(),
         LogicalPlan::Statement(statement) => statement.name().to_owned(),
         _ => {
-            let options =
-                SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+            let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
             return options
                 .verify_plan(plan)
                 .map_err(|_| Error::ReadOnly { statement: "a statement within the statement".to_owned() });
@@ -245,7 +270,8 @@ fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), Da
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(table) = provider.downcast_ref::<TickTable>()
         {
-            spellings.add_table(scan.table_name.table(), table.spec().columns.iter().map(|column| column.name.as_str()));
+            spellings
+                .add_table(scan.table_name.table(), table.spec().columns.iter().map(|column| column.name.as_str()));
         }
         Ok(TreeNodeRecursion::Continue)
     })
@@ -295,6 +321,7 @@ pub struct Answer {
     finished: Arc<Mutex<Option<Duration>>>,
     peak: Arc<AtomicUsize>,
     rows: u64,
+    failed: bool,
 }
 
 impl std::fmt::Debug for Answer {
@@ -325,8 +352,7 @@ impl Answer {
     pub fn wait(&mut self, timeout: Duration) -> Waited {
         let received = self.runtime.block_on(async { tokio::time::timeout(timeout, self.receiver.recv()).await });
         match received {
-            Ok(Some(batch)) => Waited::Batch(self.count(batch)),
-            Ok(None) => Waited::End,
+            Ok(received) => self.take(received).map_or(Waited::End, Waited::Batch),
             Err(_) => Waited::TimedOut,
         }
     }
@@ -335,7 +361,7 @@ impl Answer {
     ///
     /// # Errors
     /// What execution reports.
-    pub fn collect(&mut self) -> Result<Vec<RecordBatch>> {
+    pub fn batches(&mut self) -> Result<Vec<RecordBatch>> {
         std::iter::from_fn(|| self.next()).collect()
     }
 
@@ -354,11 +380,19 @@ impl Answer {
         stats
     }
 
-    fn count(&mut self, batch: Result<RecordBatch>) -> Result<RecordBatch> {
-        if let Ok(batch) = &batch {
-            self.rows += batch.num_rows() as u64;
+    /// Counts rows, and tells an answer that is over from one that broke off.
+    fn take(&mut self, received: Option<Result<RecordBatch>>) -> Option<Result<RecordBatch>> {
+        let is_over = || self.failed || self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let batch = match received {
+            Some(batch) => batch,
+            None if is_over() => return None,
+            None => Err(Error::Execution { message: "the statement broke off; this is a fault of SplayDB".to_owned() }),
+        };
+        match &batch {
+            Ok(batch) => self.rows += batch.num_rows() as u64,
+            Err(_) => self.failed = true,
         }
-        batch
+        Some(batch)
     }
 }
 
@@ -385,8 +419,8 @@ impl Iterator for Answer {
     type Item = Result<RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.receiver.blocking_recv()?;
-        Some(self.count(batch))
+        let received = self.receiver.blocking_recv();
+        self.take(received)
     }
 }
 

@@ -110,7 +110,9 @@ pub enum Error {
     },
 
     /// The same source was loaded before. Pass `again` to load it twice.
-    #[error("{source_name} was loaded into {table:?} before, in commit {epoch}; load it again only if its rows are to be there twice")]
+    #[error(
+        "{source_name} was loaded into {table:?} before, in commit {epoch}; load it again only if its rows are to be there twice"
+    )]
     AlreadyLoaded {
         /// The table.
         table: String,

@@ -140,8 +140,14 @@ mod tests {
     fn the_ends_of_time_have_dates() {
         for zone in ["UTC", "Asia/Tokyo", "America/New_York"] {
             let mut dates = Dates::new(zone.parse().unwrap());
-            assert_eq!(date(dates.of(i64::MIN)).to_string(), "1677-09-21".replace("21", if zone == "America/New_York" { "20" } else { "21" }));
-            assert_eq!(date(dates.of(i64::MAX)).to_string(), if zone == "Asia/Tokyo" { "2262-04-12" } else { "2262-04-11" });
+            assert_eq!(
+                date(dates.of(i64::MIN)).to_string(),
+                "1677-09-21".replace("21", if zone == "America/New_York" { "20" } else { "21" })
+            );
+            assert_eq!(
+                date(dates.of(i64::MAX)).to_string(),
+                if zone == "Asia/Tokyo" { "2262-04-12" } else { "2262-04-11" }
+            );
         }
     }
 }

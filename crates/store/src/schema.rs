@@ -364,7 +364,9 @@ impl TableSpec {
         for column in &self.columns {
             validate_column_name(&column.name)?;
             if column.column_type.to_string().parse().as_ref() != Ok(&column.column_type) {
-                return Err(self.error(format!("{:?} has the type {}, which there isn't", column.name, column.column_type)));
+                return Err(
+                    self.error(format!("{:?} has the type {}, which there isn't", column.name, column.column_type))
+                );
             }
             if !seen.insert(column.name.to_ascii_lowercase()) {
                 return Err(self.error(format!("two columns are named {:?} when case is left aside", column.name)));

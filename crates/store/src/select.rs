@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::database::{Partition, TableSnapshot};
 use crate::error::Result;
-use crate::index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, sortable, ValueKind};
+use crate::index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, ValueKind, sortable};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 

@@ -217,7 +217,8 @@ impl Writer {
             let entries = storage.list(&format!("{}/{folder}", self.table))?;
             for entry in &entries {
                 let path = format!("{folder}/{}", entry.name);
-                let ours = ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
+                let ours =
+                    ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
                 if self.known.is_none() && ours && entry.name.as_str() >= "00000002." {
                     // Only the first commit may have no HEAD.
                     let head = storage.display_path(&manifest::head_path(&self.table));

@@ -16,12 +16,17 @@ pub fn run(what: GenCommand) -> Result<()> {
             let settings = TaqSettings { out, date, symbols, quotes, trades, seed };
             splay_lab::generate_taq(&settings, &mut progress)?
         }
-        GenCommand::Crypto { out, scale, seed, format, days } => {
+        GenCommand::Crypto { out, scale, seed, format, days, write_day } => {
             let format = match format {
                 GenFormat::Csv => FileFormat::Csv,
                 GenFormat::Parquet => FileFormat::Parquet,
             };
-            splay_lab::generate_crypto(&CryptoSettings { out, scale, seed, format, days }, &mut progress)?
+            let settings = CryptoSettings { out, scale, seed, format, days };
+            if write_day {
+                splay_lab::generate_write_day(&settings, &mut progress)?
+            } else {
+                splay_lab::generate_crypto(&settings, &mut progress)?
+            }
         }
     };
     bar.finish_and_clear();

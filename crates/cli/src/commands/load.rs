@@ -17,9 +17,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     };
     let quarantine = match arguments.on_error {
         OnErrorArgument::Stop => None,
-        OnErrorArgument::Quarantine => Some(
-            arguments.quarantine.clone().unwrap_or_else(|| format!("{}.quarantine.csv", arguments.table).into()),
-        ),
+        OnErrorArgument::Quarantine => {
+            Some(arguments.quarantine.clone().unwrap_or_else(|| format!("{}.quarantine.csv", arguments.table).into()))
+        }
     };
     let settings = ImportSettings {
         recipe: arguments.recipe.as_deref().map(Recipe::load).transpose()?,

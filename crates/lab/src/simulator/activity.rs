@@ -20,10 +20,7 @@ const BURST_EVENTS_MAX: u64 = 16;
 /// one of its share, rounded in favour of the first.
 ///
 /// `total` must be below 2^53.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a share of a u64 is between 0 and that u64"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "a share of a u64 is between 0 and that u64")]
 pub(crate) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
     let sum: f64 = weights.iter().sum();
     let mut weight_so_far = 0.0;
@@ -40,15 +37,10 @@ pub(crate) fn apportion(total: u64, weights: &[f64]) -> Vec<u64> {
 
 /// Weights of the 960 minutes from 04:00 to 20:00: thin early and late, a U in the regular session.
 pub(crate) fn equity_minutes(random: &mut Random) -> Vec<f64> {
-    let early =
-        (0..EARLY_MINUTES).map(|minute| 0.01 + 0.05 * f64::from(minute) / f64::from(EARLY_MINUTES));
+    let early = (0..EARLY_MINUTES).map(|minute| 0.01 + 0.05 * f64::from(minute) / f64::from(EARLY_MINUTES));
     let regular = (0..REGULAR_MINUTES).map(regular_minute);
     let late = (0..LATE_MINUTES).map(|minute| 0.01 + 0.3 / f64::from(1 + minute));
-    early
-        .chain(regular)
-        .chain(late)
-        .map(|weight| weight * noise(random))
-        .collect()
+    early.chain(regular).chain(late).map(|weight| weight * noise(random)).collect()
 }
 
 fn regular_minute(minute: u32) -> f64 {
@@ -64,9 +56,7 @@ pub(crate) fn full_day_minutes(random: &mut Random) -> Vec<f64> {
         let from_peak = (f64::from(minute) - 960.0) / 720.0;
         1.6 - 0.8 * from_peak * from_peak
     };
-    (0..FULL_DAY_MINUTES)
-        .map(|minute| wave(minute) * noise(random))
-        .collect()
+    (0..FULL_DAY_MINUTES).map(|minute| wave(minute) * noise(random)).collect()
 }
 
 /// A factor of a minute: mostly below 1, sometimes 3.
@@ -87,17 +77,10 @@ pub(crate) struct Clock {
 }
 
 /// Nanoseconds, from 04:00.
-pub(crate) const EQUITY_CLOCK: Clock = Clock {
-    start: 4 * 3_600_000_000_000,
-    minute: 60_000_000_000,
-    burst_span: 20_000,
-};
+pub(crate) const EQUITY_CLOCK: Clock =
+    Clock { start: 4 * 3_600_000_000_000, minute: 60_000_000_000, burst_span: 20_000 };
 /// Microseconds, from midnight.
-pub(crate) const CRYPTO_CLOCK: Clock = Clock {
-    start: 0,
-    minute: 60_000_000,
-    burst_span: 200,
-};
+pub(crate) const CRYPTO_CLOCK: Clock = Clock { start: 0, minute: 60_000_000, burst_span: 200 };
 
 /// The instants of a day's events, never falling, in the clock's unit since midnight.
 #[derive(Debug)]
@@ -114,13 +97,7 @@ impl Arrivals {
     /// Exactly `total` instants, spread by `minutes`.
     pub(crate) fn new(total: u64, minutes: &[f64], clock: Clock, random: Random) -> Self {
         let counts = apportion(total, minutes).into_iter();
-        Self {
-            random,
-            clock,
-            counts,
-            minute_start: clock.start,
-            pending: Vec::new(),
-        }
+        Self { random, clock, counts, minute_start: clock.start, pending: Vec::new() }
     }
 
     fn draw_minute(&mut self, count: u64) {
@@ -129,13 +106,8 @@ impl Arrivals {
             let first = self.random.below(self.clock.minute);
             let burst = self.burst_events().min(left);
             for _ in 0..burst {
-                let offset = if self.random.percent(50) {
-                    0
-                } else {
-                    self.random.below(self.clock.burst_span)
-                };
-                self.pending
-                    .push(self.minute_start + (first + offset).min(self.clock.minute - 1));
+                let offset = if self.random.percent(50) { 0 } else { self.random.below(self.clock.burst_span) };
+                self.pending.push(self.minute_start + (first + offset).min(self.clock.minute - 1));
             }
             left -= burst;
         }
@@ -143,11 +115,7 @@ impl Arrivals {
     }
 
     fn burst_events(&mut self) -> u64 {
-        if self.random.percent(70) {
-            1
-        } else {
-            2 + self.random.below(BURST_EVENTS_MAX - 1)
-        }
+        if self.random.percent(70) { 1 } else { 2 + self.random.below(BURST_EVENTS_MAX - 1) }
     }
 }
 
@@ -196,9 +164,6 @@ mod tests {
         assert_eq!(minutes.len(), 960);
         let hour = |first: usize| minutes[first..first + 30].iter().sum::<f64>();
         assert!(hour(330) > hour(510) && hour(690) > hour(510) && hour(510) > hour(300));
-        assert_eq!(
-            full_day_minutes(&mut Random::new(3, Stream::Activity, 0)).len(),
-            1_440
-        );
+        assert_eq!(full_day_minutes(&mut Random::new(3, Stream::Activity, 0)).len(), 1_440);
     }
 }

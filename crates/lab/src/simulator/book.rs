@@ -30,10 +30,7 @@ pub(crate) struct Side {
 impl Side {
     /// A full side whose keys are not below `edge`.
     fn build(edge: i64, instrument: &Instrument, random: &mut Random) -> Self {
-        let mut side = Self {
-            keys: [0; LEVELS],
-            sizes: [0; LEVELS],
-        };
+        let mut side = Self { keys: [0; LEVELS], sizes: [0; LEVELS] };
         let mut key = edge - 1;
         for level in 0..LEVELS {
             key += draw_gap(instrument, random);
@@ -80,11 +77,7 @@ impl Side {
         }
         let gap = instrument.gap_ticks.cast_signed();
         if self.keys[0] > edge + gap {
-            self.insert(
-                0,
-                edge + random.below_i64(gap),
-                draw_size(instrument, random),
-            );
+            self.insert(0, edge + random.below_i64(gap), draw_size(instrument, random));
         }
     }
 
@@ -102,11 +95,7 @@ impl Side {
         let better = self.keys[level - 1];
         let free = self.keys[level] - better - 1;
         if free > 0 {
-            self.insert(
-                level,
-                better + 1 + random.below_i64(free),
-                draw_size(instrument, random),
-            );
+            self.insert(level, better + 1 + random.below_i64(free), draw_size(instrument, random));
         }
     }
 }
@@ -119,11 +108,7 @@ fn draw_gap(instrument: &Instrument, random: &mut Random) -> i64 {
 pub(crate) fn draw_size(instrument: &Instrument, random: &mut Random) -> u64 {
     let size = random.heavy_tail(instrument.size_units, SIZE_DOUBLINGS_MAX);
     let hundredth = instrument.size_units / 2;
-    if random.percent(ROUND_SIZES_PERCENT) {
-        size / hundredth * hundredth
-    } else {
-        size
-    }
+    if random.percent(ROUND_SIZES_PERCENT) { size / hundredth * hundredth } else { size }
 }
 
 /// A book.
@@ -137,10 +122,7 @@ impl Book {
     /// A full book around `fair` ticks.
     pub(crate) fn new(fair: f64, instrument: &Instrument, random: &mut Random) -> Self {
         let below = whole_ticks(fair);
-        Self {
-            bids: Side::build(-below, instrument, random),
-            asks: Side::build(below + 1, instrument, random),
-        }
+        Self { bids: Side::build(-below, instrument, random), asks: Side::build(below + 1, instrument, random) }
     }
 
     /// The next snapshot: bids at or below `fair` ticks, asks above, and a few changes.
@@ -149,11 +131,7 @@ impl Book {
         self.bids.follow(-below, instrument, random);
         self.asks.follow(below + 1, instrument, random);
         for _ in 0..1 + random.below(CHANGES_MAX) {
-            let side = if random.percent(50) {
-                &mut self.bids
-            } else {
-                &mut self.asks
-            };
+            let side = if random.percent(50) { &mut self.bids } else { &mut self.asks };
             side.change(instrument, random);
         }
     }
@@ -187,14 +165,9 @@ mod tests {
                     assert!(side.sizes.iter().all(|size| *size > 0));
                 }
                 assert!(book.bids.keys[LEVELS - 1] < 0 && book.asks.keys[0] > 0);
-                new_prices +=
-                    differing(&before.bids, &book.bids) + differing(&before.asks, &book.asks);
+                new_prices += differing(&before.bids, &book.bids) + differing(&before.asks, &book.asks);
             }
-            assert!(
-                new_prices < 20_000 * 5,
-                "{}: {new_prices}",
-                instrument.symbol
-            );
+            assert!(new_prices < 20_000 * 5, "{}: {new_prices}", instrument.symbol);
         }
     }
 }

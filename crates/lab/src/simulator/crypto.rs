@@ -7,9 +7,7 @@ use chrono::{Days, NaiveDate};
 
 use super::activity::apportion;
 use super::crypto_day::{DayPlan, Files, open_books, open_trades, write_day};
-use super::instruments::{
-    EXCHANGE_WEIGHTS, EXCHANGES, INSTRUMENTS, Instrument, WRITE_BOOKS, WRITE_TRADES,
-};
+use super::instruments::{EXCHANGE_WEIGHTS, EXCHANGES, INSTRUMENTS, Instrument, WRITE_BOOKS, WRITE_TRADES};
 use super::market::Market;
 use super::random::{Random, Stream};
 use super::settings::{DAYS_MAX, create_folder};
@@ -36,10 +34,7 @@ pub(super) const STREAMS_OF_DAY: u64 = 64;
 /// # Errors
 /// [`Error::Setting`](crate::Error::Setting) before anything is written; [`Error::Io`](crate::Error::Io) or
 /// [`Error::Parquet`](crate::Error::Parquet) if a file cannot be written, which leaves incomplete files behind.
-pub fn generate_crypto(
-    settings: &CryptoSettings,
-    progress: &mut dyn FnMut(u64),
-) -> Result<Vec<Written>> {
+pub fn generate_crypto(settings: &CryptoSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<Written>> {
     settings.validate()?;
     create_folder(&settings.out)?;
     let mut progress = Progress::new(progress);
@@ -48,6 +43,19 @@ pub fn generate_crypto(
         written.extend(write_nbbo_day(settings, &mut progress)?);
         written.extend(write_write_day(settings, &mut progress)?);
     }
+    progress.finish();
+    Ok(written)
+}
+
+/// Writes the write day alone: `write/trades.csv` and `write/books.csv`, the same bytes as [`generate_crypto`] gives them.
+///
+/// # Errors
+/// As [`generate_crypto`].
+pub fn generate_write_day(settings: &CryptoSettings, progress: &mut dyn FnMut(u64)) -> Result<Vec<Written>> {
+    settings.validate()?;
+    create_folder(&settings.out)?;
+    let mut progress = Progress::new(progress);
+    let written = write_write_day(settings, &mut progress)?;
     progress.finish();
     Ok(written)
 }
@@ -61,9 +69,7 @@ enum Period {
 }
 
 fn write_month(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<Written>> {
-    let mut markets = open_markets(settings, Period::Month, 1, |instrument| {
-        instrument.price_month
-    });
+    let mut markets = open_markets(settings, Period::Month, 1, |instrument| instrument.price_month);
     let trades = INSTRUMENTS.map(|instrument| rows_of_days(settings, 0, instrument.trades));
     let books = INSTRUMENTS.map(|instrument| rows_of_days(settings, 1, instrument.books));
     let mut written = Vec::new();
@@ -88,30 +94,17 @@ fn write_month(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result
 }
 
 fn write_nbbo_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<Written>> {
-    let mut markets = open_markets(settings, Period::NbboDay, EXCHANGES.len(), |instrument| {
-        instrument.price_nbbo
-    });
-    let of_exchanges = |instrument: &Instrument| {
-        apportion(
-            scaled(instrument.nbbo_books, settings.scale),
-            &EXCHANGE_WEIGHTS,
-        )
-    };
+    let mut markets = open_markets(settings, Period::NbboDay, EXCHANGES.len(), |instrument| instrument.price_nbbo);
+    let of_exchanges =
+        |instrument: &Instrument| apportion(scaled(instrument.nbbo_books, settings.scale), &EXCHANGE_WEIGHTS);
     let plan = DayPlan {
         number: u64::from(DAYS_MAX),
         trades: vec![0; INSTRUMENTS.len()],
         books: INSTRUMENTS.iter().map(of_exchanges).collect(),
     };
     let date = june(18) + Days::new(32);
-    let books = open_books(
-        &settings.out.join(format!("books_{date}")),
-        date,
-        settings.format,
-    )?;
-    let mut files = Files {
-        trades: None,
-        books,
-    };
+    let books = open_books(&settings.out.join(format!("books_{date}")), date, settings.format)?;
+    let mut files = Files { trades: None, books };
     write_day(settings.seed, &plan, &mut markets, &mut files, progress)?;
     files.finish()
 }
@@ -119,28 +112,14 @@ fn write_nbbo_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Res
 fn write_write_day(settings: &CryptoSettings, progress: &mut Progress<'_>) -> Result<Vec<Written>> {
     let folder = settings.out.join("write");
     create_folder(&folder)?;
-    let mut markets = open_markets(settings, Period::WriteDay, 1, |instrument| {
-        instrument.price_write
-    });
-    let trades = apportion(
-        scaled(WRITE_TRADES, settings.scale),
-        &INSTRUMENTS.map(|instrument| instrument.trades as f64),
-    );
-    let books = apportion(
-        scaled(WRITE_BOOKS, settings.scale),
-        &INSTRUMENTS.map(|instrument| instrument.books as f64),
-    );
-    let plan = DayPlan {
-        number: u64::from(DAYS_MAX) + 1,
-        trades,
-        books: books.into_iter().map(|rows| vec![rows]).collect(),
-    };
+    let mut markets = open_markets(settings, Period::WriteDay, 1, |instrument| instrument.price_write);
+    let trades =
+        apportion(scaled(WRITE_TRADES, settings.scale), &INSTRUMENTS.map(|instrument| instrument.trades as f64));
+    let books = apportion(scaled(WRITE_BOOKS, settings.scale), &INSTRUMENTS.map(|instrument| instrument.books as f64));
+    let plan =
+        DayPlan { number: u64::from(DAYS_MAX) + 1, trades, books: books.into_iter().map(|rows| vec![rows]).collect() };
     let mut files = Files {
-        trades: Some(open_trades(
-            &folder.join("trades"),
-            june(1),
-            FileFormat::Csv,
-        )?),
+        trades: Some(open_trades(&folder.join("trades"), june(1), FileFormat::Csv)?),
         books: open_books(&folder.join("books"), june(1), FileFormat::Csv)?,
     };
     write_day(settings.seed, &plan, &mut markets, &mut files, progress)?;
@@ -151,10 +130,7 @@ fn june(day: u32) -> NaiveDate {
     NaiveDate::from_ymd_opt(2022, 6, day).unwrap_or_default()
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "rows times a scale checked to be at most 10^5 fit u64"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "rows times a scale checked to be at most 10^5 fit u64")]
 fn scaled(rows: u64, scale: f64) -> u64 {
     (rows as f64 * scale).round() as u64
 }
@@ -162,9 +138,7 @@ fn scaled(rows: u64, scale: f64) -> u64 {
 /// The rows of each day of the month for a symbol's table: some days are busier.
 fn rows_of_days(settings: &CryptoSettings, table: u64, rows: u64) -> Vec<u64> {
     let mut random = Random::new(settings.seed, Stream::Days, table);
-    let weights: Vec<f64> = (0..DAYS_MAX)
-        .map(|_| 0.7 + 0.6 * random.fraction())
-        .collect();
+    let weights: Vec<f64> = (0..DAYS_MAX).map(|_| 0.7 + 0.6 * random.fraction()).collect();
     apportion(scaled(rows, settings.scale), &weights)
 }
 
@@ -176,13 +150,7 @@ fn open_markets(
 ) -> Vec<Market> {
     let open = |(symbol, instrument): (usize, &'static Instrument)| {
         let index = period as u64 * STREAMS_OF_DAY + symbol as u64;
-        Market::new(
-            instrument,
-            symbol,
-            venues,
-            price(instrument),
-            Random::new(settings.seed, Stream::Market, index),
-        )
+        Market::new(instrument, symbol, venues, price(instrument), Random::new(settings.seed, Stream::Market, index))
     };
     INSTRUMENTS.iter().enumerate().map(open).collect()
 }

@@ -99,19 +99,11 @@ impl CsvWriter {
         buffer.extend_from_slice(Row::header().as_bytes());
         buffer.push(b'\n');
         let date = date.format("%Y-%m-%dT").to_string().into_bytes();
-        Ok(Self {
-            path: path.to_path_buf(),
-            file,
-            date,
-            buffer,
-            rows: 0,
-        })
+        Ok(Self { path: path.to_path_buf(), file, date, buffer, rows: 0 })
     }
 
     fn flush(&mut self) -> Result<()> {
-        self.file
-            .write_all(&self.buffer)
-            .map_err(Error::io(&self.path, "write"))?;
+        self.file.write_all(&self.buffer).map_err(Error::io(&self.path, "write"))?;
         self.buffer.clear();
         Ok(())
     }
@@ -122,18 +114,11 @@ impl<Row: CsvRow> RowWriter<Row> for CsvWriter {
         row.push(&mut self.buffer, &self.date);
         self.buffer.push(b'\n');
         self.rows += 1;
-        if self.buffer.len() < BUFFER_BYTES {
-            Ok(())
-        } else {
-            self.flush()
-        }
+        if self.buffer.len() < BUFFER_BYTES { Ok(()) } else { self.flush() }
     }
 
     fn finish(mut self: Box<Self>) -> Result<Written> {
         self.flush()?;
-        Ok(Written {
-            path: self.path,
-            rows: self.rows,
-        })
+        Ok(Written { path: self.path, rows: self.rows })
     }
 }

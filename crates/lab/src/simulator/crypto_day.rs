@@ -45,38 +45,18 @@ impl Files {
 }
 
 /// Creates a `trades` file; the format gives its ending.
-pub(super) fn open_trades(
-    stem: &Path,
-    date: NaiveDate,
-    format: FileFormat,
-) -> Result<Box<dyn RowWriter<Trade>>> {
+pub(super) fn open_trades(stem: &Path, date: NaiveDate, format: FileFormat) -> Result<Box<dyn RowWriter<Trade>>> {
     Ok(match format {
-        FileFormat::Csv => Box::new(CsvWriter::create::<Trade>(
-            &stem.with_extension("csv"),
-            date,
-        )?),
-        FileFormat::Parquet => Box::new(ParquetTable::<TradeColumns>::create(
-            &stem.with_extension("parquet"),
-            date,
-        )?),
+        FileFormat::Csv => Box::new(CsvWriter::create::<Trade>(&stem.with_extension("csv"), date)?),
+        FileFormat::Parquet => Box::new(ParquetTable::<TradeColumns>::create(&stem.with_extension("parquet"), date)?),
     })
 }
 
 /// Creates a `books` file; the format gives its ending.
-pub(super) fn open_books(
-    stem: &Path,
-    date: NaiveDate,
-    format: FileFormat,
-) -> Result<Box<dyn RowWriter<Snapshot>>> {
+pub(super) fn open_books(stem: &Path, date: NaiveDate, format: FileFormat) -> Result<Box<dyn RowWriter<Snapshot>>> {
     Ok(match format {
-        FileFormat::Csv => Box::new(CsvWriter::create::<Snapshot>(
-            &stem.with_extension("csv"),
-            date,
-        )?),
-        FileFormat::Parquet => Box::new(ParquetTable::<BookColumns>::create(
-            &stem.with_extension("parquet"),
-            date,
-        )?),
+        FileFormat::Csv => Box::new(CsvWriter::create::<Snapshot>(&stem.with_extension("csv"), date)?),
+        FileFormat::Parquet => Box::new(ParquetTable::<BookColumns>::create(&stem.with_extension("parquet"), date)?),
     })
 }
 
@@ -103,9 +83,7 @@ pub(super) fn write_day(
         source.times.next();
         let market = &mut markets[source.symbol];
         match &mut files.trades {
-            Some(trades) if source.is_trade => {
-                trades.write(&market.trade(time, source.exchange))?
-            }
+            Some(trades) if source.is_trade => trades.write(&market.trade(time, source.exchange))?,
             _ => files.books.write(&market.snapshot(time, source.exchange))?,
         }
         progress.add_row();
@@ -120,35 +98,18 @@ fn sources(seed: u64, plan: &DayPlan) -> Vec<Source> {
         let stream = plan.number * STREAMS_OF_DAY + symbol as u64;
         let minutes = full_day_minutes(&mut Random::new(seed, Stream::Activity, stream));
         for (exchange, rows) in exchanges.iter().enumerate() {
-            let random = Random::new(
-                seed,
-                Stream::QuoteTimes,
-                stream + (exchange * INSTRUMENTS.len()) as u64,
-            );
+            let random = Random::new(seed, Stream::QuoteTimes, stream + (exchange * INSTRUMENTS.len()) as u64);
             let times = Arrivals::new(*rows, &minutes, CRYPTO_CLOCK, random).peekable();
-            sources.push(Source {
-                times,
-                symbol,
-                exchange,
-                is_trade: false,
-            });
+            sources.push(Source { times, symbol, exchange, is_trade: false });
         }
         let random = Random::new(seed, Stream::TradeTimes, stream);
         let times = Arrivals::new(plan.trades[symbol], &minutes, CRYPTO_CLOCK, random).peekable();
-        sources.push(Source {
-            times,
-            symbol,
-            exchange: 0,
-            is_trade: true,
-        });
+        sources.push(Source { times, symbol, exchange: 0, is_trade: true });
     }
     sources
 }
 
 fn earliest(sources: &mut [Source]) -> Option<(u64, usize)> {
-    let times = sources
-        .iter_mut()
-        .enumerate()
-        .filter_map(|(index, source)| Some((*source.times.peek()?, index)));
+    let times = sources.iter_mut().enumerate().filter_map(|(index, source)| Some((*source.times.peek()?, index)));
     times.min()
 }

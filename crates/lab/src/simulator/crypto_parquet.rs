@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray,
-    TimestampNanosecondArray,
+    ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, StringArray, TimestampNanosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Int32Type, Schema, SchemaRef, TimeUnit};
 use arrow::record_batch::RecordBatch;
@@ -41,11 +40,7 @@ struct Start {
 impl Start {
     fn fields() -> Vec<Field> {
         let time = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
-        vec![
-            Field::new("timestamp", time, false),
-            text_field("symbol"),
-            text_field("exchange"),
-        ]
+        vec![Field::new("timestamp", time, false), text_field("symbol"), text_field("exchange")]
     }
 
     fn push(&mut self, midnight: i64, time: u64, symbol: usize, exchange: usize) {
@@ -55,30 +50,18 @@ impl Start {
     }
 
     fn take(&mut self) -> std::result::Result<Vec<ArrayRef>, ParquetError> {
-        let times =
-            TimestampNanosecondArray::from(std::mem::take(&mut self.times)).with_timezone("UTC");
-        let symbols = text_array(
-            &mut self.symbols,
-            INSTRUMENTS.iter().map(|instrument| instrument.symbol),
-        )?;
+        let times = TimestampNanosecondArray::from(std::mem::take(&mut self.times)).with_timezone("UTC");
+        let symbols = text_array(&mut self.symbols, INSTRUMENTS.iter().map(|instrument| instrument.symbol))?;
         let exchanges = text_array(&mut self.exchanges, EXCHANGES.into_iter())?;
         Ok(vec![Arc::new(times), symbols, exchanges])
     }
 }
 
 fn text_field(name: &str) -> Field {
-    Field::new(
-        name,
-        DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
-        false,
-    )
+    Field::new(name, DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)), false)
 }
 
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_possible_wrap,
-    reason = "a position in a list of at most five"
-)]
+#[expect(clippy::cast_possible_truncation, clippy::cast_possible_wrap, reason = "a position in a list of at most five")]
 fn key(position: usize) -> i32 {
     position as i32
 }
@@ -88,8 +71,7 @@ fn text_array<'a>(
     values: impl Iterator<Item = &'a str>,
 ) -> std::result::Result<ArrayRef, ParquetError> {
     let values = Arc::new(StringArray::from_iter_values(values));
-    let array =
-        DictionaryArray::<Int32Type>::try_new(Int32Array::from(std::mem::take(keys)), values)?;
+    let array = DictionaryArray::<Int32Type>::try_new(Int32Array::from(std::mem::take(keys)), values)?;
     Ok(Arc::new(array))
 }
 
@@ -129,13 +111,10 @@ impl Columns<Trade> for TradeColumns {
 
     fn push(&mut self, row: &Trade, midnight: i64) {
         let instrument = &INSTRUMENTS[row.symbol];
-        self.start
-            .push(midnight, row.time, row.symbol, row.exchange);
+        self.start.push(midnight, row.time, row.symbol, row.exchange);
         self.sides.push(i32::from(row.buying));
-        self.prices
-            .push(to_double(row.price, instrument.price_decimals));
-        self.amounts
-            .push(to_double(row.amount, instrument.size_decimals));
+        self.prices.push(to_double(row.price, instrument.price_decimals));
+        self.amounts.push(to_double(row.amount, instrument.size_decimals));
         self.ids.push(row.id.cast_signed());
     }
 
@@ -159,21 +138,12 @@ pub(crate) struct BookColumns {
 
 impl Default for BookColumns {
     fn default() -> Self {
-        Self {
-            start: Start::default(),
-            levels: vec![Vec::new(); 4 * LEVELS],
-        }
+        Self { start: Start::default(), levels: vec![Vec::new(); 4 * LEVELS] }
     }
 }
 
 impl BookColumns {
-    fn push_side(
-        &mut self,
-        first: usize,
-        side: &Side,
-        price_decimals: usize,
-        size_decimals: usize,
-    ) {
+    fn push_side(&mut self, first: usize, side: &Side, price_decimals: usize, size_decimals: usize) {
         for level in 0..LEVELS {
             self.levels[first + level].push(to_double(side.price(level), price_decimals));
             self.levels[first + LEVELS + level].push(to_double(side.size(level), size_decimals));
@@ -190,20 +160,9 @@ impl Columns<Snapshot> for BookColumns {
 
     fn push(&mut self, row: &Snapshot, midnight: i64) {
         let instrument = &INSTRUMENTS[row.symbol];
-        self.start
-            .push(midnight, row.time, row.symbol, row.exchange);
-        self.push_side(
-            0,
-            &row.book.bids,
-            instrument.price_decimals,
-            instrument.size_decimals,
-        );
-        self.push_side(
-            2 * LEVELS,
-            &row.book.asks,
-            instrument.price_decimals,
-            instrument.size_decimals,
-        );
+        self.start.push(midnight, row.time, row.symbol, row.exchange);
+        self.push_side(0, &row.book.bids, instrument.price_decimals, instrument.size_decimals);
+        self.push_side(2 * LEVELS, &row.book.asks, instrument.price_decimals, instrument.size_decimals);
     }
 
     fn take(&mut self) -> std::result::Result<Vec<ArrayRef>, ParquetError> {
@@ -241,15 +200,7 @@ impl<C> ParquetTable<C> {
         };
         let writer = open().map_err(Error::parquet(path))?;
         let midnight = midnight_ns(date);
-        Ok(Self {
-            path: path.to_path_buf(),
-            schema,
-            writer,
-            columns: C::default(),
-            midnight,
-            batch_rows: 0,
-            rows: 0,
-        })
+        Ok(Self { path: path.to_path_buf(), schema, writer, columns: C::default(), midnight, batch_rows: 0, rows: 0 })
     }
 
     fn flush<Row>(&mut self) -> Result<()>
@@ -258,11 +209,8 @@ impl<C> ParquetTable<C> {
     {
         self.batch_rows = 0;
         let arrays = self.columns.take();
-        let batch =
-            arrays.and_then(|arrays| Ok(RecordBatch::try_new(Arc::clone(&self.schema), arrays)?));
-        batch
-            .and_then(|batch| self.writer.write(&batch))
-            .map_err(Error::parquet(&self.path))
+        let batch = arrays.and_then(|arrays| Ok(RecordBatch::try_new(Arc::clone(&self.schema), arrays)?));
+        batch.and_then(|batch| self.writer.write(&batch)).map_err(Error::parquet(&self.path))
     }
 }
 
@@ -271,19 +219,12 @@ impl<Row, C: Columns<Row>> RowWriter<Row> for ParquetTable<C> {
         self.columns.push(row, self.midnight);
         self.batch_rows += 1;
         self.rows += 1;
-        if self.batch_rows < BATCH_ROWS {
-            Ok(())
-        } else {
-            self.flush()
-        }
+        if self.batch_rows < BATCH_ROWS { Ok(()) } else { self.flush() }
     }
 
     fn finish(mut self: Box<Self>) -> Result<Written> {
         self.flush()?;
         self.writer.close().map_err(Error::parquet(&self.path))?;
-        Ok(Written {
-            path: self.path,
-            rows: self.rows,
-        })
+        Ok(Written { path: self.path, rows: self.rows })
     }
 }

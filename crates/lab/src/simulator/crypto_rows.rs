@@ -44,9 +44,9 @@ pub(crate) const SIDES: [&str; 2] = ["sell", "buy"];
 /// The names of the 80 level columns, in order: b1p..b20p, b1s..b20s, a1p..a20p, a1s..a20s.
 pub(crate) fn level_columns() -> impl Iterator<Item = String> {
     let groups = [('b', 'p'), ('b', 's'), ('a', 'p'), ('a', 's')];
-    groups.into_iter().flat_map(|(side, kind)| {
-        (1..=super::book::LEVELS).map(move |level| format!("{side}{level}{kind}"))
-    })
+    groups
+        .into_iter()
+        .flat_map(|(side, kind)| (1..=super::book::LEVELS).map(move |level| format!("{side}{level}{kind}")))
 }
 
 /// A file of rows of one kind, in time order, of one UTC day.

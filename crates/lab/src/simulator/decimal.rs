@@ -98,9 +98,7 @@ mod tests {
     fn text_and_double_agree() {
         for units in [1, 3, 2_045_017, 99_899, 123_456_789, 900_719_925_474_099] {
             for decimals in [2, 4, 5, 8] {
-                let parsed: f64 = text(|out| push_short(out, units, decimals))
-                    .parse()
-                    .unwrap();
+                let parsed: f64 = text(|out| push_short(out, units, decimals)).parse().unwrap();
                 assert_eq!(parsed.to_bits(), to_double(units, decimals).to_bits());
             }
         }
@@ -109,14 +107,8 @@ mod tests {
     #[test]
     fn times_are_written_with_leading_zeros() {
         let nine_thirty = (9 * 3_600 + 30 * 60) * SECOND_NS + 398;
-        assert_eq!(
-            text(|out| push_taq_time(out, nine_thirty)),
-            "093000000000398"
-        );
+        assert_eq!(text(|out| push_taq_time(out, nine_thirty)), "093000000000398");
         assert_eq!(text(|out| push_utc_time(out, 123_456)), "00:00:00.123456Z");
-        assert_eq!(
-            text(|out| push_utc_time(out, 86_399_000_001)),
-            "23:59:59.000001Z"
-        );
+        assert_eq!(text(|out| push_utc_time(out, 86_399_000_001)), "23:59:59.000001Z");
     }
 }

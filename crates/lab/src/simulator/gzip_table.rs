@@ -50,24 +50,14 @@ impl GzipTable {
         block.extend_from_slice(header.as_bytes());
         block.push(b'\n');
         let columns = header.split('|').count();
-        Ok(Self {
-            path: path.to_path_buf(),
-            columns,
-            rows: 0,
-            block,
-            worker: Some(Worker { blocks, thread }),
-        })
+        Ok(Self { path: path.to_path_buf(), columns, rows: 0, block, worker: Some(Worker { blocks, thread }) })
     }
 
     /// Adds the line that `write` appends.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Result<()> {
         write(&mut self.block);
         self.rows += 1;
-        if self.block.len() < BLOCK_BYTES {
-            Ok(())
-        } else {
-            self.hand_over()
-        }
+        if self.block.len() < BLOCK_BYTES { Ok(()) } else { self.hand_over() }
     }
 
     /// Writes the trailer `END|<date>|<rows>`, padded with blanks to the header's columns, and closes the file.
@@ -76,23 +66,16 @@ impl GzipTable {
         self.block.extend_from_slice(date.as_bytes());
         self.block.push(b'|');
         push_whole(&mut self.block, self.rows);
-        self.block
-            .extend(std::iter::repeat_n(b'|', self.columns.saturating_sub(3)));
+        self.block.extend(std::iter::repeat_n(b'|', self.columns.saturating_sub(3)));
         self.block.push(b'\n');
         self.hand_over()?;
         self.join()?;
-        Ok(Written {
-            path: self.path,
-            rows: self.rows,
-        })
+        Ok(Written { path: self.path, rows: self.rows })
     }
 
     fn hand_over(&mut self) -> Result<()> {
         let block = std::mem::replace(&mut self.block, Vec::with_capacity(BLOCK_BYTES + 1_024));
-        let sent = self
-            .worker
-            .as_ref()
-            .is_some_and(|worker| worker.blocks.send(block).is_ok());
+        let sent = self.worker.as_ref().is_some_and(|worker| worker.blocks.send(block).is_ok());
         // The thread ends early only with an error, which joining it brings.
         if sent { Ok(()) } else { self.join() }
     }
@@ -102,9 +85,7 @@ impl GzipTable {
             return Ok(());
         };
         drop(blocks);
-        let ended = thread
-            .join()
-            .unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ended = thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         ended.map_err(Error::io(&self.path, "write"))
     }
 }

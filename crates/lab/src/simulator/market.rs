@@ -49,21 +49,10 @@ impl Market {
         mut random: Random,
     ) -> Self {
         let walk = Walk::new(price, instrument.daily_deviation, DAY_US);
-        let mut open = || Venue {
-            book: Book::new(price as f64, instrument, &mut random),
-            difference: 0.0,
-        };
+        let mut open = || Venue { book: Book::new(price as f64, instrument, &mut random), difference: 0.0 };
         let venues = (0..venues).map(|_| open()).collect();
         let id = 100_000_000 + random.below(100_000_000);
-        Self {
-            instrument,
-            symbol,
-            random,
-            walk,
-            venues,
-            buying: true,
-            id,
-        }
+        Self { instrument, symbol, random, walk, venues, buying: true, id }
     }
 
     /// Midnight: the fair price is not moved by the time between the last event and the day's first.
@@ -75,19 +64,9 @@ impl Market {
     pub(crate) fn snapshot(&mut self, time: u64, exchange: usize) -> Snapshot {
         let common = self.walk.advance(time, &mut self.random);
         let venue = &mut self.venues[exchange];
-        venue.difference =
-            venue.difference * EXCHANGE_MEMORY + self.random.normal() * EXCHANGE_DEVIATION;
-        venue.book.update(
-            common * (1.0 + venue.difference),
-            self.instrument,
-            &mut self.random,
-        );
-        Snapshot {
-            time,
-            symbol: self.symbol,
-            exchange,
-            book: venue.book,
-        }
+        venue.difference = venue.difference * EXCHANGE_MEMORY + self.random.normal() * EXCHANGE_DEVIATION;
+        venue.book.update(common * (1.0 + venue.difference), self.instrument, &mut self.random);
+        Snapshot { time, symbol: self.symbol, exchange, book: venue.book }
     }
 
     /// The next trade at the best price of an exchange's book.

@@ -40,7 +40,7 @@ mod venue_quotes;
 
 use std::path::PathBuf;
 
-pub use crypto::generate_crypto;
+pub use crypto::{generate_crypto, generate_write_day};
 pub use settings::{CryptoSettings, FileFormat, TaqSettings};
 pub use taq::generate_taq;
 

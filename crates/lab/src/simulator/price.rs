@@ -17,13 +17,7 @@ impl Walk {
     /// The walk is reflected at half and at twice its start.
     pub(crate) fn new(level: u64, deviation: f64, span: u64) -> Self {
         let level = level as f64;
-        Self {
-            level,
-            step: level * deviation / (span as f64).sqrt(),
-            low: level / 2.0,
-            high: level * 2.0,
-            time: 0,
-        }
+        Self { level, step: level * deviation / (span as f64).sqrt(), low: level / 2.0, high: level * 2.0, time: 0 }
     }
 
     /// Sets the time of the level without a step: the first event of the market.
@@ -40,25 +34,14 @@ impl Walk {
     }
 
     fn reflect(&self, level: f64) -> f64 {
-        let above = if level < self.low {
-            2.0 * self.low - level
-        } else {
-            level
-        };
-        let inside = if above > self.high {
-            2.0 * self.high - above
-        } else {
-            above
-        };
+        let above = if level < self.low { 2.0 * self.low - level } else { level };
+        let inside = if above > self.high { 2.0 * self.high - above } else { above };
         inside.clamp(self.low, self.high)
     }
 }
 
 /// The whole ticks below a level.
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "a walk stays within twice its start, far below 2^63 ticks"
-)]
+#[expect(clippy::cast_possible_truncation, reason = "a walk stays within twice its start, far below 2^63 ticks")]
 pub(crate) fn whole_ticks(level: f64) -> i64 {
     level.floor() as i64
 }
@@ -72,17 +55,8 @@ mod tests {
     fn the_walk_moves_and_stays_inside() {
         let mut random = Random::new(5, Stream::Market, 0);
         let mut walk = Walk::new(10_000, 0.5, 100);
-        let levels: Vec<f64> = (1..10_000)
-            .map(|time| walk.advance(time, &mut random))
-            .collect();
-        assert!(
-            levels
-                .iter()
-                .all(|level| (5_000.0..=20_000.0).contains(level))
-        );
-        assert!(
-            levels.iter().any(|level| *level < 8_000.0)
-                && levels.iter().any(|level| *level > 12_000.0)
-        );
+        let levels: Vec<f64> = (1..10_000).map(|time| walk.advance(time, &mut random)).collect();
+        assert!(levels.iter().all(|level| (5_000.0..=20_000.0).contains(level)));
+        assert!(levels.iter().any(|level| *level < 8_000.0) && levels.iter().any(|level| *level > 12_000.0));
     }
 }

@@ -36,12 +36,8 @@ pub(crate) enum Kind {
 }
 
 /// In the order in which a day with few trades gets them.
-const AUCTIONS: [(Kind, u64); 4] = [
-    (Kind::Opening, OPEN),
-    (Kind::Closing, CLOSE),
-    (Kind::OfficialOpen, OPEN),
-    (Kind::OfficialClose, CLOSE),
-];
+const AUCTIONS: [(Kind, u64); 4] =
+    [(Kind::Opening, OPEN), (Kind::Closing, CLOSE), (Kind::OfficialOpen, OPEN), (Kind::OfficialClose, CLOSE)];
 
 /// The instants and kinds of a day's trades, never falling.
 #[derive(Debug)]
@@ -52,24 +48,14 @@ pub(crate) struct PrintTimes {
 
 impl PrintTimes {
     /// Exactly `total` trades; `usual` makes the arrivals of those that are not auctions.
-    pub(crate) fn new(
-        total: u64,
-        random: &mut Random,
-        usual: impl FnOnce(u64) -> Arrivals,
-    ) -> Self {
+    pub(crate) fn new(total: u64, random: &mut Random, usual: impl FnOnce(u64) -> Arrivals) -> Self {
         let delay = random.below(SECOND);
-        let mut auctions: Vec<(u64, Kind)> = AUCTIONS
-            .iter()
-            .zip(0..total)
-            .map(|((kind, time), _)| (time + delay, *kind))
-            .collect();
+        let mut auctions: Vec<(u64, Kind)> =
+            AUCTIONS.iter().zip(0..total).map(|((kind, time), _)| (time + delay, *kind)).collect();
         // Stable: the auction stays before its official price message.
         auctions.sort_by_key(|(time, _)| *time);
         let rest = total - auctions.len() as u64;
-        Self {
-            usual: usual(rest).peekable(),
-            auctions: auctions.into_iter().peekable(),
-        }
+        Self { usual: usual(rest).peekable(), auctions: auctions.into_iter().peekable() }
     }
 
     /// The instant of the next trade, in nanoseconds since midnight.
@@ -85,9 +71,7 @@ impl Iterator for PrintTimes {
 
     fn next(&mut self) -> Option<(u64, Kind)> {
         let time = self.peek()?;
-        self.auctions
-            .next_if(|(auction, _)| *auction == time)
-            .or_else(|| self.usual.next().map(|at| (at, Kind::Usual)))
+        self.auctions.next_if(|(auction, _)| *auction == time).or_else(|| self.usual.next().map(|at| (at, Kind::Usual)))
     }
 }
 
@@ -119,29 +103,15 @@ pub(crate) struct Prints {
 impl Prints {
     /// The trades of a symbol listed at `listing`.
     pub(crate) fn new(listing: u8) -> Self {
-        Self {
-            listing,
-            venues_opened: vec![FINRA, listing],
-            auction: None,
-        }
+        Self { listing, venues_opened: vec![FINRA, listing], auction: None }
     }
 
     /// The next trade, at or inside `nbbo`.
-    pub(crate) fn draw(
-        &mut self,
-        time: u64,
-        kind: Kind,
-        nbbo: &Nbbo,
-        random: &mut Random,
-    ) -> Print {
+    pub(crate) fn draw(&mut self, time: u64, kind: Kind, nbbo: &Nbbo, random: &mut Random) -> Print {
         let cross = if self.listing == b'Q' { b'X' } else { b' ' };
         match kind {
-            Kind::Opening => {
-                self.draw_auction([self.settlement(), b'O', b' ', cross], nbbo, random)
-            }
-            Kind::Closing => {
-                self.draw_auction([self.settlement(), b'6', b' ', cross], nbbo, random)
-            }
+            Kind::Opening => self.draw_auction([self.settlement(), b'O', b' ', cross], nbbo, random),
+            Kind::Closing => self.draw_auction([self.settlement(), b'6', b' ', cross], nbbo, random),
             Kind::OfficialOpen => self.repeat_auction(*b"   Q", nbbo, random),
             Kind::OfficialClose => self.repeat_auction(*b"   M", nbbo, random),
             Kind::Usual => self.draw_usual(time, nbbo, random),
@@ -155,14 +125,7 @@ impl Prints {
     fn draw_auction(&mut self, condition: [u8; 4], nbbo: &Nbbo, random: &mut Random) -> Print {
         let volume = random.heavy_tail(5_000, 8);
         let (_, price) = draw_price(nbbo, random);
-        let print = Print {
-            venue: self.listing,
-            condition,
-            volume,
-            price,
-            corrected: false,
-            facility: None,
-        };
+        let print = Print { venue: self.listing, condition, volume, price, corrected: false, facility: None };
         self.auction = Some(print);
         print
     }
@@ -170,19 +133,12 @@ impl Prints {
     /// No quote comes between an auction and its message, so the price is still inside the NBBO.
     fn repeat_auction(&mut self, condition: [u8; 4], nbbo: &Nbbo, random: &mut Random) -> Print {
         let auction = self.auction.take();
-        auction.map_or_else(
-            || self.draw_auction(condition, nbbo, random),
-            |print| Print { condition, ..print },
-        )
+        auction.map_or_else(|| self.draw_auction(condition, nbbo, random), |print| Print { condition, ..print })
     }
 
     fn draw_usual(&mut self, time: u64, nbbo: &Nbbo, random: &mut Random) -> Print {
         let (touched, price) = draw_price(nbbo, random);
-        let venue = if random.percent(35) {
-            FINRA
-        } else {
-            touched.unwrap_or(FINRA)
-        };
+        let venue = if random.percent(35) { FINRA } else { touched.unwrap_or(FINRA) };
         let volume = draw_volume(random);
         Print {
             venue,
@@ -194,13 +150,7 @@ impl Prints {
         }
     }
 
-    fn draw_condition(
-        &mut self,
-        time: u64,
-        venue: u8,
-        volume: u64,
-        random: &mut Random,
-    ) -> [u8; 4] {
+    fn draw_condition(&mut self, time: u64, venue: u8, volume: u64, random: &mut Random) -> [u8; 4] {
         let regular = (OPEN..CLOSE).contains(&time);
         let reason = match () {
             () if self.opens_venue(time, venue) => b'O',
@@ -233,11 +183,7 @@ fn draw_price(nbbo: &Nbbo, random: &mut Random) -> (Option<u8>, i64) {
 
 /// Half of the trades are odd lots.
 fn draw_volume(random: &mut Random) -> u64 {
-    if random.percent(50) {
-        1 + random.below(ROUND_LOT - 1)
-    } else {
-        ROUND_LOT * random.heavy_tail(1, 7)
-    }
+    if random.percent(50) { 1 + random.below(ROUND_LOT - 1) } else { ROUND_LOT * random.heavy_tail(1, 7) }
 }
 
 #[cfg(test)]
@@ -250,37 +196,16 @@ mod tests {
     fn times(total: u64) -> Vec<(u64, Kind)> {
         let mut random = Random::new(1, Stream::Market, 0);
         let minutes = equity_minutes(&mut random);
-        let usual = |rest| {
-            Arrivals::new(
-                rest,
-                &minutes,
-                EQUITY_CLOCK,
-                Random::new(1, Stream::TradeTimes, 0),
-            )
-        };
+        let usual = |rest| Arrivals::new(rest, &minutes, EQUITY_CLOCK, Random::new(1, Stream::TradeTimes, 0));
         PrintTimes::new(total, &mut random, usual).collect()
     }
 
     #[test]
     fn days_of_any_length_have_their_auctions_first() {
         assert_eq!(times(0), []);
-        assert_eq!(
-            times(1)
-                .into_iter()
-                .map(|(_, kind)| kind)
-                .collect::<Vec<_>>(),
-            [Kind::Opening]
-        );
+        assert_eq!(times(1).into_iter().map(|(_, kind)| kind).collect::<Vec<_>>(), [Kind::Opening]);
         let kinds: Vec<Kind> = times(4).into_iter().map(|(_, kind)| kind).collect();
-        assert_eq!(
-            kinds,
-            [
-                Kind::Opening,
-                Kind::OfficialOpen,
-                Kind::Closing,
-                Kind::OfficialClose
-            ]
-        );
+        assert_eq!(kinds, [Kind::Opening, Kind::OfficialOpen, Kind::Closing, Kind::OfficialClose]);
         let many = times(5_000);
         assert_eq!(many.len(), 5_000);
         assert!(many.is_sorted_by_key(|(time, _)| *time));
@@ -289,25 +214,12 @@ mod tests {
     #[test]
     fn trades_stay_inside_the_nbbo_and_conditions_fit() {
         let mut random = Random::new(1, Stream::Market, 0);
-        let nbbo = Nbbo {
-            bid_venue: b'N',
-            bid: 100,
-            bid_lots: 1,
-            offer_venue: b'P',
-            offer: 103,
-            offer_lots: 1,
-        };
+        let nbbo = Nbbo { bid_venue: b'N', bid: 100, bid_lots: 1, offer_venue: b'P', offer: 103, offer_lots: 1 };
         let mut prints = Prints::new(b'N');
         let opening = prints.draw(OPEN, Kind::Opening, &nbbo, &mut random);
         let official = prints.draw(OPEN, Kind::OfficialOpen, &nbbo, &mut random);
-        assert_eq!(
-            (&opening.condition, &official.condition),
-            (b" O  ", b"   Q")
-        );
-        assert_eq!(
-            (opening.price, opening.volume),
-            (official.price, official.volume)
-        );
+        assert_eq!((&opening.condition, &official.condition), (b" O  ", b"   Q"));
+        assert_eq!((opening.price, opening.volume), (official.price, official.volume));
         for _ in 0..10_000 {
             let print = prints.draw(OPEN + 1, Kind::Usual, &nbbo, &mut random);
             assert!((100..=103).contains(&print.price) && print.volume > 0);

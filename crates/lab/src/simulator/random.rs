@@ -49,10 +49,7 @@ impl Random {
     }
 
     /// [`below`](Self::below) for positions.
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "the result is below a length that is a usize"
-    )]
+    #[expect(clippy::cast_possible_truncation, reason = "the result is below a length that is a usize")]
     pub(crate) fn index(&mut self, length: usize) -> usize {
         self.below(length as u64) as usize
     }
@@ -70,8 +67,7 @@ impl Random {
     /// Mean 0, variance 1, nearly normal: the sum of four uniform numbers, so never beyond 3.5.
     pub(crate) fn normal(&mut self) -> f64 {
         let bits = self.0.next_u64();
-        let sum =
-            (bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48);
+        let sum = (bits & 0xffff) + ((bits >> 16) & 0xffff) + ((bits >> 32) & 0xffff) + (bits >> 48);
         (sum as f64 - 131_070.0) / 65_536.0 * 3_f64.sqrt()
     }
 

@@ -54,24 +54,9 @@ impl TaqSettings {
     /// # Errors
     /// [`Error::Setting`] names the first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
-        check(
-            "symbols",
-            self.symbols,
-            (1..=SYMBOLS_MAX).contains(&self.symbols),
-            "1 to 20,000",
-        )?;
-        check(
-            "quotes",
-            self.quotes,
-            self.quotes <= ROWS_MAX,
-            "at most 10^12",
-        )?;
-        check(
-            "trades",
-            self.trades,
-            self.trades <= ROWS_MAX,
-            "at most 10^12",
-        )?;
+        check("symbols", self.symbols, (1..=SYMBOLS_MAX).contains(&self.symbols), "1 to 20,000")?;
+        check("quotes", self.quotes, self.quotes <= ROWS_MAX, "at most 10^12")?;
+        check("trades", self.trades, self.trades <= ROWS_MAX, "at most 10^12")?;
         check_folder(&self.out)
     }
 }
@@ -107,13 +92,7 @@ pub struct CryptoSettings {
 
 impl Default for CryptoSettings {
     fn default() -> Self {
-        Self {
-            out: PathBuf::from("crypto"),
-            scale: 0.01,
-            seed: 1,
-            format: FileFormat::Csv,
-            days: None,
-        }
+        Self { out: PathBuf::from("crypto"), scale: 0.01, seed: 1, format: FileFormat::Csv, days: None }
     }
 }
 
@@ -124,39 +103,16 @@ impl CryptoSettings {
     /// [`Error::Setting`] names the first setting that is out of range.
     pub fn validate(&self) -> Result<()> {
         // A comparison with NaN is false, so NaN is refused here too.
-        check(
-            "scale",
-            self.scale,
-            self.scale > 0.0 && self.scale <= SCALE_MAX,
-            "above 0 and at most 100,000",
-        )?;
+        check("scale", self.scale, self.scale > 0.0 && self.scale <= SCALE_MAX, "above 0 and at most 100,000")?;
         if let Some(days) = self.days {
-            check(
-                "days",
-                days,
-                (1..=DAYS_MAX).contains(&days),
-                "1 to 30, or none for everything",
-            )?;
+            check("days", days, (1..=DAYS_MAX).contains(&days), "1 to 30, or none for everything")?;
         }
         check_folder(&self.out)
     }
 }
 
-fn check(
-    setting: &'static str,
-    value: impl ToString,
-    holds: bool,
-    expected: &'static str,
-) -> Result<()> {
-    if holds {
-        Ok(())
-    } else {
-        Err(Error::Setting {
-            setting,
-            value: value.to_string(),
-            expected,
-        })
-    }
+fn check(setting: &'static str, value: impl ToString, holds: bool, expected: &'static str) -> Result<()> {
+    if holds { Ok(()) } else { Err(Error::Setting { setting, value: value.to_string(), expected }) }
 }
 
 fn check_folder(out: &Path) -> Result<()> {
@@ -165,12 +121,7 @@ fn check_folder(out: &Path) -> Result<()> {
         // Absent: it will be created, and creating it tells more than a guess here.
         Err(_) => true,
     };
-    check(
-        "out",
-        out.display(),
-        usable,
-        "a folder that can be written, or a new path",
-    )
+    check("out", out.display(), usable, "a folder that can be written, or a new path")
 }
 
 /// Creates the output folder and its parents.

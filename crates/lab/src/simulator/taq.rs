@@ -12,9 +12,7 @@ use super::price::Walk;
 use super::prints::{Kind, PrintTimes, Prints};
 use super::random::{Random, Stream};
 use super::settings::create_folder;
-use super::taq_rows::{
-    NBBO_HEADER, QUOTE_HEADER, Stamp, TRADE_HEADER, push_nbbo, push_quote, push_trade,
-};
+use super::taq_rows::{NBBO_HEADER, QUOTE_HEADER, Stamp, TRADE_HEADER, push_nbbo, push_quote, push_trade};
 use super::tickers::{Ticker, tickers};
 use super::venue_quotes::{DAILY_DEVIATION, Nbbo, VenueQuotes};
 use super::{Progress, TaqSettings, Written};
@@ -48,9 +46,7 @@ pub fn generate_taq(settings: &TaqSettings, progress: &mut dyn FnMut(u64)) -> Re
     settings.validate()?;
     create_folder(&settings.out)?;
     let mut day = Day::create(settings, Progress::new(progress))?;
-    let weights: Vec<f64> = (0..settings.symbols)
-        .map(|rank| 1.0 / f64::from(rank + 2))
-        .collect();
+    let weights: Vec<f64> = (0..settings.symbols).map(|rank| 1.0 / f64::from(rank + 2)).collect();
     let quotes = apportion(settings.quotes, &weights);
     let trades = apportion(settings.trades, &weights);
     for ticker in tickers(settings.symbols, settings.seed) {
@@ -77,36 +73,19 @@ impl<'a> Day<'a> {
     fn create(settings: &'a TaqSettings, progress: Progress<'a>) -> Result<Self> {
         let out = settings.out.as_path();
         let date = settings.date.format("%Y%m%d").to_string();
-        let trades = GzipTable::create(
-            &out.join(format!("EQY_US_ALL_TRADE_{date}.gz")),
-            TRADE_HEADER,
-        )?;
+        let trades = GzipTable::create(&out.join(format!("EQY_US_ALL_TRADE_{date}.gz")), TRADE_HEADER)?;
         let nbbo = GzipTable::create(&out.join(format!("EQY_US_ALL_NBBO_{date}.gz")), NBBO_HEADER)?;
-        Ok(Self {
-            out,
-            date,
-            trades,
-            nbbo,
-            quotes: None,
-            written: Vec::new(),
-            progress,
-        })
+        Ok(Self { out, date, trades, nbbo, quotes: None, written: Vec::new(), progress })
     }
 
     /// Turns to the quotes file of the ticker's first letter.
     fn open_letter(&mut self, ticker: &Ticker) -> Result<()> {
         let letter = ticker.name.chars().next().unwrap_or('A');
-        if self
-            .quotes
-            .as_ref()
-            .is_some_and(|(open, _)| *open == letter)
-        {
+        if self.quotes.as_ref().is_some_and(|(open, _)| *open == letter) {
             return Ok(());
         }
         self.close_letter()?;
-        let path = self
-            .out
-            .join(format!("SPLITS_US_ALL_BBO_{letter}_{}.gz", self.date));
+        let path = self.out.join(format!("SPLITS_US_ALL_BBO_{letter}_{}.gz", self.date));
         self.quotes = Some((letter, GzipTable::create(&path, QUOTE_HEADER)?));
         Ok(())
     }
@@ -146,15 +125,8 @@ impl SymbolDay {
         let of_symbol = |stream| Random::new(seed, stream, ticker.rank);
         let mut random = of_symbol(Stream::Market);
         let minutes = equity_minutes(&mut of_symbol(Stream::Activity));
-        let quote_times = Arrivals::new(
-            quotes,
-            &minutes,
-            EQUITY_CLOCK,
-            of_symbol(Stream::QuoteTimes),
-        )
-        .peekable();
-        let usual =
-            |rest| Arrivals::new(rest, &minutes, EQUITY_CLOCK, of_symbol(Stream::TradeTimes));
+        let quote_times = Arrivals::new(quotes, &minutes, EQUITY_CLOCK, of_symbol(Stream::QuoteTimes)).peekable();
+        let usual = |rest| Arrivals::new(rest, &minutes, EQUITY_CLOCK, of_symbol(Stream::TradeTimes));
         let print_times = PrintTimes::new(trades, &mut random, usual);
         let mut walk = Walk::new(ticker.close_cents, DAILY_DEVIATION, DAY_NS);
         walk.start_at(EQUITY_CLOCK.start);
@@ -219,22 +191,14 @@ impl SymbolDay {
         let participant_time = self.next_stamp(time);
         self.trade_id += 1;
         let stamp = self.stamp(time, participant_time);
-        day.trades
-            .push(|out| push_trade(out, &stamp, self.trade_id, &print))
+        day.trades.push(|out| push_trade(out, &stamp, self.trade_id, &print))
     }
 
     /// What a symbol without any quote trades at: a cent around the day before's price.
     fn unseen_nbbo(&self) -> Nbbo {
         let bid = self.ticker.close_cents.cast_signed();
         let venue = self.quotes.venues()[0];
-        Nbbo {
-            bid_venue: venue,
-            bid,
-            bid_lots: 1,
-            offer_venue: venue,
-            offer: bid + 1,
-            offer_lots: 1,
-        }
+        Nbbo { bid_venue: venue, bid, bid_lots: 1, offer_venue: venue, offer: bid + 1, offer_lots: 1 }
     }
 
     /// Moves the sequence on and draws the participant's time.
@@ -244,17 +208,7 @@ impl SymbolDay {
     }
 
     fn stamp(&self, time: u64, participant_time: u64) -> Stamp<'_> {
-        let source = if self.ticker.listing == b'Q' {
-            b'N'
-        } else {
-            b'C'
-        };
-        Stamp {
-            time,
-            participant_time,
-            symbol: &self.ticker.name,
-            sequence: self.sequence,
-            source,
-        }
+        let source = if self.ticker.listing == b'Q' { b'N' } else { b'C' };
+        Stamp { time, participant_time, symbol: &self.ticker.name, sequence: self.sequence, source }
     }
 }

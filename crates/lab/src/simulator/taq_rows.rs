@@ -88,74 +88,37 @@ impl Line<'_> {
 /// Writes a trade; its identifier counts the symbol's trades.
 pub(crate) fn push_trade(out: &mut Vec<u8>, stamp: &Stamp<'_>, trade_id: u64, print: &Print) {
     let mut line = Line(out);
-    line.time(stamp.time)
-        .text(&[print.venue])
-        .text(stamp.symbol.as_bytes())
-        .text(&print.condition);
+    line.time(stamp.time).text(&[print.venue]).text(stamp.symbol.as_bytes()).text(&print.condition);
     line.whole(print.volume).price(print.price).blanks(1);
-    line.text(if print.corrected { b"01" } else { b"00" })
-        .whole(stamp.sequence)
-        .whole(trade_id)
-        .text(&[stamp.source]);
+    line.text(if print.corrected { b"01" } else { b"00" }).whole(stamp.sequence).whole(trade_id).text(&[stamp.source]);
     match print.facility {
-        Some(facility) => line
-            .text(&[facility])
-            .time(stamp.participant_time)
-            .time(stamp.time),
+        Some(facility) => line.text(&[facility]).time(stamp.participant_time).time(stamp.time),
         None => line.blanks(1).time(stamp.participant_time).blanks(1),
     };
-    line.text(if print.condition[1] == b'F' {
-        b"1"
-    } else {
-        b"0"
-    })
-    .end_line();
+    line.text(if print.condition[1] == b'F' { b"1" } else { b"0" }).end_line();
 }
 
 /// Writes a quote; `national` says whether it changed the NBBO.
 pub(crate) fn push_quote(out: &mut Vec<u8>, stamp: &Stamp<'_>, quote: &Quote, national: bool) {
     let mut line = Line(out);
     push_quote_start(&mut line, stamp, quote, national);
-    line.blanks(5)
-        .time(stamp.participant_time)
-        .blanks(3)
-        .end_line();
+    line.blanks(5).time(stamp.participant_time).blanks(3).end_line();
 }
 
 /// Writes the NBBO that `quote` made.
 pub(crate) fn push_nbbo(out: &mut Vec<u8>, stamp: &Stamp<'_>, quote: &Quote, nbbo: &Nbbo) {
     let mut line = Line(out);
     push_quote_start(&mut line, stamp, quote, true);
-    line.text(&[REGULAR])
-        .text(&[nbbo.bid_venue])
-        .price(nbbo.bid)
-        .whole(nbbo.bid_lots)
-        .blanks(1);
-    line.text(&[REGULAR])
-        .text(&[nbbo.offer_venue])
-        .price(nbbo.offer)
-        .whole(nbbo.offer_lots)
-        .blanks(1);
-    line.blanks(3)
-        .time(stamp.participant_time)
-        .blanks(2)
-        .end_line();
+    line.text(&[REGULAR]).text(&[nbbo.bid_venue]).price(nbbo.bid).whole(nbbo.bid_lots).blanks(1);
+    line.text(&[REGULAR]).text(&[nbbo.offer_venue]).price(nbbo.offer).whole(nbbo.offer_lots).blanks(1);
+    line.blanks(3).time(stamp.participant_time).blanks(2).end_line();
 }
 
 /// The fourteen columns that quotes and the NBBO share.
 fn push_quote_start(line: &mut Line<'_>, stamp: &Stamp<'_>, quote: &Quote, national: bool) {
-    line.time(stamp.time)
-        .text(&[quote.venue])
-        .text(stamp.symbol.as_bytes());
-    line.price(quote.bid)
-        .whole(quote.bid_lots)
-        .price(quote.offer)
-        .whole(quote.offer_lots)
-        .text(&[REGULAR]);
-    line.whole(stamp.sequence)
-        .text(if national { b"2" } else { b"0" })
-        .blanks(3)
-        .text(&[stamp.source]);
+    line.time(stamp.time).text(&[quote.venue]).text(stamp.symbol.as_bytes());
+    line.price(quote.bid).whole(quote.bid_lots).price(quote.offer).whole(quote.offer_lots).text(&[REGULAR]);
+    line.whole(stamp.sequence).text(if national { b"2" } else { b"0" }).blanks(3).text(&[stamp.source]);
 }
 
 #[cfg(test)]
@@ -170,13 +133,7 @@ mod tests {
         sequence: 77,
         source: b'C',
     };
-    const QUOTE: Quote = Quote {
-        venue: b'N',
-        bid: 7_535,
-        bid_lots: 3,
-        offer: 7_578,
-        offer_lots: 1,
-    };
+    const QUOTE: Quote = Quote { venue: b'N', bid: 7_535, bid_lots: 3, offer: 7_578, offer_lots: 1 };
 
     fn line(write: impl FnOnce(&mut Vec<u8>)) -> String {
         let mut out = Vec::new();
@@ -195,33 +152,13 @@ mod tests {
             facility: Some(b'Q'),
         };
         let trade = line(|out| push_trade(out, &STAMP, 5, &print));
-        assert_eq!(
-            trade,
-            "093000398000000|D|BRK A| F I|13|75.78||00|77|5|C|Q|093000397900000|093000398000000|1\n"
-        );
+        assert_eq!(trade, "093000398000000|D|BRK A| F I|13|75.78||00|77|5|C|Q|093000397900000|093000398000000|1\n");
         let quote = line(|out| push_quote(out, &STAMP, &QUOTE, true));
-        assert!(
-            quote.starts_with("093000398000000|N|BRK A|75.35|3|75.78|1|R|77|2||||C|"),
-            "{quote}"
-        );
-        let nbbo = Nbbo {
-            bid_venue: b'P',
-            bid: 7_536,
-            bid_lots: 2,
-            offer_venue: b'N',
-            offer: 7_578,
-            offer_lots: 1,
-        };
+        assert!(quote.starts_with("093000398000000|N|BRK A|75.35|3|75.78|1|R|77|2||||C|"), "{quote}");
+        let nbbo = Nbbo { bid_venue: b'P', bid: 7_536, bid_lots: 2, offer_venue: b'N', offer: 7_578, offer_lots: 1 };
         let national = line(|out| push_nbbo(out, &STAMP, &QUOTE, &nbbo));
-        assert!(
-            national.contains("|C|R|P|75.36|2||R|N|75.78|1||"),
-            "{national}"
-        );
-        for (row, header) in [
-            (trade, TRADE_HEADER),
-            (quote, QUOTE_HEADER),
-            (national, NBBO_HEADER),
-        ] {
+        assert!(national.contains("|C|R|P|75.36|2||R|N|75.78|1||"), "{national}");
+        for (row, header) in [(trade, TRADE_HEADER), (quote, QUOTE_HEADER), (national, NBBO_HEADER)] {
             assert_eq!(row.split('|').count(), header.split('|').count(), "{row}");
         }
     }

@@ -138,49 +138,30 @@ const ROOT_STEP: u64 = 201_203;
 
 /// `count` tickers, sorted by name.
 pub(crate) fn tickers(count: u32, seed: u64) -> Vec<Ticker> {
-    let well_known = WELL_KNOWN
-        .iter()
-        .map(|&(name, listing, close_cents)| (name.to_owned(), listing, close_cents));
+    let well_known = WELL_KNOWN.iter().map(|&(name, listing, close_cents)| (name.to_owned(), listing, close_cents));
     let named = well_known.chain(generated(seed)).zip(0..u64::from(count));
-    let mut tickers: Vec<Ticker> = named
-        .map(|((name, listing, close_cents), rank)| Ticker {
-            name,
-            rank,
-            listing,
-            close_cents,
-        })
-        .collect();
+    let mut tickers: Vec<Ticker> =
+        named.map(|((name, listing, close_cents), rank)| Ticker { name, rank, listing, close_cents }).collect();
     tickers.sort_unstable_by(|left, right| left.name.cmp(&right.name));
     tickers
 }
 
 fn generated(seed: u64) -> impl Iterator<Item = (String, u8, u64)> {
-    let taken: HashSet<&str> = WELL_KNOWN
-        .iter()
-        .map(|(name, ..)| name.split(' ').next().unwrap_or(name))
-        .collect();
+    let taken: HashSet<&str> = WELL_KNOWN.iter().map(|(name, ..)| name.split(' ').next().unwrap_or(name)).collect();
     let mut random = Random::new(seed, Stream::Tickers, 0);
     let roots = (1..ROOTS).map(|index| root(index * ROOT_STEP % ROOTS));
-    roots
-        .filter(move |root| !taken.contains(root.as_str()))
-        .map(move |root| {
-            let suffix = SUFFIXES[random.index(SUFFIXES.len())];
-            let name = if random.percent(5) {
-                format!("{root} {suffix}")
-            } else {
-                root
-            };
-            (name, listing(&mut random), close_cents(&mut random))
-        })
+    roots.filter(move |root| !taken.contains(root.as_str())).map(move |root| {
+        let suffix = SUFFIXES[random.index(SUFFIXES.len())];
+        let name = if random.percent(5) { format!("{root} {suffix}") } else { root };
+        (name, listing(&mut random), close_cents(&mut random))
+    })
 }
 
 /// The root number `index`, in the order A, B, .., Z, AA, AB, ...
 fn root(mut index: u64) -> String {
     let mut letters = Vec::new();
     loop {
-        letters.push(char::from(
-            b'A' + u8::try_from(index % 26).unwrap_or_default(),
-        ));
+        letters.push(char::from(b'A' + u8::try_from(index % 26).unwrap_or_default()));
         if index < 26 {
             return letters.iter().rev().collect();
         }
@@ -210,28 +191,15 @@ mod tests {
     #[test]
     fn names_are_unique_sorted_and_stable_in_rank() {
         let few = tickers(3, 1);
-        assert_eq!(
-            few.iter()
-                .map(|ticker| ticker.name.as_str())
-                .collect::<Vec<_>>(),
-            ["AAPL", "MSFT", "SPY"]
-        );
+        assert_eq!(few.iter().map(|ticker| ticker.name.as_str()).collect::<Vec<_>>(), ["AAPL", "MSFT", "SPY"]);
         let many = tickers(20_000, 1);
         assert_eq!(many.len(), 20_000);
         assert!(many.windows(2).all(|pair| pair[0].name < pair[1].name));
-        assert!(
-            many.iter()
-                .filter(|ticker| ticker.name.contains(' '))
-                .count()
-                > 500
-        );
+        assert!(many.iter().filter(|ticker| ticker.name.contains(' ')).count() > 500);
     }
 
     #[test]
     fn roots_count_up_through_the_letters() {
-        assert_eq!(
-            [0, 25, 26, 701, 702, ROOTS - 1].map(root),
-            ["A", "Z", "AA", "ZZ", "AAA", "ZZZZ"]
-        );
+        assert_eq!([0, 25, 26, 701, 702, ROOTS - 1].map(root), ["A", "Z", "AA", "ZZ", "AAA", "ZZZZ"]);
     }
 }

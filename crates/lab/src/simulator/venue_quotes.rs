@@ -60,20 +60,13 @@ impl VenueQuotes {
         let venues: Vec<u8> = VENUES.iter().take(count).map(code).collect();
         let quietness = u64::from(64 - (rank + 1).leading_zeros());
         let half_spread = (close_cents * quietness / 100_000).cast_signed();
-        Self {
-            quotes: vec![None; venues.len()],
-            venues,
-            distance: half_spread / 2,
-            scatter: half_spread + 2,
-        }
+        Self { quotes: vec![None; venues.len()], venues, distance: half_spread / 2, scatter: half_spread + 2 }
     }
 
     /// One venue renews its quote around `fair` (cents, possibly between two).
     pub(crate) fn requote(&mut self, fair: f64, random: &mut Random) -> Quote {
         let below = whole_ticks(fair);
-        let index = self
-            .passed_venue(below, random)
-            .unwrap_or_else(|| self.usual_venue(random));
+        let index = self.passed_venue(below, random).unwrap_or_else(|| self.usual_venue(random));
         let (bid_others, offer_others) = self.best_of_others(index);
         let quote = Quote {
             venue: self.venues[index],
@@ -96,29 +89,17 @@ impl VenueQuotes {
 
     /// Venues early in the list quote more.
     fn usual_venue(&self, random: &mut Random) -> usize {
-        random
-            .index(self.venues.len())
-            .min(random.index(self.venues.len()))
+        random.index(self.venues.len()).min(random.index(self.venues.len()))
     }
 
     fn draw_distance(&self, random: &mut Random) -> i64 {
-        if random.percent(60) {
-            self.distance
-        } else {
-            self.distance + random.below_i64(self.scatter)
-        }
+        if random.percent(60) { self.distance } else { self.distance + random.below_i64(self.scatter) }
     }
 
     fn best_of_others(&self, index: usize) -> (i64, i64) {
-        let others = self
-            .quotes
-            .iter()
-            .enumerate()
-            .filter(|(other, _)| *other != index)
-            .filter_map(|(_, quote)| *quote);
-        others.fold((i64::MIN, i64::MAX), |(bid, offer), quote| {
-            (bid.max(quote.bid), offer.min(quote.offer))
-        })
+        let others =
+            self.quotes.iter().enumerate().filter(|(other, _)| *other != index).filter_map(|(_, quote)| *quote);
+        others.fold((i64::MIN, i64::MAX), |(bid, offer), quote| (bid.max(quote.bid), offer.min(quote.offer)))
     }
 
     /// The best of both sides: by price, then size, then the order of the venues. None before the first quote.
@@ -172,9 +153,6 @@ mod tests {
             assert!(nbbo.bid < nbbo.offer, "{nbbo:?}");
             distance_max = distance_max.max((nbbo.bid as f64 - fair).abs());
         }
-        assert!(
-            distance_max < 1_000.0,
-            "the quotes follow the fair price: {distance_max}"
-        );
+        assert!(distance_max < 1_000.0, "the quotes follow the fair price: {distance_max}");
     }
 }

@@ -5,10 +5,7 @@ use tempfile::tempdir;
 
 fn refused_taq(change: impl FnOnce(&mut TaqSettings)) -> String {
     let folder = tempdir().unwrap();
-    let mut settings = TaqSettings {
-        out: folder.path().join("new"),
-        ..TaqSettings::default()
-    };
+    let mut settings = TaqSettings { out: folder.path().join("new"), ..TaqSettings::default() };
     change(&mut settings);
     let error = generate_taq(&settings, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::Setting { .. }));
@@ -18,10 +15,7 @@ fn refused_taq(change: impl FnOnce(&mut TaqSettings)) -> String {
 
 fn refused_crypto(change: impl FnOnce(&mut CryptoSettings)) -> String {
     let folder = tempdir().unwrap();
-    let mut settings = CryptoSettings {
-        out: folder.path().join("new"),
-        ..CryptoSettings::default()
-    };
+    let mut settings = CryptoSettings { out: folder.path().join("new"), ..CryptoSettings::default() };
     change(&mut settings);
     let error = generate_crypto(&settings, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::Setting { .. }));
@@ -37,24 +31,15 @@ fn defaults_are_valid() {
 
 #[test]
 fn numbers_out_of_range_are_refused() {
-    assert_eq!(
-        refused_taq(|settings| settings.symbols = 0),
-        "setting symbols is 0, expected 1 to 20,000"
-    );
+    assert_eq!(refused_taq(|settings| settings.symbols = 0), "setting symbols is 0, expected 1 to 20,000");
     assert!(refused_taq(|settings| settings.symbols = 20_001).contains("symbols"));
     assert!(refused_taq(|settings| settings.quotes = u64::MAX).contains("quotes"));
     assert!(refused_taq(|settings| settings.trades = u64::MAX).contains("trades"));
     for scale in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
-        assert!(
-            refused_crypto(|settings| settings.scale = scale).contains("scale"),
-            "{scale}"
-        );
+        assert!(refused_crypto(|settings| settings.scale = scale).contains("scale"), "{scale}");
     }
     for days in [0, 31] {
-        assert!(
-            refused_crypto(|settings| settings.days = Some(days)).contains("days"),
-            "{days}"
-        );
+        assert!(refused_crypto(|settings| settings.days = Some(days)).contains("days"), "{days}");
     }
 }
 
@@ -66,15 +51,9 @@ fn a_file_is_not_an_output_folder() {
     assert!(refused_taq(|settings| settings.out.clone_from(&file)).contains("setting out"));
     assert!(refused_crypto(|settings| settings.out.clone_from(&file)).contains("setting out"));
 
-    let settings = TaqSettings {
-        out: file.join("below"),
-        ..TaqSettings::default()
-    };
+    let settings = TaqSettings { out: file.join("below"), ..TaqSettings::default() };
     let error = generate_taq(&settings, &mut |_| {}).unwrap_err();
     assert!(matches!(error, Error::Io { .. }));
-    assert!(
-        error.to_string().starts_with("cannot create the folder "),
-        "{error}"
-    );
+    assert!(error.to_string().starts_with("cannot create the folder "), "{error}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "kept");
 }

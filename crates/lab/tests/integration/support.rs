@@ -26,11 +26,7 @@ pub fn all_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
         let path = entry.unwrap().path();
         let name = path.file_name().unwrap().to_str().unwrap().to_owned();
         if path.is_dir() {
-            files.extend(
-                all_files(&path)
-                    .into_iter()
-                    .map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)),
-            );
+            files.extend(all_files(&path).into_iter().map(|(inner, bytes)| (format!("{name}/{inner}"), bytes)));
         } else {
             files.insert(name, fs::read(&path).unwrap());
         }
@@ -40,24 +36,17 @@ pub fn all_files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 
 /// FNV-1a: enough to see that a text is the one it was.
 pub fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// A separated text as its header and rows.
 pub fn table(text: &str, separator: char) -> (Vec<String>, Vec<Vec<String>>) {
-    let mut lines = text
-        .lines()
-        .map(|line| line.split(separator).map(str::to_owned).collect::<Vec<_>>());
+    let mut lines = text.lines().map(|line| line.split(separator).map(str::to_owned).collect::<Vec<_>>());
     let header = lines.next().unwrap();
     (header, lines.collect())
 }
 
 /// The position of a column.
 pub fn column(header: &[String], name: &str) -> usize {
-    header
-        .iter()
-        .position(|column| column == name)
-        .unwrap_or_else(|| panic!("no column {name}"))
+    header.iter().position(|column| column == name).unwrap_or_else(|| panic!("no column {name}"))
 }

@@ -22,7 +22,7 @@ impl DB for Database {
         let mut answer = self.0.sql(statement, Parameters::None)?;
         let types = answer.schema().fields().iter().map(|field| column_type(field.data_type())).collect();
         let mut rows = Vec::new();
-        for batch in answer.collect()? {
+        for batch in answer.batches()? {
             rows.extend(texts(&batch));
         }
         Ok(DBOutput::Rows { types, rows })
@@ -44,7 +44,9 @@ fn texts(batch: &RecordBatch) -> Vec<Vec<String>> {
         .iter()
         .map(|column| {
             let formatter = ArrayFormatter::try_new(column, &options).unwrap();
-            (0..column.len()).map(|row| float_text(column, row).unwrap_or_else(|| formatter.value(row).to_string())).collect()
+            (0..column.len())
+                .map(|row| float_text(column, row).unwrap_or_else(|| formatter.value(row).to_string()))
+                .collect()
         })
         .collect();
     (0..batch.num_rows()).map(|row| columns.iter().map(|column| text_or_empty(&column[row])).collect()).collect()

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::array::TimestampNanosecondArray;
+use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int32Type;
 use splay_sql::{Session, SessionSettings};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
@@ -86,7 +86,9 @@ pub fn ticks() -> (TableSpec, RecordBatch) {
         symbols((0..rows).map(|n| Some(names[usize::try_from(mix(n) % 40).unwrap()].as_str()))),
         Arc::new(
             (0..rows)
-                .map(|n| (mix(n + 7) % 97 != 0).then(|| 100.0 + f64::from(i32::try_from(mix(n * 3) % 1000).unwrap()) / 8.0))
+                .map(|n| {
+                    (mix(n + 7) % 97 != 0).then(|| 100.0 + f64::from(i32::try_from(mix(n * 3) % 1000).unwrap()) / 8.0)
+                })
                 .collect::<Float64Array>(),
         ),
         Arc::new(arrow::array::Int32Array::from_iter_values(

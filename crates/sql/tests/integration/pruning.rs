@@ -12,7 +12,7 @@ use crate::market;
 fn rows(session: &Session, filter: &str) -> (String, u64) {
     let text = format!("select count(*), sum(size), min(ts), max(ts), count(price), min(sym) from tick where {filter}");
     let mut answer = session.sql(&text, Parameters::None).unwrap_or_else(|error| panic!("{text}: {error}"));
-    let batches = answer.collect().unwrap_or_else(|error| panic!("{text}: {error}"));
+    let batches = answer.batches().unwrap_or_else(|error| panic!("{text}: {error}"));
     let table = arrow::util::pretty::pretty_format_batches(&batches).unwrap().to_string();
     (table.lines().skip(3).collect(), answer.stats().rows_scanned)
 }

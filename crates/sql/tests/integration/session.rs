@@ -10,7 +10,7 @@ use splay_store::{LoadOptions, SegmentFormat};
 use crate::market;
 
 fn count(session: &Session, text: &str, parameters: Parameters) -> i64 {
-    let batches = session.sql(text, parameters).unwrap().collect().unwrap();
+    let batches = session.sql(text, parameters).unwrap().batches().unwrap();
     batches[0].column(0).as_primitive::<Int64Type>().value(0)
 }
 
@@ -69,7 +69,7 @@ fn a_statement_that_needs_too_much_memory_is_told_so() {
     let settings = SessionSettings { memory_bytes: 1 << 20, threads: 2, ..SessionSettings::default() };
     let session = Session::new(database, settings).unwrap();
     let text = "select count(*) from (select a.ts, b.ts from tick a join tick b on a.size = b.size)";
-    let error = session.sql(text, Parameters::None).unwrap().collect().unwrap_err();
+    let error = session.sql(text, Parameters::None).unwrap().batches().unwrap_err();
     assert!(matches!(error, Error::Memory { limit_bytes: 1_048_576, .. }), "{error:?}");
 }
 
@@ -78,7 +78,7 @@ fn deep_expressions_are_answered_or_refused() {
     let (_folder, database) = market::database(SegmentFormat::Arrow);
     let session = market::session(&database, 1, 8192);
     let text = format!("select {}1{}", "(".repeat(2000), ")".repeat(2000));
-    let _ = session.sql(&text, Parameters::None).map(|mut answer| answer.collect());
+    let _ = session.sql(&text, Parameters::None).map(|mut answer| answer.batches());
     let sum = format!("select {}", vec!["1"; 500].join(" + "));
     assert_eq!(count(&session, &sum, Parameters::None), 500);
 }
@@ -91,7 +91,7 @@ fn a_statement_sees_one_state_while_rows_come_in() {
     let mut load = database.load(&market::trade_spec(), LoadOptions::default()).unwrap();
     load.append(&market::trades()).unwrap();
     load.commit().unwrap();
-    let rows: usize = before.collect().unwrap().iter().map(arrow::array::RecordBatch::num_rows).sum();
+    let rows: usize = before.batches().unwrap().iter().map(arrow::array::RecordBatch::num_rows).sum();
     assert_eq!(rows, 8);
     assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 16);
 }
@@ -101,7 +101,7 @@ fn costs_are_reported() {
     let (_folder, database) = market::database(SegmentFormat::Arrow);
     let session = market::session(&database, 2, 8192);
     let mut answer = session.sql("select max(price) from tick where sym = 'S07'", Parameters::None).unwrap();
-    let batches = answer.collect().unwrap();
+    let batches = answer.batches().unwrap();
     assert!(batches[0].column(0).as_primitive::<Float64Type>().is_valid(0));
     let stats = answer.stats();
     assert_eq!(stats.rows_returned, 1);

@@ -109,14 +109,10 @@ fn encode(summaries: &[Summary]) -> Vec<u8> {
             | if s.last.is_none() { LAST_NULL } else { 0 }
     };
     let mut bytes = Vec::with_capacity(summaries.len() * SUMMARY_WORDS * 8);
-    let fields: [&dyn Fn(&Summary) -> u64; SUMMARY_WORDS] = [
-        &count,
-        &|s| s.min,
-        &|s| s.max,
-        &|s| s.sum.unwrap_or_default(),
-        &|s| s.first.unwrap_or_default(),
-        &|s| s.last.unwrap_or_default(),
-    ];
+    let fields: [&dyn Fn(&Summary) -> u64; SUMMARY_WORDS] =
+        [&count, &|s| s.min, &|s| s.max, &|s| s.sum.unwrap_or_default(), &|s| s.first.unwrap_or_default(), &|s| {
+            s.last.unwrap_or_default()
+        }];
     for field in fields {
         bytes.extend(summaries.iter().flat_map(|summary| field(summary).to_le_bytes()));
     }

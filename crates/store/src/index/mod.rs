@@ -14,7 +14,7 @@ mod reader;
 mod summary;
 
 pub(crate) use builder::build;
-pub(crate) use format::CRC_BLOCK_BYTES;
 pub use format::BLOCK_ROWS;
+pub(crate) use format::CRC_BLOCK_BYTES;
 pub use reader::{ColumnSummaries, SegmentIndex};
 pub use summary::{Summary, ValueKind, sortable};

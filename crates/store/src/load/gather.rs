@@ -51,10 +51,7 @@ fn gather_symbols(parts: &[&dyn Array], picks: &[Pick]) -> ArrayRef {
 
 /// One sorted list of the used texts of all parts, and for each part the place of its entries in that list; `None` for an
 /// entry that is null or not used.
-pub(crate) fn unify(
-    parts: &[&DictionaryArray<Int32Type>],
-    used: &[Vec<bool>],
-) -> (StringArray, Vec<Vec<Option<i32>>>) {
+pub(crate) fn unify(parts: &[&DictionaryArray<Int32Type>], used: &[Vec<bool>]) -> (StringArray, Vec<Vec<Option<i32>>>) {
     let mut all = BTreeMap::new();
     for (part, used) in parts.iter().zip(used) {
         let texts = part.values().as_string::<i32>();

@@ -113,7 +113,19 @@ impl Load {
         let (schema, dates) = (spec.arrow(), Dates::new(spec.zone()?));
         let partitions = BTreeMap::new();
         let sources = Vec::new();
-        Ok(Load { writer, spec, schema, options, dates, partitions, held_bytes: 0, runs: 0, rows: 0, sources, failed: false })
+        Ok(Load {
+            writer,
+            spec,
+            schema,
+            options,
+            dates,
+            partitions,
+            held_bytes: 0,
+            runs: 0,
+            rows: 0,
+            sources,
+            failed: false,
+        })
     }
 
     /// The table's schema: batches must have its columns, in its order and types.
@@ -139,11 +151,9 @@ impl Load {
     pub fn check_source(&self, name: &str, digest: &str) -> Result<()> {
         let known = self.writer.state().and_then(|state| state.sources.get(digest));
         match known {
-            Some((_, epoch)) if !self.options.again => Err(Error::AlreadyLoaded {
-                table: self.spec.name.clone(),
-                source_name: name.to_owned(),
-                epoch: *epoch,
-            }),
+            Some((_, epoch)) if !self.options.again => {
+                Err(Error::AlreadyLoaded { table: self.spec.name.clone(), source_name: name.to_owned(), epoch: *epoch })
+            }
             _ => Ok(()),
         }
     }
@@ -345,7 +355,8 @@ impl Load {
         segment_rows: usize,
     ) -> Result<Vec<FileEntry>> {
         let parts: Vec<&[Pick]> = picks.chunks(segment_rows).collect();
-        let targets = parts.iter().map(|_| self.writer.next_path(date, self.options.format)).collect::<Result<Vec<_>>>()?;
+        let targets =
+            parts.iter().map(|_| self.writer.next_path(date, self.options.format)).collect::<Result<Vec<_>>>()?;
         let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
         let work = || {
             let mut written = Vec::new();
@@ -373,7 +384,12 @@ impl Load {
 }
 
 impl Incoming {
-    fn merge_runs(&mut self, spec: &TableSpec, storage: &Arc<dyn crate::storage::Storage>, number: usize) -> Result<()> {
+    fn merge_runs(
+        &mut self,
+        spec: &TableSpec,
+        storage: &Arc<dyn crate::storage::Storage>,
+        number: usize,
+    ) -> Result<()> {
         let runs = std::mem::take(&mut self.runs);
         let sources =
             runs.iter().map(|run| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) }).collect();

@@ -53,7 +53,8 @@ impl Keys {
     }
 
     fn runs_in_time(&self) -> bool {
-        (1..self.times.len()).all(|row| self.ranks[row - 1] != self.ranks[row] || self.times[row - 1] <= self.times[row])
+        (1..self.times.len())
+            .all(|row| self.ranks[row - 1] != self.ranks[row] || self.times[row - 1] <= self.times[row])
     }
 
     /// A counting sort by symbol, which keeps arrival; then by time within each symbol where that is needed.

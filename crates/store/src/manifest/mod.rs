@@ -16,7 +16,7 @@ pub(crate) use format::{Commit, Head, Operation};
 pub use format::{FileEntry, SegmentFormat, Source};
 pub(crate) use reader::{read_head, refresh};
 pub(crate) use state::TableState;
-pub(crate) use writer::{create, commit};
+pub(crate) use writer::{commit, create};
 
 /// Folder of the manifest within a table's folder.
 pub(crate) const FOLDER: &str = "manifest";

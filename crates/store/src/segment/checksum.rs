@@ -140,7 +140,11 @@ impl CheckedFile {
 
     /// Bytes of the data itself, without a copy; checked unless that is turned off.
     pub(crate) fn data(&self, range: Range<usize>) -> Result<Buffer> {
-        if self.checks_data { self.check(range.clone())? } else { self.check_bounds(&range)? }
+        if self.checks_data {
+            self.check(range.clone())?
+        } else {
+            self.check_bounds(&range)?
+        }
         Ok(self.bytes.slice_with_length(range.start, range.len()))
     }
 

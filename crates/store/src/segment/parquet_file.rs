@@ -46,7 +46,8 @@ impl ParquetFile {
         let builder =
             ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks(Arc::clone(&self.file)), self.metadata.clone());
         let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
-        let selection = RowSelection::from(vec![RowSelector::skip(rows.start - first), RowSelector::select(rows.len())]);
+        let selection =
+            RowSelection::from(vec![RowSelector::skip(rows.start - first), RowSelector::select(rows.len())]);
         let reader = builder
             .with_row_groups(groups)
             .with_projection(mask)

@@ -254,10 +254,17 @@ pub struct SegmentBatches<'a> {
 }
 
 enum Source<'a> {
-    Arrow { file: &'a ArrowFile, next: usize },
-    Parquet { batches: Box<ParquetBatches> },
+    Arrow {
+        file: &'a ArrowFile,
+        next: usize,
+    },
+    Parquet {
+        batches: Box<ParquetBatches>,
+    },
     /// No stored column is wanted.
-    Nothing { next: usize },
+    Nothing {
+        next: usize,
+    },
 }
 
 impl std::fmt::Debug for SegmentBatches<'_> {

@@ -131,7 +131,8 @@ pub(crate) fn symbol_ranks(column: &ArrayRef) -> Vec<u32> {
 fn end_symbols(spec: &TableSpec, rows: &RecordBatch) -> Option<(String, String)> {
     let column = rows.column(spec.symbol_position()?).as_dictionary::<Int32Type>();
     let texts = column.values().as_string::<i32>();
-    let at = |row: usize| column.keys().is_valid(row).then(|| texts.value(column.keys().value(row) as usize).to_owned());
+    let at =
+        |row: usize| column.keys().is_valid(row).then(|| texts.value(column.keys().value(row) as usize).to_owned());
     Some((at(0)?, at(rows.num_rows().checked_sub(1)?)?))
 }
 
@@ -193,7 +194,9 @@ fn unpack(error: Error, path: &std::path::Path) -> Error {
         },
         Error::Parquet(parquet::errors::ParquetError::External(source)) => match source.downcast::<std::io::Error>() {
             Ok(io) => out_of_io("write", path)(*io),
-            Err(other) => out_of_io("write", path)(into_io(Error::Parquet(parquet::errors::ParquetError::External(other)))),
+            Err(other) => {
+                out_of_io("write", path)(into_io(Error::Parquet(parquet::errors::ParquetError::External(other))))
+            }
         },
         other => other,
     }

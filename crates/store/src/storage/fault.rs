@@ -132,7 +132,8 @@ impl FaultStorage {
         for (path, dir) in &state.dirs {
             let mut names = dir.durable.clone();
             let changed = |name: &&String| dir.live.get(*name) != dir.durable.get(*name);
-            let all = dir.live.keys().chain(dir.durable.keys()).filter(changed).collect::<std::collections::BTreeSet<_>>();
+            let all =
+                dir.live.keys().chain(dir.durable.keys()).filter(changed).collect::<std::collections::BTreeSet<_>>();
             for name in all {
                 if choose(2) == 0 {
                     continue;
@@ -332,7 +333,12 @@ impl Storage for FaultStorage {
         let live = &mut state.files[number].live;
         let length = usize::try_from(length).unwrap_or(usize::MAX);
         if live.len() < length {
-            return Err(Error::corrupt(path, live.len() as u64, format!("{length} bytes"), format!("{} bytes", live.len())));
+            return Err(Error::corrupt(
+                path,
+                live.len() as u64,
+                format!("{length} bytes"),
+                format!("{} bytes", live.len()),
+            ));
         }
         live.truncate(length);
         Ok(Box::new(FaultFile { storage: self.clone(), number, path: path.to_owned() }))

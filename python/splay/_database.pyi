@@ -1,0 +1,266 @@
+"""Databases: opening, loading, writing, asking."""
+
+import datetime
+import decimal
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Protocol, TypeAlias, final
+
+from splay._answer import Answer
+from splay._reports import LoadReport
+from splay._table import Table
+
+Parameter: TypeAlias = (
+    None | bool | int | float | str | decimal.Decimal | datetime.date | datetime.time | datetime.timedelta
+)
+"""A value for a placeholder. ``datetime.datetime`` and ``pandas.Timestamp`` are dates; NumPy's scalars do too."""
+
+class ArrowStream(Protocol):
+    """A frame: pyarrow tables and readers, pandas from 2.2 on, Polars, DuckDB relations, answers of this package."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+class ArrowArray(Protocol):
+    """A single batch, such as ``pyarrow.RecordBatch``."""
+
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+
+def open(
+    path: str | os.PathLike[str],
+    *,
+    create: bool = True,
+    memory_bytes: int | None = None,
+    threads: int | None = None,
+    batch_rows: int | None = None,
+) -> Database:
+    """Open a database; create it if the folder is absent or empty.
+
+    Parameters
+    ----------
+    path
+        Its folder.
+    create
+        Whether it is created if there is none.
+    memory_bytes
+        Bytes that the sorts, joins and groups of one statement may hold before they spill or fail. Default 4 GiB.
+    threads
+        Threads of queries. Default: as many as the machine runs at once. With 1, a statement without ``order by`` gives a
+        table's rows in the table's order; with more, partitions come in any order.
+    batch_rows
+        Rows of a batch. Default 8,192.
+
+    Returns
+    -------
+    Database
+        Threads may share it. A child process that was forked may not: open the database there.
+
+    Raises
+    ------
+    NotADatabaseError
+        If there is no database and ``create`` is false.
+    StorageError
+        If the folder holds other things, or can't be read or made.
+    """
+
+def recipes() -> list[tuple[str, str]]:
+    """Recipes that come with SplayDB.
+
+    Returns
+    -------
+    list of (name, description)
+        In order of names. The reference of recipes is ``docs/reference/recipes.md``.
+    """
+
+@final
+class Database:
+    """An open database. Made by :func:`open`."""
+
+    @property
+    def path(self) -> Path:
+        """Its folder."""
+
+    def tables(self) -> list[str]:
+        """Names of its tables, sorted.
+
+        Raises
+        ------
+        StorageError
+            If the folder can't be read.
+        """
+
+    def table(self, name: str) -> Table:
+        """A table.
+
+        Parameters
+        ----------
+        name
+            Matched without regard to case.
+
+        Raises
+        ------
+        NoSuchTableError
+            If there is none.
+        """
+
+    def sql(self, statement: str, params: Sequence[Parameter] | Mapping[str, Parameter] | None = None) -> Answer:
+        """Plan a statement and start it.
+
+        Parameters
+        ----------
+        statement
+            A query. SQL reads and never changes anything.
+        params
+            Values for ``$1``, ``$2`` as a sequence, or for ``$name`` as a dict. A ``datetime`` without a zone is taken as
+            UTC; ``timedelta`` becomes an interval; ``Decimal`` keeps its digits; ``None`` is null.
+
+        Returns
+        -------
+        Answer
+            Batches as they are made, to be read once. Ctrl-C while they are read stops the statement.
+
+        Raises
+        ------
+        StatementError
+            If the statement is wrong, or a placeholder has no value.
+        ReadOnlyError
+            If it would change something.
+        TypeError, ValueError, OverflowError
+            If a value can't be a parameter; the message names the placeholder.
+        """
+
+    def write(
+        self,
+        table: str,
+        frame: ArrowStream | ArrowArray,
+        *,
+        time: str | None = None,
+        symbol: str | None = None,
+        time_zone: str | None = None,
+        types: Mapping[str, str] | None = None,
+        memory_bytes: int | None = None,
+        threads: int | None = None,
+        segment_format: Literal["arrow", "parquet"] = "arrow",
+    ) -> LoadReport:
+        """Write the rows of a frame, all by one commit, or none.
+
+        The first write makes the table. Later ones are merged with its rows; of rows with equal symbol and time those that
+        were there come first, then the new ones in the order of the frame. Batches are taken one by one and never collected.
+
+        Timestamps of any unit and zone become nanoseconds in UTC; without a zone they are taken as UTC. A date as time is
+        midnight in the table's zone. Texts become ``text``, those of the symbol column and all dictionaries (categories)
+        ``symbol``. A value that would change on its way, such as 2.5 into an integer column, is refused. Columns are matched
+        by name without regard to case; those that the frame lacks are null. Of pandas frames, an index with a name is a
+        column, one without is left out, and NaN is null.
+
+        Parameters
+        ----------
+        table
+            Its name.
+        frame
+            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``; shape: columns of the table, in any order.
+        time
+            The time column. Default: the table's; for a new table a timestamp named ``ts_event``, ``timestamp``, ``time``
+            and so on, else the first timestamp, else such a date.
+        symbol
+            The symbol column, or ``""`` for a table without one. Default: the table's; for a new table a text column named
+            ``sym``, ``symbol``, ``ticker`` and so on, else none.
+        time_zone
+            IANA time zone in which a row's date is taken. Default: the table's, or UTC.
+        types
+            Types of columns of a new table by name, such as ``{"venue": "symbol", "price": "decimal(18,4)"}``, where the
+            frame's own are not wanted. There are bool, int8 to int64, uint8 to uint64, float32, float64, decimal(P,S), date,
+            time, timestamp, symbol, text and levels(N).
+        memory_bytes
+            Bytes that are held before rows are set aside on disk, at least 1 MiB. Default 1 GiB.
+        threads
+            Threads that sort and write. Default: as many as the machine runs at once.
+        segment_format
+            Format of the new segments.
+
+        Returns
+        -------
+        LoadReport
+
+        Raises
+        ------
+        SchemaError
+            If columns or values don't fit.
+        RowError
+            If a row has no time.
+        LockedError
+            If another writer is at work.
+        ArrowError
+            If the producer of the frame fails.
+        TypeError
+            If the frame doesn't speak the Arrow C interface.
+        KeyboardInterrupt
+            On Ctrl-C, which is looked for while rows come in, not during the commit. Nothing is written then.
+        """
+
+    def load(
+        self,
+        table: str,
+        files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+        *,
+        recipe: str | os.PathLike[str] | None = None,
+        format: Literal["csv", "tsv", "psv", "parquet", "arrow", "dbn"] | None = None,
+        header: bool | None = None,
+        types: Mapping[str, str] | None = None,
+        time: str | None = None,
+        symbol: str | None = None,
+        time_zone: str | None = None,
+        on_error: Literal["stop", "quarantine"] = "stop",
+        quarantine_path: str | os.PathLike[str] | None = None,
+        again: bool = False,
+        memory_bytes: int | None = None,
+        threads: int | None = None,
+        segment_format: Literal["arrow", "parquet"] = "arrow",
+        progress: Callable[[int, int], object] | None = None,
+    ) -> LoadReport:
+        """Load files, all by one commit, or none.
+
+        Parameters
+        ----------
+        table
+            Its name; the table is made if there is none.
+        files
+            Paths, folders and patterns (``*``, ``**``, ``?``, ``[...]``). Zip files stand for their members; gz and zst are
+            unpacked.
+        recipe
+            Name of a recipe that comes with SplayDB, see :func:`recipes`, or path of a ``.toml`` file. Default: columns and
+            types are found out from the first rows.
+        format
+            Format of the files. Default: by name and content.
+        header
+            Whether text files begin with names of columns. Default: found out.
+        types, time, symbol, time_zone
+            As for :meth:`write`; they go before the recipe.
+        on_error
+            ``"stop"`` at a malformed row, or put it into ``"quarantine"`` and go on; text formats only.
+        quarantine_path
+            The CSV file (``file,line,column,reason,text``) for such rows; it is made at the first one.
+        again
+            Whether files that were loaded before are loaded again.
+        memory_bytes, threads, segment_format
+            As for :meth:`write`; the threads parse, too.
+        progress
+            Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load.
+
+        Returns
+        -------
+        LoadReport
+
+        Raises
+        ------
+        ImportFailedError
+            If a file can't be read; its subclasses say why, and ``MalformedRowError`` says where.
+        AlreadyLoadedError
+            If a file was loaded before.
+        SchemaError
+            If the table can't be what is asked for.
+        LockedError
+            If another writer is at work.
+        KeyboardInterrupt
+            On Ctrl-C, which is looked for while rows come in, not during the commit. Nothing is loaded then.
+        """

@@ -1,0 +1,139 @@
+"""What calls report: plain, frozen values."""
+
+import datetime
+from pathlib import Path
+from typing import final
+
+from splay.errors import Error
+
+@final
+class LoadReport:
+    """What a load or a write did."""
+
+    @property
+    def table(self) -> str:
+        """Name of the table as it was asked for."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that came in."""
+
+    @property
+    def quarantined(self) -> int:
+        """Rows that were put into quarantine."""
+
+    @property
+    def partitions(self) -> int:
+        """Partitions that the rows went to."""
+
+    @property
+    def segments(self) -> int:
+        """Segments written."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of those and their indexes."""
+
+    @property
+    def epoch(self) -> int:
+        """The commit's number."""
+
+    @property
+    def files(self) -> list[FileReport]:
+        """Each file, in order; empty for a write."""
+
+@final
+class FileReport:
+    """What was read of one file."""
+
+    @property
+    def name(self) -> str:
+        """``path``, or ``path:member`` for a member of a zip file."""
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of its bytes in hex, by which it is known again."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that were read."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes on disk."""
+
+@final
+class CompactReport:
+    """What a compaction did."""
+
+    @property
+    def partitions(self) -> int:
+        """Partitions that were rewritten; all else is about those."""
+
+    @property
+    def segments_before(self) -> int:
+        """Segments before."""
+
+    @property
+    def segments_after(self) -> int:
+        """Segments after."""
+
+    @property
+    def bytes_before(self) -> int:
+        """Bytes before."""
+
+    @property
+    def bytes_after(self) -> int:
+        """Bytes after."""
+
+@final
+class Partition:
+    """Rows of one date."""
+
+    @property
+    def date(self) -> datetime.date:
+        """The date, in the table's time zone."""
+
+    @property
+    def rows(self) -> int:
+        """Its rows."""
+
+    @property
+    def segments(self) -> int:
+        """Its segments."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of those and their indexes."""
+
+@final
+class Problem:
+    """A file that is not as it was written."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+
+    @property
+    def error(self) -> Error:
+        """What is wrong with it, usually a :class:`splay.CorruptError`."""
+
+@final
+class Source:
+    """A file that was loaded."""
+
+    @property
+    def name(self) -> str:
+        """What it was called then."""
+
+    @property
+    def digest(self) -> str:
+        """BLAKE3 of its bytes in hex."""
+
+    @property
+    def rows(self) -> int:
+        """Rows that came from it."""
+
+    @property
+    def epoch(self) -> int:
+        """The commit that loaded it."""

@@ -1,0 +1,19 @@
+"""The compiled half of ``splay``. Its stubs are split by topic."""
+
+from splay._answer import Answer as Answer
+from splay._answer import Batches as Batches
+from splay._answer import Kept as Kept
+from splay._answer import Stats as Stats
+from splay._database import Database as Database
+from splay._database import open as open
+from splay._database import recipes as recipes
+from splay._reports import CompactReport as CompactReport
+from splay._reports import FileReport as FileReport
+from splay._reports import LoadReport as LoadReport
+from splay._reports import Partition as Partition
+from splay._reports import Problem as Problem
+from splay._reports import Source as Source
+from splay._table import Schema as Schema
+from splay._table import Table as Table
+
+__version__: str

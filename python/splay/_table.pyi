@@ -1,0 +1,171 @@
+"""Tables: what they are, and their upkeep."""
+
+import datetime
+import os
+from collections.abc import Iterator
+from typing import Literal, final
+
+import pyarrow
+
+from splay._reports import CompactReport, Partition, Problem, Source
+
+@final
+class Schema:
+    """Columns in order, with their types.
+
+    Anything that takes Arrow schemas takes it: ``pyarrow.schema(schema)``.
+    """
+
+    @property
+    def names(self) -> list[str]:
+        """Names in order."""
+
+    @property
+    def types(self) -> list[str]:
+        """Types in order, by SplayDB's names (``timestamp``, ``symbol``, ``float64``), or Arrow's where SplayDB has none."""
+
+    def to_arrow(self) -> pyarrow.Schema:
+        """The Arrow schema.
+
+        Raises
+        ------
+        ImportError
+            If pyarrow is not installed.
+        """
+
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[str]: ...
+    def __contains__(self, name: object) -> bool: ...
+    def __getitem__(self, name: str) -> str: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+@final
+class Table:
+    """A table of a database. What it says is so at the time of the question.
+
+    The methods that change the table wait for nobody: they raise :class:`splay.LockedError` while another writer is at work.
+    Readers go on with what they see. None of them can be stopped by Ctrl-C before it is done.
+    """
+
+    @property
+    def name(self) -> str:
+        """Its name as it was made."""
+
+    @property
+    def schema(self) -> Schema:
+        """Its columns, without the virtual column ``date``."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of all partitions."""
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of all segments and indexes."""
+
+    @property
+    def time(self) -> str:
+        """Name of the time column."""
+
+    @property
+    def symbol(self) -> str | None:
+        """Name of the symbol column, by which rows are ordered before time."""
+
+    @property
+    def time_zone(self) -> str:
+        """IANA time zone in which a row's date is taken."""
+
+    @property
+    def epoch(self) -> int:
+        """Number of the last commit."""
+
+    @property
+    def partitions(self) -> list[Partition]:
+        """Partitions by date."""
+
+    @property
+    def sources(self) -> list[Source]:
+        """Files that were loaded."""
+
+    def add_column(self, name: str, type: str) -> None:
+        """Add a column, null in all rows there are. No row is rewritten.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        type
+            Its type, see :meth:`splay.Database.write`.
+
+        Raises
+        ------
+        SchemaError
+            If there is a column of that name.
+        ValueError
+            If there is no such type.
+        """
+
+    def widen_column(self, name: str, type: str) -> None:
+        """Give a column a wider type; values stay what they are. No row is rewritten.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        type
+            A type that has every value of the present one, such as ``int64`` for ``int32``.
+
+        Raises
+        ------
+        NoSuchColumnError
+            If there is no such column.
+        SchemaError
+            If some value of the present type has no equal in the new one, or the column orders the rows.
+        """
+
+    def compact(
+        self,
+        *,
+        format: Literal["arrow", "parquet"] | None = None,
+        before: datetime.date | None = None,
+        memory_bytes: int | None = None,
+    ) -> CompactReport:
+        """Join the segments of each partition to few large ones.
+
+        Parameters
+        ----------
+        format
+            Format that all segments shall have. Default: each partition stays in the format of its first segment.
+        before
+            Only partitions before this date.
+        memory_bytes
+            As for :meth:`splay.Database.write`.
+        """
+
+    def export(self, folder: str | os.PathLike[str], *, format: Literal["arrow", "parquet"] = "parquet") -> tuple[int, int]:
+        """Copy the table to files for other tools, one folder ``date=YYYY-MM-DD`` a partition.
+
+        Returns
+        -------
+        rows, bytes
+            That were written.
+
+        Raises
+        ------
+        StorageError
+            If a file is in the way or can't be written.
+        """
+
+    def verify(self) -> list[Problem]:
+        """Check every byte of the table's segments and indexes.
+
+        Returns
+        -------
+        list of Problem
+            One for each file that is not as it was written; empty for a sound table.
+
+        Raises
+        ------
+        CorruptError
+            If the manifest itself is damaged.
+        """
