@@ -3,7 +3,7 @@
 >>> import splay
 >>> db = splay.open("market")                                # doctest: +SKIP
 >>> db.load("trade", "2013/*.zip", recipe="lean-equity-trade")  # doctest: +SKIP
->>> db.sql("select sym, last(price) from trade group by sym").to_pandas()  # doctest: +SKIP
+>>> db.sql("select symbol, last(price) from trade group by symbol").to_pandas()  # doctest: +SKIP
 """
 
 from splay import errors

@@ -45,8 +45,7 @@ def open(
     memory_bytes
         Bytes that the sorts, joins and groups of one statement may hold before they spill or fail. Default 4 GiB.
     threads
-        Threads of queries. Default: as many as the machine runs at once. With 1, a statement without ``order by`` gives a
-        table's rows in the table's order; with more, partitions come in any order.
+        Threads of queries. Default: as many as the machine runs at once.
     batch_rows
         Rows of a batch. Default 8,192.
 

@@ -31,10 +31,22 @@ fn main() -> ExitCode {
         // A reader that has seen enough (`splay sql ... | head`) is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("splay: {error:#}");
+            eprintln!("splay: {}", reasons(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// The error and its causes; a cause that the text before it tells already is left out.
+fn reasons(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text.push_str(": ");
+            text.push_str(&cause);
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -49,6 +49,25 @@ pub enum Error {
 }
 
 impl Error {
+    /// An error that several streams report alike can't be taken apart; what a caller acts on is copied out of it.
+    fn from_shared(shared: &DataFusionError, limit_bytes: usize) -> Error {
+        match shared.find_root() {
+            DataFusionError::External(source) => match source.downcast_ref::<splay_store::Error>() {
+                Some(splay_store::Error::Corrupt { path, offset, expected, found }) => {
+                    Error::Store(splay_store::Error::Corrupt {
+                        path: path.clone(),
+                        offset: *offset,
+                        expected: expected.clone(),
+                        found: found.clone(),
+                    })
+                }
+                _ => Error::Execution { message: source.to_string() },
+            },
+            DataFusionError::ResourcesExhausted(message) => Error::Memory { limit_bytes, message: message.clone() },
+            root => Error::Execution { message: root.strip_backtrace() },
+        }
+    }
+
     /// Sorts out what DataFusion reports, and takes our own errors out of their wrapping.
     pub(crate) fn from_datafusion(error: DataFusionError, limit_bytes: usize) -> Error {
         match error {
@@ -69,7 +88,7 @@ impl Error {
             DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
-            DataFusionError::Shared(shared) => Error::Execution { message: shared.strip_backtrace() },
+            DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
             other => Error::Execution { message: other.strip_backtrace() },
         }
     }

@@ -23,7 +23,7 @@ impl Spellings {
     /// The statement with quoted names folded, and the aliases it spells with capitals.
     pub(crate) fn fold(text: &str) -> (String, Spellings) {
         let mut spellings = Spellings::default();
-        let Ok(mut tokens) = Tokenizer::new(&GenericDialect {}, text).tokenize() else {
+        let Ok(mut tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             // The parser will say what is wrong.
             return (text.to_owned(), spellings);
         };

@@ -126,7 +126,7 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (folded, mut spellings) = Spellings::fold(text);
         let state = self.context.state();
-        let plan = state.create_logical_plan(&folded).await.map_err(wrap)?;
+        let plan = state.create_logical_plan(&folded).await.map_err(|error| self.name_tables(wrap(error)))?;
         refuse_changes(&plan)?;
         let plan = match parameters {
             Parameters::None => plan,
@@ -138,6 +138,18 @@ impl Session {
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
         let plan = state.create_physical_plan(&plan).await.map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
+    }
+
+    /// An unknown table as the store reports it: with the names of those there are.
+    fn name_tables(&self, error: Error) -> Error {
+        let Error::Statement { message } = &error else { return error };
+        let table = message.strip_prefix("table 'splay.public.").and_then(|rest| rest.strip_suffix("' not found"));
+        match (table, self.database.tables()) {
+            (Some(table), Ok(existing)) => {
+                Error::Store(splay_store::Error::NoSuchTable { table: table.to_owned(), existing })
+            }
+            _ => error,
+        }
     }
 
     fn start(&self, plan: Arc<dyn ExecutionPlan>, spellings: &Spellings, planning: Duration) -> Result<Answer> {

@@ -59,8 +59,8 @@ impl Table {
         for date in dates.into_iter().filter(|date| options.before.is_none_or(|before| *date < before)) {
             let files = writer.partition(date);
             let Some(format) = options.format.or(files.first().map(|file| file.format)) else { continue };
-            let target = writer.settings().segment_bytes;
-            if files.iter().all(|file| file.format == format) && !is_fragmented(&files, target) {
+            let rows_max = crate::load::rows_max(&writer, &spec, &files, memory)?;
+            if files.iter().all(|file| file.format == format) && !is_fragmented(&files, rows_max) {
                 continue;
             }
             let added = rewrite(&writer, &spec, date, &files, format, memory)?;
@@ -168,10 +168,10 @@ impl Table {
     }
 }
 
-/// Whether a partition has more segments than its bytes ask for.
-fn is_fragmented(files: &[FileEntry], segment_bytes: u64) -> bool {
-    let small = files.iter().filter(|file| file.bytes < segment_bytes / 2).count();
-    files.len() > 1 && small > 1
+/// Whether a partition has more segments than its rows need.
+fn is_fragmented(files: &[FileEntry], rows_max: usize) -> bool {
+    let rows: u64 = files.iter().map(|file| file.rows).sum();
+    files.len() as u64 > rows.div_ceil(rows_max as u64)
 }
 
 impl Database {

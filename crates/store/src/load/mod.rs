@@ -149,12 +149,17 @@ impl Load {
     /// # Errors
     /// As [`Load::add_source`].
     pub fn check_source(&self, name: &str, digest: &str) -> Result<()> {
-        let known = self.writer.state().and_then(|state| state.sources.get(digest));
-        match known {
-            Some((_, epoch)) if !self.options.again => {
-                Err(Error::AlreadyLoaded { table: self.spec.name.clone(), source_name: name.to_owned(), epoch: *epoch })
+        if self.options.again {
+            return Ok(());
+        }
+        let before = self.writer.state().and_then(|state| state.sources.get(digest)).map(|(_, epoch)| *epoch);
+        let in_this = self.sources.iter().any(|source| source.digest == digest);
+        let now = || self.writer.state().map_or(0, |state| state.epoch) + 1;
+        match before.or_else(|| in_this.then(now)) {
+            Some(epoch) => {
+                Err(Error::AlreadyLoaded { table: self.spec.name.clone(), source_name: name.to_owned(), epoch })
             }
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -466,6 +471,12 @@ pub(crate) fn rewrite(
         Ok(())
     })?;
     Ok(added)
+}
+
+/// Rows of the segments that [`rewrite`] would make of these.
+pub(crate) fn rows_max(writer: &Writer, spec: &TableSpec, files: &[FileEntry], memory_bytes: usize) -> Result<usize> {
+    let first: Vec<Segment> = files.iter().take(1).map(|entry| writer.segment(entry)).collect();
+    Ok(segment_rows(writer, memory_bytes, row_bytes(spec, &first)?))
 }
 
 /// Bytes of a row in memory, from the first rows of a partition.

@@ -85,7 +85,6 @@ pub(crate) fn check_log_header(bytes: &[u8], path: &std::path::Path) -> Result<(
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
-    Create,
     Load,
     Compact,
     Schema,
@@ -117,7 +116,7 @@ impl SegmentFormat {
 /// One segment of a table, as the manifest lists it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FileEntry {
-    /// Path within the table's folder: `date=2013-10-07/000012.0001.arrow`.
+    /// Path within the table's folder: `date=2013-10-07/00000012.000001.arrow`.
     pub path: String,
     /// Format of the file.
     pub format: SegmentFormat,

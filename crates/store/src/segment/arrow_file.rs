@@ -113,8 +113,13 @@ impl ArrowFile {
                 }
                 let used = text.start + first as usize..text.start + last as usize;
                 self.within(text, &used)?;
-                self.file.data(used)?;
-                builder.add_buffer(offsets).add_buffer(self.file.bytes.slice_with_length(text.start, text.len()))
+                // Texts are cut to those of the range, so offsets begin at 0.
+                let offsets = if first == 0 {
+                    offsets
+                } else {
+                    ends.iter().map(|end| end.wrapping_sub(first)).collect::<Vec<i32>>().into()
+                };
+                builder.add_buffer(offsets).add_buffer(self.file.data(used)?)
             }
             DataType::FixedSizeList(_, size) => {
                 let size = usize::try_from(*size).unwrap_or(0);

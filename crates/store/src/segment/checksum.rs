@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::{Buffer, ScalarBuffer};
+use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
@@ -87,7 +88,7 @@ impl OnceBits {
 /// A mapped file whose blocks are checked when they are first touched.
 #[derive(Debug)]
 pub(crate) struct CheckedFile {
-    pub(crate) bytes: Buffer,
+    pub(crate) bytes: Bytes,
     pub(crate) path: PathBuf,
     checksums: ScalarBuffer<u32>,
     checked: OnceBits,
@@ -97,7 +98,7 @@ pub(crate) struct CheckedFile {
 impl CheckedFile {
     /// `checksums` as the index has them. Without `checks_data` only what describes the data is checked, not the data itself.
     pub(crate) fn new(
-        bytes: Buffer,
+        bytes: Bytes,
         path: PathBuf,
         checksums: ScalarBuffer<u32>,
         checks_data: bool,
@@ -132,10 +133,10 @@ impl CheckedFile {
         Ok(())
     }
 
-    /// Bytes that describe data, checked, without a copy.
+    /// Bytes that describe data, checked, without a copy. The buffer counts as long as the range, not as the whole file.
     pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
         self.check(range.clone())?;
-        Ok(self.bytes.slice_with_length(range.start, range.len()))
+        Ok(Buffer::from(self.bytes.slice(range)))
     }
 
     /// Bytes of the data itself, without a copy; checked unless that is turned off.
@@ -145,7 +146,7 @@ impl CheckedFile {
         } else {
             self.check_bounds(&range)?
         }
-        Ok(self.bytes.slice_with_length(range.start, range.len()))
+        Ok(Buffer::from(self.bytes.slice(range)))
     }
 
     fn check_bounds(&self, range: &Range<usize>) -> Result<()> {

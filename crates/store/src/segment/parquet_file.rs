@@ -93,15 +93,6 @@ impl Iterator for ParquetBatches {
     }
 }
 
-/// A buffer as an owner of bytes.
-struct Owned(arrow::buffer::Buffer);
-
-impl AsRef<[u8]> for Owned {
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
 /// Parquet's view of a checked file.
 struct Chunks(Arc<CheckedFile>);
 
@@ -124,8 +115,8 @@ impl ChunkReader for Chunks {
     fn get_bytes(&self, start: u64, length: usize) -> parquet::errors::Result<Bytes> {
         let start = usize::try_from(start).map_err(|e| ParquetError::External(Box::new(e)))?;
         let end = start.checked_add(length).ok_or_else(|| ParquetError::EOF("a length beyond the file".to_owned()))?;
-        let slice = self.0.slice(start..end).map_err(|e| ParquetError::External(Box::new(e)))?;
-        Ok(Bytes::from_owner(Owned(slice)))
+        self.0.check(start..end).map_err(|e| ParquetError::External(Box::new(e)))?;
+        Ok(self.0.bytes.slice(start..end))
     }
 }
 

@@ -188,11 +188,11 @@ impl Segment {
     fn open_index(&self) -> Result<SegmentIndex> {
         let path = self.index_path();
         let shown = self.storage.display_path(&path);
-        SegmentIndex::open(self.storage.map(&path)?, &self.entry.index_digest, self.entry.rows, shown)
+        SegmentIndex::open(self.storage.map(&path)?.into(), &self.entry.index_digest, self.entry.rows, shown)
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
-    fn rebuild_index(&self, bytes: &arrow::buffer::Buffer) -> Result<SegmentIndex> {
+    fn rebuild_index(&self, bytes: &bytes::Bytes) -> Result<SegmentIndex> {
         let checksums = checksum::of(bytes);
         let shown = self.storage.display_path(&self.path());
         if checksum::digest(&checksums) != self.entry.digest {

@@ -158,7 +158,7 @@ fn write_parquet(
     Ok(())
 }
 
-/// Sorted times as deltas, floats split into byte streams, codes as dictionaries, zstd behind all.
+/// Times as deltas, all else as dictionaries while they stay small, zstd behind all.
 pub(crate) fn parquet_properties(spec: &TableSpec) -> WriterProperties {
     let key = |position: usize| SortingColumn {
         column_idx: i32::try_from(position).unwrap_or(i32::MAX),

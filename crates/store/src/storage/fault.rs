@@ -13,7 +13,8 @@ use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use arrow::buffer::Buffer;
+use arrow::buffer::MutableBuffer;
+use bytes::Bytes;
 
 use super::{LockMode, Storage, StorageEntry, StorageFile, join, parent};
 use crate::error::{Error, Result};
@@ -312,6 +313,15 @@ impl Drop for FaultLock {
     }
 }
 
+/// Bytes with the alignment of a mapping.
+struct Aligned(MutableBuffer);
+
+impl AsRef<[u8]> for Aligned {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
 impl Storage for FaultStorage {
     fn create(&self, path: &str) -> Result<Box<dyn StorageFile>> {
         let mut state = self.state();
@@ -356,12 +366,12 @@ impl Storage for FaultStorage {
         part.map(<[u8]>::to_vec).ok_or_else(|| Error::io("read", path)(std::io::ErrorKind::UnexpectedEof.into()))
     }
 
-    fn map(&self, path: &str) -> Result<Buffer> {
+    fn map(&self, path: &str) -> Result<Bytes> {
         // Copied into memory with the alignment that a mapping has.
         let bytes = self.read(path)?;
-        let mut aligned = arrow::buffer::MutableBuffer::new(bytes.len());
+        let mut aligned = MutableBuffer::new(bytes.len());
         aligned.extend_from_slice(&bytes);
-        Ok(aligned.into())
+        Ok(Bytes::from_owner(Aligned(aligned)))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

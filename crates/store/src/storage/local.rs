@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Write};
 use std::path::PathBuf;
 
-use arrow::buffer::Buffer;
+use bytes::Bytes;
 
 use super::{LockMode, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
@@ -78,17 +78,17 @@ impl Storage for LocalStorage {
         Ok(bytes)
     }
 
-    fn map(&self, path: &str) -> Result<Buffer> {
+    fn map(&self, path: &str) -> Result<Bytes> {
         let path = self.at(path);
         let file = File::open(&path).map_err(Error::io("open", &path))?;
         if file.metadata().map_err(Error::io("open", &path))?.len() == 0 {
-            return Ok(Buffer::from(Vec::<u8>::new()));
+            return Ok(Bytes::new());
         }
         // SAFETY: a mapped file must not change below us. Files of the store are written once under a temporary name, then
         // renamed and never changed or cut again; removal leaves the mapping intact. A foreign process that overwrites them
         // is outside of what any mapping can defend against.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
-        Ok(Buffer::from(bytes::Bytes::from_owner(map)))
+        Ok(Bytes::from_owner(map))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -12,7 +12,7 @@ mod local;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use arrow::buffer::Buffer;
+use bytes::Bytes;
 
 use crate::error::Result;
 
@@ -57,7 +57,7 @@ pub trait Storage: Debug + Send + Sync {
     ///
     /// # Errors
     /// If the file is absent or can't be mapped.
-    fn map(&self, path: &str) -> Result<Buffer>;
+    fn map(&self, path: &str) -> Result<Bytes>;
 
     /// Gives a file another name, replacing what has it. Atomic; durable after [`Storage::sync_dir`].
     ///
