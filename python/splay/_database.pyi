@@ -122,6 +122,8 @@ class Database:
         ------
         StatementError
             If the statement is wrong, or a placeholder has no value.
+        NoSuchTableError
+            If it reads a table that there isn't.
         ReadOnlyError
             If it would change something.
         TypeError, ValueError, OverflowError

@@ -23,7 +23,7 @@ impl PyAnswer {
     fn table(&self, py: Python<'_>) -> Result<PyTable> {
         let reader = py.detach(|| self.0.take())?;
         let batches = py.detach(|| reader.collect())?;
-        Ok(PyTable::try_new(batches, self.0.schema().clone())?)
+        Ok(PyTable::try_new(batches, self.0.schema())?)
     }
 }
 
@@ -32,7 +32,7 @@ impl PyAnswer {
     /// Columns with their types.
     #[getter]
     fn schema(&self) -> PySchema {
-        PySchema(self.0.schema().clone())
+        PySchema(self.0.schema())
     }
 
     /// Names of the columns.

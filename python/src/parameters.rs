@@ -126,7 +126,7 @@ fn out_of_range() -> PyErr {
 }
 
 fn instant(value: &Bound<'_, PyDateTime>) -> PyResult<ScalarValue> {
-    if value.get_type().name()?.to_string() == "NaTType" {
+    if value.get_type().name()? == "NaTType" {
         return Ok(timestamp(None));
     }
     let module = value.py().import("datetime")?;

@@ -52,8 +52,8 @@ impl Rows {
         Rows { schema, running: Arc::new(Mutex::new(running)) }
     }
 
-    pub(crate) fn schema(&self) -> &SchemaRef {
-        &self.schema
+    pub(crate) fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
     }
 
     /// Waits for a reader that is at work; call it detached.

@@ -349,7 +349,9 @@ impl TickScanStream {
                 SegmentFormat::Arrow => self.plan.batch_rows as u64,
                 SegmentFormat::Parquet => PARQUET_ROWS,
             };
-            let end = piece.rows.end.min(piece.rows.start + rows_max);
+            // Where every row passes, no more are read than are wanted.
+            let rows_max = if self.plan.filters.is_empty() { rows_max.min(self.left as u64) } else { rows_max };
+            let end = piece.rows.end.min(piece.rows.start.saturating_add(rows_max));
             let part = Piece { rows: piece.rows.start..end, ..piece.clone() };
             piece.rows.start = end;
             if piece.rows.is_empty() {

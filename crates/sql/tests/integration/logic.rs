@@ -86,13 +86,14 @@ fn run_all(format: SegmentFormat, threads: usize, batch_rows: usize) {
     let (_folder, database) = market::database(format);
     let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt"));
     assert!(!files.is_empty());
+    let mut errors = Vec::new();
     for file in files {
         let session = market::session(&database, threads, batch_rows);
         let mut runner = Runner::new(|| async { Ok(Database(session.clone())) });
-        if let Err(error) = runner.run_file(&file) {
-            panic!("{} ({format:?}, {threads} threads, {batch_rows} rows): {error}", file.display());
-        }
+        let records = sqllogictest::parse_file(&file).unwrap();
+        errors.extend(records.into_iter().filter_map(|record| runner.run(record).err()).map(|error| error.to_string()));
     }
+    assert!(errors.is_empty(), "{format:?}, {threads} threads, {batch_rows} rows:\n{}", errors.join("\n\n"));
 }
 
 #[test]
