@@ -14,12 +14,12 @@ STATEMENTS = 300
 
 
 def market(seed):
-    """Ticks with ties, nulls, NaN, extremes and several dates, as an Arrow table."""
+    """Ticks with ties, nulls and several dates, in whole microseconds, which is what DuckDB computes with."""
     rng = random.Random(seed)
     start = 1_570_455_000_000_000_000
     times, symbols, venues, prices, sizes, flags = [], [], [], [], [], []
     for row in range(ROWS):
-        start += rng.choice([0, 0, 1, 1_000, 50_000_000, 20_000_000_000])
+        start += rng.choice([0, 0, 1_000, 50_000_000, 20_000_000_000])
         times.append(start)
         symbols.append(rng.choice(["AAPL", "IBM", "MSFT", "BRK A", "Z", None]))
         venues.append(rng.choice("NQPZ"))
@@ -147,7 +147,7 @@ def engines(request, tmp_path_factory):
     rival = duckdb.connect()
     rival.execute("set timezone = 'UTC'")
     rival.register("frame", table)
-    rival.execute("create table tick as select * replace (sym::varchar as sym) from frame")
+    rival.execute("create table tick as select * replace (sym::varchar as sym, ts::timestamptz as ts) from frame")
     return request.param, database, rival
 
 

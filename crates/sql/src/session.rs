@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -71,7 +72,7 @@ pub struct Session {
     database: Database,
     settings: SessionSettings,
     context: SessionContext,
-    runtime: Arc<Runtime>,
+    threads: Arc<Threads>,
 }
 
 impl std::fmt::Debug for Session {
@@ -95,7 +96,7 @@ impl Session {
             .build()
             .map_err(|error| Error::Execution { message: format!("start query threads: {error}") })?;
         let context = context(&database, &settings)?;
-        Ok(Session { database, settings, context, runtime: Arc::new(runtime) })
+        Ok(Session { database, settings, context, threads: Arc::new(Threads { runtime: Some(runtime) }) })
     }
 
     /// The database it reads.
@@ -113,8 +114,8 @@ impl Session {
         let session = self.clone();
         let text = text.to_owned();
         // On a thread of the runtime, whose stack is large enough for deep expressions.
-        let planned = self.runtime.spawn(async move { session.plan(&text, parameters).await });
-        let planned = self.runtime.block_on(planned);
+        let planned = self.threads.spawn(async move { session.plan(&text, parameters).await });
+        let planned = futures::executor::block_on(planned);
         let (plan, spellings, planning) =
             planned.map_err(|error| Error::Execution { message: format!("planning stopped: {error}") })??;
         self.start(plan, &spellings, planning)
@@ -161,7 +162,7 @@ impl Session {
         let executed = Arc::clone(&plan);
         let finished = Arc::new(Mutex::new(None));
         let (answer_schema, done) = (Arc::clone(&schema), Arc::clone(&finished));
-        let work = self.runtime.spawn(async move {
+        let work = self.threads.spawn(async move {
             let (mut tasks, queues) = match run_streams(executed, task) {
                 Ok(running) => running,
                 Err(error) => {
@@ -189,8 +190,20 @@ impl Session {
             }
             *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(start.elapsed());
         });
-        let runtime = Arc::clone(&self.runtime);
-        Ok(Answer { schema, receiver, runtime, work, plan, planning, start, finished, peak, rows: 0, failed: false })
+        let threads = Arc::clone(&self.threads);
+        Ok(Answer {
+            schema,
+            receiver,
+            _threads: threads,
+            work,
+            plan,
+            planning,
+            start,
+            finished,
+            peak,
+            rows: 0,
+            failed: false,
+        })
     }
 
     /// What a statement runs in: a memory pool of its own.
@@ -304,6 +317,40 @@ impl Parameters {
     }
 }
 
+/// The threads that statements run on.
+#[derive(Debug)]
+struct Threads {
+    /// Taken out when it ends.
+    runtime: Option<Runtime>,
+}
+
+impl Threads {
+    fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
+        match &self.runtime {
+            Some(runtime) => runtime.spawn(work),
+            None => tokio::spawn(work),
+        }
+    }
+}
+
+impl Drop for Threads {
+    /// A statement that was stopped may still be in a long step; nobody waits for it.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
 /// What a statement cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatementStats {
@@ -325,7 +372,8 @@ pub struct StatementStats {
 pub struct Answer {
     schema: SchemaRef,
     receiver: mpsc::Receiver<Result<RecordBatch>>,
-    runtime: Arc<Runtime>,
+    /// Kept alive until the answer is read.
+    _threads: Arc<Threads>,
     work: tokio::task::JoinHandle<()>,
     plan: Arc<dyn ExecutionPlan>,
     planning: Duration,
@@ -362,10 +410,18 @@ impl Answer {
 
     /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
     pub fn wait(&mut self, timeout: Duration) -> Waited {
-        let received = self.runtime.block_on(async { tokio::time::timeout(timeout, self.receiver.recv()).await });
-        match received {
-            Ok(received) => self.take(received).map_or(Waited::End, Waited::Batch),
-            Err(_) => Waited::TimedOut,
+        // Not by a timer of the query threads: those may all be at work.
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Poll::Ready(received) = self.receiver.poll_recv(&mut Context::from_waker(&waker)) {
+                return self.take(received).map_or(Waited::End, Waited::Batch);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Waited::TimedOut;
+            }
+            std::thread::park_timeout(left);
         }
     }
 
