@@ -73,6 +73,7 @@ import duckdb, os, sys, time
 database, trades, books = sys.argv[1:4]
 start = time.perf_counter()
 connection = duckdb.connect(database)
+connection.execute("set enable_progress_bar = false")
 for table, path in (("trades", trades), ("books", books)):
     connection.execute(f"create table {table} as select * from read_csv('{path}') order by symbol, timestamp")
 connection.execute("checkpoint")
