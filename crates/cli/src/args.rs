@@ -26,7 +26,7 @@ pub enum Command {
     Sql(SqlArguments),
     /// List the tables of a database
     Tables(DatabaseArguments),
-    /// Show a table's columns, partitions and sources
+    /// Show a table's columns, order, dates and size
     Describe(TableArguments),
     /// Check every byte of a database, or of one table
     Verify(VerifyArguments),

@@ -1,7 +1,8 @@
 //! The scan of a table: reads the selected pieces, evaluates filters, and only then the other columns.
 //!
 //! - Each stream reads rows that follow each other in the table, so each keeps the table's order. What is declared: by
-//!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read.
+//!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read and the dates follow each other in
+//!   time.
 //! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
 
 use std::fmt::{self, Formatter};
@@ -196,7 +197,7 @@ fn orderings(
     let one_date = dates.len() <= 1;
     let mut found: Vec<Vec<PhysicalSortExpr>> = Vec::new();
     let symbol = spec.symbol.as_deref();
-    if symbol.is_none() || one_symbol {
+    if (symbol.is_none() || one_symbol) && dates_follow(streams) {
         found.extend(time().map(|time| vec![time]));
     }
     if let Some(symbol) = symbol {
@@ -220,6 +221,19 @@ fn orderings(
         found.retain(|order| one_date || !order.iter().any(|key| key.expr.to_string().starts_with(DATE_COLUMN)));
     }
     found
+}
+
+/// Whether each date's rows come, in time, behind those of the date before. Not so where a clock goes back over midnight.
+fn dates_follow(streams: &[Vec<Piece>]) -> bool {
+    let mut bounds: Vec<(i32, i64, i64)> = Vec::new();
+    for piece in streams.iter().flatten() {
+        let entry = piece.segment.entry();
+        match bounds.last_mut().filter(|(date, _, _)| *date == piece.date) {
+            Some((_, min, max)) => (*min, *max) = ((*min).min(entry.time_min), (*max).max(entry.time_max)),
+            None => bounds.push((piece.date, entry.time_min, entry.time_max)),
+        }
+    }
+    bounds.windows(2).all(|pair| pair[0].2 <= pair[1].1)
 }
 
 fn row_numbers(snapshot: &TableSnapshot) -> std::collections::HashMap<String, i64> {

@@ -1,11 +1,13 @@
 //! Sessions: parameters, refusals, stopping, memory, and what a statement sees while rows come in.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{Float64Type, Int64Type};
+use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
 use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings};
-use splay_store::{LoadOptions, SegmentFormat};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
 use crate::market;
 
@@ -94,6 +96,27 @@ fn a_statement_sees_one_state_while_rows_come_in() {
     let rows: usize = before.batches().unwrap().iter().map(arrow::array::RecordBatch::num_rows).sum();
     assert_eq!(rows, 8);
     assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 16);
+}
+
+#[test]
+fn time_order_holds_where_a_clock_goes_back_over_midnight() {
+    // In St. John's the clock went from 00:01 of the 29th back to 23:01 of the 28th: the first instant has the later date.
+    let instants = [1_162_089_030_000_000_000, 1_162_089_900_000_000_000];
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let columns = vec![ColumnSpec::new("ts", ColumnType::Timestamp)];
+    let spec = TableSpec::new("t", columns, "ts", None).with_time_zone("America/St_Johns");
+    let times = TimestampNanosecondArray::from(instants.to_vec()).with_timezone("UTC");
+    let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+    load.append(&RecordBatch::try_new(spec.arrow(), vec![Arc::new(times)]).unwrap()).unwrap();
+    load.commit().unwrap();
+    let session = market::session(&database, 2, 8192);
+    let batches = session.sql("select ts, date from t order by ts", Parameters::None).unwrap().batches().unwrap();
+    let batch = concat_batches(batches[0].schema_ref(), &batches).unwrap();
+    assert_eq!(batch.column(0).as_primitive::<TimestampNanosecondType>().values()[..], instants);
+    assert!(
+        batch.column(1).as_primitive::<Date32Type>().value(0) > batch.column(1).as_primitive::<Date32Type>().value(1)
+    );
 }
 
 #[test]
