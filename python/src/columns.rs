@@ -3,25 +3,8 @@
 //! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
 
 use arrow::datatypes::{DataType, Field, Schema};
+use splay_import::{SYMBOL_NAMES, TIME_NAMES};
 use splay_store::{ColumnSpec, ColumnType, Error, Result, TableSpec};
-
-const TIME_NAMES: [&str; 12] = [
-    "ts_event",
-    "timestamp",
-    "time",
-    "ts",
-    "datetime",
-    "date_time",
-    "event_time",
-    "transact_time",
-    "exchange_time",
-    "open_time",
-    "date",
-    "day",
-];
-
-const SYMBOL_NAMES: [&str; 10] =
-    ["sym", "symbol", "ticker", "instrument", "instrument_name", "pair", "product", "product_id", "code", "security"];
 
 /// What the caller says about the table; what is not said is guessed, or as the table has it.
 #[derive(Debug, Default)]

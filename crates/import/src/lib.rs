@@ -49,6 +49,7 @@ pub use load::{LoadOutcome, Progress, load};
 pub use plan::{Format, Import, ImportSettings, OnError, plan};
 pub use recipe::Recipe;
 pub use report::{Block, FileReport, ImportReport};
+pub use sniff::{SYMBOL_NAMES, TIME_NAMES};
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::cast_precision_loss)]

@@ -21,7 +21,7 @@ const SYMBOL_BYTES_MAX: usize = 32;
 pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];
 
 /// Names of time columns, the likeliest first.
-pub(crate) const TIME_NAMES: [&str; 12] = [
+pub const TIME_NAMES: [&str; 12] = [
     "ts_event",
     "timestamp",
     "time",
@@ -37,7 +37,7 @@ pub(crate) const TIME_NAMES: [&str; 12] = [
 ];
 
 /// Names of symbol columns, the likeliest first.
-pub(crate) const SYMBOL_NAMES: [&str; 10] =
+pub const SYMBOL_NAMES: [&str; 10] =
     ["sym", "symbol", "ticker", "instrument", "instrument_name", "pair", "product", "product_id", "code", "security"];
 
 /// The first rows of one or several files.

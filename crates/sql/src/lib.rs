@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod answer;
 mod error;
 pub mod functions;
 mod memory;
@@ -24,6 +25,7 @@ mod pushdown;
 mod scan;
 mod session;
 
+pub use answer::{Answer, StatementStats, Waited};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
-pub use session::{Answer, Parameters, Session, SessionSettings, StatementStats, Waited};
+pub use session::{Parameters, Session, SessionSettings};

@@ -1,9 +1,8 @@
 //! Sessions: from the text of a statement to its answer.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -19,19 +18,19 @@ use datafusion::execution::context::{SQLOptions, SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use futures::StreamExt;
-use splay_store::{Database, SelectionStats};
-use tokio::runtime::Runtime;
+use splay_store::Database;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::answer::{Answer, Threads};
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
-use crate::scan::TickScanExec;
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -87,16 +86,9 @@ impl Session {
     /// # Errors
     /// [`Error::Execution`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(settings.threads.max(1))
-            .thread_name("splay-query")
-            // Plans of deep expressions are walked recursively.
-            .thread_stack_size(8 << 20)
-            .enable_time()
-            .build()
-            .map_err(|error| Error::Execution { message: format!("start query threads: {error}") })?;
+        let threads = Arc::new(Threads::start(settings.threads)?);
         let context = context(&database, &settings)?;
-        Ok(Session { database, settings, context, threads: Arc::new(Threads { runtime: Some(runtime) }) })
+        Ok(Session { database, settings, context, threads })
     }
 
     /// The database it reads.
@@ -114,10 +106,13 @@ impl Session {
         let session = self.clone();
         let text = text.to_owned();
         // On a thread of the runtime, whose stack is large enough for deep expressions.
-        let planned = self.threads.spawn(async move { session.plan(&text, parameters).await });
-        let planned = futures::executor::block_on(planned);
-        let (plan, spellings, planning) =
-            planned.map_err(|error| Error::Execution { message: format!("planning stopped: {error}") })??;
+        // Waited for by a plain channel, which any caller may do, one within an executor too.
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.threads.spawn(async move {
+            let _ = sender.send(session.plan(&text, parameters).await);
+        });
+        let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
+        let (plan, spellings, planning) = receiver.recv().map_err(broke_off)??;
         self.start(plan, &spellings, planning)
     }
 
@@ -227,12 +222,25 @@ impl Session {
 
 type Running = (JoinSet<()>, Vec<mpsc::Receiver<Result<RecordBatch, DataFusionError>>>);
 
-/// Starts all streams of a plan. Read one after the other, they give rows in the order of the table, where the plan
-/// doesn't mix them: streams of a scan follow each other.
+/// Starts all streams of a plan. The queues are to be read one after the other.
+///
+/// Streams of a bare scan follow each other, so each gets a queue of its own and rows come in the order of the table. Where
+/// the plan deals rows out to streams they have no order to keep, and one stream that waits would make the others pile up
+/// rows for it: they share one queue.
 fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<Running, DataFusionError> {
     let (mut tasks, mut queues) = (JoinSet::new(), Vec::new());
-    for mut stream in execute_stream_partitioned(plan, task)? {
+    let mut shared = None;
+    if deals_out(&plan) {
         let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+        shared = Some(sender);
+        queues.push(receiver);
+    }
+    for mut stream in execute_stream_partitioned(plan, task)? {
+        let sender = shared.clone().unwrap_or_else(|| {
+            let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+            queues.push(receiver);
+            sender
+        });
         tasks.spawn(async move {
             while let Some(batch) = stream.next().await {
                 if sender.send(batch).await.is_err() {
@@ -240,9 +248,13 @@ fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<R
                 }
             }
         });
-        queues.push(receiver);
     }
     Ok((tasks, queues))
+}
+
+/// Whether a plan deals rows of one stream out to several.
+fn deals_out(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<RepartitionExec>() || plan.children().into_iter().any(deals_out)
 }
 
 /// The same columns under the names of the answer.
@@ -314,186 +326,5 @@ impl Parameters {
                 values.into_iter().map(|(name, value)| (name.to_lowercase(), ScalarAndMetadata::from(value))).collect(),
             ),
         }
-    }
-}
-
-/// The threads that statements run on.
-#[derive(Debug)]
-struct Threads {
-    /// Taken out when it ends.
-    runtime: Option<Runtime>,
-}
-
-impl Threads {
-    fn spawn<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
-        match &self.runtime {
-            Some(runtime) => runtime.spawn(work),
-            None => tokio::spawn(work),
-        }
-    }
-}
-
-impl Drop for Threads {
-    /// A statement that was stopped may still be in a long step; nobody waits for it.
-    fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
-    }
-}
-
-/// Wakes a thread that is parked.
-struct Unpark(std::thread::Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
-    }
-}
-
-/// What a statement cost.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct StatementStats {
-    /// From the text to the plan.
-    pub planning: Duration,
-    /// From the plan to the last batch.
-    pub execution: Duration,
-    /// Rows of the answer so far.
-    pub rows_returned: u64,
-    /// Rows that were read to find them.
-    pub rows_scanned: u64,
-    /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count.
-    pub peak_memory_bytes: u64,
-    /// What the indexes let the statement pass over, summed over its scans.
-    pub selection: SelectionStats,
-}
-
-/// The answer to a statement: batches, as they are made. Dropping it stops the statement.
-pub struct Answer {
-    schema: SchemaRef,
-    receiver: mpsc::Receiver<Result<RecordBatch>>,
-    /// Kept alive until the answer is read.
-    _threads: Arc<Threads>,
-    work: tokio::task::JoinHandle<()>,
-    plan: Arc<dyn ExecutionPlan>,
-    planning: Duration,
-    start: Instant,
-    finished: Arc<Mutex<Option<Duration>>>,
-    peak: Arc<AtomicUsize>,
-    rows: u64,
-    failed: bool,
-}
-
-impl std::fmt::Debug for Answer {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer").field("schema", &self.schema).finish_non_exhaustive()
-    }
-}
-
-/// What waiting for a batch came to.
-#[derive(Debug)]
-pub enum Waited {
-    /// A batch, or what went wrong.
-    Batch(Result<RecordBatch>),
-    /// There are no more.
-    End,
-    /// None yet.
-    TimedOut,
-}
-
-impl Answer {
-    /// Columns of the answer.
-    #[must_use]
-    pub fn schema(&self) -> SchemaRef {
-        Arc::clone(&self.schema)
-    }
-
-    /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
-    pub fn wait(&mut self, timeout: Duration) -> Waited {
-        // Not by a timer of the query threads: those may all be at work.
-        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
-        let deadline = Instant::now() + timeout;
-        loop {
-            if let Poll::Ready(received) = self.receiver.poll_recv(&mut Context::from_waker(&waker)) {
-                return self.take(received).map_or(Waited::End, Waited::Batch);
-            }
-            let left = deadline.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Waited::TimedOut;
-            }
-            std::thread::park_timeout(left);
-        }
-    }
-
-    /// All batches.
-    ///
-    /// # Errors
-    /// What execution reports.
-    pub fn batches(&mut self) -> Result<Vec<RecordBatch>> {
-        std::iter::from_fn(|| self.next()).collect()
-    }
-
-    /// Costs so far; final after the last batch.
-    #[must_use]
-    pub fn stats(&self) -> StatementStats {
-        let finished = *self.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut stats = StatementStats {
-            planning: self.planning,
-            execution: finished.unwrap_or_else(|| self.start.elapsed()),
-            rows_returned: self.rows,
-            peak_memory_bytes: self.peak.load(Ordering::Relaxed) as u64,
-            ..StatementStats::default()
-        };
-        add_scans(&self.plan, &mut stats);
-        stats
-    }
-
-    /// Counts rows, and tells an answer that is over from one that broke off.
-    fn take(&mut self, received: Option<Result<RecordBatch>>) -> Option<Result<RecordBatch>> {
-        let is_over = || self.failed || self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_some();
-        let batch = match received {
-            Some(batch) => batch,
-            None if is_over() => return None,
-            None => Err(Error::Execution { message: "the statement broke off; this is a fault of SplayDB".to_owned() }),
-        };
-        match &batch {
-            Ok(batch) => self.rows += batch.num_rows() as u64,
-            Err(_) => self.failed = true,
-        }
-        Some(batch)
-    }
-}
-
-fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
-    if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
-        let found = scan.selection_stats();
-        let add = |to: &mut splay_store::Kept, from: splay_store::Kept| {
-            to.kept += from.kept;
-            to.total += from.total;
-        };
-        add(&mut stats.selection.partitions, found.partitions);
-        add(&mut stats.selection.symbols, found.symbols);
-        add(&mut stats.selection.blocks, found.blocks);
-        add(&mut stats.selection.rows, found.rows);
-        let scanned = scan.metrics().and_then(|metrics| metrics.sum_by_name("rows_scanned"));
-        stats.rows_scanned += scanned.map_or(0, |value| value.as_usize() as u64);
-    }
-    for child in plan.children() {
-        add_scans(child, stats);
-    }
-}
-
-impl Iterator for Answer {
-    type Item = Result<RecordBatch>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let received = self.receiver.blocking_recv();
-        self.take(received)
-    }
-}
-
-impl Drop for Answer {
-    fn drop(&mut self) {
-        self.work.abort();
     }
 }

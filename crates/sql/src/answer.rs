@@ -1,0 +1,217 @@
+//! Answers: batches as they are made, what they cost, and the threads that make them.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::ExecutionPlan;
+use splay_store::SelectionStats;
+use tokio::runtime::Runtime;
+use tokio::sync::mpsc;
+
+use crate::error::{Error, Result};
+use crate::scan::TickScanExec;
+
+/// The threads that statements run on.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    /// Taken out when it ends.
+    runtime: Option<Runtime>,
+}
+
+impl Threads {
+    pub(crate) fn start(threads: usize) -> Result<Threads> {
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(threads.max(1))
+            .thread_name("splay-query")
+            // Plans of deep expressions are walked recursively.
+            .thread_stack_size(8 << 20)
+            .enable_time()
+            .build()
+            .map_err(|error| Error::Execution { message: format!("start query threads: {error}") })?;
+        Ok(Threads { runtime: Some(runtime) })
+    }
+
+    pub(crate) fn spawn<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> tokio::task::JoinHandle<T> {
+        match &self.runtime {
+            Some(runtime) => runtime.spawn(work),
+            None => tokio::spawn(work),
+        }
+    }
+}
+
+impl Drop for Threads {
+    /// A statement that was stopped may still be in a long step; nobody waits for it.
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// Wakes a thread that is parked.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// What a statement cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StatementStats {
+    /// From the text to the plan.
+    pub planning: Duration,
+    /// From the plan to the last batch.
+    pub execution: Duration,
+    /// Rows of the answer so far.
+    pub rows_returned: u64,
+    /// Rows that were read to find them.
+    pub rows_scanned: u64,
+    /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count.
+    pub peak_memory_bytes: u64,
+    /// What the indexes let the statement pass over, summed over its scans.
+    pub selection: SelectionStats,
+}
+
+/// The answer to a statement: batches, as they are made. Dropping it stops the statement.
+pub struct Answer {
+    pub(crate) schema: SchemaRef,
+    pub(crate) receiver: mpsc::Receiver<Result<RecordBatch>>,
+    /// Kept alive until the answer is read.
+    pub(crate) _threads: Arc<Threads>,
+    pub(crate) work: tokio::task::JoinHandle<()>,
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) planning: Duration,
+    pub(crate) start: Instant,
+    pub(crate) finished: Arc<Mutex<Option<Duration>>>,
+    pub(crate) peak: Arc<AtomicUsize>,
+    pub(crate) rows: u64,
+    pub(crate) failed: bool,
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+/// What waiting for a batch came to.
+#[derive(Debug)]
+pub enum Waited {
+    /// A batch, or what went wrong.
+    Batch(Result<RecordBatch>),
+    /// There are no more.
+    End,
+    /// None yet.
+    TimedOut,
+}
+
+impl Answer {
+    /// Columns of the answer.
+    #[must_use]
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
+    pub fn wait(&mut self, timeout: Duration) -> Waited {
+        // Not by a timer of the query threads: those may all be at work.
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let deadline = Instant::now() + timeout;
+        loop {
+            if let Poll::Ready(received) = self.receiver.poll_recv(&mut Context::from_waker(&waker)) {
+                return self.take(received).map_or(Waited::End, Waited::Batch);
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Waited::TimedOut;
+            }
+            std::thread::park_timeout(left);
+        }
+    }
+
+    /// All batches.
+    ///
+    /// # Errors
+    /// What execution reports.
+    pub fn batches(&mut self) -> Result<Vec<RecordBatch>> {
+        std::iter::from_fn(|| self.next()).collect()
+    }
+
+    /// Costs so far; final after the last batch.
+    #[must_use]
+    pub fn stats(&self) -> StatementStats {
+        let finished = *self.finished.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stats = StatementStats {
+            planning: self.planning,
+            execution: finished.unwrap_or_else(|| self.start.elapsed()),
+            rows_returned: self.rows,
+            peak_memory_bytes: self.peak.load(Ordering::Relaxed) as u64,
+            ..StatementStats::default()
+        };
+        add_scans(&self.plan, &mut stats);
+        stats
+    }
+
+    /// Counts rows, and tells an answer that is over from one that broke off.
+    fn take(&mut self, received: Option<Result<RecordBatch>>) -> Option<Result<RecordBatch>> {
+        let is_over = || self.failed || self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let batch = match received {
+            Some(batch) => batch,
+            None if is_over() => return None,
+            None => Err(Error::Execution { message: "the statement broke off; this is a fault of SplayDB".to_owned() }),
+        };
+        match &batch {
+            Ok(batch) => self.rows += batch.num_rows() as u64,
+            Err(_) => self.failed = true,
+        }
+        Some(batch)
+    }
+}
+
+fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
+    if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
+        let found = scan.selection_stats();
+        let add = |to: &mut splay_store::Kept, from: splay_store::Kept| {
+            to.kept += from.kept;
+            to.total += from.total;
+        };
+        add(&mut stats.selection.partitions, found.partitions);
+        add(&mut stats.selection.symbols, found.symbols);
+        add(&mut stats.selection.blocks, found.blocks);
+        add(&mut stats.selection.rows, found.rows);
+        let scanned = scan.metrics().and_then(|metrics| metrics.sum_by_name("rows_scanned"));
+        stats.rows_scanned += scanned.map_or(0, |value| value.as_usize() as u64);
+    }
+    for child in plan.children() {
+        add_scans(child, stats);
+    }
+}
+
+impl Iterator for Answer {
+    type Item = Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            match self.wait(Duration::from_secs(3600)) {
+                Waited::Batch(batch) => return Some(batch),
+                Waited::End => return None,
+                Waited::TimedOut => {}
+            }
+        }
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        self.work.abort();
+    }
+}
