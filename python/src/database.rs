@@ -35,6 +35,7 @@ pub(crate) fn open(
         memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
         threads: threads.unwrap_or(defaults.threads),
         batch_rows: batch_rows.unwrap_or(defaults.batch_rows),
+        ..defaults
     };
     py.detach(|| {
         let database = if create { Database::open_or_create(&path) } else { Database::open(&path) }?;

@@ -1,1 +1,23 @@
-//! The ordered engine.
+//! The ordered engine: tick plans and the kernels that run them over mapped columns.
+//!
+//! A tick plan says in a few forms what is done with a table's rows. It is made once for a statement's shape; each run binds
+//! constants, finds the rows by the table's order and works on slices of the mapped columns. Nothing here knows SQL.
+
+mod aggregate;
+mod describe;
+mod error;
+mod expr;
+mod frame;
+mod plan;
+mod run;
+mod table;
+mod window;
+
+pub use aggregate::{Aggregate, AggregateFunction, Buckets, Key};
+pub use error::{Error, Result};
+pub use expr::{BinaryOp, Expr, ScalarFunction, Value};
+pub use frame::SortKey;
+pub use plan::{Bound, Plan, Scan};
+pub use run::{Setting, run};
+pub use table::Wanted;
+pub use window::{FRAME_ROWS_MAX, FrameFunction, FrameRows, PartitionFunction, WindowCall, WindowFunction};

@@ -1,5 +1,6 @@
 //! Answers: batches as they are made, what they cost, and the threads that make them.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
@@ -84,17 +85,27 @@ pub struct StatementStats {
 /// The answer to a statement: batches, as they are made. Dropping it stops the statement.
 pub struct Answer {
     pub(crate) schema: SchemaRef,
-    pub(crate) receiver: mpsc::Receiver<Result<RecordBatch>>,
-    /// Kept alive until the answer is read.
-    pub(crate) _threads: Arc<Threads>,
-    pub(crate) work: tokio::task::JoinHandle<()>,
-    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    pub(crate) source: Source,
     pub(crate) planning: Duration,
     pub(crate) start: Instant,
-    pub(crate) finished: Arc<Mutex<Option<Duration>>>,
-    pub(crate) peak: Arc<AtomicUsize>,
     pub(crate) rows: u64,
     pub(crate) failed: bool,
+}
+
+/// Where batches come from.
+pub(crate) enum Source {
+    /// A tick plan, which has made them all.
+    Ready { batches: VecDeque<RecordBatch>, execution: Duration, scanned: Vec<SelectionStats> },
+    /// The streams of a DataFusion plan.
+    Streams {
+        receiver: mpsc::Receiver<Result<RecordBatch>>,
+        /// Kept alive until the answer is read.
+        _threads: Arc<Threads>,
+        work: tokio::task::JoinHandle<()>,
+        plan: Arc<dyn ExecutionPlan>,
+        finished: Arc<Mutex<Option<Duration>>>,
+        peak: Arc<AtomicUsize>,
+    },
 }
 
 impl std::fmt::Debug for Answer {
@@ -115,6 +126,12 @@ pub enum Waited {
 }
 
 impl Answer {
+    /// Whether a tick plan gave it, and not DataFusion.
+    #[must_use]
+    pub fn is_tick_plan(&self) -> bool {
+        matches!(self.source, Source::Ready { .. })
+    }
+
     /// Columns of the answer.
     #[must_use]
     pub fn schema(&self) -> SchemaRef {
@@ -123,19 +140,28 @@ impl Answer {
 
     /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
     pub fn wait(&mut self, timeout: Duration) -> Waited {
+        let receiver = match &mut self.source {
+            Source::Ready { batches, .. } => {
+                let batch = batches.pop_front();
+                self.rows += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+                return batch.map_or(Waited::End, |batch| Waited::Batch(Ok(batch)));
+            }
+            Source::Streams { receiver, .. } => receiver,
+        };
         // Not by a timer of the query threads: those may all be at work.
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let deadline = Instant::now() + timeout;
-        loop {
-            if let Poll::Ready(received) = self.receiver.poll_recv(&mut Context::from_waker(&waker)) {
-                return self.take(received).map_or(Waited::End, Waited::Batch);
+        let received = loop {
+            if let Poll::Ready(received) = receiver.poll_recv(&mut Context::from_waker(&waker)) {
+                break received;
             }
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return Waited::TimedOut;
             }
             std::thread::park_timeout(left);
-        }
+        };
+        self.take(received).map_or(Waited::End, Waited::Batch)
     }
 
     /// All batches.
@@ -149,21 +175,33 @@ impl Answer {
     /// Costs so far; final after the last batch.
     #[must_use]
     pub fn stats(&self) -> StatementStats {
-        let finished = *self.finished.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut stats = StatementStats {
-            planning: self.planning,
-            execution: finished.unwrap_or_else(|| self.start.elapsed()),
-            rows_returned: self.rows,
-            peak_memory_bytes: self.peak.load(Ordering::Relaxed) as u64,
-            ..StatementStats::default()
-        };
-        add_scans(&self.plan, &mut stats);
+        let mut stats =
+            StatementStats { planning: self.planning, rows_returned: self.rows, ..StatementStats::default() };
+        match &self.source {
+            Source::Ready { execution, scanned, .. } => {
+                stats.execution = *execution;
+                for scan in scanned {
+                    add_selection(&mut stats.selection, scan);
+                    stats.rows_scanned += scan.rows.kept;
+                }
+            }
+            Source::Streams { plan, finished, peak, .. } => {
+                let finished = *finished.lock().unwrap_or_else(PoisonError::into_inner);
+                stats.execution = finished.unwrap_or_else(|| self.start.elapsed());
+                stats.peak_memory_bytes = peak.load(Ordering::Relaxed) as u64;
+                add_scans(plan, &mut stats);
+            }
+        }
         stats
     }
 
     /// Counts rows, and tells an answer that is over from one that broke off.
     fn take(&mut self, received: Option<Result<RecordBatch>>) -> Option<Result<RecordBatch>> {
-        let is_over = || self.failed || self.finished.lock().unwrap_or_else(PoisonError::into_inner).is_some();
+        let finished = || match &self.source {
+            Source::Ready { .. } => true,
+            Source::Streams { finished, .. } => finished.lock().unwrap_or_else(PoisonError::into_inner).is_some(),
+        };
+        let is_over = || self.failed || finished();
         let batch = match received {
             Some(batch) => batch,
             None if is_over() => return None,
@@ -177,17 +215,20 @@ impl Answer {
     }
 }
 
+fn add_selection(to: &mut SelectionStats, from: &SelectionStats) {
+    let add = |to: &mut splay_store::Kept, from: splay_store::Kept| {
+        to.kept += from.kept;
+        to.total += from.total;
+    };
+    add(&mut to.partitions, from.partitions);
+    add(&mut to.symbols, from.symbols);
+    add(&mut to.blocks, from.blocks);
+    add(&mut to.rows, from.rows);
+}
+
 fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
     if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
-        let found = scan.selection_stats();
-        let add = |to: &mut splay_store::Kept, from: splay_store::Kept| {
-            to.kept += from.kept;
-            to.total += from.total;
-        };
-        add(&mut stats.selection.partitions, found.partitions);
-        add(&mut stats.selection.symbols, found.symbols);
-        add(&mut stats.selection.blocks, found.blocks);
-        add(&mut stats.selection.rows, found.rows);
+        add_selection(&mut stats.selection, &scan.selection_stats());
         let scanned = scan.metrics().and_then(|metrics| metrics.sum_by_name("rows_scanned"));
         stats.rows_scanned += scanned.map_or(0, |value| value.as_usize() as u64);
     }
@@ -212,6 +253,8 @@ impl Iterator for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        self.work.abort();
+        if let Source::Streams { work, .. } = &self.source {
+            work.abort();
+        }
     }
 }

@@ -24,6 +24,7 @@ mod provider;
 mod pushdown;
 mod scan;
 mod session;
+mod tick;
 
 pub use answer::{Answer, StatementStats, Waited};
 pub use datafusion::common::ScalarValue;

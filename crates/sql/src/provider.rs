@@ -70,6 +70,10 @@ impl TickTable {
         TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot }
     }
 
+    pub(crate) fn snapshot(&self) -> &TableSnapshot {
+        &self.snapshot
+    }
+
     pub(crate) fn spec(&self) -> &TableSpec {
         self.snapshot.spec()
     }

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::SchemaRef;
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::metadata::ScalarAndMetadata;
@@ -25,12 +25,13 @@ use splay_store::Database;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::answer::{Answer, Threads};
+use crate::answer::{Answer, Source, Threads};
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
+use crate::tick::{Given, Ran, TickStatements};
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -44,12 +45,14 @@ pub struct SessionSettings {
     pub threads: usize,
     /// Rows of a batch. Larger ones cost less per row, smaller ones keep more in cache. Default 8,192.
     pub batch_rows: usize,
+    /// Whether statements that are recognised run as tick plans. Without, DataFusion runs all of them. Default true.
+    pub tick_plans: bool,
 }
 
 impl Default for SessionSettings {
     fn default() -> SessionSettings {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        SessionSettings { memory_bytes: 4 << 30, threads, batch_rows: 8192 }
+        SessionSettings { memory_bytes: 4 << 30, threads, batch_rows: 8192, tick_plans: true }
     }
 }
 
@@ -72,6 +75,7 @@ pub struct Session {
     settings: SessionSettings,
     context: SessionContext,
     threads: Arc<Threads>,
+    statements: Arc<TickStatements>,
 }
 
 impl std::fmt::Debug for Session {
@@ -88,7 +92,8 @@ impl Session {
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let context = context(&database, &settings)?;
-        Ok(Session { database, settings, context, threads })
+        let statements = Arc::new(TickStatements::default());
+        Ok(Session { database, settings, context, threads, statements })
     }
 
     /// The database it reads.
@@ -103,6 +108,36 @@ impl Session {
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
     /// What goes wrong later comes out of the [`Answer`].
     pub fn sql(&self, text: &str, parameters: Parameters) -> Result<Answer> {
+        if let Some(answer) = self.tick(text, &parameters)? {
+            return Ok(answer);
+        }
+        let explained = crate::tick::explained(text).and_then(|inner| self.describe_tick(inner, &parameters));
+        let answer = self.run_planned(text, parameters)?;
+        match explained {
+            Some(description) => with_tick_plan(answer, &description),
+            None => Ok(answer),
+        }
+    }
+
+    /// The tick plan of a statement in words, or why it has none.
+    fn describe_tick(&self, text: &str, parameters: &Parameters) -> Option<String> {
+        if !self.settings.tick_plans {
+            return None;
+        }
+        let Some(given) = Given::new(text, parameters) else {
+            return Some("none, because the text has a comment or something else that is not looked into".to_owned());
+        };
+        let (statements, state) = (Arc::clone(&self.statements), self.context.state());
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.threads.spawn(async move {
+            statements.learn(&given, &state).await;
+            let _ = sender.send(statements.describe(&given));
+        });
+        receiver.recv().ok()
+    }
+
+    /// Plans a statement by DataFusion and starts it.
+    fn run_planned(&self, text: &str, parameters: Parameters) -> Result<Answer> {
         let session = self.clone();
         let text = text.to_owned();
         // On a thread of the runtime, whose stack is large enough for deep expressions.
@@ -114,6 +149,41 @@ impl Session {
         let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
         let (plan, spellings, planning) = receiver.recv().map_err(broke_off)??;
         self.start(plan, &spellings, planning)
+    }
+
+    /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
+    fn tick(&self, text: &str, parameters: &Parameters) -> Result<Option<Answer>> {
+        if !self.settings.tick_plans {
+            return Ok(None);
+        }
+        let start = Instant::now();
+        let Some(given) = Given::new(text, parameters) else { return Ok(None) };
+        let run = |given: &Given| {
+            self.statements.run(given, &self.database, self.settings.threads, self.settings.memory_bytes)
+        };
+        let mut planning = Duration::ZERO;
+        let ran = match run(&given)? {
+            Ran::Unknown => {
+                let (statements, state) = (Arc::clone(&self.statements), self.context.state());
+                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+                self.threads.spawn(async move {
+                    statements.learn(&given, &state).await;
+                    let _ = sender.send(given);
+                });
+                let Ok(given) = receiver.recv() else { return Ok(None) };
+                planning = start.elapsed();
+                run(&given)?
+            }
+            ran => ran,
+        };
+        Ok(match ran {
+            Ran::Rows(schema, batches, scanned) => {
+                let execution = start.elapsed().saturating_sub(planning);
+                let source = Source::Ready { batches: batches.into(), execution, scanned };
+                Some(Answer { schema, source, planning, start, rows: 0, failed: false })
+            }
+            Ran::Not(_) | Ran::Unknown => None,
+        })
     }
 
     async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Arc<dyn ExecutionPlan>, Spellings, Duration)> {
@@ -186,19 +256,8 @@ impl Session {
             *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(start.elapsed());
         });
         let threads = Arc::clone(&self.threads);
-        Ok(Answer {
-            schema,
-            receiver,
-            _threads: threads,
-            work,
-            plan,
-            planning,
-            start,
-            finished,
-            peak,
-            rows: 0,
-            failed: false,
-        })
+        let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak };
+        Ok(Answer { schema, source, planning, start, rows: 0, failed: false })
     }
 
     /// What a statement runs in: a memory pool of its own.
@@ -218,6 +277,19 @@ impl Session {
         );
         Ok((Arc::new(task), peak))
     }
+}
+
+/// The answer of an `explain` with a row more, before the others.
+fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
+    let schema = answer.schema();
+    let mut batches = answer.batches()?;
+    let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    // Of two columns of text: the kind of plan and the plan.
+    if let Ok(first) = RecordBatch::try_new(Arc::clone(&schema), vec![texts("tick_plan"), texts(description)]) {
+        batches.insert(0, first);
+    }
+    let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), scanned: Vec::new() };
+    Ok(Answer { schema, source, planning: answer.planning, start: answer.start, rows: 0, failed: false })
 }
 
 type Running = (JoinSet<()>, Vec<mpsc::Receiver<Result<RecordBatch, DataFusionError>>>);
@@ -301,7 +373,7 @@ fn refuse_changes(plan: &LogicalPlan) -> Result<()> {
 }
 
 /// Learns the columns' spellings from the tables that a plan reads.
-fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
+pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)

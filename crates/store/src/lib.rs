@@ -67,6 +67,6 @@ pub use maintain::{CompactOptions, CompactReport, Problem};
 pub use manifest::{FileEntry, SegmentFormat, Source};
 pub use partition::{date, days};
 pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};
-pub use segment::{Segment, SegmentBatches};
+pub use segment::{ColumnReader, Segment, SegmentBatches};
 pub use select::{Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats};
 pub use settings::Settings;

@@ -13,6 +13,7 @@
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
 
 mod arguments;
+mod buckets;
 mod first_last;
 mod glob;
 mod grid;
@@ -36,6 +37,7 @@ use datafusion::execution::context::SessionContext;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
+pub(crate) use buckets::buckets;
 pub use row_order::{RowOrder, RowOrderRule};
 
 /// The scalar functions: `time_bucket`, `xbar`, `glob`.

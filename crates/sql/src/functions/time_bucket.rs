@@ -128,7 +128,7 @@ impl Placement {
         Ok(Some(placement))
     }
 
-    fn timeline(&self, width: IntervalMonthDayNano, default: DefaultOrigin) -> Result<Timeline> {
+    pub(super) fn timeline(&self, width: IntervalMonthDayNano, default: DefaultOrigin) -> Result<Timeline> {
         let grid = Grid::new(width, self.origin, default)?;
         Ok(self.zone.map_or(Timeline::Even(grid), |zone| Timeline::Zoned(ZonedGrid { grid, zone })))
     }
@@ -136,13 +136,13 @@ impl Placement {
 
 /// A grid with its clock.
 #[derive(Debug, Clone, Copy)]
-enum Timeline {
+pub(super) enum Timeline {
     Even(Grid),
     Zoned(ZonedGrid),
 }
 
 impl Timeline {
-    fn bucket(&self, t: i64) -> Option<Bucket> {
+    pub(super) fn bucket_of(&self, t: i64) -> Option<Bucket> {
         match self {
             Self::Even(grid) => grid.bucket(t),
             Self::Zoned(grid) => grid.bucket(t),
@@ -224,7 +224,7 @@ fn bucket_by_column(
             _ => placement.timeline(width, default)?,
         };
         current = Some((width, timeline));
-        starts.push(Some(timeline.bucket(t).ok_or_else(|| out_of_range(t))?.start));
+        starts.push(Some(timeline.bucket_of(t).ok_or_else(|| out_of_range(t))?.start));
     }
     Ok(Arc::new(PrimitiveArray::<TimestampNanosecondType>::from(starts).with_data_type(times.data_type().clone())))
 }
@@ -255,7 +255,7 @@ pub(super) fn bucket_preimage(
         return Ok(PreimageResult::None);
     }
     // A literal inside a bucket is never a result, and a bucket cut off by the end of time has no upper bound.
-    let Some(bucket) = placement.timeline(*width, default)?.bucket(*t).filter(|b| b.start == *t && b.end < i64::MAX)
+    let Some(bucket) = placement.timeline(*width, default)?.bucket_of(*t).filter(|b| b.start == *t && b.end < i64::MAX)
     else {
         return Ok(PreimageResult::None);
     };

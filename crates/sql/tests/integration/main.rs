@@ -5,3 +5,4 @@ mod logic;
 mod market;
 mod pruning;
 mod session;
+mod ticks;

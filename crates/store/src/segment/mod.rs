@@ -9,9 +9,11 @@
 
 mod arrow_file;
 mod checksum;
+mod column;
 mod parquet_file;
 mod reader;
 mod writer;
 
+pub use column::ColumnReader;
 pub use reader::{Segment, SegmentBatches};
 pub(crate) use writer::{SegmentTarget, export, ordered, write};

@@ -58,6 +58,11 @@ impl ParquetFile {
         Ok(ParquetBatches { file: Arc::clone(&self.file), reader })
     }
 
+    /// What a file is that gave another number of rows than its metadata says.
+    pub(crate) fn short(&self, expected: usize, found: usize) -> Error {
+        Error::corrupt(&self.file.path, 0, format!("{expected} rows"), format!("{found} rows"))
+    }
+
     /// The row groups that hold a range, and the first row of the first of them.
     fn row_groups(&self, rows: &Range<usize>) -> (Vec<usize>, usize) {
         let (mut groups, mut first, mut start) = (Vec::new(), 0, 0);

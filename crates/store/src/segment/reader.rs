@@ -9,6 +9,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use super::arrow_file::ArrowFile;
 use super::checksum::{self, CheckedFile};
+use super::column::ColumnReader;
 use super::parquet_file::{ParquetBatches, ParquetFile};
 use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
@@ -93,6 +94,23 @@ impl Segment {
         };
         let schema = Arc::new(spec.arrow().project(columns)?);
         Ok(SegmentBatches { schema, positions, source, end: rows.end, batch_rows })
+    }
+
+    /// One column, for many reads of it. `column` is its position in `spec`.
+    ///
+    /// # Errors
+    /// As [`Segment::batches`].
+    pub fn column(&self, spec: &TableSpec, column: usize) -> Result<ColumnReader<'_>> {
+        let wanted = &spec.columns[column];
+        let (rows, data_type) = (usize::try_from(self.entry.rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
+        let (_, opened) = self.opened()?;
+        let is_wanted = |field: &arrow::datatypes::FieldRef| field.name().eq_ignore_ascii_case(&wanted.name);
+        let position = opened.schema().fields().iter().position(is_wanted);
+        Ok(match (opened, position) {
+            (_, None) => ColumnReader::absent(data_type, rows),
+            (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
+            (Opened::Parquet(file), Some(position)) => ColumnReader::of_parquet(file, position, data_type, rows),
+        })
     }
 
     /// Reads a range of rows as one batch.

@@ -1,0 +1,539 @@
+//! What is kept for each group while rows go by: counts, sums, extremes, weighted sums.
+
+use std::any::Any;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, PrimitiveArray, UInt64Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use splay_store::{Summary, ValueKind};
+
+use super::kernels::{self, Ordered};
+use super::spread::{Correlation, Median, Variance};
+use super::{Aggregate, AggregateFunction};
+use crate::error::{Error, Result};
+
+/// Rows that stand together and belong to one group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub group: u32,
+    pub start: usize,
+    pub end: usize,
+}
+
+/// Which rows belong to which groups.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Assigned<'a> {
+    /// Runs of rows; what is in none of them belongs to no group.
+    Runs(&'a [Run]),
+    /// The group of each row, or [`NO_GROUP`].
+    Rows(&'a [u32]),
+}
+
+/// Group of a row that belongs to none.
+pub(crate) const NO_GROUP: u32 = u32::MAX;
+
+impl Assigned<'_> {
+    /// Calls `visit` with group and row of each row that isn't null.
+    pub fn each(&self, nulls: Option<&NullBuffer>, mut visit: impl FnMut(usize, usize)) {
+        let is_valid = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row));
+        match self {
+            Assigned::Runs(runs) => {
+                for run in *runs {
+                    (run.start..run.end).filter(|row| is_valid(*row)).for_each(|row| visit(run.group as usize, row));
+                }
+            }
+            Assigned::Rows(groups) => {
+                for (row, group) in groups.iter().enumerate() {
+                    if *group != NO_GROUP && is_valid(row) {
+                        visit(*group as usize, row);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The state of one aggregate for all groups.
+pub(crate) trait Accumulator: Send {
+    /// Makes room for groups up to a number.
+    fn grow(&mut self, groups: usize);
+
+    /// Takes rows in.
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()>;
+
+    /// Takes in rows of which only the summary is known; false if that doesn't say enough.
+    fn update_summary(&mut self, _group: u32, _kind: ValueKind, _summary: &Summary) -> bool {
+        false
+    }
+
+    /// Whether summaries can stand for rows.
+    fn takes_summaries(&self) -> bool {
+        false
+    }
+
+    /// Takes in what another accumulator of the same aggregate has; `groups` says which group of ours each of its groups is.
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()>;
+
+    /// The results, one for each group.
+    fn finish(self: Box<Self>) -> Result<ArrayRef>;
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any>;
+}
+
+/// The other side of a merge, which is of the same kind.
+pub(super) fn same<A: 'static>(other: Box<dyn Accumulator>) -> Result<Box<A>> {
+    other.into_any().downcast::<A>().map_err(|_| Error::Unsupported("a merge of two kinds of aggregates".to_owned()))
+}
+
+/// The accumulator of an aggregate whose arguments have these types. First and last have none: see `picks.rs`.
+pub(crate) fn accumulator(aggregate: &Aggregate, arguments: &[DataType]) -> Result<Box<dyn Accumulator>> {
+    let refused = || Error::Unsupported(format!("{:?} of {arguments:?}", aggregate.function));
+    let is_float = |position: usize| arguments.get(position) == Some(&DataType::Float64);
+    let greatest = aggregate.function == AggregateFunction::Max;
+    Ok(match aggregate.function {
+        AggregateFunction::CountRows | AggregateFunction::Count => Box::new(Count::default()),
+        AggregateFunction::Sum => match arguments.first() {
+            Some(DataType::Float64) => Box::new(FloatSum::default()),
+            Some(DataType::Int64) => Box::new(IntegerSum::<Int64Type>::default()),
+            Some(DataType::UInt64) => Box::new(IntegerSum::<UInt64Type>::default()),
+            _ => return Err(refused()),
+        },
+        AggregateFunction::Average if is_float(0) => Box::new(FloatSum { average: true, ..FloatSum::default() }),
+        AggregateFunction::Min | AggregateFunction::Max => match arguments.first() {
+            Some(DataType::Int8) => Box::new(Extreme::<Int8Type>::new(greatest)),
+            Some(DataType::Int16) => Box::new(Extreme::<Int16Type>::new(greatest)),
+            Some(DataType::Int32) => Box::new(Extreme::<Int32Type>::new(greatest)),
+            Some(DataType::Int64) => Box::new(Extreme::<Int64Type>::new(greatest)),
+            Some(DataType::UInt8) => Box::new(Extreme::<UInt8Type>::new(greatest)),
+            Some(DataType::UInt16) => Box::new(Extreme::<UInt16Type>::new(greatest)),
+            Some(DataType::UInt32) => Box::new(Extreme::<UInt32Type>::new(greatest)),
+            Some(DataType::UInt64) => Box::new(Extreme::<UInt64Type>::new(greatest)),
+            Some(DataType::Float32) => Box::new(Extreme::<Float32Type>::new(greatest)),
+            Some(DataType::Float64) => Box::new(Extreme::<Float64Type>::new(greatest)),
+            Some(DataType::Date32) => Box::new(Extreme::<Date32Type>::new(greatest)),
+            Some(DataType::Time64(arrow::datatypes::TimeUnit::Nanosecond)) => {
+                Box::new(Extreme::<Time64NanosecondType>::new(greatest))
+            }
+            Some(data_type @ DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _)) => {
+                Box::new(Extreme::<TimestampNanosecondType>::typed(greatest, data_type.clone()))
+            }
+            _ => return Err(refused()),
+        },
+        AggregateFunction::WeightedAverage if is_float(0) && is_float(1) => {
+            Box::new(Weighted { average: true, ..Weighted::default() })
+        }
+        AggregateFunction::WeightedSum if is_float(0) && is_float(1) => Box::new(Weighted::default()),
+        AggregateFunction::Variance { sample } if is_float(0) => Box::new(Variance::new(sample, false)),
+        AggregateFunction::Deviation { sample } if is_float(0) => Box::new(Variance::new(sample, true)),
+        AggregateFunction::Median if is_float(0) => Box::new(Median::default()),
+        AggregateFunction::Correlation if is_float(0) && is_float(1) => Box::new(Correlation::default()),
+        _ => return Err(refused()),
+    })
+}
+
+/// Nulls where a group had no values.
+pub(super) fn present(counts: &[u64]) -> Option<NullBuffer> {
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(counts.len(), |group| counts[group] > 0));
+    (nulls.null_count() > 0).then_some(nulls)
+}
+
+/// Rows, or values that aren't null.
+#[derive(Debug, Default)]
+struct Count {
+    counts: Vec<u64>,
+}
+
+impl Accumulator for Count {
+    fn grow(&mut self, groups: usize) {
+        self.counts.resize(groups, 0);
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let nulls = arguments.first().and_then(|array| array.logical_nulls()).filter(|nulls| nulls.null_count() > 0);
+        match (assigned, &nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs {
+                    self.counts[run.group as usize] += (run.end - run.start) as u64;
+                }
+            }
+            _ => assigned.each(nulls.as_ref(), |group, _| self.counts[group] += 1),
+        }
+        Ok(())
+    }
+
+    fn update_summary(&mut self, group: u32, _kind: ValueKind, summary: &Summary) -> bool {
+        self.counts[group as usize] += summary.count;
+        true
+    }
+
+    fn takes_summaries(&self) -> bool {
+        true
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<Count>(other)?;
+        groups.iter().zip(&other.counts).for_each(|(group, count)| self.counts[*group as usize] += count);
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from_iter_values(self.counts.into_iter().map(u64::cast_signed))))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Sum or mean of floats.
+#[derive(Debug, Default)]
+struct FloatSum {
+    sums: Vec<f64>,
+    counts: Vec<u64>,
+    average: bool,
+}
+
+impl Accumulator for FloatSum {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, 0.0);
+        self.counts.resize(groups, 0);
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let array = arguments[0].as_primitive::<Float64Type>();
+        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        match (assigned, nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs {
+                    self.sums[run.group as usize] += kernels::sum(&values[run.start..run.end]);
+                    self.counts[run.group as usize] += (run.end - run.start) as u64;
+                }
+            }
+            _ => assigned.each(nulls, |group, row| {
+                self.sums[group] += values[row];
+                self.counts[group] += 1;
+            }),
+        }
+        Ok(())
+    }
+
+    fn update_summary(&mut self, group: u32, kind: ValueKind, summary: &Summary) -> bool {
+        let Some(sum) = summary.sum else { return summary.count == 0 };
+        self.sums[group as usize] += match kind {
+            ValueKind::Float => f64::from_bits(sum),
+            ValueKind::Signed => sum.cast_signed() as f64,
+            ValueKind::Unsigned => sum as f64,
+        };
+        self.counts[group as usize] += summary.count;
+        true
+    }
+
+    fn takes_summaries(&self) -> bool {
+        true
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<FloatSum>(other)?;
+        for (from, group) in groups.iter().enumerate() {
+            self.sums[*group as usize] += other.sums[from];
+            self.counts[*group as usize] += other.counts[from];
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        let nulls = present(&self.counts);
+        let mut sums = self.sums;
+        if self.average {
+            sums.iter_mut().zip(&self.counts).for_each(|(sum, count)| *sum /= *count as f64);
+        }
+        Ok(Arc::new(Float64Array::new(sums.into(), nulls)))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Sum of whole numbers, wrapping.
+#[derive(Debug)]
+struct IntegerSum<T> {
+    sums: Vec<u64>,
+    counts: Vec<u64>,
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Default for IntegerSum<T> {
+    fn default() -> Self {
+        IntegerSum { sums: Vec::new(), counts: Vec::new(), of: PhantomData }
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: Bits>> Accumulator for IntegerSum<T> {
+    fn grow(&mut self, groups: usize) {
+        self.sums.resize(groups, 0);
+        self.counts.resize(groups, 0);
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let array = arguments[0].as_primitive::<T>();
+        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        match (assigned, nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs {
+                    let sum = values[run.start..run.end].iter().fold(0u64, |sum, v| sum.wrapping_add(v.bits()));
+                    let group = run.group as usize;
+                    self.sums[group] = self.sums[group].wrapping_add(sum);
+                    self.counts[group] += (run.end - run.start) as u64;
+                }
+            }
+            _ => assigned.each(nulls, |group, row| {
+                self.sums[group] = self.sums[group].wrapping_add(values[row].bits());
+                self.counts[group] += 1;
+            }),
+        }
+        Ok(())
+    }
+
+    fn update_summary(&mut self, group: u32, kind: ValueKind, summary: &Summary) -> bool {
+        let (Some(sum), true) = (summary.sum, kind != ValueKind::Float) else { return summary.count == 0 };
+        let group = group as usize;
+        self.sums[group] = self.sums[group].wrapping_add(sum);
+        self.counts[group] += summary.count;
+        true
+    }
+
+    fn takes_summaries(&self) -> bool {
+        true
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<IntegerSum<T>>(other)?;
+        for (from, group) in groups.iter().enumerate() {
+            let group = *group as usize;
+            self.sums[group] = self.sums[group].wrapping_add(other.sums[from]);
+            self.counts[group] += other.counts[from];
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        let nulls = present(&self.counts);
+        Ok(match T::DATA_TYPE {
+            DataType::UInt64 => Arc::new(UInt64Array::new(self.sums.into(), nulls)),
+            _ => {
+                let sums: Vec<i64> = self.sums.into_iter().map(u64::cast_signed).collect();
+                Arc::new(Int64Array::new(sums.into(), nulls))
+            }
+        })
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Integers of 64 bits as their bits: additions that wrap are the same for both signs.
+trait Bits: Copy {
+    fn bits(self) -> u64;
+}
+
+impl Bits for i64 {
+    fn bits(self) -> u64 {
+        self.cast_unsigned()
+    }
+}
+
+impl Bits for u64 {
+    fn bits(self) -> u64 {
+        self
+    }
+}
+
+/// Least or greatest value.
+#[derive(Debug)]
+struct Extreme<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    counts: Vec<u64>,
+    greatest: bool,
+    data_type: DataType,
+}
+
+impl<T: ArrowPrimitiveType> Extreme<T> {
+    fn new(greatest: bool) -> Self {
+        Extreme::typed(greatest, T::DATA_TYPE)
+    }
+
+    fn typed(greatest: bool, data_type: DataType) -> Self {
+        Extreme { values: Vec::new(), counts: Vec::new(), greatest, data_type }
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: Ordered + FromSummary>> Extreme<T> {
+    #[inline]
+    fn take(&mut self, group: usize, value: T::Native, count: u64) {
+        let (new, old) = (value.key(), self.values[group].key());
+        if self.counts[group] == 0 || (if self.greatest { new > old } else { new < old }) {
+            self.values[group] = value;
+        }
+        self.counts[group] += count;
+    }
+}
+
+impl<T: ArrowPrimitiveType<Native: Ordered + FromSummary>> Accumulator for Extreme<T> {
+    fn grow(&mut self, groups: usize) {
+        self.values.resize(groups, T::Native::default());
+        self.counts.resize(groups, 0);
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let array = arguments[0].as_primitive::<T>();
+        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        match (assigned, nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs {
+                    if let Some(value) = kernels::extreme(&values[run.start..run.end], self.greatest) {
+                        self.take(run.group as usize, value, (run.end - run.start) as u64);
+                    }
+                }
+            }
+            _ => assigned.each(nulls, |group, row| self.take(group, values[row], 1)),
+        }
+        Ok(())
+    }
+
+    fn update_summary(&mut self, group: u32, _kind: ValueKind, summary: &Summary) -> bool {
+        if summary.count > 0 {
+            let bits = if self.greatest { summary.max } else { summary.min };
+            self.take(group as usize, T::Native::from_summary(bits), summary.count);
+        }
+        true
+    }
+
+    fn takes_summaries(&self) -> bool {
+        true
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<Extreme<T>>(other)?;
+        for (from, group) in groups.iter().enumerate() {
+            if other.counts[from] > 0 {
+                self.take(*group as usize, other.values[from], other.counts[from]);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        let nulls = present(&self.counts);
+        Ok(Arc::new(PrimitiveArray::<T>::new(self.values.into(), nulls).with_data_type(self.data_type)))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// A value from the 8 bytes of a summary.
+pub(super) trait FromSummary {
+    fn from_summary(bits: u64) -> Self;
+}
+
+macro_rules! from_summary {
+    ($($native:ty: $value:expr),*) => {$(
+        impl FromSummary for $native {
+            #[allow(clippy::cast_possible_truncation)] // The summary was made of values of this type.
+            fn from_summary(bits: u64) -> $native {
+                let value: fn(u64) -> $native = $value;
+                value(bits)
+            }
+        }
+    )*};
+}
+
+from_summary!(
+    i8: |bits| bits as i8,
+    i16: |bits| bits as i16,
+    i32: |bits| bits as i32,
+    i64: u64::cast_signed,
+    u8: |bits| bits as u8,
+    u16: |bits| bits as u16,
+    u32: |bits| bits as u32,
+    u64: |bits| bits,
+    f32: |bits| f64::from_bits(bits) as f32,
+    f64: f64::from_bits
+);
+
+/// Weighted sum or mean: the first argument is the weight. A pair with a null on either side is left out.
+#[derive(Debug, Default)]
+struct Weighted {
+    products: Vec<f64>,
+    weights: Vec<f64>,
+    counts: Vec<u64>,
+    average: bool,
+}
+
+impl Accumulator for Weighted {
+    fn grow(&mut self, groups: usize) {
+        self.products.resize(groups, 0.0);
+        self.weights.resize(groups, 0.0);
+        self.counts.resize(groups, 0);
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let (weights, values) = (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
+        let nulls = NullBuffer::union(weights.nulls(), values.nulls()).filter(|nulls| nulls.null_count() > 0);
+        let (weights, values) = (weights.values(), values.values());
+        match (assigned, &nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs {
+                    let (group, rows) = (run.group as usize, run.start..run.end);
+                    self.products[group] += kernels::dot(&weights[rows.clone()], &values[rows.clone()]);
+                    self.weights[group] += kernels::sum(&weights[rows.clone()]);
+                    self.counts[group] += rows.len() as u64;
+                }
+            }
+            _ => assigned.each(nulls.as_ref(), |group, row| {
+                self.products[group] += weights[row] * values[row];
+                self.weights[group] += weights[row];
+                self.counts[group] += 1;
+            }),
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<Weighted>(other)?;
+        for (from, group) in groups.iter().enumerate() {
+            let group = *group as usize;
+            self.products[group] += other.products[from];
+            self.weights[group] += other.weights[from];
+            self.counts[group] += other.counts[from];
+        }
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
+        if self.average {
+            for (group, weight) in self.weights.iter().enumerate() {
+                // Weights that add up to nothing have no average.
+                if *weight == 0.0 {
+                    self.counts[group] = 0;
+                } else {
+                    self.products[group] /= weight;
+                }
+            }
+        }
+        let nulls = present(&self.counts);
+        Ok(Arc::new(Float64Array::new(self.products.into(), nulls)))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}

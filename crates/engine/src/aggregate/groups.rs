@@ -1,0 +1,202 @@
+//! Groups: from the values of the keys to a number, and back to columns of keys.
+//!
+//! A key is one word of 64 bits: the bits of a number, or the number of a text among the texts seen. Which keys are null
+//! stands in one word more. So a group is found by hashing a few words, whatever the keys' types are.
+
+use std::hash::BuildHasher;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+
+use crate::error::{Error, Result};
+
+/// The groups that were seen, in the order of their first row.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// Keys of a group, and the word of nulls.
+    stride: usize,
+    words: Vec<u64>,
+    table: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+    len: usize,
+}
+
+impl Groups {
+    pub fn new(keys: usize) -> Groups {
+        let (hasher, table) = (DefaultHashBuilder::default(), HashTable::new());
+        Groups { stride: keys + 1, words: Vec::new(), table, hasher, len: 0 }
+    }
+
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The words of a group.
+    pub fn words(&self, group: usize) -> &[u64] {
+        &self.words[group * self.stride..(group + 1) * self.stride]
+    }
+
+    /// The group of some words, made if it wasn't seen.
+    pub fn find(&mut self, words: &[u64]) -> u32 {
+        debug_assert_eq!(words.len(), self.stride);
+        // Rows are ordered, so the next row is mostly of the last group.
+        if self.len > 0 && self.words(self.len - 1) == words {
+            return number(self.len - 1);
+        }
+        let hash = self.hasher.hash_one(words);
+        let (stride, stored, hasher) = (self.stride, &self.words, &self.hasher);
+        let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
+        let entry = self.table.entry(hash, |group| at(*group) == words, |group| hasher.hash_one(at(*group)));
+        match entry {
+            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+            hashbrown::hash_table::Entry::Vacant(place) => {
+                let group = number(self.len);
+                place.insert(group);
+                self.words.extend_from_slice(words);
+                self.len += 1;
+                group
+            }
+        }
+    }
+}
+
+/// Texts that were seen, by number.
+#[derive(Debug, Default)]
+pub(crate) struct Texts {
+    numbers: HashMap<Arc<str>, u32>,
+    texts: Vec<Arc<str>>,
+}
+
+impl Texts {
+    pub fn number(&mut self, text: &str) -> u32 {
+        if let Some(number) = self.numbers.get(text) {
+            return *number;
+        }
+        let text: Arc<str> = Arc::from(text);
+        let number = number(self.texts.len());
+        self.texts.push(Arc::clone(&text));
+        self.numbers.insert(text, number);
+        number
+    }
+
+    /// All texts by number.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        self.texts.iter().map(AsRef::as_ref)
+    }
+
+    fn text(&self, number: u32) -> &str {
+        &self.texts[number as usize]
+    }
+}
+
+/// A column of keys from the words of the groups.
+pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: &DataType) -> Result<ArrayRef> {
+    let keys = groups.stride - 1;
+    let words = || (0..groups.len()).map(|group| groups.words(group)[key]);
+    let is_null = |group: usize| groups.words(group)[keys] & (1 << key) != 0;
+    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(groups.len(), |group| !is_null(group)));
+    let nulls = (nulls.null_count() > 0).then_some(nulls);
+    Ok(match data_type {
+        DataType::Null => new_null_array(data_type, groups.len()),
+        DataType::Boolean => {
+            let values = BooleanBuffer::collect_bool(groups.len(), |group| groups.words(group)[key] != 0);
+            Arc::new(arrow::array::BooleanArray::new(values, nulls))
+        }
+        DataType::Utf8 => {
+            let texts = (0..groups.len()).map(|group| {
+                (!is_null(group)).then(|| texts.text(u32::try_from(groups.words(group)[key]).unwrap_or(0)))
+            });
+            Arc::new(texts.collect::<StringArray>())
+        }
+        DataType::Dictionary(_, _) => {
+            // Numbers of the texts that occur, in the order of first occurrence.
+            let mut local: Vec<i32> = vec![-1; texts.texts.len()];
+            let mut values: Vec<&str> = Vec::new();
+            let codes: Vec<i32> = (0..groups.len())
+                .map(|group| {
+                    if is_null(group) {
+                        return 0;
+                    }
+                    let text = usize::try_from(groups.words(group)[key]).unwrap_or(0);
+                    if local[text] < 0 {
+                        local[text] = i32::try_from(values.len()).unwrap_or(i32::MAX);
+                        values.push(&texts.texts[text]);
+                    }
+                    local[text]
+                })
+                .collect();
+            let codes = Int32Array::new(codes.into(), nulls);
+            let dictionary = DictionaryArray::try_new(codes, Arc::new(StringArray::from(values)))?;
+            cast(&dictionary, data_type)?
+        }
+        DataType::Int8 => primitive::<Int8Type>(words(), nulls, data_type, |word| word as i8),
+        DataType::Int16 => primitive::<Int16Type>(words(), nulls, data_type, |word| word as i16),
+        DataType::Int32 => primitive::<Int32Type>(words(), nulls, data_type, |word| word as i32),
+        DataType::Date32 => primitive::<Date32Type>(words(), nulls, data_type, |word| word as i32),
+        DataType::Int64 => primitive::<Int64Type>(words(), nulls, data_type, u64::cast_signed),
+        DataType::Time64(_) => primitive::<Time64NanosecondType>(words(), nulls, data_type, u64::cast_signed),
+        DataType::Timestamp(_, _) => {
+            primitive::<TimestampNanosecondType>(words(), nulls, data_type, u64::cast_signed)
+        }
+        DataType::UInt8 => primitive::<UInt8Type>(words(), nulls, data_type, |word| word as u8),
+        DataType::UInt16 => primitive::<UInt16Type>(words(), nulls, data_type, |word| word as u16),
+        DataType::UInt32 => primitive::<UInt32Type>(words(), nulls, data_type, |word| word as u32),
+        DataType::UInt64 => primitive::<UInt64Type>(words(), nulls, data_type, |word| word),
+        DataType::Float32 => primitive::<Float32Type>(words(), nulls, data_type, |word| f32::from_bits(word as u32)),
+        DataType::Float64 => primitive::<Float64Type>(words(), nulls, data_type, f64::from_bits),
+        other => return Err(Error::Unsupported(format!("groups by a {other}"))),
+    })
+}
+
+fn primitive<T: ArrowPrimitiveType>(
+    words: impl Iterator<Item = u64>,
+    nulls: Option<NullBuffer>,
+    data_type: &DataType,
+    value: impl Fn(u64) -> T::Native,
+) -> ArrayRef {
+    let values: Vec<T::Native> = words.map(value).collect();
+    Arc::new(PrimitiveArray::<T>::new(values.into(), nulls).with_data_type(data_type.clone()))
+}
+
+/// The words of a column of numbers.
+pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
+    macro_rules! words {
+        ($type:ty, $word:expr) => {
+            arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values().iter().map($word).collect()
+        };
+    }
+    Ok(match array.data_type() {
+        DataType::Boolean => {
+            arrow::array::AsArray::as_boolean(array.as_ref()).values().iter().map(u64::from).collect()
+        }
+        DataType::Int8 => words!(Int8Type, |value| *value as u64),
+        DataType::Int16 => words!(Int16Type, |value| *value as u64),
+        DataType::Int32 => words!(Int32Type, |value| *value as u64),
+        DataType::Date32 => words!(Date32Type, |value| *value as u64),
+        DataType::Int64 => words!(Int64Type, |value| value.cast_unsigned()),
+        DataType::Time64(arrow::datatypes::TimeUnit::Nanosecond) => {
+            words!(Time64NanosecondType, |value| value.cast_unsigned())
+        }
+        DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _) => {
+            words!(TimestampNanosecondType, |value| value.cast_unsigned())
+        }
+        DataType::UInt8 => words!(UInt8Type, |value| u64::from(*value)),
+        DataType::UInt16 => words!(UInt16Type, |value| u64::from(*value)),
+        DataType::UInt32 => words!(UInt32Type, |value| u64::from(*value)),
+        DataType::UInt64 => words!(UInt64Type, |value| *value),
+        DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
+        DataType::Float64 => words!(Float64Type, |value| value.to_bits()),
+        other => return Err(Error::Unsupported(format!("groups by a {other}"))),
+    })
+}
+
+fn number(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}

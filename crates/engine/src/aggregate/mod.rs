@@ -1,0 +1,92 @@
+//! Grouping and aggregation: over tables by the order of their rows, over frames by hash.
+
+mod accumulate;
+mod groups;
+mod kernels;
+mod keys;
+mod over_frame;
+mod over_table;
+mod picks;
+mod spread;
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+
+pub(crate) use over_frame::over_frame;
+pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
+
+use crate::expr::Expr;
+
+/// Cuts time into buckets.
+pub trait Buckets: Debug + Send + Sync {
+    /// The bucket of an instant in nanoseconds since the epoch: its start and its end, which isn't part of it. Later instants
+    /// have the same or later buckets. `None` for an instant without one.
+    fn bucket(&self, instant: i64) -> Option<(i64, i64)>;
+}
+
+/// What rows are grouped by.
+#[derive(Debug, Clone)]
+pub enum Key {
+    /// The table's symbol column.
+    Symbol,
+    /// The table's date.
+    Date,
+    /// The bucket of the table's time column.
+    Bucket(Arc<dyn Buckets>),
+    /// Any value.
+    Value(Expr),
+}
+
+/// An aggregate over the rows of a group.
+#[derive(Debug, Clone)]
+pub struct Aggregate {
+    /// What is computed.
+    pub function: AggregateFunction,
+    /// Of what: none for [`AggregateFunction::CountRows`], two for the weighted ones, else one.
+    pub arguments: Vec<Expr>,
+    /// Only of the rows for which this is true.
+    pub filter: Option<Expr>,
+    /// Type of the result.
+    pub data_type: DataType,
+}
+
+/// What is computed of a group. Nulls are left out unless said otherwise; of nothing comes null, or 0 for counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AggregateFunction {
+    /// Number of rows.
+    CountRows,
+    /// Number of values.
+    Count,
+    /// Sum; of whole numbers it wraps at 64 bits.
+    Sum,
+    /// Mean of floats.
+    Average,
+    /// Least value, floats by IEEE 754 total order.
+    Min,
+    /// Greatest value.
+    Max,
+    /// Value of the first row in the table's order, which may be null.
+    First,
+    /// Value of the last row in the table's order, which may be null.
+    Last,
+    /// Mean of the second argument weighted by the first; null where the weights add up to 0.
+    WeightedAverage,
+    /// Sum of the products.
+    WeightedSum,
+    /// Variance of floats: of the population (divided by n), or of a sample (by n - 1).
+    Variance {
+        /// Whether it is of a sample.
+        sample: bool,
+    },
+    /// Square root of the variance.
+    Deviation {
+        /// Whether it is of a sample.
+        sample: bool,
+    },
+    /// Median of floats: of an even number of values the mean of the middle two.
+    Median,
+    /// Pearson's correlation of two columns of floats.
+    Correlation,
+}

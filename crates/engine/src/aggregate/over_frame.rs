@@ -1,0 +1,87 @@
+//! Aggregation over rows in memory, by hash.
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+
+use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
+use super::groups::{Groups, Texts, key_column};
+use super::keys::ValueKey;
+use super::picks::{Picks, Positions, rows_of};
+use super::{Aggregate, AggregateFunction};
+use crate::error::Result;
+use crate::expr::{Expr, holds};
+use crate::frame::Frame;
+
+/// Keys and results, a row for each group. First and last go by the order of the frame's rows.
+pub(crate) fn over_frame(
+    frame: &Frame,
+    keys: &[Expr],
+    key_types: &[DataType],
+    aggregates: &[Aggregate],
+    constants: &[ArrayRef],
+) -> Result<Vec<ArrayRef>> {
+    let mut texts: Vec<Texts> = keys.iter().map(|_| Texts::default()).collect();
+    let mut values = Vec::with_capacity(keys.len());
+    for (position, key) in keys.iter().enumerate() {
+        let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
+        values.push(ValueKey::new(position, &array, &mut texts[position])?);
+    }
+    let mut groups = Groups::new(keys.len());
+    let mut words = vec![0; keys.len() + 1];
+    if keys.is_empty() {
+        groups.find(&words);
+    }
+    let mut rows = Vec::with_capacity(frame.len());
+    for row in 0..frame.len() {
+        words[keys.len()] = 0;
+        for value in &values {
+            let word = value.word(row);
+            words[value.key] = word.unwrap_or(0);
+            words[keys.len()] |= u64::from(word.is_none()) << value.key;
+        }
+        rows.push(groups.find(&words));
+    }
+    let mut columns = Vec::with_capacity(keys.len() + aggregates.len());
+    for (key, data_type) in key_types.iter().enumerate() {
+        columns.push(key_column(&groups, key, &texts[key], data_type)?);
+    }
+    for aggregate in aggregates {
+        columns.push(aggregated(frame, aggregate, &rows, groups.len(), constants)?);
+    }
+    Ok(columns)
+}
+
+fn aggregated(
+    frame: &Frame,
+    aggregate: &Aggregate,
+    rows: &[u32],
+    groups: usize,
+    constants: &[ArrayRef],
+) -> Result<ArrayRef> {
+    let only: Vec<u32>;
+    let rows = match &aggregate.filter {
+        None => rows,
+        Some(filter) => {
+            let mask = filter.evaluate(frame, constants)?.into_array(frame.len())?;
+            let mask = holds(&mask)?;
+            only = rows.iter().enumerate().map(|(row, group)| if mask.value(row) { *group } else { NO_GROUP }).collect();
+            &only
+        }
+    };
+    let arguments = aggregate
+        .arguments
+        .iter()
+        .map(|argument| argument.evaluate(frame, constants)?.into_array(frame.len()))
+        .collect::<Result<Vec<_>>>()?;
+    if let AggregateFunction::First | AggregateFunction::Last = aggregate.function {
+        let mut picks = Picks::new(aggregate.function == AggregateFunction::Last);
+        picks.grow(groups);
+        picks.update(Assigned::Rows(rows), Positions::From(0));
+        return picks.finish(&aggregate.data_type, |_, picked| rows_of(&arguments[0], picked));
+    }
+    let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
+    let mut accumulator: Box<dyn Accumulator> = accumulator(aggregate, &types)?;
+    accumulator.grow(groups);
+    accumulator.update(&arguments, Assigned::Rows(rows))?;
+    accumulator.finish()
+}

@@ -1,0 +1,763 @@
+//! Aggregation over a table, along the order of its rows.
+//!
+//! - The symbol is constant in a span, and a bucket is a range of rows found by galloping: no row is hashed for either.
+//! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
+//!   edges of a range are read. First and last read one row of each group.
+//! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache.
+//! - Large work is dealt out to threads by rows; each has its own groups, which are merged in the order of the rows.
+
+use std::ops::Range;
+
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::compute::filter;
+use arrow::datatypes::DataType;
+use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
+
+use super::accumulate::{Accumulator, Assigned, NO_GROUP, Run, accumulator};
+use super::groups::{Groups, Texts, key_column};
+use super::keys::ValueKey;
+use super::picks::{Picks, Positions, position, rows_of};
+use super::{Aggregate, AggregateFunction, Buckets, Key};
+use crate::error::{Error, Result};
+use crate::expr::{Columns, Expr, Value, holds};
+use crate::table::{Block, Cover, CoverColumns, date_position};
+
+/// Rows whose filters and arguments are evaluated at once.
+const BLOCK_ROWS_MAX: usize = 16_384;
+
+/// Rows from which on a second thread pays.
+const PARALLEL_ROWS: usize = 100_000;
+
+/// What is asked of a table.
+#[derive(Debug)]
+pub(crate) struct TableAggregate<'a> {
+    pub snapshot: &'a TableSnapshot,
+    pub predicate: Option<&'a Expr>,
+    pub keys: &'a [Key],
+    pub key_types: &'a [DataType],
+    pub aggregates: &'a [Aggregate],
+    pub constants: &'a [ArrayRef],
+    pub threads: usize,
+}
+
+/// Whether each span must be of one symbol: for the symbol itself, and because time rises only within one.
+pub(crate) fn needs_symbols(keys: &[Key]) -> bool {
+    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_)))
+}
+
+/// Keys and results, a row for each group.
+pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
+    let rows: usize = covers.iter().map(Cover::wanted).sum();
+    let tasks = if rows >= PARALLEL_ROWS && asked.threads > 1 && worth_threads(asked) {
+        deal(covers, rows.div_ceil(asked.threads))
+    } else {
+        vec![covers]
+    };
+    // Covers are numbered over all tasks, so that positions of rows compare between them.
+    let firsts: Vec<usize> = tasks
+        .iter()
+        .scan(0, |next, covers| {
+            let first = *next;
+            *next += covers.len();
+            Some(first)
+        })
+        .collect();
+    let run = |covers: &[Cover], first: usize| -> Result<State<'_>> {
+        let mut state = State::new(asked)?;
+        for (number, cover) in covers.iter().enumerate() {
+            state.cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(first + number).unwrap_or(u32::MAX))?;
+        }
+        Ok(state)
+    };
+    let mut states = Vec::with_capacity(tasks.len());
+    if let [covers] = tasks.as_slice() {
+        states.push(run(covers, 0));
+    } else {
+        states.resize_with(tasks.len(), || Err(Error::Unsupported("a task that didn't run".to_owned())));
+        rayon::scope(|scope| {
+            for ((state, covers), first) in states.iter_mut().zip(&tasks).zip(&firsts) {
+                scope.spawn(move |_| *state = run(covers, *first));
+            }
+        });
+    }
+    let mut states = states.into_iter();
+    let mut all = match states.next() {
+        Some(state) => state?,
+        None => State::new(asked)?,
+    };
+    for state in states {
+        all.merge(state?)?;
+    }
+    let covers: Vec<&Cover> = tasks.iter().flatten().collect();
+    all.finish(&covers)
+}
+
+fn bucket_of(buckets: &dyn Buckets, instant: i64) -> Result<(i64, i64)> {
+    buckets.bucket(instant).ok_or_else(|| Error::Function(format!("the instant {instant} ns has no bucket")))
+}
+
+/// Counts of rows and picks touch hardly any rows.
+fn worth_threads(asked: &TableAggregate<'_>) -> bool {
+    let light = |aggregate: &Aggregate| {
+        aggregate.filter.is_none()
+            && matches!(
+                aggregate.function,
+                AggregateFunction::CountRows | AggregateFunction::First | AggregateFunction::Last
+            )
+    };
+    let by_value = asked.keys.iter().any(|key| matches!(key, Key::Value(_)));
+    asked.predicate.is_some() || by_value || !asked.aggregates.iter().all(light)
+}
+
+/// Cuts covers into parts of about `rows` wanted rows each, in their order.
+fn deal(covers: Vec<Cover>, rows: usize) -> Vec<Vec<Cover>> {
+    let mut parts = vec![Vec::new()];
+    let mut filled = 0;
+    for mut cover in covers {
+        loop {
+            let room = rows.saturating_sub(filled).max(1);
+            let wanted = cover.wanted();
+            if wanted <= room {
+                filled += wanted;
+                last(&mut parts).push(cover);
+                break;
+            }
+            let (head, rest) = split(cover, room);
+            last(&mut parts).push(head);
+            parts.push(Vec::new());
+            filled = 0;
+            cover = rest;
+        }
+    }
+    parts.retain(|part| !part.is_empty());
+    if parts.is_empty() { vec![Vec::new()] } else { parts }
+}
+
+fn last(parts: &mut Vec<Vec<Cover>>) -> &mut Vec<Cover> {
+    if parts.is_empty() {
+        parts.push(Vec::new());
+    }
+    let end = parts.len() - 1;
+    &mut parts[end]
+}
+
+/// Cuts a cover after some of its wanted rows.
+fn split(mut cover: Cover, rows: usize) -> (Cover, Cover) {
+    let (mut head, mut left) = (Vec::new(), rows);
+    let mut tail = Vec::new();
+    for span in cover.spans.drain(..) {
+        if span.rows.len() <= left {
+            left -= span.rows.len();
+            head.push(span);
+        } else if left > 0 {
+            let middle = span.rows.start + left;
+            left = 0;
+            let mut front = span.clone();
+            front.rows.end = middle;
+            head.push(front);
+            let mut back = span;
+            back.rows.start = middle;
+            tail.push(back);
+        } else {
+            tail.push(span);
+        }
+    }
+    let bounds = |spans: &[crate::table::Span]| {
+        let start = spans.first().map_or(0, |span| span.rows.start);
+        start..spans.last().map_or(start, |span| span.rows.end)
+    };
+    let front = Cover { rows: bounds(&head), spans: head, ..cover.clone() };
+    let back = Cover { rows: bounds(&tail), spans: tail, ..cover };
+    (front, back)
+}
+
+/// One of the aggregates at work.
+enum Slot {
+    Kept(Box<dyn Accumulator>),
+    Picked(Picks),
+}
+
+/// The groups of one thread.
+struct State<'a> {
+    asked: &'a TableAggregate<'a>,
+    groups: Groups,
+    /// By key; empty for those that aren't texts.
+    texts: Vec<Texts>,
+    slots: Vec<Slot>,
+    /// Position of the bucket among the keys.
+    bucket: Option<(usize, &'a dyn Buckets)>,
+    words: Vec<u64>,
+    /// Scratch: runs of the block at work.
+    runs: Vec<Run>,
+    rows: Vec<u32>,
+}
+
+impl<'a> State<'a> {
+    fn new(asked: &'a TableAggregate<'a>) -> Result<State<'a>> {
+        let slots = asked.aggregates.iter().map(|aggregate| slot(asked, aggregate)).collect::<Result<Vec<_>>>()?;
+        let bucket = asked.keys.iter().enumerate().find_map(|(position, key)| match key {
+            Key::Bucket(buckets) => Some((position, buckets.as_ref())),
+            _ => None,
+        });
+        let keys = asked.keys.len();
+        let mut state = State {
+            asked,
+            groups: Groups::new(keys),
+            texts: (0..keys).map(|_| Texts::default()).collect(),
+            slots,
+            bucket,
+            words: vec![0; keys + 1],
+            runs: Vec::new(),
+            rows: Vec::new(),
+        };
+        if keys == 0 {
+            // Without keys there is one group, of nothing if need be.
+            state.groups.find(&[0]);
+            state.grow();
+        }
+        Ok(state)
+    }
+
+    fn grow(&mut self) {
+        for slot in &mut self.slots {
+            match slot {
+                Slot::Kept(accumulator) => accumulator.grow(self.groups.len()),
+                Slot::Picked(picks) => picks.grow(self.groups.len()),
+            }
+        }
+    }
+
+    fn cover(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
+        self.set_date(columns.cover().date);
+        if self.is_direct() {
+            return self.direct(columns, number);
+        }
+        for block in columns.cover().blocks(BLOCK_ROWS_MAX) {
+            self.block(columns, number, &block)?;
+        }
+        Ok(())
+    }
+
+    fn set_date(&mut self, date: i32) {
+        for (position, key) in self.asked.keys.iter().enumerate() {
+            if matches!(key, Key::Date) {
+                self.words[position] = date as u64;
+            }
+        }
+    }
+
+    /// Sets the words of a span's symbol.
+    fn set_symbol(&mut self, cover: &Cover, run: Option<usize>) -> Result<()> {
+        let nulls = self.asked.keys.len();
+        for (position, key) in self.asked.keys.iter().enumerate() {
+            if let (Key::Symbol, Some(run)) = (key, run) {
+                match cover.segment.index()?.symbol(run)? {
+                    Some(symbol) => {
+                        self.words[position] = u64::from(self.texts[position].number(symbol));
+                        self.words[nulls] &= !(1 << position);
+                    }
+                    None => {
+                        self.words[position] = 0;
+                        self.words[nulls] |= 1 << position;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing has to be evaluated for each row.
+    fn is_direct(&self) -> bool {
+        self.asked.predicate.is_none()
+            && !self.asked.keys.iter().any(|key| matches!(key, Key::Value(_)))
+            && self.asked.aggregates.iter().all(|aggregate| {
+                let picks = matches!(aggregate.function, AggregateFunction::First | AggregateFunction::Last);
+                aggregate.filter.is_none() && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
+            })
+    }
+
+    /// The stored column that an argument is, maybe as a wider number.
+    fn plain(&self, argument: &Expr) -> Option<usize> {
+        let spec = self.asked.snapshot.spec();
+        match argument {
+            Expr::Column(position) if *position < spec.columns.len() => Some(*position),
+            Expr::Cast(inner, DataType::Int64 | DataType::UInt64 | DataType::Float64) => {
+                let position = self.plain(inner).filter(|_| matches!(inner.as_ref(), Expr::Column(_)))?;
+                spec.columns[position].column_type.arrow().is_integer().then_some(position)
+            }
+            _ => None,
+        }
+    }
+
+    /// Aggregates plain columns: by summaries where they are, else by slices of the columns as they are mapped.
+    fn direct(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
+        let cover = columns.cover();
+        let first = cover.rows.start;
+        self.runs.clear();
+        let times = match self.bucket {
+            Some(_) => Some(columns.times()?),
+            None => None,
+        };
+        for span in &cover.spans {
+            self.set_symbol(cover, span.run)?;
+            let rows = span.rows.start - first..span.rows.end - first;
+            self.cut(rows, times)?;
+        }
+        self.grow();
+        let runs = std::mem::take(&mut self.runs);
+        let (whole, edges) = whole_blocks(&runs, first);
+        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
+            match slot {
+                Slot::Picked(picks) => picks.update(Assigned::Runs(&runs), Positions::From(position(number, 0))),
+                Slot::Kept(accumulator) if aggregate.arguments.is_empty() => {
+                    accumulator.update(&[], Assigned::Runs(&runs))?;
+                }
+                Slot::Kept(accumulator) => {
+                    let plain = plain_of(self.asked.snapshot, &aggregate.arguments[0]);
+                    let summaries = match plain {
+                        Some(column) if !whole.is_empty() && accumulator.takes_summaries() => {
+                            summaries(self.asked.snapshot, cover, column)?
+                        }
+                        _ => None,
+                    };
+                    match summaries {
+                        Some(summaries) => {
+                            let edges = by_summaries(accumulator.as_mut(), &summaries, &whole, &edges, first);
+                            over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &edges)?;
+                        }
+                        None => over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &runs)?,
+                    }
+                }
+            }
+        }
+        self.runs = runs;
+        Ok(())
+    }
+
+    /// Adds the runs of a span: one, or one for each bucket.
+    fn cut(&mut self, rows: Range<usize>, times: Option<&[i64]>) -> Result<()> {
+        let (Some((key, buckets)), Some(times)) = (self.bucket, times) else {
+            if !rows.is_empty() {
+                let group = self.groups.find(&self.words);
+                self.runs.push(Run { group, start: rows.start, end: rows.end });
+            }
+            return Ok(());
+        };
+        let mut start = rows.start;
+        while start < rows.end {
+            let (bucket, bucket_end) = bucket_of(buckets, times[start])?;
+            self.words[key] = bucket.cast_unsigned();
+            let end = gallop(times, start + 1..rows.end, bucket_end);
+            let group = self.groups.find(&self.words);
+            self.runs.push(Run { group, start, end });
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Aggregates a block of rows whose filter, keys and arguments are evaluated.
+    fn block(&mut self, columns: &CoverColumns<'_>, number: u32, block: &Block) -> Result<()> {
+        let cover = columns.cover();
+        let mut chunk = BlockColumns { columns, rows: block.rows.clone(), mask: None, kept: block.rows.len() };
+        let mut positions: Option<Vec<u64>> = None;
+        if let Some(predicate) = self.asked.predicate {
+            let mask = predicate.evaluate(&chunk, self.asked.constants)?.into_array(block.rows.len())?;
+            let mask = holds(&mask)?;
+            chunk.kept = mask.true_count();
+            if chunk.kept == 0 {
+                return Ok(());
+            }
+            if chunk.kept < block.rows.len() {
+                let start = block.rows.start - cover.rows.start;
+                positions = Some(mask.values().set_indices().map(|row| position(number, start + row)).collect());
+                chunk.mask = Some(mask);
+            }
+        }
+        let times = match self.bucket {
+            Some(_) => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.kept)?),
+            None => None,
+        };
+        let times = times.as_ref().map(crate::table::times_of).transpose()?;
+        let values = self.value_keys(&chunk)?;
+        self.runs.clear();
+        self.rows.clear();
+        let mut start = 0;
+        for span in &block.spans {
+            self.set_symbol(cover, span.run)?;
+            let end = start + chunk.kept_of(span.rows.start - block.rows.start..span.rows.end - block.rows.start);
+            if values.is_empty() {
+                self.cut(start..end, times)?;
+            } else {
+                self.cut_by_values(start..end, times, &values)?;
+            }
+            start = end;
+        }
+        self.grow();
+        let runs = std::mem::take(&mut self.runs);
+        let rows = std::mem::take(&mut self.rows);
+        let assigned = if values.is_empty() { Assigned::Runs(&runs) } else { Assigned::Rows(&rows) };
+        let positions = match &positions {
+            Some(positions) => Positions::Listed(positions),
+            None => Positions::From(position(number, block.rows.start - cover.rows.start)),
+        };
+        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
+            let only;
+            let assigned = match &aggregate.filter {
+                None => assigned,
+                Some(filter) => {
+                    let mask = filter.evaluate(&chunk, self.asked.constants)?.into_array(chunk.kept)?;
+                    only = masked(assigned, &holds(&mask)?);
+                    Assigned::Rows(&only)
+                }
+            };
+            match slot {
+                Slot::Picked(picks) => picks.update(assigned, positions),
+                Slot::Kept(accumulator) => {
+                    let arguments = aggregate
+                        .arguments
+                        .iter()
+                        .map(|argument| argument.evaluate(&chunk, self.asked.constants)?.into_array(chunk.kept))
+                        .collect::<Result<Vec<_>>>()?;
+                    accumulator.update(&arguments, assigned)?;
+                }
+            }
+        }
+        (self.runs, self.rows) = (runs, rows);
+        Ok(())
+    }
+
+    /// The words of the keys that are values, row by row.
+    fn value_keys(&mut self, chunk: &BlockColumns<'_>) -> Result<Vec<ValueKey>> {
+        let mut keys = Vec::new();
+        for (position, key) in self.asked.keys.iter().enumerate() {
+            if let Key::Value(expr) = key {
+                let array = expr.evaluate(chunk, self.asked.constants)?.into_array(chunk.kept)?;
+                keys.push(ValueKey::new(position, &array, &mut self.texts[position])?);
+            }
+        }
+        Ok(keys)
+    }
+
+    /// Finds the group of each row of a span.
+    fn cut_by_values(&mut self, rows: Range<usize>, times: Option<&[i64]>, values: &[ValueKey]) -> Result<()> {
+        self.rows.resize(rows.start, NO_GROUP);
+        let nulls = self.asked.keys.len();
+        let choices = values.iter().try_fold(1usize, |all, value| all.checked_mul(value.choices?));
+        let mut local: Vec<u32> = Vec::new();
+        let mut start = rows.start;
+        while start < rows.end {
+            let mut end = rows.end;
+            if let (Some((key, buckets)), Some(times)) = (self.bucket, times) {
+                let (bucket, bucket_end) = bucket_of(buckets, times[start])?;
+                self.words[key] = bucket.cast_unsigned();
+                end = gallop(times, start + 1..rows.end, bucket_end);
+            }
+            // With few choices the groups of this stretch are looked up in a small table, each found by hash but once.
+            let small = choices.filter(|choices| *choices <= (end - start).max(64));
+            if let Some(choices) = small {
+                local.clear();
+                local.resize(choices, NO_GROUP);
+            }
+            for row in start..end {
+                let place = small.map(|_| values.iter().fold(0, |place, value| place * value.stride() + value.code(row)));
+                if let Some(place) = place
+                    && local[place] != NO_GROUP
+                {
+                    self.rows.push(local[place]);
+                    continue;
+                }
+                for value in values {
+                    let word = value.word(row);
+                    self.words[value.key] = word.unwrap_or(0);
+                    self.words[nulls] &= !(1 << value.key);
+                    self.words[nulls] |= u64::from(word.is_none()) << value.key;
+                }
+                let group = self.groups.find(&self.words);
+                if let Some(place) = place {
+                    local[place] = group;
+                }
+                self.rows.push(group);
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: State<'_>) -> Result<()> {
+        let mut mapping = Vec::with_capacity(other.groups.len());
+        let keys = self.asked.keys.len();
+        let mut texts: Vec<Vec<u32>> = vec![Vec::new(); keys];
+        for (key, of_key) in texts.iter_mut().enumerate() {
+            of_key.extend(other.texts[key].iter().map(|text| self.texts[key].number(text)));
+        }
+        let mut words = vec![0; keys + 1];
+        for group in 0..other.groups.len() {
+            words.copy_from_slice(other.groups.words(group));
+            for (key, of_key) in texts.iter().enumerate() {
+                if !of_key.is_empty() && words[keys] & (1 << key) == 0 {
+                    words[key] = u64::from(of_key[usize::try_from(words[key]).unwrap_or(0)]);
+                }
+            }
+            mapping.push(self.groups.find(&words));
+        }
+        self.grow();
+        for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
+            match (ours, theirs) {
+                (Slot::Kept(ours), Slot::Kept(theirs)) => ours.merge(theirs, &mapping)?,
+                (Slot::Picked(ours), Slot::Picked(theirs)) => ours.merge(&theirs, &mapping),
+                _ => return Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
+        let mut columns = Vec::with_capacity(self.asked.keys.len() + self.slots.len());
+        for (key, data_type) in self.asked.key_types.iter().enumerate() {
+            columns.push(key_column(&self.groups, key, &self.texts[key], data_type)?);
+        }
+        for (slot, aggregate) in self.slots.into_iter().zip(self.asked.aggregates) {
+            columns.push(match slot {
+                Slot::Kept(accumulator) => accumulator.finish()?,
+                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                    let cover = covers[number as usize];
+                    let picked = PickedColumns { columns: &CoverColumns::new(self.asked.snapshot, cover), rows };
+                    aggregate.arguments[0].evaluate(&picked, self.asked.constants)?.into_array(rows.len())
+                })?,
+            });
+        }
+        Ok(columns)
+    }
+}
+
+fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
+    Ok(match aggregate.function {
+        AggregateFunction::First => Slot::Picked(Picks::new(false)),
+        AggregateFunction::Last => Slot::Picked(Picks::new(true)),
+        _ => {
+            let empty = EmptyColumns { snapshot: asked.snapshot };
+            let types = aggregate
+                .arguments
+                .iter()
+                .map(|argument| Ok(argument.evaluate(&empty, asked.constants)?.data_type().clone()))
+                .collect::<Result<Vec<_>>>()?;
+            Slot::Kept(accumulator(aggregate, &types)?)
+        }
+    })
+}
+
+fn plain_of(snapshot: &TableSnapshot, argument: &Expr) -> Option<usize> {
+    match argument {
+        Expr::Column(position) if *position < snapshot.spec().columns.len() => Some(*position),
+        Expr::Cast(inner, _) => plain_of(snapshot, inner),
+        _ => None,
+    }
+}
+
+/// Summaries of a column by block, if they are of the column's present kind.
+fn summaries(snapshot: &TableSnapshot, cover: &Cover, column: usize) -> Result<Option<ColumnSummaries>> {
+    let column = &snapshot.spec().columns[column];
+    let kind = ValueKind::of(&column.column_type.arrow());
+    let found = cover.segment.index()?.by_block(&column.name)?;
+    Ok(found.filter(|summaries| Some(summaries.kind()) == kind))
+}
+
+/// Blocks that lie whole in a run, by the run's group, and what is left of the runs.
+fn whole_blocks(runs: &[Run], first: usize) -> (Vec<(u32, Range<usize>)>, Vec<Run>) {
+    let (mut whole, mut edges) = (Vec::new(), Vec::with_capacity(runs.len()));
+    for run in runs {
+        let (start, end) = ((first + run.start).div_ceil(BLOCK_ROWS), (first + run.end) / BLOCK_ROWS);
+        if start >= end {
+            edges.push(*run);
+            continue;
+        }
+        whole.push((run.group, start..end));
+        edges.push(Run { end: start * BLOCK_ROWS - first, ..*run });
+        edges.push(Run { start: end * BLOCK_ROWS - first, ..*run });
+    }
+    edges.retain(|run| run.start < run.end);
+    (whole, edges)
+}
+
+/// Takes in the summaries of whole blocks; gives the runs that are left, with those of blocks whose summary didn't do.
+fn by_summaries(
+    accumulator: &mut dyn Accumulator,
+    summaries: &ColumnSummaries,
+    whole: &[(u32, Range<usize>)],
+    edges: &[Run],
+    first: usize,
+) -> Vec<Run> {
+    let mut left = edges.to_vec();
+    for (group, blocks) in whole {
+        for block in blocks.clone() {
+            let summary = summaries.get(block);
+            if !accumulator.update_summary(*group, summaries.kind(), &summary) {
+                let start = block * BLOCK_ROWS - first;
+                left.push(Run { group: *group, start, end: start + BLOCK_ROWS });
+            }
+        }
+    }
+    left
+}
+
+/// Takes in runs of plain columns.
+fn over_runs(
+    asked: &TableAggregate<'_>,
+    columns: &CoverColumns<'_>,
+    accumulator: &mut dyn Accumulator,
+    aggregate: &Aggregate,
+    runs: &[Run],
+) -> Result<()> {
+    let as_stored = aggregate.arguments.iter().map(|argument| match argument {
+        Expr::Column(position) => columns.column(*position).map(Some),
+        _ => Ok(None),
+    });
+    let as_stored = as_stored.collect::<Result<Option<Vec<_>>>>()?;
+    if let Some(stored) = as_stored {
+        let arguments: Vec<ArrayRef> = stored.into_iter().cloned().collect();
+        return accumulator.update(&arguments, Assigned::Runs(runs));
+    }
+    // A cast costs a copy, so it is made of the runs' rows alone.
+    let first = columns.cover().rows.start;
+    for run in runs {
+        let mut start = run.start;
+        while start < run.end {
+            let end = run.end.min(start + BLOCK_ROWS_MAX);
+            let chunk =
+                BlockColumns { columns, rows: first + start..first + end, mask: None, kept: end - start };
+            let arguments = aggregate
+                .arguments
+                .iter()
+                .map(|argument| argument.evaluate(&chunk, asked.constants)?.into_array(end - start))
+                .collect::<Result<Vec<_>>>()?;
+            accumulator.update(&arguments, Assigned::Runs(&[Run { group: run.group, start: 0, end: end - start }]))?;
+            start = end;
+        }
+    }
+    Ok(())
+}
+
+/// The same groups without the rows that a mask leaves out.
+fn masked(assigned: Assigned<'_>, mask: &BooleanArray) -> Vec<u32> {
+    let mut groups = vec![NO_GROUP; mask.len()];
+    assigned.each(None, |group, row| {
+        if mask.value(row) {
+            groups[row] = u32::try_from(group).unwrap_or(NO_GROUP);
+        }
+    });
+    groups
+}
+
+/// The first row of `rows` at or after an instant, or their end: by steps that double, then by halves.
+fn gallop(times: &[i64], rows: Range<usize>, instant: i64) -> usize {
+    let (mut low, mut step) = (rows.start, 1);
+    while low + step <= rows.end && times[low + step - 1] < instant {
+        low += step;
+        step *= 2;
+    }
+    let high = rows.end.min(low + step);
+    low + times[low..high].partition_point(|time| *time < instant)
+}
+
+/// Columns of a block, of the rows that a mask keeps.
+struct BlockColumns<'a> {
+    columns: &'a CoverColumns<'a>,
+    /// Rows of the segment.
+    rows: Range<usize>,
+    mask: Option<BooleanArray>,
+    kept: usize,
+}
+
+impl BlockColumns<'_> {
+    /// How many of some rows of the block are kept.
+    fn kept_of(&self, rows: Range<usize>) -> usize {
+        match &self.mask {
+            None => rows.len(),
+            Some(mask) => mask.values().slice(rows.start, rows.len()).count_set_bits(),
+        }
+    }
+}
+
+impl Columns for BlockColumns<'_> {
+    fn rows(&self) -> usize {
+        self.kept
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == self.columns.date_position() {
+            return Ok(Value::Scalar(self.columns.date()));
+        }
+        let start = self.rows.start - self.columns.cover().rows.start;
+        let column = self.columns.column(position)?.slice(start, self.rows.len());
+        Ok(Value::Array(match &self.mask {
+            None => column,
+            Some(mask) => filter(&column, mask)?,
+        }))
+    }
+}
+
+/// Columns of single rows of a cover.
+struct PickedColumns<'a> {
+    columns: &'a CoverColumns<'a>,
+    /// Rows of the cover.
+    rows: &'a [u32],
+}
+
+impl Columns for PickedColumns<'_> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == self.columns.date_position() {
+            return Ok(Value::Scalar(self.columns.date()));
+        }
+        rows_of(self.columns.column(position)?, self.rows).map(Value::Array)
+    }
+}
+
+/// Columns of no rows, to learn types.
+struct EmptyColumns<'a> {
+    snapshot: &'a TableSnapshot,
+}
+
+impl Columns for EmptyColumns<'_> {
+    fn rows(&self) -> usize {
+        0
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        let data_type = if position == date_position(self.snapshot) {
+            DataType::Date32
+        } else {
+            self.snapshot.spec().columns[position].column_type.arrow()
+        };
+        Ok(Value::Array(arrow::array::new_empty_array(&data_type)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn galloping_finds_what_a_search_finds() {
+        let times: Vec<i64> = (0..200).map(|row| row / 3 * 5).collect();
+        for start in [0, 1, 7, 150, 199, 200] {
+            for instant in -3..350 {
+                let expected = start + times[start..].partition_point(|time| *time < instant);
+                assert_eq!(gallop(&times, start..times.len(), instant), expected, "from {start} to {instant}");
+            }
+        }
+    }
+
+    #[test]
+    fn whole_blocks_and_edges_make_up_the_runs() {
+        let runs = [Run { group: 0, start: 0, end: 100 }, Run { group: 1, start: 100, end: 5000 }];
+        let (whole, edges) = whole_blocks(&runs, 1000);
+        assert_eq!(whole, [(1, 2..5)]);
+        let rows: usize = edges.iter().map(|run| run.end - run.start).sum();
+        assert_eq!(rows + 3 * BLOCK_ROWS, 5000);
+        assert_eq!(edges[1], Run { group: 1, start: 100, end: 2 * BLOCK_ROWS - 1000 });
+    }
+}

@@ -1,0 +1,122 @@
+//! First and last: only the positions of the rows are kept, and the rows are read at the end, one for each group.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::DataType;
+
+use super::accumulate::Assigned;
+use crate::error::Result;
+
+/// Position of no row.
+const NOTHING: u64 = u64::MAX;
+
+/// Where rows stand: the number of what they were read from, and the row in it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Positions<'a> {
+    /// Row `n` of the arguments stands at this position plus `n`.
+    From(u64),
+    /// The position of each row.
+    Listed(&'a [u64]),
+}
+
+impl Positions<'_> {
+    fn at(&self, row: usize) -> u64 {
+        match self {
+            Positions::From(first) => first + row as u64,
+            Positions::Listed(positions) => positions[row],
+        }
+    }
+}
+
+/// The position of a row: positions of later rows are greater.
+pub(crate) fn position(part: u32, row: usize) -> u64 {
+    (u64::from(part) << 32) | row as u64
+}
+
+/// The first or the last row of each group.
+#[derive(Debug)]
+pub(crate) struct Picks {
+    rows: Vec<u64>,
+    last: bool,
+}
+
+impl Picks {
+    pub fn new(last: bool) -> Picks {
+        Picks { rows: Vec::new(), last }
+    }
+
+    pub fn grow(&mut self, groups: usize) {
+        self.rows.resize(groups, NOTHING);
+    }
+
+    #[inline]
+    fn offer(&mut self, group: usize, position: u64) {
+        let known = self.rows[group];
+        if known == NOTHING || (position < known) != self.last {
+            self.rows[group] = position;
+        }
+    }
+
+    pub fn update(&mut self, assigned: Assigned<'_>, positions: Positions<'_>) {
+        match assigned {
+            Assigned::Runs(runs) => {
+                for run in runs.iter().filter(|run| run.start < run.end) {
+                    let row = if self.last { run.end - 1 } else { run.start };
+                    self.offer(run.group as usize, positions.at(row));
+                }
+            }
+            Assigned::Rows(_) => assigned.each(None, |group, row| self.offer(group, positions.at(row))),
+        }
+    }
+
+    pub fn merge(&mut self, other: &Picks, groups: &[u32]) {
+        for (group, position) in groups.iter().zip(&other.rows) {
+            if *position != NOTHING {
+                self.offer(*group as usize, *position);
+            }
+        }
+    }
+
+    /// The values of the picked rows. `read` gives the values of some rows of a part.
+    pub fn finish(
+        self,
+        data_type: &DataType,
+        mut read: impl FnMut(u32, &[u32]) -> Result<ArrayRef>,
+    ) -> Result<ArrayRef> {
+        let mut by_part: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut places = Vec::with_capacity(self.rows.len());
+        for position in &self.rows {
+            if *position == NOTHING {
+                places.push(None);
+                continue;
+            }
+            let (part, row) = ((position >> 32) as u32, (position & u64::from(u32::MAX)) as u32);
+            let rows = by_part.entry(part).or_default();
+            rows.push(row);
+            places.push(Some((part, rows.len() - 1)));
+        }
+        let mut numbers = BTreeMap::new();
+        let mut arrays = Vec::with_capacity(by_part.len() + 1);
+        for (part, rows) in &by_part {
+            numbers.insert(*part, arrays.len());
+            arrays.push(read(*part, rows)?);
+        }
+        // All groups have their rows in one part, in the order of the groups: nothing to put in order.
+        if let ([only], true) = (arrays.as_slice(), places.iter().all(Option::is_some)) {
+            return Ok(only.clone());
+        }
+        let nulls = arrays.len();
+        arrays.push(new_null_array(data_type, 1));
+        let indices: Vec<(usize, usize)> =
+            places.iter().map(|place| place.map_or((nulls, 0), |(part, row)| (numbers[&part], row))).collect();
+        let arrays: Vec<&dyn arrow::array::Array> = arrays.iter().map(AsRef::as_ref).collect();
+        Ok(interleave(&arrays, &indices)?)
+    }
+}
+
+/// Some rows of an array.
+pub(crate) fn rows_of(array: &ArrayRef, rows: &[u32]) -> Result<ArrayRef> {
+    Ok(take(array, &UInt32Array::from(rows.to_vec()), None)?)
+}

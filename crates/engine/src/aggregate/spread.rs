@@ -1,0 +1,267 @@
+//! Variances, medians and correlations.
+//!
+//! Variance and correlation keep means and sums of squared distances, and join two parts by the formulas of Chan, Golub and
+//! LeVeque (1979), so that values far from zero don't cancel out.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::Float64Type;
+
+use super::accumulate::{Accumulator, Assigned, same};
+use super::kernels;
+use crate::error::Result;
+
+/// Count, mean and sum of squared distances from it.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    #[inline]
+    fn add(&mut self, value: f64) {
+        self.count += 1.0;
+        let distance = value - self.mean;
+        self.mean += distance / self.count;
+        self.squares += distance * (value - self.mean);
+    }
+
+    fn of(values: &[f64]) -> Moments {
+        let count = values.len() as f64;
+        let mean = kernels::sum(values) / count;
+        Moments { count, mean, squares: kernels::squares(values, mean) }
+    }
+
+    fn join(&mut self, other: Moments) {
+        if other.count == 0.0 {
+            return;
+        }
+        if self.count == 0.0 {
+            *self = other;
+            return;
+        }
+        let count = self.count + other.count;
+        let distance = other.mean - self.mean;
+        self.squares += other.squares + distance * distance * self.count * other.count / count;
+        self.mean += distance * other.count / count;
+        self.count = count;
+    }
+}
+
+/// Variance or deviation.
+#[derive(Debug)]
+pub(super) struct Variance {
+    groups: Vec<Moments>,
+    sample: bool,
+    root: bool,
+}
+
+impl Variance {
+    pub fn new(sample: bool, root: bool) -> Variance {
+        Variance { groups: Vec::new(), sample, root }
+    }
+}
+
+impl Accumulator for Variance {
+    fn grow(&mut self, groups: usize) {
+        self.groups.resize(groups, Moments::default());
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let array = arguments[0].as_primitive::<Float64Type>();
+        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        match (assigned, nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs.iter().filter(|run| run.start < run.end) {
+                    self.groups[run.group as usize].join(Moments::of(&values[run.start..run.end]));
+                }
+            }
+            _ => assigned.each(nulls, |group, row| self.groups[group].add(values[row])),
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<Variance>(other)?;
+        groups.iter().zip(&other.groups).for_each(|(group, moments)| self.groups[*group as usize].join(*moments));
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        let least = if self.sample { 2.0 } else { 1.0 };
+        let result = |moments: &Moments| {
+            (moments.count >= least).then(|| {
+                let variance = moments.squares / (moments.count - if self.sample { 1.0 } else { 0.0 });
+                if self.root { variance.sqrt() } else { variance }
+            })
+        };
+        Ok(Arc::new(self.groups.iter().map(result).collect::<Float64Array>()))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+/// Median: holds the values of all groups.
+#[derive(Debug, Default)]
+pub(super) struct Median {
+    groups: Vec<Vec<f64>>,
+}
+
+impl Accumulator for Median {
+    fn grow(&mut self, groups: usize) {
+        self.groups.resize_with(groups, Vec::new);
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let array = arguments[0].as_primitive::<Float64Type>();
+        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        match (assigned, nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs {
+                    self.groups[run.group as usize].extend_from_slice(&values[run.start..run.end]);
+                }
+            }
+            _ => assigned.each(nulls, |group, row| self.groups[group].push(values[row])),
+        }
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<Median>(other)?;
+        for (group, values) in groups.iter().zip(other.groups) {
+            let ours = &mut self.groups[*group as usize];
+            if ours.is_empty() {
+                *ours = values;
+            } else {
+                ours.extend(values);
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(self.groups.into_iter().map(median).collect::<Float64Array>()))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+fn median(mut values: Vec<f64>) -> Option<f64> {
+    let middle = values.len() / 2;
+    if values.is_empty() {
+        return None;
+    }
+    let odd = values.len() % 2 == 1;
+    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let upper = *upper;
+    if odd {
+        return Some(upper);
+    }
+    below.iter().copied().max_by(f64::total_cmp).map(|lower| (lower + upper) / 2.0)
+}
+
+/// Moments of two columns together.
+#[derive(Debug, Clone, Copy, Default)]
+struct Pair {
+    left: Moments,
+    right: Moments,
+    products: f64,
+}
+
+impl Pair {
+    #[inline]
+    fn add(&mut self, left: f64, right: f64) {
+        let distance = left - self.left.mean;
+        self.left.add(left);
+        self.right.add(right);
+        self.products += distance * (right - self.right.mean);
+    }
+
+    fn join(&mut self, other: Pair) {
+        if other.left.count == 0.0 {
+            return;
+        }
+        if self.left.count > 0.0 {
+            let count = self.left.count + other.left.count;
+            let distances = (other.left.mean - self.left.mean) * (other.right.mean - self.right.mean);
+            self.products += distances * self.left.count * other.left.count / count;
+        }
+        self.products += other.products;
+        self.left.join(other.left);
+        self.right.join(other.right);
+    }
+
+    /// `None` of fewer than two pairs, or where a column doesn't vary.
+    fn correlation(&self) -> Option<f64> {
+        if self.left.count < 2.0 {
+            return None;
+        }
+        let spread = self.left.squares.sqrt() * self.right.squares.sqrt();
+        (spread != 0.0).then(|| self.products / spread)
+    }
+}
+
+/// Pearson's correlation. A pair with a null on either side is left out.
+#[derive(Debug, Default)]
+pub(super) struct Correlation {
+    groups: Vec<Pair>,
+}
+
+impl Accumulator for Correlation {
+    fn grow(&mut self, groups: usize) {
+        self.groups.resize(groups, Pair::default());
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let (left, right) = (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
+        let nulls = NullBuffer::union(left.nulls(), right.nulls());
+        assigned.each(nulls.as_ref(), |group, row| self.groups[group].add(left.value(row), right.value(row)));
+        Ok(())
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<Correlation>(other)?;
+        groups.iter().zip(&other.groups).for_each(|(group, pair)| self.groups[*group as usize].join(*pair));
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(self.groups.iter().map(Pair::correlation).collect::<Float64Array>()))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn moments_join_as_if_seen_together() {
+        let values: Vec<f64> = (0..100).map(|value| 1e5 + f64::from(value % 7)).collect();
+        let mut joined = Moments::of(&values[..13]);
+        joined.join(Moments::of(&values[13..]));
+        let mut single = Moments::default();
+        values.iter().for_each(|value| single.add(*value));
+        assert!((joined.squares - single.squares).abs() / single.squares < 1e-9);
+    }
+
+    #[test]
+    fn medians_of_even_and_odd_counts() {
+        assert_eq!(median(vec![]), None);
+        assert_eq!(median(vec![3.0]), Some(3.0));
+        assert_eq!(median(vec![9.0, 1.0, 4.0]), Some(4.0));
+        assert_eq!(median(vec![9.0, 1.0, 4.0, 2.0]), Some(3.0));
+    }
+}

@@ -1,0 +1,99 @@
+//! Tick plans in words, one line for each step, the last step first.
+
+use std::fmt::{Display, Formatter, Result};
+
+use crate::aggregate::{Aggregate, Key};
+use crate::plan::{Bound, Plan, Scan};
+
+impl Display for Plan {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write_step(f, self, 0)
+    }
+}
+
+fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
+    write!(f, "{:1$}", "", 2 * depth)?;
+    let input = match plan {
+        Plan::Rows { scan, outputs, fetch, .. } => {
+            write!(f, "Rows: {} columns", outputs.len())?;
+            if let Some(fetch) = fetch {
+                write!(f, ", the first {fetch}")?;
+            }
+            write_scan(f, scan)?;
+            None
+        }
+        Plan::AggregateTable { scan, keys, aggregates, .. } => {
+            write!(f, "AggregateTable: by [")?;
+            for (position, key) in keys.iter().enumerate() {
+                let comma = if position > 0 { ", " } else { "" };
+                match key {
+                    Key::Symbol => write!(f, "{comma}symbol")?,
+                    Key::Date => write!(f, "{comma}date")?,
+                    Key::Bucket(_) => write!(f, "{comma}time bucket")?,
+                    Key::Value(_) => write!(f, "{comma}value")?,
+                }
+            }
+            write!(f, "]")?;
+            write_aggregates(f, aggregates)?;
+            write_scan(f, scan)?;
+            None
+        }
+        Plan::Aggregate { input, keys, aggregates, .. } => {
+            write!(f, "Aggregate: by {} values", keys.len())?;
+            write_aggregates(f, aggregates)?;
+            Some(input)
+        }
+        Plan::Window { input, calls } => {
+            write!(f, "Window: {} functions", calls.len())?;
+            Some(input)
+        }
+        Plan::Filter { input, .. } => {
+            write!(f, "Filter")?;
+            Some(input)
+        }
+        Plan::Project { input, outputs } => {
+            write!(f, "Project: {} columns", outputs.len())?;
+            Some(input)
+        }
+        Plan::Sort { input, keys, fetch } => {
+            write!(f, "Sort: by {} values", keys.len())?;
+            if let Some(fetch) = fetch {
+                write!(f, ", the first {fetch}")?;
+            }
+            Some(input)
+        }
+        Plan::Limit { input, skip, fetch } => {
+            write!(f, "Limit: skip {skip}")?;
+            if let Some(fetch) = fetch {
+                write!(f, ", fetch {fetch}")?;
+            }
+            Some(input)
+        }
+    };
+    match input {
+        Some(input) => {
+            writeln!(f)?;
+            write_step(f, input, depth + 1)
+        }
+        None => Ok(()),
+    }
+}
+
+fn write_aggregates(f: &mut Formatter<'_>, aggregates: &[Aggregate]) -> Result {
+    let names: Vec<String> = aggregates.iter().map(|aggregate| format!("{:?}", aggregate.function)).collect();
+    write!(f, ", [{}]", names.join(", "))
+}
+
+fn write_scan(f: &mut Formatter<'_>, scan: &Scan) -> Result {
+    let names: Vec<&str> = scan
+        .bounds
+        .iter()
+        .map(|bound| match bound {
+            Bound::Symbol(_) => "symbol",
+            Bound::Time(_, _) => "time",
+            Bound::Date(_, _) => "date",
+        })
+        .collect();
+    write!(f, ", bounds=[{}]", names.join(", "))?;
+    write!(f, ", filter={}", if scan.predicate.is_some() { "evaluated" } else { "none" })
+}

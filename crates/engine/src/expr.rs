@@ -1,0 +1,290 @@
+//! Expressions over columns, evaluated a chunk of rows at a time by Arrow's kernels.
+//!
+//! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Integers wrap,
+//! a division of integers by zero is an error, comparisons of floats follow IEEE 754 total order, nulls follow SQL. These are
+//! DataFusion's rules, so that a statement gives the same rows whichever way it runs.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar};
+use arrow::compute::kernels::{boolean, cmp, numeric, zip};
+use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
+use arrow::datatypes::DataType;
+
+use crate::error::{Error, Result};
+
+/// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
+#[derive(Debug, Clone)]
+pub enum Expr {
+    /// A column of the input.
+    Column(usize),
+    /// A constant: a literal, or a parameter in the type that it is used in.
+    Constant(usize),
+    /// An operation on two values of one type.
+    Binary(BinaryOp, Box<Expr>, Box<Expr>),
+    /// Logical negation.
+    Not(Box<Expr>),
+    /// Arithmetic negation.
+    Negative(Box<Expr>),
+    /// Whether a value is null.
+    IsNull(Box<Expr>),
+    /// Whether a value isn't null.
+    IsNotNull(Box<Expr>),
+    /// Conversion to another type; a value that doesn't fit is an error.
+    Cast(Box<Expr>, DataType),
+    /// The value behind the first condition that holds, or else the last one, or else null.
+    Case {
+        /// Conditions and values.
+        branches: Vec<(Expr, Expr)>,
+        /// Value if no condition holds.
+        otherwise: Option<Box<Expr>>,
+        /// Type of all values.
+        data_type: DataType,
+    },
+    /// A function that the engine doesn't know.
+    Call(Arc<dyn ScalarFunction>, Vec<Expr>),
+}
+
+/// Operations on two values.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BinaryOp {
+    /// Sum, wrapping.
+    Add,
+    /// Difference, wrapping.
+    Subtract,
+    /// Product, wrapping.
+    Multiply,
+    /// Quotient.
+    Divide,
+    /// Remainder.
+    Remainder,
+    /// Equal.
+    Equal,
+    /// Not equal.
+    NotEqual,
+    /// Less.
+    Less,
+    /// Less or equal.
+    LessOrEqual,
+    /// Greater.
+    Greater,
+    /// Greater or equal.
+    GreaterOrEqual,
+    /// Logical and, with SQL's nulls.
+    And,
+    /// Logical or, with SQL's nulls.
+    Or,
+}
+
+/// A function from outside the engine: each row of the result depends on that row of the arguments alone.
+pub trait ScalarFunction: Debug + Send + Sync {
+    /// Its name.
+    fn name(&self) -> &str;
+
+    /// Applies it to `rows` rows.
+    ///
+    /// # Errors
+    /// [`Error::Function`] with the function's own words.
+    fn call(&self, arguments: &[Value], rows: usize) -> Result<Value>;
+}
+
+/// Values of a chunk.
+#[derive(Debug, Clone)]
+pub enum Value {
+    /// One for each row.
+    Array(ArrayRef),
+    /// An array of one value that stands for all rows.
+    Scalar(ArrayRef),
+}
+
+/// Where an expression finds its columns.
+pub(crate) trait Columns {
+    fn rows(&self) -> usize;
+    fn column(&self, position: usize) -> Result<Value>;
+}
+
+impl Value {
+    /// The values as an array of `rows` rows.
+    ///
+    /// # Errors
+    /// [`Error::Arrow`].
+    pub fn into_array(self, rows: usize) -> Result<ArrayRef> {
+        match self {
+            Value::Array(array) => Ok(array),
+            Value::Scalar(one) => {
+                let zeros = arrow::array::UInt32Array::from(vec![0; rows]);
+                Ok(arrow::compute::take(&one, &zeros, None)?)
+            }
+        }
+    }
+
+    /// Type of the values.
+    #[must_use]
+    pub fn data_type(&self) -> &DataType {
+        match self {
+            Value::Array(array) | Value::Scalar(array) => array.data_type(),
+        }
+    }
+
+    fn with_datum<T>(&self, use_it: impl FnOnce(&dyn Datum) -> T) -> T {
+        match self {
+            Value::Array(array) => use_it(array),
+            Value::Scalar(one) => use_it(&Scalar::new(Arc::clone(one))),
+        }
+    }
+
+    fn map(&self, apply: impl FnOnce(&ArrayRef) -> Result<ArrayRef>) -> Result<Value> {
+        Ok(match self {
+            Value::Array(array) => Value::Array(apply(array)?),
+            Value::Scalar(one) => Value::Scalar(apply(one)?),
+        })
+    }
+}
+
+impl Expr {
+    /// Its values for the rows of `columns`.
+    pub(crate) fn evaluate(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+        match self {
+            Expr::Column(position) => columns.column(*position),
+            Expr::Constant(position) => Ok(Value::Scalar(Arc::clone(&constants[*position]))),
+            Expr::Binary(op, left, right) => {
+                op.apply(&left.evaluate(columns, constants)?, &right.evaluate(columns, constants)?)
+            }
+            Expr::Not(expr) => {
+                expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(boolean::not(array.as_boolean())?) as _))
+            }
+            Expr::Negative(expr) => expr.evaluate(columns, constants)?.map(|array| Ok(numeric::neg_wrapping(array)?)),
+            Expr::IsNull(expr) => expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_null(array)?) as _)),
+            Expr::IsNotNull(expr) => {
+                expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
+            }
+            Expr::Cast(expr, data_type) => {
+                let options = CastOptions { safe: false, ..CastOptions::default() };
+                let value = expr.evaluate(columns, constants)?;
+                value.map(|array| Ok(cast_with_options(array, data_type, &options)?))
+            }
+            Expr::Case { branches, otherwise, data_type } => {
+                let mut result = match otherwise {
+                    Some(expr) => expr.evaluate(columns, constants)?,
+                    None => Value::Scalar(arrow::array::new_null_array(data_type, 1)),
+                };
+                for (condition, value) in branches.iter().rev() {
+                    let mask = condition.evaluate(columns, constants)?.into_array(columns.rows())?;
+                    let value = value.evaluate(columns, constants)?;
+                    let mask = holds(&mask)?;
+                    let chosen =
+                        value.with_datum(|value| result.with_datum(|other| zip::zip(&mask, value, other)))?;
+                    result = Value::Array(chosen);
+                }
+                Ok(result)
+            }
+            Expr::Call(function, arguments) => {
+                let arguments =
+                    arguments.iter().map(|argument| argument.evaluate(columns, constants)).collect::<Result<Vec<_>>>()?;
+                function.call(&arguments, columns.rows())
+            }
+        }
+    }
+
+    /// Calls `visit` with each column that is read.
+    pub fn visit_columns(&self, visit: &mut impl FnMut(usize)) {
+        match self {
+            Expr::Column(position) => visit(*position),
+            Expr::Constant(_) => {}
+            Expr::Binary(_, left, right) => {
+                left.visit_columns(visit);
+                right.visit_columns(visit);
+            }
+            Expr::Not(expr)
+            | Expr::Negative(expr)
+            | Expr::IsNull(expr)
+            | Expr::IsNotNull(expr)
+            | Expr::Cast(expr, _) => expr.visit_columns(visit),
+            Expr::Case { branches, otherwise, .. } => {
+                for (condition, value) in branches {
+                    condition.visit_columns(visit);
+                    value.visit_columns(visit);
+                }
+                if let Some(otherwise) = otherwise {
+                    otherwise.visit_columns(visit);
+                }
+            }
+            Expr::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit_columns(visit)),
+        }
+    }
+
+    /// The same with each column replaced by what `columns` has at its position.
+    #[must_use]
+    pub fn substitute(&self, columns: &[Expr]) -> Expr {
+        let sub = |expr: &Expr| Box::new(expr.substitute(columns));
+        match self {
+            Expr::Column(position) => columns[*position].clone(),
+            Expr::Constant(position) => Expr::Constant(*position),
+            Expr::Binary(op, left, right) => Expr::Binary(*op, sub(left), sub(right)),
+            Expr::Not(expr) => Expr::Not(sub(expr)),
+            Expr::Negative(expr) => Expr::Negative(sub(expr)),
+            Expr::IsNull(expr) => Expr::IsNull(sub(expr)),
+            Expr::IsNotNull(expr) => Expr::IsNotNull(sub(expr)),
+            Expr::Cast(expr, data_type) => Expr::Cast(sub(expr), data_type.clone()),
+            Expr::Case { branches, otherwise, data_type } => Expr::Case {
+                branches: branches.iter().map(|(c, v)| (c.substitute(columns), v.substitute(columns))).collect(),
+                otherwise: otherwise.as_deref().map(sub),
+                data_type: data_type.clone(),
+            },
+            Expr::Call(function, arguments) => {
+                Expr::Call(Arc::clone(function), arguments.iter().map(|a| a.substitute(columns)).collect())
+            }
+        }
+    }
+}
+
+impl BinaryOp {
+    fn apply(self, left: &Value, right: &Value) -> Result<Value> {
+        let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
+        let result = left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?;
+        Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
+    }
+
+    fn kernel(self, l: &dyn Datum, r: &dyn Datum, left: &Value, right: &Value) -> Result<ArrayRef> {
+        let compared = |result: Result<BooleanArray, arrow::error::ArrowError>| Ok(Arc::new(result?) as ArrayRef);
+        match self {
+            BinaryOp::Add => Ok(numeric::add_wrapping(l, r)?),
+            BinaryOp::Subtract => Ok(numeric::sub_wrapping(l, r)?),
+            BinaryOp::Multiply => Ok(numeric::mul_wrapping(l, r)?),
+            BinaryOp::Divide => Ok(numeric::div(l, r)?),
+            BinaryOp::Remainder => Ok(numeric::rem(l, r)?),
+            BinaryOp::Equal => compared(cmp::eq(l, r)),
+            BinaryOp::NotEqual => compared(cmp::neq(l, r)),
+            BinaryOp::Less => compared(cmp::lt(l, r)),
+            BinaryOp::LessOrEqual => compared(cmp::lt_eq(l, r)),
+            BinaryOp::Greater => compared(cmp::gt(l, r)),
+            BinaryOp::GreaterOrEqual => compared(cmp::gt_eq(l, r)),
+            BinaryOp::And | BinaryOp::Or => logical(self, left, right),
+        }
+    }
+}
+
+/// Where a condition holds: where it is true, and not where it is null.
+pub(crate) fn holds(condition: &ArrayRef) -> Result<BooleanArray> {
+    let Some(mask) = condition.as_boolean_opt() else {
+        return Err(Error::Unsupported(format!("a condition of type {}", condition.data_type())));
+    };
+    Ok(if mask.null_count() > 0 { arrow::compute::prep_null_mask_filter(mask) } else { mask.clone() })
+}
+
+/// Logical operations, for which Arrow has no scalars.
+fn logical(op: BinaryOp, left: &Value, right: &Value) -> Result<ArrayRef> {
+    let rows = match (left, right) {
+        (Value::Array(array), _) | (_, Value::Array(array)) => array.len(),
+        _ => 1,
+    };
+    let (left, right) = (left.clone().into_array(rows)?, right.clone().into_array(rows)?);
+    let (Some(left), Some(right)) = (left.as_boolean_opt(), right.as_boolean_opt()) else {
+        return Err(Error::Unsupported("a logical operation on values that aren't true or false".to_owned()));
+    };
+    Ok(Arc::new(match op {
+        BinaryOp::And => boolean::and_kleene(left, right)?,
+        _ => boolean::or_kleene(left, right)?,
+    }))
+}

@@ -1,0 +1,132 @@
+//! Rows in memory, and what is done with them once the table has been read: filter, sort, cut.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, concat, filter, lexsort_to_indices, take};
+use arrow::datatypes::DataType;
+
+use crate::error::{Error, Result};
+use crate::expr::{Columns, Expr, Value, holds};
+
+/// Rows in memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Frame {
+    columns: Vec<ArrayRef>,
+    rows: usize,
+}
+
+/// By what rows are sorted.
+#[derive(Debug, Clone)]
+pub struct SortKey {
+    /// The value.
+    pub expr: Expr,
+    /// Greatest first.
+    pub descending: bool,
+    /// Nulls before all values.
+    pub nulls_first: bool,
+}
+
+impl Frame {
+    pub fn new(columns: Vec<ArrayRef>, rows: usize) -> Frame {
+        Frame { columns, rows }
+    }
+
+    /// The rows of several frames of the same columns, one behind the other.
+    pub fn concat(mut frames: Vec<Frame>, types: &[DataType]) -> Result<Frame> {
+        if frames.len() == 1 {
+            return Ok(frames.swap_remove(0));
+        }
+        let rows = frames.iter().map(|frame| frame.rows).sum();
+        let columns = types.iter().enumerate().map(|(position, data_type)| {
+            let parts: Vec<&dyn arrow::array::Array> =
+                frames.iter().map(|frame| frame.columns[position].as_ref()).collect();
+            if parts.is_empty() { Ok(arrow::array::new_empty_array(data_type)) } else { concat(&parts) }
+        });
+        Ok(Frame { columns: columns.collect::<Result<Vec<_>, _>>()?, rows })
+    }
+
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    pub fn into_columns(self) -> Vec<ArrayRef> {
+        self.columns
+    }
+
+    pub fn columns(&self) -> &[ArrayRef] {
+        &self.columns
+    }
+
+    pub fn push(&mut self, column: ArrayRef) {
+        self.columns.push(column);
+    }
+
+    pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
+        let mask = predicate.evaluate(self, constants)?.into_array(self.rows)?;
+        let mask = holds(&mask)?;
+        let columns = self.columns.iter().map(|column| filter(column, &mask)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Frame { columns, rows: mask.true_count() })
+    }
+
+    pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
+        let columns = outputs.iter().map(|output| output.evaluate(self, constants)?.into_array(self.rows));
+        Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows: self.rows })
+    }
+
+    pub fn slice(&self, start: usize, rows: usize) -> Frame {
+        let start = start.min(self.rows);
+        let rows = rows.min(self.rows - start);
+        Frame { columns: self.columns.iter().map(|column| column.slice(start, rows)).collect(), rows }
+    }
+
+    pub fn take(&self, indices: &UInt32Array) -> Result<Frame> {
+        let columns = self.columns.iter().map(|column| take(column, indices, None)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Frame { columns, rows: indices.len() })
+    }
+
+    /// The rows in order, rows of equal keys as they stood; with `fetch` only the first of them.
+    pub fn sort(&self, keys: &[SortKey], fetch: Option<usize>, constants: &[ArrayRef]) -> Result<Frame> {
+        match sorted_indices(self, keys, fetch, constants)? {
+            None => Ok(self.slice(0, fetch.unwrap_or(self.rows))),
+            Some(indices) => self.take(&indices),
+        }
+    }
+}
+
+/// The numbers of the rows in order, or `None` if they stand in order.
+pub(crate) fn sorted_indices(
+    frame: &Frame,
+    keys: &[SortKey],
+    fetch: Option<usize>,
+    constants: &[ArrayRef],
+) -> Result<Option<UInt32Array>> {
+    let mut columns = Vec::with_capacity(keys.len() + 1);
+    for key in keys {
+        let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;
+        let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+        columns.push(SortColumn { values, options: Some(options) });
+    }
+    if columns.is_empty() || is_sorted(&columns, frame.len())? {
+        return Ok(None);
+    }
+    // Equal rows stay as they stood.
+    let rows = u32::try_from(frame.len()).map_err(|_| Error::Unsupported("a sort of so many rows".to_owned()))?;
+    columns.push(SortColumn { values: Arc::new(UInt32Array::from_iter_values(0..rows)), options: None });
+    Ok(Some(lexsort_to_indices(&columns, fetch)?))
+}
+
+fn is_sorted(columns: &[SortColumn], rows: usize) -> Result<bool> {
+    let comparator = LexicographicalComparator::try_new(columns)?;
+    Ok((1..rows).all(|row| comparator.compare(row - 1, row).is_le()))
+}
+
+impl Columns for Frame {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        Ok(Value::Array(Arc::clone(&self.columns[position])))
+    }
+}

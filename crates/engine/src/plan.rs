@@ -1,0 +1,176 @@
+//! Tick plans: what is done with a table's rows, in the few forms that the kernels know.
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Date32Type, TimestampNanosecondType};
+use splay_store::Bounds;
+
+use crate::aggregate::{Aggregate, Key};
+use crate::error::{Error, Result};
+use crate::expr::{BinaryOp, Expr};
+use crate::frame::SortKey;
+use crate::table::Wanted;
+use crate::window::WindowCall;
+
+/// A tick plan. Column numbers are positions in the input: of a table its stored columns and, behind them, the date.
+#[derive(Debug, Clone)]
+pub enum Plan {
+    /// Rows of a table.
+    Rows {
+        /// Which rows.
+        scan: Scan,
+        /// Values of each row.
+        outputs: Vec<Expr>,
+        /// Their types.
+        types: Vec<DataType>,
+        /// Most rows wanted, the table's first ones.
+        fetch: Option<usize>,
+    },
+    /// Groups of a table's rows: keys, then aggregates.
+    AggregateTable {
+        /// Which rows.
+        scan: Scan,
+        /// What they are grouped by.
+        keys: Vec<Key>,
+        /// Types of the keys.
+        key_types: Vec<DataType>,
+        /// What is computed of each group.
+        aggregates: Vec<Aggregate>,
+    },
+    /// Groups of other rows: keys, then aggregates.
+    Aggregate {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// What they are grouped by.
+        keys: Vec<Expr>,
+        /// Types of the keys.
+        key_types: Vec<DataType>,
+        /// What is computed of each group.
+        aggregates: Vec<Aggregate>,
+    },
+    /// The input's columns and one more for each call.
+    Window {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// What is computed.
+        calls: Vec<WindowCall>,
+    },
+    /// Rows for which a condition holds.
+    Filter {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// The condition.
+        predicate: Expr,
+    },
+    /// Other columns of the same rows.
+    Project {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// Values of each row.
+        outputs: Vec<Expr>,
+    },
+    /// Rows in order, equal ones as they came.
+    Sort {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// By what.
+        keys: Vec<SortKey>,
+        /// Most rows wanted.
+        fetch: Option<usize>,
+    },
+    /// A part of the rows.
+    Limit {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// Rows to leave out.
+        skip: usize,
+        /// Most rows wanted after them.
+        fetch: Option<usize>,
+    },
+}
+
+/// Which rows of a table are read.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    /// Position among the tables that the plan runs over.
+    pub table: usize,
+    /// What the order of the table answers; all must hold.
+    pub bounds: Vec<Bound>,
+    /// What has to be evaluated on each row.
+    pub predicate: Option<Expr>,
+}
+
+/// A condition that the order of the table answers. Numbers are those of constants; one that is null holds for no row.
+#[derive(Debug, Clone)]
+pub enum Bound {
+    /// The symbol is one of these texts.
+    Symbol(Vec<usize>),
+    /// The time compares so with a timestamp.
+    Time(BinaryOp, usize),
+    /// The date compares so with a date.
+    Date(BinaryOp, usize),
+}
+
+impl Scan {
+    /// The wanted rows, now that the constants are known; `None` if no row can be.
+    pub(crate) fn wanted(&self, constants: &[ArrayRef]) -> Result<Option<Wanted>> {
+        let mut wanted = Wanted::default();
+        for bound in &self.bounds {
+            match bound {
+                Bound::Symbol(numbers) => {
+                    let mut symbols = Vec::with_capacity(numbers.len());
+                    for number in numbers {
+                        symbols.extend(text(&constants[*number])?);
+                    }
+                    symbols.sort_unstable();
+                    symbols.dedup();
+                    match &mut wanted.symbols {
+                        Some(known) => known.retain(|symbol| symbols.binary_search(symbol).is_ok()),
+                        None => wanted.symbols = Some(symbols),
+                    }
+                }
+                Bound::Time(op, number) => {
+                    let value = constants[*number].as_primitive_opt::<TimestampNanosecondType>();
+                    let value = value.ok_or_else(|| Error::Unsupported("a time of another type".to_owned()))?;
+                    let Some(value) = value.is_valid(0).then(|| value.value(0)) else { return Ok(None) };
+                    let full = Bounds::<i64>::default();
+                    let Some(bounds) = bounds(*op, value, full, value.checked_sub(1), value.checked_add(1)) else {
+                        return Ok(None);
+                    };
+                    wanted.times.intersect(bounds);
+                }
+                Bound::Date(op, number) => {
+                    let value = constants[*number].as_primitive_opt::<Date32Type>();
+                    let value = value.ok_or_else(|| Error::Unsupported("a date of another type".to_owned()))?;
+                    let Some(value) = value.is_valid(0).then(|| value.value(0)) else { return Ok(None) };
+                    let full = Bounds::<i32>::default();
+                    let Some(bounds) = bounds(*op, value, full, value.checked_sub(1), value.checked_add(1)) else {
+                        return Ok(None);
+                    };
+                    wanted.dates.intersect(bounds);
+                }
+            }
+        }
+        let nothing = wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
+        Ok((!nothing).then_some(wanted))
+    }
+}
+
+/// Inclusive bounds of a comparison with `value`, whose neighbours are `below` and `above`; `None` if nothing passes.
+fn bounds<T: Copy>(op: BinaryOp, value: T, full: Bounds<T>, below: Option<T>, above: Option<T>) -> Option<Bounds<T>> {
+    Some(match op {
+        BinaryOp::Equal => Bounds { min: value, max: value },
+        BinaryOp::LessOrEqual => Bounds { max: value, ..full },
+        BinaryOp::GreaterOrEqual => Bounds { min: value, ..full },
+        BinaryOp::Less => Bounds { max: below?, ..full },
+        BinaryOp::Greater => Bounds { min: above?, ..full },
+        _ => return None,
+    })
+}
+
+fn text(constant: &ArrayRef) -> Result<Option<String>> {
+    let array = cast(constant, &DataType::Utf8)?;
+    let array = array.as_string::<i32>();
+    Ok(array.is_valid(0).then(|| array.value(0).to_owned()))
+}
+

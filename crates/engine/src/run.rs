@@ -1,0 +1,296 @@
+//! Runs a tick plan over snapshots of its tables.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::compute::filter;
+use arrow::datatypes::{DataType, SchemaRef};
+use splay_store::{SelectionStats, TableSnapshot};
+
+use crate::aggregate::{TableAggregate, needs_symbols, over_frame, over_table};
+use crate::error::{Error, Result};
+use crate::expr::{Columns, Expr, Value, holds};
+use crate::frame::Frame;
+use crate::plan::{Plan, Scan};
+use crate::table::{Block, Cover, CoverColumns, count, find};
+use crate::window::windows;
+
+/// Rows that are evaluated at once.
+const BLOCK_ROWS_MAX: usize = 65_536;
+
+/// Batches of fewer rows are put together.
+const BATCH_ROWS_MIN: usize = 8_192;
+
+/// Rows from which on a second thread pays.
+const PARALLEL_ROWS: usize = 200_000;
+
+/// What a plan runs over and within.
+#[derive(Debug)]
+pub struct Setting<'a> {
+    /// The tables, as the plan numbers them.
+    pub tables: &'a [TableSnapshot],
+    /// The constants, as the plan numbers them, each an array of one value.
+    pub constants: &'a [ArrayRef],
+    /// Threads that may work at once.
+    pub threads: usize,
+    /// Bytes that rows in memory may take.
+    pub memory_bytes: usize,
+    /// What is read, one entry for each scan.
+    pub scanned: RefCell<Vec<SelectionStats>>,
+}
+
+/// Runs a plan.
+///
+/// # Errors
+/// [`Error::Store`] for damaged bytes. After any other error the statement may be run in another way.
+pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
+    let frames = match plan {
+        Plan::Rows { scan, outputs, types, fetch } => rows(scan, outputs, types, *fetch, setting)?,
+        other => vec![frame(other, setting)?],
+    };
+    let mut batches = Vec::with_capacity(frames.len());
+    for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
+        let options = RecordBatchOptions::new().with_row_count(Some(frame.len()));
+        batches.push(RecordBatch::try_new_with_options(Arc::clone(schema), frame.into_columns(), &options)?);
+    }
+    Ok(batches)
+}
+
+fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+    match plan {
+        Plan::Rows { scan, outputs, types, fetch } => {
+            Frame::concat(rows(scan, outputs, types, *fetch, setting)?, types)
+        }
+        Plan::AggregateTable { scan, keys, key_types, aggregates } => {
+            let covers = covers(scan, needs_symbols(keys), setting)?;
+            let asked = TableAggregate {
+                snapshot: table(scan, setting)?,
+                predicate: scan.predicate.as_ref(),
+                keys,
+                key_types,
+                aggregates,
+                constants: setting.constants,
+                threads: setting.threads,
+            };
+            over_table(&asked, covers).map(of_columns)
+        }
+        Plan::Aggregate { input, keys, key_types, aggregates } => {
+            let input = frame(input, setting)?;
+            over_frame(&input, keys, key_types, aggregates, setting.constants).map(of_columns)
+        }
+        Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting.constants),
+        Plan::Filter { input, predicate } => frame(input, setting)?.filter(predicate, setting.constants),
+        Plan::Project { input, outputs } => frame(input, setting)?.project(outputs, setting.constants),
+        Plan::Sort { input, keys, fetch } => frame(input, setting)?.sort(keys, *fetch, setting.constants),
+        Plan::Limit { input, skip, fetch } => {
+            let input = frame(input, setting)?;
+            Ok(input.slice(*skip, fetch.unwrap_or(input.len())))
+        }
+    }
+}
+
+fn of_columns(columns: Vec<ArrayRef>) -> Frame {
+    let rows = columns.first().map_or(0, |column| column.len());
+    Frame::new(columns, rows)
+}
+
+fn table<'a>(scan: &Scan, setting: &Setting<'a>) -> Result<&'a TableSnapshot> {
+    setting.tables.get(scan.table).ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))
+}
+
+/// The wanted rows of a table, counted.
+fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
+    let snapshot = table(scan, setting)?;
+    let covers = match scan.wanted(setting.constants)? {
+        Some(wanted) => find(snapshot, &wanted, by_symbol)?,
+        None => Vec::new(),
+    };
+    setting.scanned.borrow_mut().push(count(snapshot, &covers)?);
+    Ok(covers)
+}
+
+/// The rows of a table, in its order.
+fn rows(
+    scan: &Scan,
+    outputs: &[Expr],
+    types: &[DataType],
+    fetch: Option<usize>,
+    setting: &Setting<'_>,
+) -> Result<Vec<Frame>> {
+    let snapshot = table(scan, setting)?;
+    let covers = covers(scan, false, setting)?;
+    let reader = RowReader { snapshot, predicate: scan.predicate.as_ref(), outputs, constants: setting.constants };
+    let total: usize = covers.iter().map(Cover::wanted).sum();
+    if fetch.is_none() {
+        reader.check_memory(total, types, setting.memory_bytes)?;
+    }
+    let computes = scan.predicate.is_some() || outputs.iter().any(|output| !matches!(output, Expr::Column(_)));
+    let frames = if fetch.is_none() && computes && total >= PARALLEL_ROWS && setting.threads > 1 {
+        reader.read_parallel(&covers)?
+    } else {
+        reader.read(&covers, fetch)?
+    };
+    put_together(frames, types)
+}
+
+/// Reads the wanted rows of covers.
+struct RowReader<'a> {
+    snapshot: &'a TableSnapshot,
+    predicate: Option<&'a Expr>,
+    outputs: &'a [Expr],
+    constants: &'a [ArrayRef],
+}
+
+impl RowReader<'_> {
+    /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none.
+    fn check_memory(&self, rows: usize, types: &[DataType], limit: usize) -> Result<()> {
+        let plain = |output: &Expr| self.predicate.is_none() && matches!(output, Expr::Column(_));
+        let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(16);
+        let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
+        let needed = rows.saturating_mul(made.map(|(_, data_type)| width(data_type)).sum());
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+    }
+
+    fn read(&self, covers: &[Cover], fetch: Option<usize>) -> Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        let mut left = fetch.unwrap_or(usize::MAX);
+        for cover in covers {
+            let columns = CoverColumns::new(self.snapshot, cover);
+            for block in cover.blocks(BLOCK_ROWS_MAX.min(left.max(1))) {
+                if left == 0 {
+                    return Ok(frames);
+                }
+                let frame = self.block(&columns, &block)?;
+                let frame = if frame.len() > left { frame.slice(0, left) } else { frame };
+                left -= frame.len();
+                frames.push(frame);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// The same by threads, each of which takes the next block; the frames come in the order of the rows.
+    fn read_parallel(&self, covers: &[Cover]) -> Result<Vec<Frame>> {
+        use rayon::prelude::*;
+        let parts: Vec<Cover> = covers
+            .iter()
+            .flat_map(|cover| {
+                cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| Cover {
+                    segment: Arc::clone(&cover.segment),
+                    date: cover.date,
+                    rows: block.rows,
+                    spans: block.spans,
+                })
+            })
+            .collect();
+        let read: Vec<Result<Vec<Frame>>> =
+            parts.par_iter().map(|part| self.read(std::slice::from_ref(part), None)).collect();
+        read.into_iter().collect::<Result<Vec<_>>>().map(|frames| frames.into_iter().flatten().collect())
+    }
+
+    fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
+        let all = BlockRows { columns, block };
+        let mut rows = block.rows.len();
+        let Some(predicate) = self.predicate else {
+            return Ok(Frame::new(self.evaluate(&all)?, rows));
+        };
+        let mask = predicate.evaluate(&all, self.constants)?.into_array(rows)?;
+        let mask = holds(&mask)?;
+        let kept = mask.true_count();
+        if kept == rows {
+            return Ok(Frame::new(self.evaluate(&all)?, rows));
+        }
+        rows = kept;
+        if kept == 0 {
+            return Ok(Frame::new(Vec::new(), 0));
+        }
+        let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
+        for output in self.outputs {
+            let mut failed = None;
+            output.visit_columns(&mut |position| {
+                if columns[position].is_none() {
+                    match all.column(position).and_then(|value| filtered(value, &mask)) {
+                        Ok(value) => columns[position] = Some(value),
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+        }
+        Ok(Frame::new(self.evaluate(&Chosen { columns, rows })?, rows))
+    }
+
+    fn evaluate(&self, columns: &dyn Columns) -> Result<Vec<ArrayRef>> {
+        let evaluate = |output: &Expr| output.evaluate(columns, self.constants)?.into_array(columns.rows());
+        self.outputs.iter().map(evaluate).collect()
+    }
+}
+
+fn filtered(value: Value, mask: &arrow::array::BooleanArray) -> Result<Value> {
+    Ok(match value {
+        Value::Array(array) => Value::Array(filter(&array, mask)?),
+        scalar => scalar,
+    })
+}
+
+/// All rows of a block.
+struct BlockRows<'a> {
+    columns: &'a CoverColumns<'a>,
+    block: &'a Block,
+}
+
+impl Columns for BlockRows<'_> {
+    fn rows(&self) -> usize {
+        self.block.rows.len()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == self.columns.date_position() {
+            return Ok(Value::Scalar(self.columns.date()));
+        }
+        let start = self.block.rows.start - self.columns.cover().rows.start;
+        Ok(Value::Array(self.columns.column(position)?.slice(start, self.block.rows.len())))
+    }
+}
+
+/// Columns that were chosen before.
+struct Chosen {
+    columns: Vec<Option<Value>>,
+    rows: usize,
+}
+
+impl Columns for Chosen {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        self.columns[position].clone().ok_or_else(|| Error::Unsupported("a column that wasn't read".to_owned()))
+    }
+}
+
+/// Makes one frame of neighbours that are small.
+fn put_together(frames: Vec<Frame>, types: &[DataType]) -> Result<Vec<Frame>> {
+    let mut whole = Vec::new();
+    let mut open: Vec<Frame> = Vec::new();
+    let mut rows = 0;
+    for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
+        if open.is_empty() && frame.len() >= BATCH_ROWS_MIN {
+            whole.push(frame);
+            continue;
+        }
+        rows += frame.len();
+        open.push(frame);
+        if rows >= BLOCK_ROWS_MAX {
+            whole.push(Frame::concat(std::mem::take(&mut open), types)?);
+            rows = 0;
+        }
+    }
+    if !open.is_empty() {
+        whole.push(Frame::concat(open, types)?);
+    }
+    Ok(whole)
+}

@@ -1,0 +1,128 @@
+//! A stretch of a segment whose columns are read once and used for all spans in it.
+
+use std::cell::OnceCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array};
+use arrow::datatypes::TimestampNanosecondType;
+use splay_store::{Segment, TableSnapshot};
+
+use crate::error::{Error, Result};
+
+/// A stretch of a segment and the wanted rows in it.
+#[derive(Debug, Clone)]
+pub(crate) struct Cover {
+    pub segment: Arc<Segment>,
+    pub date: i32,
+    /// From the first wanted row to the last.
+    pub rows: Range<usize>,
+    /// Wanted rows, ascending, not overlapping.
+    pub spans: Vec<Span>,
+}
+
+/// Wanted rows that stand together: of one symbol where the symbol matters.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Span {
+    /// Rows of the segment.
+    pub rows: Range<usize>,
+    /// Number of the symbol's run in the segment's directory; `None` if the span may hold several.
+    pub run: Option<usize>,
+}
+
+/// Spans that follow each other without a gap, so that expressions are evaluated over all of them at once.
+#[derive(Debug)]
+pub(crate) struct Block {
+    /// Rows of the segment.
+    pub rows: Range<usize>,
+    /// Spans, cut to the block.
+    pub spans: Vec<Span>,
+}
+
+impl Cover {
+    /// Wanted rows.
+    pub fn wanted(&self) -> usize {
+        self.spans.iter().map(|span| span.rows.len()).sum()
+    }
+
+    /// The spans in blocks of at most `rows_max` rows.
+    pub fn blocks(&self, rows_max: usize) -> Vec<Block> {
+        Cover::blocks_of(&self.spans, rows_max)
+    }
+
+    pub fn blocks_of(spans: &[Span], rows_max: usize) -> Vec<Block> {
+        let mut blocks: Vec<Block> = Vec::new();
+        for span in spans {
+            let mut start = span.rows.start;
+            while start < span.rows.end {
+                let room = match blocks.last() {
+                    Some(last) if last.rows.end == start => rows_max.saturating_sub(last.rows.len()),
+                    _ => 0,
+                };
+                let end = span.rows.end.min(start + if room == 0 { rows_max } else { room });
+                let part = Span { rows: start..end, run: span.run };
+                match blocks.last_mut().filter(|_| room > 0) {
+                    Some(last) => {
+                        last.rows.end = end;
+                        last.spans.push(part);
+                    }
+                    None => blocks.push(Block { rows: start..end, spans: vec![part] }),
+                }
+                start = end;
+            }
+        }
+        blocks
+    }
+}
+
+/// The columns of a cover, read when they are first asked for.
+pub(crate) struct CoverColumns<'a> {
+    snapshot: &'a TableSnapshot,
+    cover: &'a Cover,
+    columns: Vec<OnceCell<ArrayRef>>,
+}
+
+impl<'a> CoverColumns<'a> {
+    pub fn new(snapshot: &'a TableSnapshot, cover: &'a Cover) -> CoverColumns<'a> {
+        let columns = (0..snapshot.spec().columns.len()).map(|_| OnceCell::new()).collect();
+        CoverColumns { snapshot, cover, columns }
+    }
+
+    pub fn cover(&self) -> &'a Cover {
+        self.cover
+    }
+
+    /// A stored column over the rows of the cover.
+    pub fn column(&self, position: usize) -> Result<&ArrayRef> {
+        let cell = &self.columns[position];
+        if let Some(column) = cell.get() {
+            return Ok(column);
+        }
+        let column = self.cover.segment.column(self.snapshot.spec(), position)?.read(self.cover.rows.clone())?;
+        Ok(cell.get_or_init(|| column))
+    }
+
+    /// Times of the cover's rows.
+    pub fn times(&self) -> Result<&[i64]> {
+        let column = self.column(self.snapshot.spec().time_position())?;
+        times_of(column)
+    }
+
+    /// Where the virtual date stands among the columns.
+    pub fn date_position(&self) -> usize {
+        self.columns.len()
+    }
+
+    /// The date, as an array of one value.
+    pub fn date(&self) -> ArrayRef {
+        Arc::new(Date32Array::from(vec![self.cover.date]))
+    }
+}
+
+/// The instants of a time column.
+pub(crate) fn times_of(column: &ArrayRef) -> Result<&[i64]> {
+    match column.as_primitive_opt::<TimestampNanosecondType>() {
+        Some(times) => Ok(times.values()),
+        None => Err(Error::Unsupported(format!("a time column of type {}", column.data_type()))),
+    }
+}

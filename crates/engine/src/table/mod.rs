@@ -1,0 +1,27 @@
+//! Tables as the engine reads them: runs of rows of one symbol in ascending time, cut exactly to what is wanted.
+
+mod count;
+mod cover;
+mod find;
+
+pub(crate) use count::count;
+pub(crate) use cover::{Block, Cover, CoverColumns, Span, times_of};
+pub(crate) use find::find;
+
+use splay_store::{Bounds, TableSnapshot};
+
+/// The rows that a plan reads, exactly: nothing of this has to be evaluated again.
+#[derive(Debug, Clone, Default)]
+pub struct Wanted {
+    /// Bounds of the date.
+    pub dates: Bounds<i32>,
+    /// Bounds of the time, in nanoseconds since the epoch.
+    pub times: Bounds<i64>,
+    /// Symbols, sorted and without doubles; `None` for all rows, also those without a symbol.
+    pub symbols: Option<Vec<String>>,
+}
+
+/// Position of the virtual date among the columns: behind the stored ones.
+pub(crate) fn date_position(snapshot: &TableSnapshot) -> usize {
+    snapshot.spec().columns.len()
+}

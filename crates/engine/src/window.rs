@@ -1,0 +1,217 @@
+//! Window functions: a value for each row from the rows around it.
+//!
+//! Rows are brought into the order of the partition keys and the order keys (they mostly stand in it), each partition is
+//! worked on as slices, and the results go back to where the rows stood.
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
+use arrow::compute::{concat, partition, take};
+use arrow::datatypes::{DataType, Float64Type, Int64Type};
+
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::frame::{Frame, SortKey, sorted_indices};
+
+/// Widest frame whose rows are gone through for every row. Wider ones would need sums that are added to and taken from,
+/// which drift and which a NaN spoils for good.
+pub const FRAME_ROWS_MAX: usize = 64;
+
+/// A function over a window.
+#[derive(Debug, Clone)]
+pub struct WindowCall {
+    /// What is computed.
+    pub function: WindowFunction,
+    /// Of what.
+    pub arguments: Vec<Expr>,
+    /// Rows that are equal in all of these are looked at together.
+    pub partition_by: Vec<Expr>,
+    /// Their order.
+    pub order_by: Vec<SortKey>,
+    /// Type of the result.
+    pub data_type: DataType,
+}
+
+/// What is computed of a window.
+#[derive(Debug, Clone)]
+pub enum WindowFunction {
+    /// Anything that looks at a whole partition.
+    Partition(Arc<dyn PartitionFunction>),
+    /// An aggregate over the rows of a frame.
+    Frame(FrameFunction, FrameRows),
+}
+
+/// A window function from outside the engine.
+pub trait PartitionFunction: Debug + Send + Sync {
+    /// The values for the rows of one partition, which are in order.
+    ///
+    /// # Errors
+    /// [`Error::Function`] with the function's own words.
+    fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
+}
+
+/// Aggregates over frames, of floats or (sums, extremes) of 64-bit integers. Nulls are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameFunction {
+    /// Number of values, or of rows without an argument.
+    Count,
+    /// Sum.
+    Sum,
+    /// Mean.
+    Average,
+    /// Least.
+    Min,
+    /// Greatest.
+    Max,
+}
+
+/// Which rows a frame holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FrameRows {
+    /// All of the partition.
+    Whole,
+    /// From the first of the partition to the row itself.
+    Running,
+    /// The row itself and as many before it.
+    Last(usize),
+}
+
+/// The frame with a column more for each call.
+pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Frame> {
+    let width = frame.columns().len();
+    let mut results = Vec::with_capacity(calls.len());
+    let input = frame.clone();
+    for call in calls {
+        results.push(window(&input, call, constants)?);
+    }
+    debug_assert_eq!(width, frame.columns().len());
+    results.into_iter().for_each(|result| frame.push(result));
+    Ok(frame)
+}
+
+fn window(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<ArrayRef> {
+    let by_partition = call.partition_by.iter().map(|expr| SortKey {
+        expr: expr.clone(),
+        descending: false,
+        nulls_first: true,
+    });
+    let keys: Vec<SortKey> = by_partition.chain(call.order_by.iter().cloned()).collect();
+    let order = sorted_indices(frame, &keys, None, constants)?;
+    let sorted;
+    let rows = match &order {
+        None => frame,
+        Some(order) => {
+            sorted = frame.take(order)?;
+            &sorted
+        }
+    };
+    let mut arguments = Vec::with_capacity(call.arguments.len());
+    for argument in &call.arguments {
+        arguments.push(argument.evaluate(rows, constants)?.into_array(rows.len())?);
+    }
+    let mut parts = Vec::new();
+    for range in partitions(rows, &call.partition_by, constants)? {
+        let arguments: Vec<ArrayRef> =
+            arguments.iter().map(|array| array.slice(range.start, range.len())).collect();
+        parts.push(match &call.function {
+            WindowFunction::Partition(function) => function.call(&arguments, range.len())?,
+            WindowFunction::Frame(function, frame) => framed(*function, *frame, arguments.first(), range.len())?,
+        });
+    }
+    let result = match parts.as_slice() {
+        [] => arrow::array::new_empty_array(&call.data_type),
+        [one] => Arc::clone(one),
+        several => concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+    };
+    Ok(match order {
+        None => result,
+        Some(order) => take(&result, &inverse(&order), None)?,
+    })
+}
+
+/// Stretches of rows with equal keys.
+fn partitions(rows: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<Vec<Range<usize>>> {
+    if rows.len() == 0 {
+        return Ok(Vec::new());
+    }
+    if keys.is_empty() {
+        return Ok(vec![0..rows.len()]);
+    }
+    let columns = keys.iter().map(|key| key.evaluate(rows, constants)?.into_array(rows.len()));
+    Ok(partition(&columns.collect::<Result<Vec<_>>>()?)?.ranges())
+}
+
+/// For each row where it went.
+fn inverse(order: &UInt32Array) -> UInt32Array {
+    let mut places = vec![0; order.len()];
+    for (place, row) in order.values().iter().enumerate() {
+        places[*row as usize] = u32::try_from(place).unwrap_or(u32::MAX);
+    }
+    places.into()
+}
+
+fn framed(function: FrameFunction, frame: FrameRows, argument: Option<&ArrayRef>, rows: usize) -> Result<ArrayRef> {
+    if function == FrameFunction::Count {
+        let valid = argument.and_then(|array| array.logical_nulls());
+        let counts = over_frames(frame, rows, 0i64, |count, row| {
+            count + i64::from(valid.as_ref().is_none_or(|nulls| nulls.is_valid(row)))
+        });
+        return Ok(Arc::new(Int64Array::from(counts)));
+    }
+    let Some(argument) = argument else { return Err(Error::Unsupported(format!("{function:?} of nothing"))) };
+    if let Some(values) = argument.as_primitive_opt::<Float64Type>() {
+        let start = (0.0f64, 0u64);
+        let pick = |state: (f64, u64), value: f64| match function {
+            FrameFunction::Min if state.1 == 0 || value.total_cmp(&state.0).is_lt() => value,
+            FrameFunction::Max if state.1 == 0 || value.total_cmp(&state.0).is_gt() => value,
+            FrameFunction::Min | FrameFunction::Max => state.0,
+            _ => state.0 + value,
+        };
+        let states = over_frames(frame, rows, start, |state, row| {
+            if values.is_null(row) { state } else { (pick(state, values.value(row)), state.1 + 1) }
+        });
+        let average = function == FrameFunction::Average;
+        let result = states.into_iter().map(|(value, count)| match count {
+            0 => None,
+            _ if average => Some(value / count as f64),
+            _ => Some(value),
+        });
+        return Ok(Arc::new(result.collect::<Float64Array>()));
+    }
+    let Some(values) = argument.as_primitive_opt::<Int64Type>().filter(|_| function != FrameFunction::Average) else {
+        return Err(Error::Unsupported(format!("a window's {function:?} of {}", argument.data_type())));
+    };
+    let states = over_frames(frame, rows, None, |state: Option<i64>, row| {
+        if values.is_null(row) {
+            return state;
+        }
+        let value = values.value(row);
+        Some(state.map_or(value, |known| match function {
+            FrameFunction::Min => known.min(value),
+            FrameFunction::Max => known.max(value),
+            _ => known.wrapping_add(value),
+        }))
+    });
+    Ok(Arc::new(states.into_iter().collect::<Int64Array>()))
+}
+
+/// Folds the rows of each row's frame.
+fn over_frames<S: Copy>(frame: FrameRows, rows: usize, start: S, mut fold: impl FnMut(S, usize) -> S) -> Vec<S> {
+    match frame {
+        FrameRows::Whole => {
+            let all = (0..rows).fold(start, &mut fold);
+            vec![all; rows]
+        }
+        FrameRows::Running => (0..rows)
+            .scan(start, |state, row| {
+                *state = fold(*state, row);
+                Some(*state)
+            })
+            .collect(),
+        FrameRows::Last(before) => {
+            (0..rows).map(|row| (row.saturating_sub(before)..=row).fold(start, &mut fold)).collect()
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! DataFusion's functions as the engine calls them.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::ScalarValue;
+use datafusion::common::config::ConfigOptions;
+use datafusion::logical_expr::function::PartitionEvaluatorArgs;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, WindowUDF};
+use datafusion::physical_expr::expressions::{Column, Literal};
+use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
+use splay_engine::{Error, PartitionFunction, Result, ScalarFunction, Value};
+
+/// A scalar function with the types of its arguments.
+#[derive(Debug)]
+pub(super) struct ScalarCall {
+    pub function: Arc<ScalarUDF>,
+    pub arguments: Vec<FieldRef>,
+    pub result: FieldRef,
+    pub options: Arc<ConfigOptions>,
+}
+
+impl ScalarFunction for ScalarCall {
+    fn name(&self) -> &str {
+        self.function.name()
+    }
+
+    fn call(&self, arguments: &[Value], rows: usize) -> Result<Value> {
+        let args = arguments
+            .iter()
+            .map(|value| {
+                Ok(match value {
+                    Value::Array(array) => ColumnarValue::Array(Arc::clone(array)),
+                    Value::Scalar(one) => ColumnarValue::Scalar(ScalarValue::try_from_array(one, 0).map_err(said)?),
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let all_constant = args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let result = self.function.invoke_with_args(ScalarFunctionArgs {
+            args,
+            arg_fields: self.arguments.clone(),
+            number_rows: if all_constant { 1 } else { rows },
+            return_field: Arc::clone(&self.result),
+            config_options: Arc::clone(&self.options),
+        });
+        Ok(match result.map_err(said)? {
+            ColumnarValue::Array(array) if all_constant && array.len() == 1 => Value::Scalar(array),
+            ColumnarValue::Array(array) => Value::Array(array),
+            ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(said)?),
+        })
+    }
+}
+
+/// A window function that looks at a whole partition.
+#[derive(Debug)]
+pub(super) struct WindowCall {
+    pub function: Arc<WindowUDF>,
+    /// Type of each argument, and its value if that is a constant.
+    pub arguments: Vec<(DataType, Option<ScalarValue>)>,
+    pub ignore_nulls: bool,
+}
+
+impl PartitionFunction for WindowCall {
+    fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = self
+            .arguments
+            .iter()
+            .enumerate()
+            .map(|(position, (_, constant))| match constant {
+                Some(value) => Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>,
+                None => Arc::new(Column::new("argument", position)) as Arc<dyn PhysicalExpr>,
+            })
+            .collect();
+        let fields: Vec<FieldRef> =
+            self.arguments.iter().map(|(data_type, _)| Arc::new(Field::new("argument", data_type.clone(), true))).collect();
+        let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
+        let mut evaluator = self.function.partition_evaluator_factory(args).map_err(said)?;
+        let result = evaluator.evaluate_all(arguments, rows).map_err(said)?;
+        if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
+    }
+}
+
+fn said(error: datafusion::error::DataFusionError) -> Error {
+    Error::Function(error.to_string())
+}

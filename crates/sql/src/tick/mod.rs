@@ -1,0 +1,254 @@
+//! Statements that run as tick plans: recognised once, kept by their shape, bound and run on the calling thread.
+//!
+//! ```text
+//! text ──► shape ──► known? ──► bind constants ──► splay_engine::run ──► batches
+//!                      │ no
+//!                      └──► logical plan ──► recognise ──► keep (also that there is no tick plan)
+//! ```
+//!
+//! A tick plan gives the rows that DataFusion gives. Whatever the engine refuses while it runs, DataFusion gets to decide.
+
+mod calls;
+mod constants;
+mod convert;
+mod recognise;
+mod shape;
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::SchemaRef;
+use arrow::record_batch::RecordBatch;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
+use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use splay_engine::{Plan, Setting};
+use splay_store::{Database, SelectionStats, TableSnapshot};
+
+use self::constants::Constants;
+use self::convert::Unknown;
+use self::shape::{LIFTED, Shape};
+use crate::error::{Error, Result};
+use crate::names::Spellings;
+use crate::session::Parameters;
+
+/// Most shapes that are kept.
+const SHAPES_MAX: usize = 4096;
+
+/// A recognised statement.
+#[derive(Debug)]
+pub(crate) struct TickStatement {
+    plan: Plan,
+    constants: Constants,
+    schema: SchemaRef,
+    /// The tables that it was made for.
+    tables: Vec<(String, TableSnapshot)>,
+}
+
+/// What is known of a shape.
+#[derive(Debug, Clone)]
+enum Known {
+    Tick(Arc<TickStatement>),
+    /// Why it doesn't run as a tick plan.
+    Other(String),
+}
+
+/// Statements by shape.
+#[derive(Debug, Default)]
+pub(crate) struct TickStatements {
+    known: Mutex<HashMap<String, Known>>,
+}
+
+/// A statement as it was given: its shape, and the values of its parameters with those of lifted literals.
+#[derive(Debug)]
+pub(crate) struct Given {
+    key: String,
+    text: String,
+    names: Vec<String>,
+    values: Vec<ScalarValue>,
+}
+
+impl Given {
+    /// `None` for a text that can't be recognised by its shape.
+    pub fn new(text: &str, parameters: &Parameters) -> Option<Given> {
+        let shape = shape::shape(text)?;
+        let lifted = shape.literals.len();
+        let text = if lifted == 0 { text.to_owned() } else { shape::with_parameters(&shape) };
+        let Shape { mut key, literals } = shape;
+        let mut names: Vec<String> = (0..lifted).map(|number| format!("{LIFTED}{number}")).collect();
+        let mut values = literals;
+        let named: Vec<(String, &ScalarValue)> = match parameters {
+            Parameters::None => Vec::new(),
+            Parameters::Positional(values) => {
+                values.iter().enumerate().map(|(number, value)| ((number + 1).to_string(), value)).collect()
+            }
+            Parameters::Named(values) => {
+                let sorted: BTreeMap<String, &ScalarValue> =
+                    values.iter().map(|(name, value)| (name.to_lowercase(), value)).collect();
+                sorted.into_iter().collect()
+            }
+        };
+        for (name, value) in named {
+            key.push_str(&format!("\u{2}{name}:{}", value.data_type()));
+            names.push(name);
+            values.push(value.clone());
+        }
+        Some(Given { key, text, names, values })
+    }
+
+    /// Values that say which parameter they are of.
+    fn marked(&self) -> ParamValues {
+        let marked = self.names.iter().zip(&self.values).enumerate().map(|(number, (name, value))| {
+            let mark = BTreeMap::from([(LIFTED.to_owned(), number.to_string())]);
+            (name.clone(), ScalarAndMetadata::new(value.clone(), Some(FieldMetadata::new(mark))))
+        });
+        ParamValues::Map(marked.collect())
+    }
+}
+
+/// The statement that an `explain` is about; `None` for other statements, and for those that are run to be explained.
+pub(crate) fn explained(text: &str) -> Option<&str> {
+    let word = |text: &'_ str| -> Option<(String, usize)> {
+        let start = text.len() - text.trim_start().len();
+        let end = text[start..].find(|c: char| !c.is_ascii_alphabetic())?;
+        Some((text[start..start + end].to_ascii_lowercase(), start + end))
+    };
+    let (first, end) = word(text)?;
+    if first != "explain" {
+        return None;
+    }
+    let rest = &text[end..];
+    match word(rest) {
+        Some((next, end)) if next == "verbose" => Some(&rest[end..]),
+        Some((next, _)) if next == "select" || next == "with" => Some(rest),
+        _ => None,
+    }
+}
+
+/// What became of a statement.
+#[derive(Debug)]
+pub(crate) enum Ran {
+    /// Its rows.
+    Rows(SchemaRef, Vec<RecordBatch>, Vec<SelectionStats>),
+    /// It is known not to be a tick plan, or its tick plan was refused: the reason.
+    Not(String),
+    /// Nothing is known of its shape.
+    Unknown,
+}
+
+impl TickStatements {
+    /// Runs a statement whose shape is known.
+    ///
+    /// # Errors
+    /// [`Error::Store`] for damaged bytes.
+    pub fn run(&self, given: &Given, database: &Database, threads: usize, memory_bytes: usize) -> Result<Ran> {
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key).cloned();
+        let statement = match known {
+            None => return Ok(Ran::Unknown),
+            Some(Known::Other(reason)) => return Ok(Ran::Not(reason)),
+            Some(Known::Tick(statement)) => statement,
+        };
+        let mut tables = Vec::with_capacity(statement.tables.len());
+        for (name, planned) in &statement.tables {
+            let snapshot = match database.table(name).and_then(|table| table.snapshot()) {
+                Ok(snapshot) => snapshot,
+                Err(splay_store::Error::NoSuchTable { .. }) => return Ok(self.forget(given)),
+                Err(error) => return Err(Error::Store(error)),
+            };
+            if snapshot.spec() != planned.spec() {
+                return Ok(self.forget(given));
+            }
+            tables.push(snapshot);
+        }
+        // What can't be bound is DataFusion's to complain about.
+        let constants = match statement.constants.bind(&given.values) {
+            Ok(constants) => constants,
+            Err(error) => return Ok(Ran::Not(error.to_string())),
+        };
+        let scanned = RefCell::default();
+        let setting = Setting { tables: &tables, constants: &constants, threads, memory_bytes, scanned };
+        match splay_engine::run(&statement.plan, &setting, &statement.schema) {
+            Ok(batches) => Ok(Ran::Rows(Arc::clone(&statement.schema), batches, setting.scanned.into_inner())),
+            Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
+            Err(error) => Ok(Ran::Not(error.to_string())),
+        }
+    }
+
+    /// What is known of a statement, in words.
+    pub fn describe(&self, given: &Given) -> String {
+        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key) {
+            Some(Known::Tick(statement)) => statement.plan.to_string(),
+            Some(Known::Other(reason)) => format!("none, because of {reason}"),
+            None => "none".to_owned(),
+        }
+    }
+
+    fn forget(&self, given: &Given) -> Ran {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).remove(&given.key);
+        Ran::Unknown
+    }
+
+    /// Plans a statement and keeps what came of it.
+    pub async fn learn(&self, given: &Given, state: &SessionState) {
+        let known = match recognise(given, state).await {
+            Ok(statement) => Known::Tick(Arc::new(statement)),
+            Err(Unknown(reason)) => Known::Other(reason),
+        };
+        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= SHAPES_MAX {
+            all.clear();
+        }
+        all.insert(given.key.clone(), known);
+    }
+}
+
+async fn recognise(given: &Given, state: &SessionState) -> Result<TickStatement, Unknown> {
+    let said = |error: datafusion::error::DataFusionError| Unknown(error.to_string());
+    let (folded, mut spellings) = Spellings::fold(&given.text);
+    let plan = state.create_logical_plan(&folded).await.map_err(said)?;
+    if !matches!(
+        plan,
+        LogicalPlan::Projection(_)
+            | LogicalPlan::Sort(_)
+            | LogicalPlan::Limit(_)
+            | LogicalPlan::Distinct(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::SubqueryAlias(_)
+    ) {
+        return convert::unknown("a statement that isn't a query of one table");
+    }
+    let plan = plan.with_param_values(given.marked()).map_err(said)?;
+    let options: Arc<ConfigOptions> = Arc::new(state.config_options().as_ref().clone());
+    let plan = TypeCoercion::new().analyze(plan, &options).map_err(said)?;
+    let fields = plan.schema().fields();
+    if fields.iter().any(|field| field.name().contains(LIFTED)) {
+        return convert::unknown("a literal in the name of a column");
+    }
+    crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
+    let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
+    let recognised = recognise::recognise(&plan, &options)?;
+    Ok(TickStatement {
+        plan: recognised.plan,
+        constants: recognised.constants,
+        schema,
+
+        tables: recognised.tables,
+    })
+}
+
+/// The schema without the marks of lifted literals.
+fn without_marks(schema: &arrow::datatypes::Schema) -> arrow::datatypes::Schema {
+    let fields = schema.fields().iter().map(|field| {
+        let mut metadata = field.metadata().clone();
+        match metadata.remove(LIFTED) {
+            Some(_) => Arc::new(field.as_ref().clone().with_metadata(metadata)),
+            None => Arc::clone(field),
+        }
+    });
+    arrow::datatypes::Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone())
+}

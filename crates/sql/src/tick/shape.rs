@@ -1,0 +1,293 @@
+//! The shape of a statement: its text without the literals that only say which rows are wanted.
+//!
+//! Statements of one shape share a plan. Lifted are numbers and texts that something is compared with; everything else, a
+//! bucket's width among it, stays in the shape. Reading the shape takes one pass over the text and no parser.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::ScalarValue;
+
+/// Longest text that is looked at.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Prefix of the parameters that stand for lifted literals.
+pub(super) const LIFTED: &str = "splay_lifted_";
+
+/// A statement with its literals lifted.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Shape {
+    /// What statements of this shape have in common.
+    pub key: String,
+    /// The lifted literals, in the order of the text.
+    pub literals: Vec<ScalarValue>,
+}
+
+/// What came before a literal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Something that a literal behind it isn't lifted for.
+    Other,
+    /// A comparison.
+    Comparison,
+    /// `between`.
+    Between,
+    /// A literal that was lifted behind `between`.
+    LowerBound,
+    /// The `and` of a `between`.
+    AndOfBetween,
+    /// `in`.
+    In,
+    /// `in (`, or a comma in such a list.
+    InList,
+    /// A literal that was lifted in a list.
+    ListItem,
+}
+
+/// The shape of a text, or `None` if it has something in it that makes lifting doubtful, such as a comment.
+pub(super) fn shape(text: &str) -> Option<Shape> {
+    if text.len() > TEXT_BYTES_MAX {
+        return None;
+    }
+    let bytes = text.as_bytes();
+    let mut shape = Shape { key: String::with_capacity(text.len()), literals: Vec::new() };
+    let mut before = Before::Other;
+    let mut at = 0;
+    while at < bytes.len() {
+        let byte = bytes[at];
+        match byte {
+            b' ' | b'\t' | b'\n' | b'\r' => {
+                if !shape.key.ends_with(' ') {
+                    shape.key.push(' ');
+                }
+                at += 1;
+            }
+            b'-' if bytes.get(at + 1) == Some(&b'-') => return None,
+            b'/' if bytes.get(at + 1) == Some(&b'*') => return None,
+            b'\'' => {
+                let (end, value) = text_literal(text, at)?;
+                before = take(&mut shape, before, &text[at..end], ScalarValue::Utf8(Some(value)));
+                at = end;
+            }
+            b'"' => {
+                let end = at + 1 + text[at + 1..].find('"')? + 1;
+                shape.key.push_str(&text[at..end]);
+                before = Before::Other;
+                at = end;
+            }
+            b'0'..=b'9' => {
+                let end = number_end(bytes, at);
+                let literal = &text[at..end];
+                before = match number(literal) {
+                    Some(value) => take(&mut shape, before, literal, value),
+                    None => {
+                        shape.key.push_str(literal);
+                        Before::Other
+                    }
+                };
+                at = end;
+            }
+            b'a'..=b'z' | b'A'..=b'Z' | b'_' => {
+                let end = word_end(bytes, at);
+                // A text with a prefix, such as `e'\n'`, isn't read as plain text is.
+                if bytes.get(end) == Some(&b'\'') {
+                    return None;
+                }
+                let word = &text[at..end];
+                if let Some((literal_end, value)) = typed_literal(text, word, end) {
+                    before = take(&mut shape, before, &text[at..literal_end], value?);
+                    at = literal_end;
+                    continue;
+                }
+                before = after_word(word, before);
+                shape.key.push_str(word);
+                at = end;
+            }
+            b'$' | b'@' | b'#' | b'`' | b'\\' => {
+                // Parameters keep their names; nothing else that begins so is understood here.
+                let end = word_end(bytes, at + 1);
+                if byte != b'$' || end == at + 1 || bytes.get(end) == Some(&b'$') {
+                    return None;
+                }
+                shape.key.push_str(&text[at..end]);
+                before = Before::Other;
+                at = end;
+            }
+            _ => {
+                let width = text[at..].chars().next().map_or(1, char::len_utf8);
+                shape.key.push_str(&text[at..at + width]);
+                before = after_sign(byte, before);
+                at += width;
+            }
+        }
+    }
+    Some(shape)
+}
+
+/// Lifts a literal, or leaves it in the shape.
+fn take(shape: &mut Shape, before: Before, written: &str, value: ScalarValue) -> Before {
+    let after = match before {
+        Before::Comparison => Before::Other,
+        Before::Between => Before::LowerBound,
+        Before::AndOfBetween => Before::Other,
+        Before::InList => Before::ListItem,
+        _ => {
+            shape.key.push_str(written);
+            return Before::Other;
+        }
+    };
+    // The marks can't come from the text: they would have ended the word or text they stand in.
+    let kind = match value {
+        ScalarValue::Utf8(_) => 't',
+        ScalarValue::Int64(_) => 'i',
+        ScalarValue::Date32(_) => 'd',
+        ScalarValue::TimestampNanosecond(_, _) => 's',
+        _ => 'f',
+    };
+    shape.key.push('\u{1}');
+    shape.key.push(kind);
+    shape.literals.push(value);
+    after
+}
+
+fn after_word(word: &str, before: Before) -> Before {
+    if word.eq_ignore_ascii_case("between") {
+        Before::Between
+    } else if word.eq_ignore_ascii_case("and") && before == Before::LowerBound {
+        Before::AndOfBetween
+    } else if word.eq_ignore_ascii_case("in") {
+        Before::In
+    } else {
+        Before::Other
+    }
+}
+
+fn after_sign(sign: u8, before: Before) -> Before {
+    match sign {
+        b'=' | b'<' | b'>' => Before::Comparison,
+        b'(' if before == Before::In => Before::InList,
+        b',' if before == Before::ListItem => Before::InList,
+        _ => Before::Other,
+    }
+}
+
+/// The statement with a parameter in the place of each lifted literal.
+pub(super) fn with_parameters(shape: &Shape) -> String {
+    let mut text = String::with_capacity(shape.key.len() + 16 * shape.literals.len());
+    let mut number = 0;
+    let mut marks = shape.key.split('\u{1}');
+    text.push_str(marks.next().unwrap_or_default());
+    for part in marks {
+        text.push('$');
+        text.push_str(LIFTED);
+        text.push_str(&number.to_string());
+        number += 1;
+        text.push_str(&part[1..]);
+    }
+    text
+}
+
+/// The end and the value of the text literal that begins at `start`.
+fn text_literal(text: &str, start: usize) -> Option<(usize, String)> {
+    let mut value = String::new();
+    let mut at = start + 1;
+    loop {
+        let quote = at + text[at..].find('\'')?;
+        value.push_str(&text[at..quote]);
+        if text.as_bytes().get(quote + 1) != Some(&b'\'') {
+            return Some((quote + 1, value));
+        }
+        value.push('\'');
+        at = quote + 2;
+    }
+}
+
+/// A date or a timestamp: a word, then a text. The value is `None` if the text is neither.
+fn typed_literal(text: &str, word: &str, word_end: usize) -> Option<(usize, Option<ScalarValue>)> {
+    let data_type = if word.eq_ignore_ascii_case("date") {
+        DataType::Date32
+    } else if word.eq_ignore_ascii_case("timestamp") {
+        DataType::Timestamp(TimeUnit::Nanosecond, None)
+    } else {
+        return None;
+    };
+    let start = word_end + text[word_end..].len() - text[word_end..].trim_start().len();
+    if text.as_bytes().get(start) != Some(&b'\'') {
+        return None;
+    }
+    let (end, value) = text_literal(text, start)?;
+    Some((end, ScalarValue::Utf8(Some(value)).cast_to(&data_type).ok()))
+}
+
+fn word_end(bytes: &[u8], start: usize) -> usize {
+    let is_word = |byte: &u8| byte.is_ascii_alphanumeric() || *byte == b'_' || *byte >= 0x80;
+    start + bytes[start..].iter().take_while(|byte| is_word(byte)).count()
+}
+
+/// The end of a number: digits, a point, an exponent, and whatever letters follow, with which it is no number.
+fn number_end(bytes: &[u8], start: usize) -> usize {
+    let mut at = start;
+    while let Some(byte) = bytes.get(at) {
+        let in_exponent = matches!(byte, b'+' | b'-') && matches!(bytes[at - 1], b'e' | b'E') && at > start;
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_') || in_exponent {
+            at += 1;
+        } else {
+            break;
+        }
+    }
+    at
+}
+
+/// The value of a number as SQL reads it.
+fn number(text: &str) -> Option<ScalarValue> {
+    if text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Numbers beyond 64 bits are left to the parser.
+        return text.parse().ok().map(|value| ScalarValue::Int64(Some(value)));
+    }
+    let plain = text.bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'e' | b'E' | b'+' | b'-'));
+    let value: Option<f64> = if plain { text.parse().ok() } else { None };
+    value.map(|value| ScalarValue::Float64(Some(value)))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn literals(text: &str) -> Vec<String> {
+        shape(text).unwrap().literals.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_compared_with_is_lifted_and_nothing_else() {
+        let text = "select a + 1, time_bucket(interval '1 minute', t) from q where s = 'IBM' and p>1.5 limit 3";
+        assert_eq!(literals(text), ["IBM", "1.5"]);
+        assert_eq!(literals("select * from q where s in ('A', 'B''s') and t between 1 and 2 and x = y"), ["A", "B's", "1", "2"]);
+        assert_eq!(literals("select * from q where date = date '2020-01-01'"), ["2020-01-01"]);
+        assert_eq!(literals("select date '2020-01-01', date(x) from q where t < x + 1"), Vec::<String>::new());
+        assert_eq!(literals("select 'a' = 'b', x between 1e3 and y, c1 from q2"), ["b", "1000"]);
+        assert_eq!(literals("select * from q where x = -5 and y = 1 + 2"), ["1"]);
+    }
+
+    #[test]
+    fn statements_that_differ_in_lifted_literals_alone_have_one_shape() {
+        let one = shape("select * from q where s = 'IBM'  and p > 2").unwrap();
+        let other = shape("select * from q where s = 'A' and p > 77").unwrap();
+        assert_eq!(one.key, other.key);
+        assert_ne!(one.key, shape("select * from q where s = 'A' and p > 7.5").unwrap().key);
+        assert_ne!(one.key, shape("select * from q where s = 5 and p > 7").unwrap().key);
+        assert_ne!(shape("select 1 from q").unwrap().key, shape("select 2 from q").unwrap().key);
+    }
+
+    #[test]
+    fn doubtful_texts_have_no_shape() {
+        for text in ["select 1 -- x = 2", "select /* x */ 1", "select 'a", "select e'\\n'", "select $$a$$", "select \"a"] {
+            assert_eq!(shape(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn parameters_stand_where_literals_stood() {
+        let shape = shape("select * from q where s = 'IBM' and p > 2 and q < $1").unwrap();
+        let text = with_parameters(&shape);
+        assert_eq!(text, "select * from q where s = $splay_lifted_0 and p > $splay_lifted_1 and q < $1");
+    }
+}

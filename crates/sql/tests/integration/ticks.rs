@@ -1,0 +1,398 @@
+//! Statements that run as tick plans give the rows that DataFusion gives for them.
+//!
+//! `SPLAY_TICK_STATEMENTS` sets how many statements are generated; the test run makes 2,000.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Float64Array, Int32Array, RecordBatch};
+use arrow::array::{BooleanArray, Int64Array, TimestampNanosecondArray};
+use arrow::datatypes::{DataType, Float64Type, Int32Type};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use splay_sql::{Parameters, Session, SessionSettings};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+
+use crate::market::OPENING;
+
+/// Numbers that look random and are the same in every run.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: u64) -> u64 {
+        // SplitMix64.
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    fn one<'a>(&mut self, of: &[&'a str]) -> &'a str {
+        of[usize::try_from(self.below(of.len() as u64)).unwrap()]
+    }
+
+    fn happens(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// Rows with ties, nulls in every column but the time, and four dates, of which one is loaded apart.
+fn rows(numbers: &mut Numbers, spec: &TableSpec, count: i64, first_day: i64, days: u64) -> RecordBatch {
+    let day = 86_400_000_000_000;
+    let mut times: Vec<i64> = (0..count)
+        .map(|_| {
+            let at = first_day + i64::try_from(numbers.below(days)).unwrap();
+            OPENING + at * day + i64::try_from(numbers.below(4000)).unwrap() * 5_000_000_000
+        })
+        .collect();
+    times.sort_unstable();
+    let names: Vec<String> = (0..12).map(|name| format!("S{name:02}")).collect();
+    // Most rows are of few symbols.
+    let symbol = |numbers: &mut Numbers| {
+        let place = numbers.below(12) * numbers.below(12) / 12;
+        (!numbers.happens(2)).then(|| names[usize::try_from(place).unwrap()].clone())
+    };
+    let symbols: Vec<Option<String>> = (0..count).map(|_| symbol(numbers)).collect();
+    let venues: Vec<Option<&str>> =
+        (0..count).map(|_| (!numbers.happens(3)).then(|| numbers.one(&["N", "P", "Q", "Z"]))).collect();
+    let price = |numbers: &mut Numbers| 100.0 + numbers.below(1600) as f64 / 16.0;
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC")),
+        Arc::new(symbols.iter().map(|symbol| symbol.as_deref()).collect::<DictionaryArray<Int32Type>>()),
+        Arc::new(venues.into_iter().collect::<DictionaryArray<Int32Type>>()),
+        Arc::new((0..count).map(|_| Some(price(numbers))).collect::<Float64Array>()),
+        Arc::new((0..count).map(|_| (!numbers.happens(4)).then(|| price(numbers))).collect::<Float64Array>()),
+        Arc::new((0..count).map(|_| Some(i32::try_from(numbers.below(500)).unwrap())).collect::<Int32Array>()),
+        Arc::new(
+            (0..count)
+                .map(|_| (!numbers.happens(5)).then(|| i64::try_from(numbers.below(100_000)).unwrap() - 50_000))
+                .collect::<Int64Array>(),
+        ),
+        Arc::new((0..count).map(|_| (!numbers.happens(5)).then(|| numbers.happens(50))).collect::<BooleanArray>()),
+    ];
+    RecordBatch::try_new(spec.arrow(), columns).unwrap()
+}
+
+fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+    let spec = TableSpec::new(
+        "quote",
+        vec![
+            ColumnSpec::new("ts", ColumnType::Timestamp),
+            ColumnSpec::new("sym", ColumnType::Symbol),
+            ColumnSpec::new("venue", ColumnType::Symbol),
+            ColumnSpec::new("bid", ColumnType::Float64),
+            ColumnSpec::new("ask", ColumnType::Float64),
+            ColumnSpec::new("size", ColumnType::Int32),
+            ColumnSpec::new("seq", ColumnType::Int64),
+            ColumnSpec::new("firm", ColumnType::Bool),
+        ],
+        "ts",
+        Some("sym"),
+    );
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let mut numbers = Numbers(7);
+    for (count, first_day, days) in [(30_000, 0, 3), (500, 5, 1), (9_000, 6, 1)] {
+        let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+        load.append(&rows(&mut numbers, &spec, count, first_day, days)).unwrap();
+        load.commit().unwrap();
+    }
+    (folder, database)
+}
+
+fn instant(numbers: &mut Numbers) -> String {
+    let second = numbers.below(9 * 86_400);
+    let (day, rest) = (7 + second / 86_400, second % 86_400);
+    format!("2019-10-{day:02}T{:02}:{:02}:{:02}Z", rest / 3600, rest / 60 % 60, rest % 60)
+}
+
+fn condition(numbers: &mut Numbers) -> String {
+    let op = numbers.one(&["=", "<", "<=", ">", ">=", "<>"]);
+    match numbers.below(14) {
+        0..=2 => format!("sym = 'S{:02}'", numbers.below(14)),
+        3 => format!("sym in ('S{:02}', 'S{:02}', 'none')", numbers.below(13), numbers.below(13)),
+        4 => format!("date {op} '2019-10-{:02}'", 6 + numbers.below(9)),
+        5 => format!("ts {op} '{}'", instant(numbers)),
+        6 => format!("ts between '{}' and '{}'", instant(numbers), instant(numbers)),
+        7 => format!("bid {op} {}", 90 + numbers.below(120)),
+        8 => format!("ask {op} {}.5", 90 + numbers.below(120)),
+        9 => format!("size {op} {}", numbers.below(520)),
+        10 => format!("venue {} '{}'", numbers.one(&["=", "<>"]), numbers.one(&["N", "Q", "X"])),
+        11 => format!("({} or {})", simple(numbers), simple(numbers)),
+        12 => format!("not ({})", simple(numbers)),
+        _ => numbers.one(&["ask is null", "sym is not null", "firm", "not firm", "bid < ask", "seq % 3 = 1"]).to_owned(),
+    }
+}
+
+fn simple(numbers: &mut Numbers) -> String {
+    match numbers.below(4) {
+        0 => format!("bid > {}", 90 + numbers.below(120)),
+        1 => format!("sym = 'S{:02}'", numbers.below(12)),
+        2 => format!("venue in ('N', '{}')", numbers.one(&["P", "Q", "Y"])),
+        _ => format!("size between {} and {}", numbers.below(300), numbers.below(520)),
+    }
+}
+
+fn filter(numbers: &mut Numbers) -> String {
+    let count = numbers.below(4);
+    let conditions: Vec<String> = (0..count).map(|_| condition(numbers)).collect();
+    if conditions.is_empty() { String::new() } else { format!(" where {}", conditions.join(" and ")) }
+}
+
+fn key(numbers: &mut Numbers) -> String {
+    let width = numbers.one(&["1 minute", "7 minutes", "1 hour", "1 day", "1 week", "1 month", "5 hours"]);
+    match numbers.below(11) {
+        0..=2 => "sym".to_owned(),
+        3 => "date".to_owned(),
+        4 => "venue".to_owned(),
+        5 => format!("time_bucket(interval '{width}', ts)"),
+        6 => format!("xbar(interval '{width}', ts)"),
+        7 => format!("time_bucket(interval '{width}', ts, 'America/New_York')"),
+        8 => "date_trunc('hour', ts)".to_owned(),
+        9 => "firm".to_owned(),
+        _ => numbers.one(&["size / 100", "date_bin(interval '90 minutes', ts)", "case when bid > 150 then 1 else 0 end"]).to_owned(),
+    }
+}
+
+fn value(numbers: &mut Numbers) -> &'static str {
+    numbers.one(&["bid", "ask", "size", "seq", "(bid + ask) / 2", "ask - bid", "size * 2", "abs(seq)", "bid * size"])
+}
+
+fn aggregate(numbers: &mut Numbers) -> String {
+    let x = value(numbers);
+    let call = match numbers.below(15) {
+        0 => "count(*)".to_owned(),
+        1 => format!("count({x})"),
+        2 | 3 => format!("sum({x})"),
+        4 | 5 => format!("avg({x})"),
+        6 => format!("min({x})"),
+        7 => format!("max({x})"),
+        8 => format!("first({x})"),
+        9 | 10 => format!("last({x})"),
+        11 => format!("vwap({x}, size)"),
+        12 => format!("wsum(size, {x})"),
+        13 => format!("{}({x})", numbers.one(&["stddev", "dev", "var", "var_pop", "med"])),
+        _ => format!("{}(ts)", numbers.one(&["min", "max", "last", "first"])),
+    };
+    if numbers.happens(12) { format!("{call} filter (where {})", simple(numbers)) } else { call }
+}
+
+/// A statement whose rows don't depend on an order that it doesn't ask for.
+fn statement(numbers: &mut Numbers) -> String {
+    let filter = filter(numbers);
+    match numbers.below(10) {
+        0 => format!("select ts, sym, bid, size, (bid + ask) / 2 as mid from quote{filter}"),
+        1 => format!("select distinct {}, {} from quote{filter}", key(numbers), numbers.one(&["size", "seq"])),
+        2 => {
+            // Ordered by all columns, so that a cut leaves no choice.
+            let limit = numbers.below(40);
+            format!(
+                "select ts, sym, seq, size, bid, ask, venue from quote{filter} order by {} limit {limit} offset {}",
+                numbers.one(&[
+                    "ts, sym, seq, size, bid, ask, venue",
+                    "ts desc, sym, seq, size, bid, ask, venue",
+                    "sym nulls first, ts, seq, size, bid, ask, venue",
+                ]),
+                numbers.below(5)
+            )
+        }
+        3 => format!(
+            "with bars as (select sym, time_bucket(interval '5 minutes', ts) as bar, last(bid) as close from quote{filter} \
+             group by 1, 2) select sym, bar, ln(close) - ln(lag(close) over (partition by sym order by bar)) as ret from bars"
+        ),
+        4 => format!(
+            "select sym, time_bucket(interval '1 hour', bar) as hour, stddev(ret), count(ret) from (select sym, bar, close - \
+             prev(close) over (partition by sym order by bar) as ret from (select sym, time_bucket(interval '5 minutes', ts) \
+             as bar, last(bid) as close from quote{filter} group by sym, bar)) where ret is not null group by 1, 2"
+        ),
+        5 => format!(
+            "select sym, day, sum(total) over (partition by sym order by day rows between {} and current row), max(total) over \
+             (partition by sym) from (select sym, date as day, sum(bid) as total from quote{filter} group by sym, date)",
+            numbers.one(&["unbounded preceding", "2 preceding", "0 preceding"])
+        ),
+        _ => {
+            let keys: Vec<String> = (0..numbers.below(4)).map(|_| key(numbers)).collect();
+            let mut list = String::new();
+            for (number, key) in keys.iter().enumerate() {
+                write!(list, "{key} as k{number}, ").unwrap();
+            }
+            let calls: Vec<String> = (0..=numbers.below(4)).map(|_| aggregate(numbers)).collect();
+            for (number, call) in calls.iter().enumerate() {
+                write!(list, "{call} as a{number}, ").unwrap();
+            }
+            let list = list.trim_end_matches(", ");
+            let mut text = format!("select {list} from quote{filter}");
+            if !keys.is_empty() {
+                let positions: Vec<String> = (1..=keys.len()).map(|position| position.to_string()).collect();
+                write!(text, " group by {}", positions.join(", ")).unwrap();
+                if numbers.happens(15) {
+                    text.push_str(" having count(*) > 3");
+                }
+            }
+            text
+        }
+    }
+}
+
+/// Rows as cells, in an order of their own.
+fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
+    let options = FormatOptions::default().with_null("NULL");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let formatters: Vec<ArrayFormatter<'_>> =
+            batch.columns().iter().map(|column| ArrayFormatter::try_new(column, &options).unwrap()).collect();
+        for row in 0..batch.num_rows() {
+            let cell = |(column, formatter): (&ArrayRef, &ArrayFormatter<'_>)| match column.data_type() {
+                DataType::Float64 if column.is_valid(row) => {
+                    Cell::Float(column.as_primitive::<Float64Type>().value(row))
+                }
+                _ => Cell::Text(formatter.value(row).to_string()),
+            };
+            rows.push(batch.columns().iter().zip(&formatters).map(cell).collect::<Vec<_>>());
+        }
+    }
+    let text = |row: &Vec<Cell>| {
+        let texts = row.iter().filter_map(|cell| if let Cell::Text(text) = cell { Some(text.clone()) } else { None });
+        let floats = row.iter().filter_map(|cell| if let Cell::Float(f) = cell { Some(format!("{f:.5e}")) } else { None });
+        texts.chain(floats).collect::<Vec<_>>()
+    };
+    rows.sort_by_cached_key(text);
+    rows
+}
+
+#[derive(Debug, Clone)]
+enum Cell {
+    Text(String),
+    Float(f64),
+}
+
+impl Cell {
+    /// Equal, floats but for the last digits of sums taken in another order.
+    fn matches(&self, other: &Cell) -> bool {
+        match (self, other) {
+            (Cell::Text(one), Cell::Text(other)) => one == other,
+            (Cell::Float(one), Cell::Float(other)) => {
+                (one.is_nan() && other.is_nan())
+                    || one == other
+                    || (one - other).abs() <= 1e-9 * one.abs().max(other.abs())
+                    // Differences of nearly equal sums.
+                    || (one - other).abs() <= 1e-9
+            }
+            _ => false,
+        }
+    }
+}
+
+struct Both {
+    tick: Session,
+    other: Session,
+}
+
+impl Both {
+    /// Runs a statement both ways; whether a tick plan ran it.
+    fn compare(&self, text: &str) -> Result<bool, String> {
+        let mut answer = self.tick.sql(text, Parameters::None).map_err(|error| format!("{text}: {error}"))?;
+        let is_tick = answer.is_tick_plan();
+        let ours = answer.batches().map_err(|error| format!("{text}: {error}"))?;
+        let mut reference = self.other.sql(text, Parameters::None).map_err(|error| format!("{text}: {error}"))?;
+        let theirs = reference.batches().map_err(|error| format!("{text}: {error}"))?;
+        let types = |answer: &splay_sql::Answer| {
+            let schema = answer.schema();
+            let fields = schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone()));
+            fields.collect::<Vec<_>>()
+        };
+        if types(&answer) != types(&reference) {
+            return Err(format!("{text}\ncolumns {:?}\nand     {:?}", types(&answer), types(&reference)));
+        }
+        let (ours, theirs) = (cells(&ours), cells(&theirs));
+        if ours.len() != theirs.len() {
+            return Err(format!("{text}\n{} rows and {}", ours.len(), theirs.len()));
+        }
+        for (one, other) in ours.iter().zip(&theirs) {
+            if !one.iter().zip(other).all(|(one, other)| one.matches(other)) {
+                return Err(format!("{text}\n{one:?}\n{other:?}"));
+            }
+        }
+        Ok(is_tick)
+    }
+}
+
+fn both(database: &Database, threads: usize) -> Both {
+    let settings = SessionSettings { threads, ..SessionSettings::default() };
+    let tick = Session::new(database.clone(), settings.clone()).unwrap();
+    let other = Session::new(database.clone(), SessionSettings { tick_plans: false, ..settings }).unwrap();
+    Both { tick, other }
+}
+
+fn count() -> u64 {
+    std::env::var("SPLAY_TICK_STATEMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2000)
+}
+
+fn compare_all(format: SegmentFormat, threads: usize, seed: u64, count: u64) {
+    let (_folder, database) = database(format);
+    let both = both(&database, threads);
+    let mut numbers = Numbers(seed);
+    let (mut ticks, mut errors) = (0, Vec::new());
+    for _ in 0..count {
+        match both.compare(&statement(&mut numbers)) {
+            Ok(is_tick) => ticks += u64::from(is_tick),
+            Err(error) => errors.push(error),
+        }
+    }
+    assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors[..errors.len().min(8)].join("\n\n"));
+    // Otherwise nothing would have been compared.
+    assert!(ticks * 10 > count * 7, "only {ticks} of {count} statements ran as tick plans");
+}
+
+#[test]
+fn generated_statements_give_the_same_rows_both_ways() {
+    compare_all(SegmentFormat::Arrow, 2, 1, count() * 3 / 4);
+}
+
+#[test]
+fn generated_statements_give_the_same_rows_over_parquet() {
+    compare_all(SegmentFormat::Parquet, 1, 2, count() / 4);
+}
+
+#[test]
+fn shapes_are_bound_anew_and_parameters_too() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for symbol in ["S00", "S05", "none", "S11"] {
+        for date in ["2019-10-07", "2019-10-13", "2031-01-01"] {
+            let text = format!("select sum(bid), count(*) from quote where sym = '{symbol}' and date = date '{date}'");
+            assert_eq!(both.compare(&text), Ok(true));
+        }
+    }
+    let text = "select count(*) as n from quote where sym = $1 and bid > $2";
+    let mut counts = Vec::new();
+    for bid in [100.0, 150.0, 199.0] {
+        let parameters = Parameters::Positional(vec!["S00".into(), bid.into()]);
+        let mut of_tick = both.tick.sql(text, parameters.clone()).unwrap();
+        assert!(of_tick.is_tick_plan());
+        let mut of_other = both.other.sql(text, parameters).unwrap();
+        let (one, other) = (cells(&of_tick.batches().unwrap()), cells(&of_other.batches().unwrap()));
+        assert_eq!(format!("{one:?}"), format!("{other:?}"));
+        counts.push(format!("{one:?}"));
+    }
+    counts.dedup();
+    assert_eq!(counts.len(), 3);
+}
+
+#[test]
+fn a_commit_is_seen_by_a_known_shape() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 1);
+    let text = "select count(*) from quote where sym = 'S01'";
+    assert_eq!(both.compare(text), Ok(true));
+    let spec = database.table("quote").unwrap().snapshot().unwrap().spec().clone();
+    let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+    load.append(&rows(&mut Numbers(9), &spec, 1000, 20, 1)).unwrap();
+    load.commit().unwrap();
+    assert_eq!(both.compare(text), Ok(true));
+    let mut wider = spec.clone();
+    wider.columns.push(ColumnSpec::new("note", ColumnType::Text));
+    let load = database.load(&wider, LoadOptions::default()).unwrap();
+    load.commit().unwrap();
+    assert_eq!(both.compare(text), Ok(true));
+}
