@@ -182,7 +182,7 @@ impl Session {
                 let source = Source::Ready { batches: batches.into(), execution, scanned };
                 Some(Answer { schema, source, planning, start, rows: 0, failed: false })
             }
-            Ran::Not(_) | Ran::Unknown => None,
+            Ran::Not | Ran::Unknown => None,
         })
     }
 

@@ -135,8 +135,8 @@ pub(crate) fn explained(text: &str) -> Option<&str> {
 pub(crate) enum Ran {
     /// Its rows.
     Rows(SchemaRef, Vec<RecordBatch>, Vec<SelectionStats>),
-    /// It is known not to be a tick plan, or its tick plan was refused: the reason.
-    Not(String),
+    /// It is known not to be a tick plan, or its tick plan was refused.
+    Not,
     /// Nothing is known of its shape.
     Unknown,
 }
@@ -150,7 +150,7 @@ impl TickStatements {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key).cloned();
         let statement = match known {
             None => return Ok(Ran::Unknown),
-            Some(Known::Other(reason)) => return Ok(Ran::Not(reason)),
+            Some(Known::Other(_)) => return Ok(Ran::Not),
             Some(Known::Tick(statement)) => statement,
         };
         let mut tables = Vec::with_capacity(statement.tables.len());
@@ -168,14 +168,14 @@ impl TickStatements {
         // What can't be bound is DataFusion's to complain about.
         let constants = match statement.constants.bind(&given.values) {
             Ok(constants) => constants,
-            Err(error) => return Ok(Ran::Not(error.to_string())),
+            Err(_) => return Ok(Ran::Not),
         };
         let scanned = RefCell::default();
         let setting = Setting { tables: &tables, constants: &constants, threads, memory_bytes, scanned };
         match splay_engine::run(&statement.plan, &setting, &statement.schema) {
             Ok(batches) => Ok(Ran::Rows(Arc::clone(&statement.schema), batches, setting.scanned.into_inner())),
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
-            Err(error) => Ok(Ran::Not(error.to_string())),
+            Err(_) => Ok(Ran::Not),
         }
     }
 
