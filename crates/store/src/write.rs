@@ -64,7 +64,7 @@ impl Writer {
         };
         let table = database.find_table(table)?.unwrap_or_else(|| table.to_owned());
         let known = match manifest::refresh(storage.as_ref(), &table, None) {
-            Ok(known) => Some(known),
+            Ok((file, state)) => Some((file.head, state)),
             Err(error) if error.is_not_found() => None,
             Err(error) => return Err(error),
         };

@@ -14,7 +14,7 @@ mod writer;
 
 pub(crate) use format::{Commit, Head, Operation};
 pub use format::{FileEntry, SegmentFormat, Source};
-pub(crate) use reader::{read_head, refresh};
+pub(crate) use reader::{HeadFile, refresh};
 pub(crate) use state::TableState;
 pub(crate) use writer::{commit, create};
 

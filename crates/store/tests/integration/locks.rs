@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use splay_store::storage::LocalStorage;
 use splay_store::storage::Storage;
-use splay_store::{CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings};
+use splay_store::{
+    ColumnSpec, ColumnType, CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings,
+};
 
 use crate::model::{self, Model, batch, load, open, read_snapshot, read_table, trade};
 use crate::scenario::{self, shared};
@@ -95,6 +97,46 @@ fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
         drop((first, reader));
         load(&database, &model::rows(3, 1, 5..6, 4), LoadOptions::default()).unwrap();
         assert_eq!(files(), 2, "a later writer removes what nobody reads");
+    }
+}
+
+#[test]
+fn snapshots_of_one_database_share_a_lease() {
+    let storage = scenario::loaded(&model::rows(1, 100, 0..1, 4));
+    let (writer, reader) = (open(&storage).unwrap(), open(&storage).unwrap());
+    let files = || storage.list("trade/date=1970-01-01").unwrap().len();
+    let table = reader.table("trade").unwrap();
+    let (first, second) = (table.snapshot().unwrap(), table.snapshot().unwrap());
+    let rows = read_snapshot(&first, &Selection::default()).unwrap();
+    drop(first);
+    load(&writer, &model::rows(2, 100, 0..1, 4), LoadOptions::default()).unwrap();
+    assert_eq!(files(), 4, "the second still holds the lease");
+    assert_eq!(read_snapshot(&second, &Selection::default()).unwrap(), rows);
+    drop(second);
+    load(&writer, &model::rows(3, 1, 5..6, 4), LoadOptions::default()).unwrap();
+    assert_eq!(files(), 2, "nobody holds it");
+    assert_eq!(table.snapshot().unwrap().rows(), 201);
+}
+
+#[test]
+fn every_commit_is_seen_by_the_next_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let fault = splay_store::storage::fault::FaultStorage::new();
+    let storages: [Arc<dyn Storage>; 2] = [Arc::new(LocalStorage::new(folder.path())), shared(&fault)];
+    for storage in storages {
+        let writer = Database::create_on(Arc::clone(&storage), &Settings::default()).unwrap();
+        load(&writer, &model::rows(0, 1, 0..1, 4), LoadOptions::default()).unwrap();
+        let reader = Database::open_on(storage).unwrap().table("trade").unwrap();
+        // One after the other and overlapping ones: the numbers of removed files are given again.
+        let mut last = reader.snapshot().unwrap();
+        for commit in 2..60 {
+            let column = ColumnSpec::new(format!("c{commit}"), ColumnType::Bool);
+            writer.table("trade").unwrap().add_column(column).unwrap();
+            let next = reader.snapshot().unwrap();
+            assert_eq!((next.epoch(), last.epoch()), (commit, commit - 1));
+            assert_eq!(reader.snapshot().unwrap().epoch(), commit, "nothing has changed");
+            last = next;
+        }
     }
 }
 
