@@ -163,7 +163,7 @@ impl Database {
         self.shared.storage.display_path("")
     }
 
-    /// Names of its tables, sorted.
+    /// Names of its tables, sorted; a table whose HEAD is lost is among them, and can't be read.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -174,7 +174,7 @@ impl Database {
                 continue;
             }
             let manifest = format!("{}/{}", entry.name, manifest::FOLDER);
-            if self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD") {
+            if self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
                 names.push(entry.name);
             }
         }
@@ -208,7 +208,7 @@ impl Database {
         let is_table = |found: &str| -> Result<bool> {
             match HeadFile::read(self.storage().as_ref(), found) {
                 Ok(_) => Ok(true),
-                Err(error) if error.is_not_found() => Ok(false),
+                Err(error) if error.is_not_found() => manifest::was_created(self.storage().as_ref(), found),
                 Err(error) => Err(error),
             }
         };
@@ -282,19 +282,20 @@ impl Table {
     /// microseconds.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the manifest is damaged.
+    /// [`Error::Corrupt`] if the manifest is damaged or lost.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
         let storage = self.database.storage().as_ref();
         // Before the manifest is looked at: from now on no file of it is removed.
         let lease = self.database.lease()?;
         let mut last = self.cache.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Last { file, known }) = last.as_ref()
-            && file.is_current(storage, &self.name)?
+            && file.is_current(storage, &self.name).map_err(|error| self.without_head(error))?
         {
             return Ok(TableSnapshot { known: Arc::clone(known), _lease: lease });
         }
         let before = last.as_ref().map(|last| (last.known.head, Arc::clone(&last.known.state)));
-        let (file, state) = manifest::refresh(storage, &self.name, before.as_ref())?;
+        let refreshed = manifest::refresh(storage, &self.name, before.as_ref());
+        let (file, state) = refreshed.map_err(|error| self.without_head(error))?;
         let known = match last.take() {
             Some(last) if last.known.head == file.head => last.known,
             other => {
@@ -304,6 +305,11 @@ impl Table {
         };
         *last = Some(Last { file, known: Arc::clone(&known) });
         Ok(TableSnapshot { known, _lease: lease })
+    }
+
+    /// The table was found, so that its HEAD has to be there.
+    fn without_head(&self, error: Error) -> Error {
+        if error.is_not_found() { manifest::lost_head(self.database.storage().as_ref(), &self.name) } else { error }
     }
 
     /// Segments that were there before are kept open.

@@ -159,6 +159,11 @@ impl Error {
         Error::Corrupt { path: path.as_ref().to_path_buf(), offset, expected: expected.into(), found: found.into() }
     }
 
+    /// Whether the failure leaves it unknown what is on disk: a sync or a renaming that failed.
+    pub(crate) fn leaves_disk_unknown(&self) -> bool {
+        matches!(self, Error::Io { act: "sync" | "rename", .. })
+    }
+
     /// Whether the failure is a file that isn't there.
     #[must_use]
     pub fn is_not_found(&self) -> bool {

@@ -11,7 +11,15 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let mut found = 0;
     for table in wanted(&database, arguments.table.as_deref())? {
-        let snapshot = table.snapshot()?;
+        let snapshot = match table.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(error @ splay_store::Error::Corrupt { .. }) => {
+                println!("{}: {error}", table.name());
+                found += 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let bar = progress::bytes(snapshot.bytes(), table.name());
         let problems = table.verify(&mut |bytes| bar.inc(bytes))?;
         bar.finish_and_clear();

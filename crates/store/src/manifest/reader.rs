@@ -33,13 +33,14 @@ impl HeadFile {
     }
 }
 
-/// The table as it is now. `known` is an earlier result, of which only the difference is read.
+/// The table as it is now; an error that [`Error::is_not_found`] if it has no HEAD. `known` is an earlier result, of which only
+/// the difference is read.
 pub(crate) fn refresh(
     storage: &dyn Storage,
     table: &str,
     known: Option<&(Head, Arc<TableState>)>,
 ) -> Result<(HeadFile, Arc<TableState>)> {
-    let mut outcome = Err(Error::Poisoned);
+    let mut lost = None;
     for _ in 0..TRIES {
         let file = HeadFile::read(storage, table)?;
         if let Some((seen, state)) = known
@@ -54,11 +55,12 @@ pub(crate) fn refresh(
                 return Ok((file, state));
             }
             // A writer put a new log in place and removed this one after we had read HEAD.
-            Err(error) if error.is_not_found() => outcome = Err(error),
+            Err(error) if error.is_not_found() => lost = Some(path),
             Err(error) => return Err(error),
         }
     }
-    outcome
+    let path = storage.display_path(&lost.unwrap_or_default());
+    Err(Error::corrupt(path, 0, "the log that HEAD names", "no file"))
 }
 
 fn replay(

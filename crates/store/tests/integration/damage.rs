@@ -149,7 +149,7 @@ fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, w
 /// Damages each file in many ways and reads everything each time.
 fn survives(storage: &FaultStorage, model: &Model, checked: bool) {
     let expected = Expected::of(storage, model);
-    for path in storage.paths().into_iter().filter(|path| path != "readers.lock") {
+    for path in storage.paths().into_iter().filter(|path| path != "readers.lock" && !path.ends_with("CREATED")) {
         let length = storage.read(&path).unwrap().len();
         let mut rng = rng(length as u64);
         let near_ends = (0..length).filter(|place| *place < 2048 || *place + 2048 >= length);

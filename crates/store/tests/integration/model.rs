@@ -163,7 +163,8 @@ pub(crate) fn fit(spec: &TableSpec, rows: &RecordBatch) -> RecordBatch {
 pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
     let database = Database::open_on(Arc::new(storage.clone())).unwrap();
     let snapshot = database.table("trade").unwrap().snapshot().unwrap();
-    let mut paths: Vec<String> = ["splay.toml", "readers.lock", "trade/manifest/HEAD"].map(str::to_owned).to_vec();
+    let mut paths: Vec<String> =
+        ["splay.toml", "readers.lock", "trade/manifest/HEAD", "trade/manifest/CREATED"].map(str::to_owned).to_vec();
     for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
         paths.push(format!("trade/{}", segment.entry().path));
         paths.push(format!("trade/{}", segment.entry().index_path()));
