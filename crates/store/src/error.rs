@@ -135,6 +135,10 @@ pub enum Error {
     #[error("the writer stopped after a failed sync and can't go on; open the database again")]
     Poisoned,
 
+    /// The caller's observer ended the work. Nothing of it is visible.
+    #[error("stopped before the end")]
+    Stopped,
+
     /// Arrow refused an operation.
     #[error("{0}")]
     Arrow(#[from] arrow::error::ArrowError),

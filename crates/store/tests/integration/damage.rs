@@ -15,7 +15,7 @@ use splay_store::{
     Summary, TableSpec, ValueKind, sortable,
 };
 
-use crate::model::{self, Model, load, open, read_snapshot, rng};
+use crate::model::{self, Model, go_on, load, open, read_snapshot, rng};
 use crate::random::plain;
 
 /// A database with a partition in Arrow and one in Parquet, each of more than one block.
@@ -139,7 +139,7 @@ fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, w
         Ok(found) => assert!(found == expected.summaries, "{what}: wrong summaries"),
         Err(error) => refuse(&error),
     }
-    match database.table("trade").and_then(|table| table.verify(&mut |_| {})) {
+    match database.table("trade").and_then(|table| table.verify(&mut go_on)) {
         Ok(problems) => problems.iter().for_each(|problem| refuse(&problem.error)),
         Err(error) => refuse(&error),
     }

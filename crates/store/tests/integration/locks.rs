@@ -1,5 +1,6 @@
 //! Who keeps out whom: one writer, readers that keep what they see, and loads that leave nothing behind.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use splay_store::storage::LocalStorage;
@@ -8,7 +9,7 @@ use splay_store::{
     ColumnSpec, ColumnType, CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings,
 };
 
-use crate::model::{self, Model, batch, load, open, read_snapshot, read_table, trade};
+use crate::model::{self, Model, batch, go_on, load, open, read_snapshot, read_table, trade};
 use crate::scenario::{self, shared};
 
 #[test]
@@ -27,7 +28,7 @@ fn a_second_writer_is_refused_until_the_first_is_done() {
         drop(writing);
         load(&second, &model::rows(1, 10, 0..1, 1), LoadOptions::default()).unwrap();
         let writing = second.load(&trade(), LoadOptions::default()).unwrap();
-        let refused = first.table("trade").unwrap().compact(&CompactOptions::default()).unwrap_err();
+        let refused = first.table("trade").unwrap().compact(&CompactOptions::default(), &mut go_on).unwrap_err();
         assert!(matches!(refused, Error::Locked { .. }), "{refused:?}");
         writing.commit().unwrap();
         load(&first, &model::rows(2, 10, 0..1, 1), LoadOptions::default()).unwrap();
@@ -85,7 +86,7 @@ fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
         let more = model::rows(2, 100, 0..1, 4);
         load(&database, &more, LoadOptions::default()).unwrap();
         let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
-        table.compact(&parquet).unwrap();
+        table.compact(&parquet, &mut go_on).unwrap();
         let read = |snapshot| read_snapshot(snapshot, &Selection::default()).unwrap();
         // The first was never opened before its files were replaced.
         assert_eq!(read(&first), expected_first);
@@ -178,7 +179,7 @@ fn assert_kept_without_head(commits: u64, old: bool) {
         let database = open(&storage).unwrap();
         assert_eq!(database.tables().unwrap(), ["trade"]);
         assert!(is_lost_head(&database.table("Trade").unwrap().snapshot().unwrap_err()));
-        assert!(is_lost_head(&database.table("trade").unwrap().verify(&mut |_| {}).unwrap_err()));
+        assert!(is_lost_head(&database.table("trade").unwrap().verify(&mut go_on).unwrap_err()));
     }
 }
 
@@ -200,4 +201,37 @@ fn a_table_whose_log_is_lost_is_not_taken_for_a_new_one() {
     let refused = database.table("trade").unwrap().snapshot().unwrap_err();
     assert!(matches!(&refused, Error::Corrupt { path, .. } if path.ends_with("000001.log")), "{refused:?}");
     assert_eq!(storage.paths(), paths);
+}
+
+/// Ends the work behind the n-th segment.
+fn stop_behind(n: usize) -> impl FnMut(u64) -> ControlFlow<()> {
+    let mut left = n;
+    move |_| {
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn upkeep_that_is_stopped_leaves_nothing_behind() {
+    let before = Model::new(model::rows(1, 200, 0..3, 4));
+    let storage = scenario::loaded(&before.rows);
+    let (table, paths) = (open(&storage).unwrap().table("trade").unwrap(), storage.paths());
+    let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+    for n in 1..=3 {
+        let folder = tempfile::tempdir().unwrap();
+        let stopped = [
+            table.verify(&mut stop_behind(n)).map(|_| ()),
+            table.compact(&parquet, &mut stop_behind(n)).map(|_| ()),
+            table.export(SegmentFormat::Parquet, folder.path(), &mut stop_behind(n)).map(|_| ()),
+        ];
+        assert!(stopped.iter().all(|result| matches!(result, Err(Error::Stopped))), "{stopped:?}");
+        assert_eq!(storage.paths(), paths);
+        for date in std::fs::read_dir(folder.path()).unwrap() {
+            assert_eq!(std::fs::read_dir(date.unwrap().path()).unwrap().count(), 0, "an exported file was left");
+        }
+    }
+    assert_eq!(model::read(&storage).unwrap(), Some(before.batch()));
+    table.compact(&parquet, &mut go_on).unwrap();
+    assert_eq!(model::read(&storage).unwrap(), Some(before.batch()));
 }

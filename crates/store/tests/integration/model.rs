@@ -1,5 +1,6 @@
 //! The plain truth that the store is compared with: a table as a list of rows, sorted.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -14,6 +15,11 @@ use rand_chacha::rand_core::SeedableRng;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{ColumnSpec, ColumnType, Database, Error, LoadOptions, Result, Selection, Settings, TableSpec};
+
+/// An observer that lets everything go on.
+pub(crate) fn go_on(_bytes: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 
