@@ -22,6 +22,7 @@ mod memory;
 mod names;
 mod provider;
 mod pushdown;
+mod read_only;
 mod scan;
 mod session;
 

@@ -14,7 +14,7 @@ use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
-use datafusion::execution::context::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -31,6 +31,7 @@ use crate::functions;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
+use crate::read_only;
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -122,8 +123,7 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (folded, mut spellings) = Spellings::fold(text);
         let state = self.context.state();
-        let plan = state.create_logical_plan(&folded).await.map_err(|error| self.name_tables(wrap(error)))?;
-        refuse_changes(&plan)?;
+        let plan = read_only::plan(&state, &folded).await.map_err(|error| self.name_tables(wrap(error)))?;
         let plan = match parameters {
             Parameters::None => plan,
             given => plan.with_param_values(given.into_values()).map_err(wrap)?,
@@ -281,23 +281,6 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
     functions::register(&context);
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
-}
-
-/// Lets nothing through that changes a table, a setting or a file.
-fn refuse_changes(plan: &LogicalPlan) -> Result<()> {
-    let statement = match plan {
-        LogicalPlan::Ddl(ddl) => ddl.name().to_owned(),
-        LogicalPlan::Dml(dml) => dml.name().to_owned(),
-        LogicalPlan::Copy(_) => "COPY".to_owned(),
-        LogicalPlan::Statement(statement) => statement.name().to_owned(),
-        _ => {
-            let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-            return options
-                .verify_plan(plan)
-                .map_err(|_| Error::ReadOnly { statement: "a statement within the statement".to_owned() });
-        }
-    };
-    Err(Error::ReadOnly { statement })
 }
 
 /// Learns the columns' spellings from the tables that a plan reads.
