@@ -132,3 +132,32 @@ fn costs_are_reported() {
     assert_eq!(stats.selection.rows.total, 200_000);
     assert!(stats.selection.symbols.kept < stats.selection.symbols.total);
 }
+
+#[test]
+fn explain_analyze_shows_what_was_kept_and_what_it_cost() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    let text = "explain analyze select max(price) from tick where sym = 'S07' and date = '2019-10-08'";
+    let mut answer = session.sql(text, Parameters::None).unwrap();
+    let batches = answer.batches().unwrap();
+    let plan = batches[0].column_by_name("plan").unwrap().as_string::<i32>().value(0).to_owned();
+    let scan = plan.lines().find(|line| line.contains("TickScanExec")).unwrap_or_else(|| panic!("no scan in {plan}"));
+    for part in [
+        "table=tick",
+        "partitions=1/3",
+        "symbols=1/40",
+        "rows=2152/200000",
+        "partitions_kept=1",
+        "partitions_total=3",
+        "symbols_kept=1",
+        "symbols_total=40",
+        "blocks_kept=",
+        "rows_scanned=",
+        "output_rows=",
+        "elapsed_compute=",
+    ] {
+        assert!(scan.contains(part), "{part} is missing in {scan}");
+    }
+    assert!(plan.contains("AggregateExec") && plan.contains("output_rows=1,"), "{plan}");
+    assert_eq!(answer.stats().rows_scanned, 2152);
+}
