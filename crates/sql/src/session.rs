@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use crate::answer::{Answer, Threads};
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::give_way::give_way;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
@@ -132,7 +133,7 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
-        let plan = state.create_physical_plan(&plan).await.map_err(wrap)?;
+        let plan = state.create_physical_plan(&plan).await.and_then(give_way).map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
     }
 

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
-use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings};
+use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings, Waited};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
 use crate::market;
@@ -56,13 +57,36 @@ fn statements_that_change_something_are_refused() {
     assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 8);
 }
 
-#[test]
-fn an_answer_that_is_dropped_stops_its_statement() {
+/// Drops the answer to a statement that would go on for days, and asks the same, only thread for another one.
+fn assert_stops(text: &str) {
     let (_folder, database) = market::database(SegmentFormat::Arrow);
-    let session = market::session(&database, 2, 8192);
-    let text = "select a.price from tick a, tick b, tick c where a.price + b.price + c.price < 0";
-    drop(session.sql(text, Parameters::None).unwrap());
-    assert_eq!(count(&session, "select count(*) from trade", Parameters::None), 8);
+    let session = market::session(&database, 1, 8192);
+    let mut answer = session.sql(text, Parameters::None).unwrap();
+    // Until it is at work.
+    assert!(matches!(answer.wait(Duration::from_millis(300)), Waited::TimedOut), "{text}");
+    drop(answer);
+    let (sender, receiver) = std::sync::mpsc::channel();
+    std::thread::spawn(move || sender.send(count(&session, "select count(*) from trade", Parameters::None)));
+    assert_eq!(receiver.recv_timeout(Duration::from_secs(60)), Ok(8), "{text}");
+}
+
+#[test]
+fn a_dropped_cross_join_stops() {
+    assert_stops("select sum(a.size + b.value) from tick a cross join generate_series(1, 1000000000) b(value)");
+}
+
+#[test]
+fn a_dropped_join_that_finds_no_pair_stops() {
+    // Few rows on one side: the pairs of one batch of the other are the shortest step.
+    let few = "(select size from tick where sym = 'S07') a";
+    let pairs = "join generate_series(1, 1000000000) b(value) on a.size + b.value < -5000";
+    assert_stops(&format!("select count(*) from {few} {pairs}"));
+}
+
+#[test]
+fn a_dropped_join_by_key_stops() {
+    let keys = "join generate_series(1, 1000000000) b(value) on a.size % 2 = b.value % 2";
+    assert_stops(&format!("select sum(a.price) from tick a {keys}"));
 }
 
 #[test]
