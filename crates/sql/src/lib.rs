@@ -16,6 +16,7 @@
 //! ```
 
 mod answer;
+mod dictionaries;
 mod error;
 pub mod functions;
 mod give_way;

@@ -26,6 +26,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::answer::{Answer, Threads};
+use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::give_way::give_way;
@@ -166,10 +167,11 @@ impl Session {
                     return;
                 }
             };
+            let mut distinct = Distinct::default();
             for mut queue in queues {
                 while let Some(batch) = queue.recv().await {
                     let batch = batch
-                        .and_then(|batch| rename(&batch, &answer_schema))
+                        .and_then(|batch| Ok(distinct.batch(rename(&batch, &answer_schema)?)?))
                         .map_err(|error| Error::from_datafusion(error, limit));
                     let failed = batch.is_err();
                     // The reader went away: nobody wants the rest.
