@@ -235,6 +235,13 @@ fn an_index_is_made_anew_where_it_is_damaged() {
         assert!(read_everything(&damaged, &clean, true, "a damaged index"), "verify names the index");
         assert_eq!(model::read(&damaged).unwrap().as_ref(), Some(&clean.answers[0]));
         damaged.remove(index).unwrap();
+        let problems = open(&damaged).unwrap().table("trade").unwrap().verify(&mut go_on).unwrap();
+        let named = problems.iter().any(|problem| {
+            let segment = problem.path.strip_prefix("trade").unwrap().display().to_string();
+            let text = problem.error.to_string();
+            text.contains(index.as_str()) && text.contains(&format!("the index of {segment}"))
+        });
+        assert!(named, "{problems:?}");
         assert!(read_everything(&damaged, &clean, true, "a lost index"), "verify names the index");
         assert_eq!(model::read(&damaged).unwrap().as_ref(), Some(&clean.answers[0]));
     }
