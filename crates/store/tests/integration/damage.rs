@@ -19,7 +19,7 @@ use crate::model::{self, Model, go_on, load, open, read_snapshot, rng};
 use crate::random::plain;
 
 /// A database with a partition in Arrow and one in Parquet, each of more than one block.
-fn base(seed: u64) -> (FaultStorage, Model) {
+pub(crate) fn base(seed: u64) -> (FaultStorage, Model) {
     let storage = FaultStorage::new();
     let database = open(&storage).unwrap();
     let (first, second) = (model::rows(seed, 1300, 0..1, 2), model::rows(seed + 1, 1300, 1..2, 2));
@@ -30,12 +30,12 @@ fn base(seed: u64) -> (FaultStorage, Model) {
 }
 
 /// What is asked of a damaged database: the selection, and which rows match it.
-struct Question {
-    selection: Selection,
+pub(crate) struct Question {
+    pub(crate) selection: Selection,
     matches: Box<dyn Fn(&RecordBatch) -> BooleanArray>,
 }
 
-fn questions() -> Vec<Question> {
+pub(crate) fn questions() -> Vec<Question> {
     let symbol = |batch: &RecordBatch| -> BooleanArray {
         let symbols = batch.column(1).as_dictionary::<Int32Type>();
         let symbols = symbols.downcast_dict::<arrow::array::StringArray>().unwrap();
@@ -66,10 +66,10 @@ fn questions() -> Vec<Question> {
     ]
 }
 
-type Summaries = Vec<(u64, Option<String>, Vec<Summary>)>;
+pub(crate) type Summaries = Vec<(u64, Option<String>, Vec<Summary>)>;
 
 /// All that the indexes say.
-fn summaries(database: &Database) -> Result<Summaries> {
+pub(crate) fn summaries(database: &Database) -> Result<Summaries> {
     let snapshot = database.table("trade")?.snapshot()?;
     let mut found = Vec::new();
     for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
