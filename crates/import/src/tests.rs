@@ -11,6 +11,8 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use crate::*;
 
+mod hostile;
+
 struct Loaded {
     spec: TableSpec,
     rows: RecordBatch,
