@@ -130,7 +130,7 @@ class Table:
         before: datetime.date | None = None,
         memory_bytes: int | None = None,
     ) -> CompactReport:
-        """Join the segments of each partition to few large ones.
+        """Join the segments of each partition to few large ones. Ctrl-C ends it behind a segment, and nothing has changed.
 
         Parameters
         ----------
@@ -145,6 +145,8 @@ class Table:
     def export(self, folder: str | os.PathLike[str], *, format: Literal["arrow", "parquet"] = "parquet") -> tuple[int, int]:
         """Copy the table to files for other tools, one folder ``date=YYYY-MM-DD`` a partition.
 
+        Files that were written are removed if it fails or is ended by Ctrl-C.
+
         Returns
         -------
         rows, bytes
@@ -157,7 +159,7 @@ class Table:
         """
 
     def verify(self) -> list[Problem]:
-        """Check every byte of the table's segments and indexes.
+        """Check every byte of the table's segments and indexes. Ctrl-C ends it behind a segment.
 
         Returns
         -------

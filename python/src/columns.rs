@@ -2,8 +2,8 @@
 //!
 //! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
 
-use arrow::datatypes::{DataType, Field, Schema};
-use splay_import::{SYMBOL_NAMES, TIME_NAMES};
+use arrow::datatypes::{Field, Schema};
+use splay_import::{SYMBOL_NAMES, TIME_NAMES, natural_type};
 use splay_store::{ColumnSpec, ColumnType, Error, Result, TableSpec};
 
 /// What the caller says about the table; what is not said is guessed, or as the table has it.
@@ -22,15 +22,6 @@ pub(crate) fn is_unnamed_index(field: &Field) -> bool {
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The type that keeps a column's values. Dictionaries of other things than text are seen as what they hold.
-pub(crate) fn natural(data_type: &DataType) -> Option<ColumnType> {
-    match data_type {
-        DataType::Dictionary(_, values) => ColumnType::from_arrow(data_type).or_else(|| natural(values)),
-        DataType::RunEndEncoded(_, values) => natural(values.data_type()),
-        other => ColumnType::from_arrow(other),
-    }
-}
-
 /// The table that a frame makes.
 ///
 /// # Errors
@@ -40,7 +31,7 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
     let mut columns = Vec::with_capacity(frame.fields().len());
     for field in frame.fields() {
         let wished = wishes.types.iter().find(|(name, _)| name.eq_ignore_ascii_case(field.name()));
-        let found = wished.map(|(_, wished)| wished.clone()).or_else(|| natural(field.data_type()));
+        let found = wished.map(|(_, wished)| wished.clone()).or_else(|| natural_type(field.data_type()));
         let found = found.ok_or_else(|| {
             let (name, held) = (field.name(), field.data_type());
             wrong(format!("column {name:?} has the Arrow type {held}, which a table can't have; name one in types"))

@@ -8,7 +8,6 @@ mod answer;
 mod columns;
 mod database;
 mod dates;
-mod dictionaries;
 mod error;
 mod fit;
 mod load;

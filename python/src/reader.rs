@@ -14,7 +14,6 @@ use pyo3::prelude::*;
 use pyo3_arrow::ffi::ArrayReader;
 use splay_sql::{Answer, StatementStats, Waited};
 
-use crate::dictionaries::Distinct;
 use crate::error::{Failure, Result};
 use crate::signals::{self, Signals};
 
@@ -85,7 +84,7 @@ impl Rows {
             return Err(Failure::Consumed);
         }
         running.readers += 1;
-        Ok(Reader { rows: self.clone(), id: running.readers, signals: Signals::new(), distinct: Distinct::default() })
+        Ok(Reader { rows: self.clone(), id: running.readers, signals: Signals::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Running> {
@@ -99,7 +98,6 @@ pub(crate) struct Reader {
     rows: Rows,
     id: u64,
     signals: Signals,
-    distinct: Distinct,
 }
 
 impl Reader {
@@ -121,8 +119,7 @@ impl Reader {
             match answer.wait(signals::INTERVAL) {
                 Waited::TimedOut => {}
                 Waited::Batch(Ok(batch)) => {
-                    drop(running);
-                    return Ok(Some(self.distinct.batch(batch).map_err(splay_store::Error::from)?));
+                    return Ok(Some(batch));
                 }
                 Waited::Batch(Err(error)) => {
                     running.finish();

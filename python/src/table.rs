@@ -1,16 +1,18 @@
 //! Tables: what they are, and their upkeep.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Table, TableSnapshot};
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Observer, Table, TableSnapshot};
 
 use crate::dates;
 use crate::error::{Failure, Result};
 use crate::load::segment_format;
 use crate::reports::{CompactReport, Partition, Problem, Source};
 use crate::schema::PySchema;
+use crate::signals::Signals;
 
 /// A table of a database. What it says is so at the time of the question.
 #[pyclass(frozen, name = "Table", module = "splay")]
@@ -20,6 +22,27 @@ pub(crate) struct PyTable(pub(crate) Table);
 impl PyTable {
     fn snapshot(&self, py: Python<'_>) -> Result<TableSnapshot> {
         Ok(py.detach(|| self.0.snapshot())?)
+    }
+}
+
+/// Does upkeep detached, and looks for Ctrl-C behind each segment.
+fn until_interrupted<T: Send>(
+    py: Python<'_>,
+    work: impl FnOnce(Observer<'_>) -> splay_store::Result<T> + Send,
+) -> Result<T> {
+    let (mut signals, mut raised) = (Signals::new(), None);
+    let done = py.detach(|| {
+        work(&mut |_| match signals.check() {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => {
+                raised = Some(error);
+                ControlFlow::Break(())
+            }
+        })
+    });
+    match raised {
+        Some(error) => Err(error.into()),
+        None => Ok(done?),
     }
 }
 
@@ -131,7 +154,7 @@ impl PyTable {
             before: before.map(dates::from_python).transpose()?,
             memory_bytes: memory_bytes.unwrap_or(0),
         };
-        let report = py.detach(|| self.0.compact(&options))?;
+        let report = until_interrupted(py, |observer| self.0.compact(&options, observer))?;
         Ok(CompactReport {
             partitions: report.partitions,
             segments_before: report.segments.0,
@@ -145,12 +168,12 @@ impl PyTable {
     #[pyo3(signature = (folder, *, format="parquet"))]
     fn export(&self, py: Python<'_>, folder: PathBuf, format: &str) -> Result<(u64, u64)> {
         let format = segment_format(format)?;
-        Ok(py.detach(|| self.0.export(format, &folder))?)
+        until_interrupted(py, |observer| self.0.export(format, &folder, observer))
     }
 
     /// Checks every byte; gives the damaged files.
     fn verify(&self, py: Python<'_>) -> Result<Vec<Problem>> {
-        let problems = py.detach(|| self.0.verify(&mut |_| {}))?;
+        let problems = until_interrupted(py, |observer| self.0.verify(observer))?;
         let problem = |problem: splay_store::Problem| {
             let error = PyErr::from(Failure::Store(problem.error)).into_value(py).into_any();
             Problem { path: problem.path, error }

@@ -43,7 +43,6 @@ def test_a_query_ends_with_keyboard_interrupt(tmp_path, reading):
     assert ended.returncode == -signal.SIGINT
 
 
-@pytest.mark.xfail(reason="a join that makes many rows of few keeps its thread, and the wait for a batch needs one")
 def test_a_cross_join_ends_with_keyboard_interrupt(tmp_path):
     code = f"""
     import sys, pandas, polars, pyarrow, splay

@@ -1,18 +1,14 @@
 //! Batches of a file's own schema into batches of the table's.
 //!
-//! - Columns are matched by name without regard to case; those the file lacks are null.
-//! - A value that would change, such as 1.5 into an integer or an instant outside 1677 to 2262, is an error.
+//! Columns are matched by name without regard to case; those the file lacks are null. Values stay the same (`exact.rs`).
 
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::{CastOptions, cast_with_options};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::SchemaRef;
 use splay_store::{ColumnType, TableSpec};
 
 use crate::error::{Error, Result};
+use crate::exact::cast_exactly;
 use crate::input::InputFile;
-
-const STRICT: CastOptions<'static> =
-    CastOptions { safe: false, format_options: arrow::util::display::FormatOptions::new() };
 
 /// Fits batches of one file to a table.
 pub(crate) struct Fitter<'a> {
@@ -65,29 +61,7 @@ impl<'a> Fitter<'a> {
     }
 
     fn cast(&self, array: &ArrayRef, target: &ColumnType, name: &str) -> Result<ArrayRef> {
-        let (from, to) = (array.data_type(), target.arrow());
-        if *from == to {
-            return Ok(ArrayRef::clone(array));
-        }
-        let wrong =
-            |reason: &dyn std::fmt::Display| self.misfit(format!("column {name}: {from} into {target}: {reason}"));
-        let through = |array: &ArrayRef, to: &DataType| cast_with_options(array, to, &STRICT).map_err(|e| wrong(&e));
-        let is_text = matches!(ColumnType::from_arrow(from), Some(ColumnType::Text | ColumnType::Symbol));
-        if is_text && matches!(target, ColumnType::Text | ColumnType::Symbol) {
-            let plain = through(array, &DataType::Utf8)?;
-            return through(&plain, &to);
-        }
-        let casted = through(array, &to)?;
-        let exact = match ColumnType::from_arrow(from) {
-            // Every instant of a coarser unit is an instant in nanoseconds; overflow was refused by the cast.
-            Some(ColumnType::Timestamp | ColumnType::Date) if *target == ColumnType::Timestamp => true,
-            Some(own) => own == *target || own.widens_to(target) || is_same_after(array, &casted),
-            None => is_same_after(array, &casted),
-        };
-        if exact { Ok(casted) } else { Err(wrong(&"some values would change")) }
+        cast_exactly(array, target, &self.spec.time_zone)
+            .map_err(|reason| self.misfit(format!("column {name}: {} into {target}: {reason}", array.data_type())))
     }
-}
-
-fn is_same_after(array: &ArrayRef, casted: &ArrayRef) -> bool {
-    cast_with_options(casted, array.data_type(), &STRICT).is_ok_and(|back| back.as_ref() == array.as_ref())
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use arrow::array::RecordBatch;
-use splay_store::{ColumnSpec, ColumnType};
+use splay_store::ColumnSpec;
 
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
+use crate::exact::natural_type;
 use crate::input::InputFile;
 
 /// A file format.
@@ -117,7 +118,7 @@ pub(crate) fn natural_columns(file: &InputFile, kind: Kind) -> Result<(Vec<Colum
         Kind::Parquet | Kind::Arrow => {
             let schema = guarded(file, || crate::columnar::schema(file, kind))?;
             let columns = schema.fields().iter().map(|field| {
-                let column_type = ColumnType::from_arrow(field.data_type()).ok_or_else(|| {
+                let column_type = natural_type(field.data_type()).ok_or_else(|| {
                     Error::unsupported(
                         &file.name,
                         format!("column {} has type {}, which no column type holds", field.name(), field.data_type()),

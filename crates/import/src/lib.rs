@@ -33,6 +33,7 @@ mod csv;
 mod dbn;
 mod decompress;
 mod error;
+mod exact;
 mod fit;
 mod format;
 mod input;
@@ -44,6 +45,7 @@ mod run;
 mod sniff;
 
 pub use error::{Error, Result};
+pub use exact::{cast_exactly, natural_type};
 pub use input::{InputFile, digest, expand};
 pub use load::{LoadOutcome, Progress, load};
 pub use plan::{Format, Import, ImportSettings, OnError, plan};

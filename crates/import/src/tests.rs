@@ -11,6 +11,8 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use crate::*;
 
+mod hostile;
+
 struct Loaded {
     spec: TableSpec,
     rows: RecordBatch,
@@ -439,6 +441,20 @@ fn parquet_and_arrow_files_hold_the_same_rows_and_damage_is_an_error_or_rows() {
             drop(load_bytes(name, &flipped, ImportSettings::default()));
         }
     }
+}
+
+#[test]
+fn a_date_as_time_is_midnight_in_the_tables_zone() {
+    let dates: ArrayRef = std::sync::Arc::new(arrow::array::Date32Array::from(vec![19_724, 19_905]));
+    let rows = RecordBatch::try_from_iter([("day", dates)]).unwrap();
+    let (time, time_zone) = (Some("day".to_owned()), Some("America/New_York".to_owned()));
+    let settings = ImportSettings { time, time_zone, ..ImportSettings::default() };
+    let loaded = load_bytes("t.parquet", &parquet(&rows), settings.clone()).unwrap();
+    // Five hours behind UTC on 2024-01-02, four on 2024-07-01.
+    let midnights = [1_704_171_600_000_000_000, 1_719_806_400_000_000_000].map(Some);
+    assert_eq!(times(&loaded.rows, "day"), midnights);
+    let text = load_bytes("t.csv", b"day\n2024-01-02\n2024-07-01\n", settings).unwrap();
+    assert_eq!(times(&text.rows, "day"), midnights);
 }
 
 #[test]

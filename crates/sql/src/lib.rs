@@ -16,12 +16,15 @@
 //! ```
 
 mod answer;
+mod dictionaries;
 mod error;
 pub mod functions;
+mod give_way;
 mod memory;
 mod names;
 mod provider;
 mod pushdown;
+mod read_only;
 mod scan;
 mod session;
 mod tick;

@@ -14,7 +14,7 @@ use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
-use datafusion::execution::context::{SQLOptions, SessionConfig, SessionContext};
+use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -26,11 +26,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::answer::{Answer, Source, Threads};
+use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::give_way::give_way;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
+use crate::read_only;
 use crate::tick::{Given, Ran, TickStatements};
 
 /// Batches that wait between execution and the reader of an answer.
@@ -192,8 +195,7 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (folded, mut spellings) = Spellings::fold(text);
         let state = self.context.state();
-        let plan = state.create_logical_plan(&folded).await.map_err(|error| self.name_tables(wrap(error)))?;
-        refuse_changes(&plan)?;
+        let plan = read_only::plan(&state, &folded).await.map_err(|error| self.name_tables(wrap(error)))?;
         let plan = match parameters {
             Parameters::None => plan,
             given => plan.with_param_values(given.into_values()).map_err(wrap)?,
@@ -202,7 +204,7 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
-        let plan = state.create_physical_plan(&plan).await.map_err(wrap)?;
+        let plan = state.create_physical_plan(&plan).await.and_then(give_way).map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
     }
 
@@ -235,10 +237,11 @@ impl Session {
                     return;
                 }
             };
+            let mut distinct = Distinct::default();
             for mut queue in queues {
                 while let Some(batch) = queue.recv().await {
                     let batch = batch
-                        .and_then(|batch| rename(&batch, &answer_schema))
+                        .and_then(|batch| Ok(distinct.batch(rename(&batch, &answer_schema)?)?))
                         .map_err(|error| Error::from_datafusion(error, limit));
                     let failed = batch.is_err();
                     // The reader went away: nobody wants the rest.
@@ -353,23 +356,6 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
     functions::register(&context);
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
-}
-
-/// Lets nothing through that changes a table, a setting or a file.
-fn refuse_changes(plan: &LogicalPlan) -> Result<()> {
-    let statement = match plan {
-        LogicalPlan::Ddl(ddl) => ddl.name().to_owned(),
-        LogicalPlan::Dml(dml) => dml.name().to_owned(),
-        LogicalPlan::Copy(_) => "COPY".to_owned(),
-        LogicalPlan::Statement(statement) => statement.name().to_owned(),
-        _ => {
-            let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-            return options
-                .verify_plan(plan)
-                .map_err(|_| Error::ReadOnly { statement: "a statement within the statement".to_owned() });
-        }
-    };
-    Err(Error::ReadOnly { statement })
 }
 
 /// Learns the columns' spellings from the tables that a plan reads.

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions};
-use crate::manifest::{self, FileEntry, Head, Source, TableState};
+use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState};
 use crate::schema::{TableSpec, validate_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
@@ -32,19 +32,35 @@ struct Shared {
     settings: Settings,
     poisoned: AtomicBool,
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
+    /// The lease of the snapshots that live. A new one shares it, since it was taken before.
+    lease: Mutex<Weak<Lease>>,
+}
+
+/// A shared lock on the readers' file: as long as it is held, no writer removes a file.
+#[derive(Debug)]
+struct Lease {
+    _lock: Box<dyn std::fmt::Debug + Send + Sync>,
 }
 
 /// What was read of a table so far.
 #[derive(Debug, Default)]
 struct TableCache {
-    known: Mutex<Option<Known>>,
+    last: Mutex<Option<Last>>,
 }
 
-#[derive(Debug, Clone)]
+/// The commit that was seen last, and the HEAD that named it.
+#[derive(Debug)]
+struct Last {
+    file: HeadFile,
+    known: Arc<Known>,
+}
+
+/// A table at one commit.
+#[derive(Debug)]
 struct Known {
     head: Head,
     state: Arc<TableState>,
-    partitions: Arc<Vec<Partition>>,
+    partitions: Vec<Partition>,
 }
 
 /// Rows of one date, as a snapshot has them.
@@ -131,8 +147,8 @@ impl Database {
             }
             Err(error) => return Err(error),
         };
-        let (poisoned, tables) = (AtomicBool::new(false), Mutex::default());
-        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables }) })
+        let (poisoned, tables, lease) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
+        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables, lease }) })
     }
 
     /// Its settings.
@@ -147,7 +163,7 @@ impl Database {
         self.shared.storage.display_path("")
     }
 
-    /// Names of its tables, sorted.
+    /// Names of its tables, sorted; a table whose HEAD is lost is among them, and can't be read.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -158,7 +174,7 @@ impl Database {
                 continue;
             }
             let manifest = format!("{}/{}", entry.name, manifest::FOLDER);
-            if self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD") {
+            if self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
                 names.push(entry.name);
             }
         }
@@ -170,6 +186,9 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
+        if let Some((name, cache)) = self.seen(name) {
+            return Ok(Table { database: self.clone(), cache, name });
+        }
         match self.find_table(name)? {
             Some(name) => Ok(Table { database: self.clone(), cache: self.cache(&name), name }),
             None => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
@@ -187,9 +206,9 @@ impl Database {
 
     pub(crate) fn find_table(&self, name: &str) -> Result<Option<String>> {
         let is_table = |found: &str| -> Result<bool> {
-            match manifest::read_head(self.storage().as_ref(), found) {
+            match HeadFile::read(self.storage().as_ref(), found) {
                 Ok(_) => Ok(true),
-                Err(error) if error.is_not_found() => Ok(false),
+                Err(error) if error.is_not_found() => manifest::was_created(self.storage().as_ref(), found),
                 Err(error) => Err(error),
             }
         };
@@ -211,9 +230,36 @@ impl Database {
         self.shared.poisoned.store(true, Ordering::Release);
     }
 
+    /// A table that was found before: tables aren't removed while a database is open.
+    fn seen(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
+        let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let same_letters = || tables.iter().find(|(seen, _)| seen.eq_ignore_ascii_case(name));
+        let (name, cache) = tables.get_key_value(name).or_else(same_letters)?;
+        Some((name.clone(), Arc::clone(cache)))
+    }
+
     fn cache(&self, table: &str) -> Arc<TableCache> {
         let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(tables.entry(table.to_owned()).or_default())
+    }
+
+    /// The lease that snapshots of this database share, taken anew if none lives.
+    fn lease(&self) -> Result<Arc<Lease>> {
+        let mut shared = self.shared.lease.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(lease) = shared.upgrade() {
+            return Ok(lease);
+        }
+        loop {
+            match self.storage().try_lock(READERS_LOCK, LockMode::Shared)? {
+                Some(lock) => {
+                    let lease = Arc::new(Lease { _lock: lock });
+                    *shared = Arc::downgrade(&lease);
+                    return Ok(lease);
+                }
+                // A writer is removing files; that takes a moment.
+                None => std::thread::yield_now(),
+            }
+        }
     }
 }
 
@@ -232,32 +278,38 @@ impl Table {
         &self.name
     }
 
-    /// The table as it is now. Costs a look at one small file if nothing has changed.
+    /// The table as it is now. Where nothing has changed since the last one it costs a lock and one look at a file, a few
+    /// microseconds.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] if the manifest is damaged.
+    /// [`Error::Corrupt`] if the manifest is damaged or lost.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
-        let storage = self.database.storage();
-        // Before the manifest is read: from now on no file of it is removed.
-        let lease = loop {
-            match storage.try_lock(READERS_LOCK, LockMode::Shared)? {
-                Some(lease) => break lease,
-                // A writer is removing files; that takes a moment.
-                None => std::thread::yield_now(),
-            }
-        };
-        let mut cached = self.cache.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = cached.as_ref().map(|known| (known.head, Arc::clone(&known.state)));
-        let (head, state) = manifest::refresh(storage.as_ref(), &self.name, before.as_ref())?;
-        let known = match cached.take() {
-            Some(known) if known.head == head => known,
+        let storage = self.database.storage().as_ref();
+        // Before the manifest is looked at: from now on no file of it is removed.
+        let lease = self.database.lease()?;
+        let mut last = self.cache.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(Last { file, known }) = last.as_ref()
+            && file.is_current(storage, &self.name).map_err(|error| self.without_head(error))?
+        {
+            return Ok(TableSnapshot { known: Arc::clone(known), _lease: lease });
+        }
+        let before = last.as_ref().map(|last| (last.known.head, Arc::clone(&last.known.state)));
+        let refreshed = manifest::refresh(storage, &self.name, before.as_ref());
+        let (file, state) = refreshed.map_err(|error| self.without_head(error))?;
+        let known = match last.take() {
+            Some(last) if last.known.head == file.head => last.known,
             other => {
-                let partitions = Arc::new(self.partitions(&state, other.as_ref()));
-                Known { head, state, partitions }
+                let partitions = self.partitions(&state, other.as_ref().map(|last| last.known.as_ref()));
+                Arc::new(Known { head: file.head, state, partitions })
             }
         };
-        *cached = Some(known.clone());
-        Ok(TableSnapshot { known, _lease: Arc::new(lease) })
+        *last = Some(Last { file, known: Arc::clone(&known) });
+        Ok(TableSnapshot { known, _lease: lease })
+    }
+
+    /// The table was found, so that its HEAD has to be there.
+    fn without_head(&self, error: Error) -> Error {
+        if error.is_not_found() { manifest::lost_head(self.database.storage().as_ref(), &self.name) } else { error }
     }
 
     /// Segments that were there before are kept open.
@@ -297,8 +349,8 @@ impl Table {
 /// A table at one commit. Its files stay until the last clone is dropped.
 #[derive(Debug, Clone)]
 pub struct TableSnapshot {
-    known: Known,
-    _lease: Arc<Box<dyn std::fmt::Debug + Send + Sync>>,
+    known: Arc<Known>,
+    _lease: Arc<Lease>,
 }
 
 impl TableSnapshot {

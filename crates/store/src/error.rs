@@ -135,6 +135,10 @@ pub enum Error {
     #[error("the writer stopped after a failed sync and can't go on; open the database again")]
     Poisoned,
 
+    /// The caller's observer ended the work. Nothing of it is visible.
+    #[error("stopped before the end")]
+    Stopped,
+
     /// Arrow refused an operation.
     #[error("{0}")]
     Arrow(#[from] arrow::error::ArrowError),
@@ -157,6 +161,11 @@ impl Error {
         found: impl Into<String>,
     ) -> Error {
         Error::Corrupt { path: path.as_ref().to_path_buf(), offset, expected: expected.into(), found: found.into() }
+    }
+
+    /// Whether the failure leaves it unknown what is on disk: a sync or a renaming that failed.
+    pub(crate) fn leaves_disk_unknown(&self) -> bool {
+        matches!(self, Error::Io { act: "sync" | "rename", .. })
     }
 
     /// Whether the failure is a file that isn't there.

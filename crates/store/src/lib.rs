@@ -63,7 +63,7 @@ pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use load::{Load, LoadOptions, LoadReport};
-pub use maintain::{CompactOptions, CompactReport, Problem};
+pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{FileEntry, SegmentFormat, Source};
 pub use partition::{date, days};
 pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};

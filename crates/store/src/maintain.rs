@@ -1,5 +1,7 @@
-//! Upkeep of a table: compaction, change of schema, verification.
+//! Upkeep of a table: compaction, change of schema, verification, export.
 
+use std::ops::ControlFlow;
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::database::{Database, Table};
@@ -8,7 +10,12 @@ use crate::load::rewrite;
 use crate::manifest::{FileEntry, Operation, SegmentFormat};
 use crate::partition;
 use crate::schema::{ColumnSpec, ColumnType};
+use crate::segment;
+use crate::storage::Storage;
 use crate::write::{Change, Writer};
+
+/// Sees the bytes of each segment that was done, and may end the work behind it.
+pub type Observer<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 
 /// How a table is compacted.
 #[derive(Debug, Clone, Default)]
@@ -46,8 +53,9 @@ impl Table {
     /// Partitions that are so already stay untouched. Readers go on with what they see.
     ///
     /// # Errors
-    /// As a load; the table is as before, or after the commit as wanted.
-    pub fn compact(&self, options: &CompactOptions) -> Result<CompactReport> {
+    /// As a load; the table is as before, or after the commit as wanted. [`Error::Stopped`] if `observer` ends it: what was
+    /// written is removed.
+    pub fn compact(&self, options: &CompactOptions, observer: Observer<'_>) -> Result<CompactReport> {
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.state() else { return Ok(CompactReport::default()) };
         let spec = state.spec.clone();
@@ -63,7 +71,7 @@ impl Table {
             if files.iter().all(|file| file.format == format) && !is_fragmented(&files, rows_max) {
                 continue;
             }
-            let added = rewrite(&writer, &spec, date, &files, format, memory)?;
+            let added = rewrite(&writer, &spec, date, &files, format, memory, observer)?;
             let bytes = |files: &[FileEntry]| files.iter().map(|file| file.bytes + file.index_bytes).sum::<u64>();
             report.partitions += 1;
             report.segments = (report.segments.0 + files.len(), report.segments.1 + added.len());
@@ -130,8 +138,8 @@ impl Table {
     /// Checks every byte of the table's segments and indexes, and reports each file that is not as it was written.
     ///
     /// # Errors
-    /// If the manifest itself is damaged.
-    pub fn verify(&self, progress: &mut dyn FnMut(u64)) -> Result<Vec<Problem>> {
+    /// If the manifest itself is damaged; [`Error::Stopped`] if `observer` ends it.
+    pub fn verify(&self, observer: Observer<'_>) -> Result<Vec<Problem>> {
         let snapshot = self.snapshot()?;
         let mut problems = Vec::new();
         for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
@@ -139,7 +147,7 @@ impl Table {
                 let path = format!("{}/{}", self.name(), segment.entry().path);
                 problems.push(Problem { path: self.database().storage().display_path(&path), error });
             }
-            progress(segment.entry().bytes + segment.entry().index_bytes);
+            go_on(observer, segment.entry().bytes + segment.entry().index_bytes)?;
         }
         Ok(problems)
     }
@@ -148,24 +156,49 @@ impl Table {
     /// Gives rows and bytes written.
     ///
     /// # Errors
-    /// [`Error::Io`] if a file is in the way or can't be written.
-    pub fn export(&self, format: SegmentFormat, folder: &std::path::Path) -> Result<(u64, u64)> {
+    /// [`Error::Io`] if a file is in the way or can't be written; [`Error::Stopped`] if `observer` ends it. Files that were
+    /// written before are removed.
+    pub fn export(&self, format: SegmentFormat, folder: &Path, observer: Observer<'_>) -> Result<(u64, u64)> {
         std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let storage = crate::storage::LocalStorage::new(folder);
+        let mut written = Vec::new();
+        let exported = self.export_to(&storage, format, &mut written, observer);
+        if exported.is_err() {
+            for path in written {
+                // A file of half of the rows helps nobody; nor does a second error.
+                let _ = storage.remove(&path);
+            }
+        }
+        exported
+    }
+
+    fn export_to(
+        &self,
+        storage: &dyn Storage,
+        format: SegmentFormat,
+        written: &mut Vec<String>,
+        observer: Observer<'_>,
+    ) -> Result<(u64, u64)> {
         let snapshot = self.snapshot()?;
+        let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
         let (mut rows, mut bytes) = (0, 0);
         for partition in snapshot.partitions() {
             for (number, segment) in partition.segments.iter().enumerate() {
                 let name = format!("{:06}.{}", number + 1, format.extension());
                 let path = format!("{}/{name}", partition::folder(partition.date));
-                let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
                 let batch = segment.read(snapshot.spec(), &all, 0..segment.rows())?;
-                bytes += crate::segment::export(&storage, &path, format, snapshot.spec(), &batch)?;
+                bytes += segment::export(storage, &path, format, snapshot.spec(), &batch, written)?;
                 rows += segment.rows();
+                go_on(observer, segment.entry().bytes)?;
             }
         }
         Ok((rows, bytes))
     }
+}
+
+/// Tells the observer, and ends the work if it wants that.
+pub(crate) fn go_on(observer: Observer<'_>, bytes: u64) -> Result<()> {
+    if observer(bytes).is_break() { Err(Error::Stopped) } else { Ok(()) }
 }
 
 /// Whether a partition has more segments than its rows need.
@@ -177,7 +210,7 @@ fn is_fragmented(files: &[FileEntry], rows_max: usize) -> bool {
 impl Database {
     /// Its storage, for tools that work below the store.
     #[must_use]
-    pub fn raw_storage(&self) -> Arc<dyn crate::storage::Storage> {
+    pub fn raw_storage(&self) -> Arc<dyn Storage> {
         Arc::clone(self.storage())
     }
 }

@@ -189,7 +189,7 @@ impl Narrowing<'_> {
         }
         let mut rows: Vec<Range<u64>> = Vec::new();
         for run in runs {
-            let run = match &times {
+            let run = match times {
                 Some(times) => self.within_time(run, times),
                 None => run,
             };

@@ -6,7 +6,7 @@
 //! 4. Commit the manifest. Only now has anything happened.
 //! 5. Remove files that no longer count, once no reader needs them.
 //!
-//! A change that is dropped before step 4 removes what it wrote.
+//! A change that is dropped before step 4, or fails there before HEAD is touched, removes what it wrote.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -64,14 +64,19 @@ impl Writer {
         };
         let table = database.find_table(table)?.unwrap_or_else(|| table.to_owned());
         let known = match manifest::refresh(storage.as_ref(), &table, None) {
-            Ok(known) => Some(known),
-            Err(error) if error.is_not_found() => None,
+            Ok((file, state)) => Some((file.head, state)),
+            Err(error) if error.is_not_found() => {
+                refuse_lost_head(storage.as_ref(), &table)?;
+                None
+            }
             Err(error) => return Err(error),
         };
         if known.is_some() {
             // A writer that died behind its commit may have left HEAD's new name in the cache alone. Files that the old HEAD
             // needs may be removed only once the new one stands.
-            storage.sync_dir(&format!("{table}/{}", manifest::FOLDER))?;
+            let synced = storage.sync_dir(&format!("{table}/{}", manifest::FOLDER));
+            synced.inspect_err(|_| database.poison())?;
+            manifest::mark_created(storage.as_ref(), &table);
         }
         let written = Mutex::new(Vec::new());
         let writer =
@@ -150,9 +155,8 @@ impl Writer {
     /// Makes a change happen and gives its epoch.
     pub(crate) fn commit(mut self, change: Change) -> Result<u64> {
         let storage = Arc::clone(self.storage());
-        let written = std::mem::take(self.written.get_mut().unwrap_or_else(PoisonError::into_inner));
-        if let Err(error) = self.publish(&written, !change.add.is_empty()) {
-            *self.written.get_mut().unwrap_or_else(PoisonError::into_inner) = written;
+        if let Err(error) = self.publish(!change.add.is_empty()) {
+            self.poison_after(&error);
             return Err(error);
         }
         let epoch = self.next_epoch();
@@ -171,8 +175,13 @@ impl Writer {
             Some(known) => manifest::commit(storage.as_ref(), &self.table, known, commit),
             None => manifest::create(storage.as_ref(), &self.table, commit),
         };
-        // From here on it isn't known whether HEAD was replaced: nothing may be removed, nothing written.
-        let known = committed.inspect_err(|_| self.database.poison())?;
+        let known = committed.inspect_err(|error| {
+            if self.poison_after(error) {
+                // HEAD may have been replaced, and name them.
+                self.forget_written();
+            }
+        })?;
+        self.forget_written();
         self.known = Some(known);
         if !removed.is_empty() {
             // What can't be removed now is swept by a later writer.
@@ -181,14 +190,28 @@ impl Writer {
         Ok(epoch)
     }
 
+    /// Stops all writing if the failure leaves it unknown what is on disk; says whether it does.
+    fn poison_after(&self, error: &Error) -> bool {
+        let unknown = error.leaves_disk_unknown();
+        if unknown {
+            self.database.poison();
+        }
+        unknown
+    }
+
+    /// Leaves the written files where they are when the writer is dropped.
+    fn forget_written(&self) {
+        self.written.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
     /// Gives the written files their names, durably.
-    fn publish(&self, written: &[String], any: bool) -> Result<()> {
+    fn publish(&self, any: bool) -> Result<()> {
         if !any {
             return Ok(());
         }
         let storage = self.storage();
         let mut folders = BTreeSet::new();
-        for path in written {
+        for path in self.written.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let path = format!("{}/{path}", self.table);
             storage.rename(&format!("{path}.tmp"), &path)?;
             folders.insert(crate::storage::parent(&path).to_owned());
@@ -219,11 +242,6 @@ impl Writer {
                 let path = format!("{folder}/{}", entry.name);
                 let ours =
                     ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
-                if self.known.is_none() && ours && entry.name.as_str() >= "00000002." {
-                    // Only the first commit may have no HEAD.
-                    let head = storage.display_path(&manifest::head_path(&self.table));
-                    return Err(Error::corrupt(head, 0, "the HEAD of a table that has segments", "none"));
-                }
                 let never_committed = entry.name.ends_with(".tmp") || entry.name.as_str() >= next.as_str();
                 if ours && !self.is_named(&path) && (never_committed || nobody_reads.is_some()) {
                     storage.remove(&format!("{}/{path}", self.table))?;
@@ -267,6 +285,19 @@ impl Writer {
             _ => state.files.contains_key(path),
         }
     }
+}
+
+/// Refuses a table that has no HEAD but was committed. Only what a first load left when it was interrupted may be swept.
+fn refuse_lost_head(storage: &dyn Storage, table: &str) -> Result<()> {
+    let mut found = manifest::was_created(storage, table)?;
+    // Tables of older releases have no such mark. Files of a later commit than the first show it too.
+    for folder in storage.list(table)?.into_iter().filter(|entry| entry.is_dir) {
+        let first = if folder.name == manifest::FOLDER { "000001." } else { "00000001." };
+        let entries = storage.list(&format!("{table}/{}", folder.name))?;
+        let is_later = |name: &str| name.starts_with(|c: char| c.is_ascii_digit()) && !name.starts_with(first);
+        found |= entries.iter().any(|entry| !entry.is_dir && is_later(&entry.name));
+    }
+    if found { Err(manifest::lost_head(storage, table)) } else { Ok(()) }
 }
 
 impl Drop for Writer {

@@ -12,7 +12,15 @@ pub fn tables(arguments: &DatabaseArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let mut rows = Vec::new();
     for name in database.tables()? {
-        let snapshot = database.table(&name)?.snapshot()?;
+        let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
+            Ok(snapshot) => snapshot,
+            Err(splay_store::Error::Corrupt { .. }) => {
+                let unknown = [String::new(), String::new(), String::new()];
+                rows.push([vec![name, "damaged: see splay verify".to_owned()], unknown.to_vec()].concat());
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         rows.push(vec![
             name,
             Thousands(snapshot.rows()).to_string(),

@@ -1,6 +1,9 @@
 //! `splay verify`, `splay export`, `splay compact`, `splay alter`.
 
+use std::ops::ControlFlow;
+
 use anyhow::{Result, bail};
+use indicatif::ProgressBar;
 use splay_store::{ColumnSpec, CompactOptions, Database, Table};
 
 use crate::args::{AlterArguments, AlterCommand, CompactArguments, ExportArguments, VerifyArguments};
@@ -11,9 +14,17 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let mut found = 0;
     for table in wanted(&database, arguments.table.as_deref())? {
-        let snapshot = table.snapshot()?;
+        let snapshot = match table.snapshot() {
+            Ok(snapshot) => snapshot,
+            Err(error @ splay_store::Error::Corrupt { .. }) => {
+                println!("{}: {error}", table.name());
+                found += 1;
+                continue;
+            }
+            Err(error) => return Err(error.into()),
+        };
         let bar = progress::bytes(snapshot.bytes(), table.name());
-        let problems = table.verify(&mut |bytes| bar.inc(bytes))?;
+        let problems = table.verify(&mut |bytes| advance(&bar, bytes))?;
         bar.finish_and_clear();
         for problem in &problems {
             println!("{}: {}", problem.path.display(), problem.error);
@@ -31,7 +42,9 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
 
 pub fn export(arguments: &ExportArguments) -> Result<()> {
     let table = Database::open(&arguments.database)?.table(&arguments.table)?;
-    let (rows, bytes) = table.export(arguments.format.into(), &arguments.to)?;
+    let bar = progress::bytes(table.snapshot()?.bytes(), table.name());
+    let (rows, bytes) = table.export(arguments.format.into(), &arguments.to, &mut |bytes| advance(&bar, bytes))?;
+    bar.finish_and_clear();
     println!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display());
     Ok(())
 }
@@ -44,7 +57,7 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
         memory_bytes: arguments.memory.0,
     };
     for table in wanted(&database, arguments.table.as_deref())? {
-        let report = table.compact(&options)?;
+        let report = table.compact(&options, &mut |_| ControlFlow::Continue(()))?;
         println!(
             "{}: {} partitions rewritten, {} segments before, {} after, {} before, {} after",
             table.name(),
@@ -65,6 +78,11 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
     }
     Ok(())
+}
+
+fn advance(bar: &ProgressBar, bytes: u64) -> ControlFlow<()> {
+    bar.inc(bytes);
+    ControlFlow::Continue(())
 }
 
 fn wanted(database: &Database, table: Option<&str>) -> Result<Vec<Table>> {

@@ -9,12 +9,14 @@
 //! Bytes: docs/format/index.md. Reasons: docs/adr/0003-sidecar-index.md.
 
 mod builder;
+mod columns;
 mod format;
 mod reader;
 mod summary;
 
 pub(crate) use builder::build;
+pub use columns::ColumnSummaries;
 pub use format::BLOCK_ROWS;
 pub(crate) use format::CRC_BLOCK_BYTES;
-pub use reader::{ColumnSummaries, SegmentIndex};
+pub use reader::SegmentIndex;
 pub use summary::{Summary, ValueKind, sortable};

@@ -1,4 +1,4 @@
-//! Reads an index from mapped bytes. Each section is checked against its checksum when it is first used.
+//! Reads an index from mapped bytes. Each section is checked against its checksum when it is first used, and only then.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 use arrow::buffer::{Buffer, ScalarBuffer};
 
-use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, SUMMARY_WORDS};
+use super::builder::SUMMARY_WORDS;
+use super::columns::{ColumnSummaries, Columns};
 use super::format::{self, BLOCK_ROWS, Section, SectionKind};
-use super::summary::{Summary, ValueKind};
 use crate::error::{Error, Result};
 
 /// The index of one segment.
@@ -19,7 +19,7 @@ pub struct SegmentIndex {
     rows: u64,
     sections: Vec<Section>,
     directory: OnceLock<Directory>,
-    names: OnceLock<Vec<(ValueKind, String)>>,
+    columns: OnceLock<Columns>,
 }
 
 #[derive(Debug)]
@@ -30,60 +30,6 @@ struct Directory {
     first_is_null: bool,
 }
 
-/// Summaries of one column, by symbol or by block.
-#[derive(Debug, Clone)]
-pub struct ColumnSummaries {
-    kind: ValueKind,
-    words: ScalarBuffer<u64>,
-    len: usize,
-}
-
-impl ColumnSummaries {
-    /// How the values are to be read. That of the segment: a column that was widened since has another one in the table.
-    #[must_use]
-    pub fn kind(&self) -> ValueKind {
-        self.kind
-    }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
-    /// The summary at `position`.
-    ///
-    /// # Panics
-    /// If there are no more than `position`.
-    #[must_use]
-    pub fn get(&self, position: usize) -> Summary {
-        assert!(position < self.len, "summary {position} of {}", self.len);
-        let word = |field: usize| self.words[field * self.len + position];
-        let marks = word(0);
-        let unless = |mark: u64, value: u64| (marks & mark == 0).then_some(value);
-        Summary {
-            count: marks & COUNT_MASK,
-            min: word(1),
-            max: word(2),
-            sum: unless(SUM_UNKNOWN, word(3)),
-            first: unless(FIRST_NULL, word(4)),
-            last: unless(LAST_NULL, word(5)),
-        }
-    }
-
-    /// First values of all, as raw bits: for a time column the sampled timestamps.
-    #[must_use]
-    pub fn firsts(&self) -> &[u64] {
-        &self.words[4 * self.len..5 * self.len]
-    }
-}
-
 impl SegmentIndex {
     /// Opens an index; `digest` is what the manifest says of its header and table.
     pub(crate) fn open(bytes: Buffer, digest: &str, rows: u64, path: PathBuf) -> Result<SegmentIndex> {
@@ -91,7 +37,7 @@ impl SegmentIndex {
         if found != rows {
             return Err(Error::corrupt(path, 16, format!("{rows} rows"), format!("{found} rows")));
         }
-        Ok(SegmentIndex { path, bytes, rows, sections, directory: OnceLock::new(), names: OnceLock::new() })
+        Ok(SegmentIndex { path, bytes, rows, sections, directory: OnceLock::new(), columns: OnceLock::new() })
     }
 
     /// Rows of the segment.
@@ -115,7 +61,7 @@ impl SegmentIndex {
             return Err(Error::corrupt(&self.path, end as u64, "the file's end", "more bytes"));
         }
         self.directory().map(|_| ())?;
-        self.names().map(|_| ())
+        self.columns().map(|_| ())
     }
 
     /// Checksums of the segment's blocks.
@@ -160,7 +106,8 @@ impl SegmentIndex {
         let (mut low, mut high) = (usize::from(directory.first_is_null), directory.rows.len() - 1);
         while low < high {
             let middle = low + (high - low) / 2;
-            match directory.text(middle).cmp(symbol) {
+            // UTF-8 sorts as its bytes do.
+            match directory.bytes(middle).cmp(symbol.as_bytes()) {
                 std::cmp::Ordering::Less => low = middle + 1,
                 std::cmp::Ordering::Equal => return Ok(Some(middle)),
                 std::cmp::Ordering::Greater => high = middle,
@@ -169,54 +116,59 @@ impl SegmentIndex {
         Ok(None)
     }
 
-    /// Summaries of a column by run of equal symbols; `None` if the column has none.
+    /// Summaries of a column by run of equal symbols; `None` if the column has none. Costs a search by name once they were
+    /// read.
     ///
     /// # Errors
     /// [`Error::Corrupt`].
-    pub fn by_symbol(&self, column: &str) -> Result<Option<ColumnSummaries>> {
-        self.summaries(SectionKind::SymbolSummaries, column, self.symbols()?)
+    pub fn by_symbol(&self, column: &str) -> Result<Option<&ColumnSummaries>> {
+        let columns = self.columns()?;
+        let Some(number) = columns.find(column) else { return Ok(None) };
+        let read = &columns.get(number).by_symbol;
+        match read.get() {
+            Some(summaries) => Ok(Some(summaries)),
+            None => {
+                let summaries = self.summaries(SectionKind::SymbolSummaries, number, self.symbols()?)?;
+                Ok(Some(read.get_or_init(|| summaries)))
+            }
+        }
     }
 
-    /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the column has none.
+    /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the column has none. Costs a search by name once they
+    /// were read.
     ///
     /// # Errors
     /// [`Error::Corrupt`].
-    pub fn by_block(&self, column: &str) -> Result<Option<ColumnSummaries>> {
-        let blocks = usize::try_from(self.rows).unwrap_or(usize::MAX).div_ceil(BLOCK_ROWS);
-        self.summaries(SectionKind::BlockSummaries, column, blocks)
+    pub fn by_block(&self, column: &str) -> Result<Option<&ColumnSummaries>> {
+        let columns = self.columns()?;
+        let Some(number) = columns.find(column) else { return Ok(None) };
+        let read = &columns.get(number).by_block;
+        match read.get() {
+            Some(summaries) => Ok(Some(summaries)),
+            None => {
+                let blocks = to_usize(self.rows).div_ceil(BLOCK_ROWS);
+                let summaries = self.summaries(SectionKind::BlockSummaries, number, blocks)?;
+                Ok(Some(read.get_or_init(|| summaries)))
+            }
+        }
     }
 
-    fn summaries(&self, kind: SectionKind, column: &str, len: usize) -> Result<Option<ColumnSummaries>> {
-        let names = self.names()?;
-        let Some(number) = names.iter().position(|(_, name)| name.eq_ignore_ascii_case(column)) else {
-            return Ok(None);
-        };
-        let value_kind = names[number].0;
+    fn summaries(&self, kind: SectionKind, number: usize, len: usize) -> Result<ColumnSummaries> {
         let buffer = self.section(kind, u32::try_from(number).unwrap_or(u32::MAX))?;
         if buffer.len() != len * SUMMARY_WORDS * 8 {
             return Err(self.bad(format!("{len} summaries"), format!("{} bytes", buffer.len())));
         }
-        Ok(Some(ColumnSummaries { kind: value_kind, words: ScalarBuffer::new(buffer, 0, len * SUMMARY_WORDS), len }))
+        let words = ScalarBuffer::new(buffer, 0, len * SUMMARY_WORDS);
+        Ok(ColumnSummaries::new(self.columns()?.get(number).kind, words, len))
     }
 
-    fn names(&self) -> Result<&[(ValueKind, String)]> {
-        if let Some(names) = self.names.get() {
-            return Ok(names);
+    fn columns(&self) -> Result<&Columns> {
+        if let Some(columns) = self.columns.get() {
+            return Ok(columns);
         }
         let bytes = self.section(SectionKind::ColumnNames, 0)?;
-        let mut names = Vec::new();
-        let mut rest = bytes.as_slice();
-        while !rest.is_empty() {
-            let words = rest.get(..8).map(|words| (format::u32_at(words, 0), format::u32_at(words, 4) as usize));
-            let kind = words.and_then(|(kind, _)| ValueKind::from_number(kind));
-            let text = words.and_then(|(_, length)| rest.get(8..8usize.checked_add(length)?));
-            let (Some(kind), Some(name)) = (kind, text.and_then(|text| std::str::from_utf8(text).ok())) else {
-                return Err(self.bad("column names", "other bytes"));
-            };
-            names.push((kind, name.to_owned()));
-            rest = &rest[8 + name.len()..];
-        }
-        Ok(self.names.get_or_init(|| names))
+        let columns = Columns::parse(&bytes).ok_or_else(|| self.bad("column names", "other bytes"))?;
+        Ok(self.columns.get_or_init(|| columns))
     }
 
     fn directory(&self) -> Result<&Directory> {
@@ -257,9 +209,12 @@ impl SegmentIndex {
 }
 
 impl Directory {
+    fn bytes(&self, run: usize) -> &[u8] {
+        &self.texts[self.offsets[run] as usize..self.offsets[run + 1] as usize]
+    }
+
     fn text(&self, run: usize) -> &str {
-        let bytes = &self.texts[self.offsets[run] as usize..self.offsets[run + 1] as usize];
-        std::str::from_utf8(bytes).unwrap_or_default()
+        std::str::from_utf8(self.bytes(run)).unwrap_or_default()
     }
 
     fn check(&self, rows: u64) -> Result<(), &'static str> {

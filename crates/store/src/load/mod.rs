@@ -20,6 +20,7 @@ use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::maintain::{Observer, go_on};
 use crate::manifest::{FileEntry, Operation, SegmentFormat, Source};
 use crate::partition::Dates;
 use crate::schema::TableSpec;
@@ -461,14 +462,17 @@ pub(crate) fn rewrite(
     files: &[FileEntry],
     format: SegmentFormat,
     memory_bytes: usize,
+    observer: Observer<'_>,
 ) -> Result<Vec<FileEntry>> {
     let segments: Vec<Segment> = files.iter().map(|entry| writer.segment(entry)).collect();
     let row_bytes = row_bytes(spec, &segments)?;
     let mut added = Vec::new();
     let rows_max = segment_rows(writer, memory_bytes, row_bytes);
     merge::merge(spec, vec![stored(spec, &segments, RunWriter::chunk_rows(row_bytes))], rows_max, &mut |rows| {
-        added.push(writer.write_segment(spec, date, format, &rows)?);
-        Ok(())
+        let entry = writer.write_segment(spec, date, format, &rows)?;
+        let bytes = entry.bytes;
+        added.push(entry);
+        go_on(observer, bytes)
     })?;
     Ok(added)
 }

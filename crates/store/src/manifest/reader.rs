@@ -6,40 +6,61 @@ use super::format::{Commit, Head, LOG_HEADER_BYTES, check_log_header};
 use super::state::TableState;
 use super::{head_path, log_path};
 use crate::error::{Error, Result};
-use crate::storage::Storage;
+use crate::storage::{IdentifiedFile, Storage};
 
 /// How often a reader starts anew when a writer replaces the log below it.
 const TRIES: usize = 16;
 
-/// What HEAD says; an error that [`Error::is_not_found`] if there is no table.
-pub(crate) fn read_head(storage: &dyn Storage, table: &str) -> Result<Head> {
-    let path = head_path(table);
-    Head::decode(&storage.read(&path)?, &storage.display_path(&path))
+/// What HEAD said, and what shows that it was replaced.
+#[derive(Debug)]
+pub(crate) struct HeadFile {
+    pub(crate) head: Head,
+    file: IdentifiedFile,
 }
 
-/// The table as it is now. `known` is an earlier result, of which only the difference is read.
+impl HeadFile {
+    /// What HEAD says; an error that [`Error::is_not_found`] if there is no table.
+    pub(crate) fn read(storage: &dyn Storage, table: &str) -> Result<HeadFile> {
+        let path = head_path(table);
+        let file = storage.read_identified(&path)?;
+        let head = Head::decode(&file.content, &storage.display_path(&path))?;
+        Ok(HeadFile { head, file })
+    }
+
+    /// Whether HEAD is still the file that was read. Costs one look at its folder entry.
+    pub(crate) fn is_current(&self, storage: &dyn Storage, table: &str) -> Result<bool> {
+        Ok(storage.identity(&head_path(table))? == self.file.identity)
+    }
+}
+
+/// The table as it is now; an error that [`Error::is_not_found`] if it has no HEAD. `known` is an earlier result, of which only
+/// the difference is read.
 pub(crate) fn refresh(
     storage: &dyn Storage,
     table: &str,
     known: Option<&(Head, Arc<TableState>)>,
-) -> Result<(Head, Arc<TableState>)> {
-    let mut outcome = Err(Error::Poisoned);
+) -> Result<(HeadFile, Arc<TableState>)> {
+    let mut lost = None;
     for _ in 0..TRIES {
-        let head = read_head(storage, table)?;
+        let file = HeadFile::read(storage, table)?;
         if let Some((seen, state)) = known
-            && *seen == head
+            && *seen == file.head
         {
-            return Ok((head, Arc::clone(state)));
+            return Ok((file, Arc::clone(state)));
         }
-        let path = log_path(table, head.log);
+        let path = log_path(table, file.head.log);
         match storage.read(&path) {
-            Ok(bytes) => return replay(&bytes, head, known, &storage.display_path(&path)).map(|s| (head, s)),
+            Ok(bytes) => {
+                let state = replay(&bytes, file.head, known, &storage.display_path(&path))?;
+                return Ok((file, state));
+            }
             // A writer put a new log in place and removed this one after we had read HEAD.
-            Err(error) if error.is_not_found() => outcome = Err(error),
+            Err(error) if error.is_not_found() => lost = Some(path),
             Err(error) => return Err(error),
         }
     }
-    outcome
+    let path = storage.display_path(&lost.unwrap_or_default());
+    Err(Error::corrupt(path, 0, "the log that HEAD names", "no file"))
 }
 
 fn replay(

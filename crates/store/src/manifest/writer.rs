@@ -1,13 +1,14 @@
 //! Writes the manifest. Only one process does so at a time: the caller holds the writer lock.
 //!
 //! - A commit is: append the record, sync the log, replace HEAD. Before the last step nothing has happened.
-//! - A failure in the last step leaves it unknown whether the commit stands; the caller stops writing.
+//! - A failed sync, or a failure to rename HEAD, leaves it unknown what is on disk; the caller stops writing. After any other
+//!   failure the table is as before.
 
 use std::sync::Arc;
 
 use super::format::{Commit, Head, LOG_HEADER_BYTES, log_header};
 use super::state::TableState;
-use super::{FOLDER, head_path, log_path};
+use super::{FOLDER, created_path, head_path, log_path, was_created};
 use crate::error::Result;
 use crate::storage::{self, Storage};
 
@@ -24,7 +25,16 @@ pub(crate) fn create(storage: &dyn Storage, table: &str, commit: Commit) -> Resu
     storage.sync_dir(table)?;
     let head = write_log(storage, table, 1, &commit)?;
     put_head(storage, table, head)?;
+    mark_created(storage, table);
     Ok((head, Arc::new(state)))
+}
+
+/// Makes the file that tells a lost HEAD from one that never was. HEAD must be durable. The file only helps to find damage, so
+/// a failure is none of the commit's: the next writer tries again.
+pub(crate) fn mark_created(storage: &dyn Storage, table: &str) {
+    if let Ok(false) = was_created(storage, table) {
+        let _ = storage.create(&created_path(table));
+    }
 }
 
 /// Appends a commit to a table.

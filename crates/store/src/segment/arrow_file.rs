@@ -12,6 +12,7 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::{self, Block, RecordBatch as BatchHeader};
 
 use super::checksum::{CheckedFile, OnceBits};
+use super::guarded;
 use crate::error::{Error, Result};
 
 /// Rows that are checked together.
@@ -174,8 +175,8 @@ impl Opener<'_> {
         self.file.check(start..trailer)?;
         let footer = ipc::root_as_footer(&bytes[start..trailer]).map_err(|e| self.bad(start, "a footer", e))?;
         let Some(schema) = footer.schema() else { return Err(self.bad(start, "a schema", "none")) };
-        // Its bytes were checked above, so they are what our writer wrote.
-        let schema = std::sync::Arc::new(ipc::convert::fb_to_schema(schema));
+        // Its bytes were checked above; if they aren't what our writer wrote, the conversion may panic.
+        let schema = guarded(&self.file.path, || Ok(std::sync::Arc::new(ipc::convert::fb_to_schema(schema))))?;
         let mut dictionaries = Vec::new();
         for block in footer.dictionaries().into_iter().flatten() {
             dictionaries.push(self.dictionary(block)?);

@@ -15,6 +15,7 @@ use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::reader::{ChunkReader, Length};
 
 use super::checksum::CheckedFile;
+use super::guarded;
 use crate::error::{Error, Result};
 
 /// An opened file.
@@ -28,7 +29,8 @@ impl ParquetFile {
     pub(crate) fn open(file: CheckedFile, rows: u64) -> Result<ParquetFile> {
         let file = Arc::new(file);
         let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let metadata = ArrowReaderMetadata::load(&Chunks(Arc::clone(&file)), options).map_err(|e| unpack(e, &file))?;
+        let load = || ArrowReaderMetadata::load(&Chunks(Arc::clone(&file)), options).map_err(|e| unpack(e, &file));
+        let metadata = guarded(&file.path, load)?;
         let found = metadata.metadata().file_metadata().num_rows();
         if u64::try_from(found).ok() != Some(rows) {
             return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
@@ -48,14 +50,10 @@ impl ParquetFile {
         let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
         let selection =
             RowSelection::from(vec![RowSelector::skip(rows.start - first), RowSelector::select(rows.len())]);
-        let reader = builder
-            .with_row_groups(groups)
-            .with_projection(mask)
-            .with_row_selection(selection)
-            .with_batch_size(batch_rows)
-            .build()
-            .map_err(|e| unpack(e, &self.file))?;
-        Ok(ParquetBatches { file: Arc::clone(&self.file), reader })
+        let builder = builder.with_row_groups(groups).with_projection(mask).with_row_selection(selection);
+        let build = || builder.with_batch_size(batch_rows).build().map_err(|e| unpack(e, &self.file));
+        let reader = guarded(&self.file.path, build)?;
+        Ok(ParquetBatches { file: Arc::clone(&self.file), reader: Some(reader) })
     }
 
     /// What a file is that gave another number of rows than its metadata says.
@@ -83,14 +81,20 @@ impl ParquetFile {
 /// Batches of a Parquet segment.
 pub(crate) struct ParquetBatches {
     file: Arc<CheckedFile>,
-    reader: ParquetRecordBatchReader,
+    /// Gone behind the last batch, and where it gave up.
+    reader: Option<ParquetRecordBatchReader>,
 }
 
 impl Iterator for ParquetBatches {
     type Item = Result<arrow::array::RecordBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let batch = self.reader.next()?;
+        let mut reader = self.reader.take()?;
+        let batch = match guarded(&self.file.path, || Ok(reader.next())) {
+            Ok(batch) => batch?,
+            Err(error) => return Some(Err(error)),
+        };
+        self.reader = Some(reader);
         Some(batch.map_err(|error| match error {
             arrow::error::ArrowError::ParquetError(text) => Error::corrupt(&self.file.path, 0, "sound pages", text),
             other => Error::Arrow(other),

@@ -145,13 +145,24 @@ impl Segment {
         if checksum::digest(&checksums) != self.entry.digest {
             return Err(Error::corrupt(shown, 0, "the digest in the manifest", "another"));
         }
-        let index = self.open_index()?;
+        let index = self.open_index().map_err(|error| self.without_index(error))?;
         index.verify()?;
         if index.checksums()?[..] != checksums[..] {
-            return Err(Error::corrupt(self.index_path(), 0, "the checksums of the segment", "others"));
+            let shown = self.storage.display_path(&self.index_path());
+            return Err(Error::corrupt(shown, 0, "the checksums of the segment", "others"));
         }
         let all: Vec<usize> = (0..spec.columns.len()).collect();
         self.batches(spec, &all, 0..self.entry.rows, 1 << 16)?.try_for_each(|batch| batch.map(|_| ()))
+    }
+
+    /// A missing index, with the segment that it belongs to.
+    fn without_index(&self, error: Error) -> Error {
+        if error.is_not_found() {
+            let shown = self.storage.display_path(&self.index_path());
+            Error::corrupt(shown, 0, format!("the index of {}", self.entry.path), "no file")
+        } else {
+            error
+        }
     }
 
     fn path(&self) -> String {

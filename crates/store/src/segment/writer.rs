@@ -61,16 +61,19 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     Ok(entry)
 }
 
-/// Writes rows to a file for other tools, without an index, and gives its length.
+/// Writes rows to a file for other tools, without an index, and gives its length. The path joins `written` once there is a
+/// file.
 pub(crate) fn export(
     storage: &dyn Storage,
     path: &str,
     format: SegmentFormat,
     spec: &TableSpec,
     rows: &RecordBatch,
+    written: &mut Vec<String>,
 ) -> Result<u64> {
     storage.create_dir(crate::storage::parent(path))?;
     let mut file = storage.create(path)?;
+    written.push(path.to_owned());
     let bytes = write_file(storage, path, file.as_mut(), format, spec, rows)?.1;
     file.sync()?;
     Ok(bytes)

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::buffer::MutableBuffer;
 use bytes::Bytes;
 
-use super::{LockMode, Storage, StorageEntry, StorageFile, join, parent};
+use super::{FileIdentity, IdentifiedFile, LockMode, Storage, StorageEntry, StorageFile, join, parent};
 use crate::error::{Error, Result};
 
 const SECTOR_BYTES: usize = 512;
@@ -372,6 +372,17 @@ impl Storage for FaultStorage {
         let mut aligned = MutableBuffer::new(bytes.len());
         aligned.extend_from_slice(&bytes);
         Ok(Bytes::from_owner(Aligned(aligned)))
+    }
+
+    fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {
+        Ok(IdentifiedFile { identity: self.identity(path)?, content: self.read(path)?, keeper: Box::new(()) })
+    }
+
+    fn identity(&self, path: &str) -> Result<FileIdentity> {
+        let state = self.state();
+        let file = state.file(path)?;
+        // Numbers are never given twice.
+        Ok(FileIdentity { volume: 0, number: file as u64, modified_ns: 0, length: state.files[file].live.len() as u64 })
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

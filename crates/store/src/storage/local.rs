@@ -1,13 +1,14 @@
 //! A folder on a local disk.
 
 use std::fmt::Debug;
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{ErrorKind, Write};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::{LockMode, Storage, StorageEntry, StorageFile};
+use super::{FileIdentity, IdentifiedFile, LockMode, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
 
 /// A database folder on a local disk.
@@ -42,6 +43,11 @@ impl StorageFile for LocalFile {
     fn sync(&mut self) -> Result<()> {
         self.file.sync_data().map_err(Error::io("sync", &self.path))
     }
+}
+
+fn identity(metadata: &Metadata) -> FileIdentity {
+    let modified_ns = metadata.mtime().wrapping_mul(1_000_000_000).wrapping_add(metadata.mtime_nsec());
+    FileIdentity { volume: metadata.dev(), number: metadata.ino(), modified_ns, length: metadata.len() }
 }
 
 impl Storage for LocalStorage {
@@ -89,6 +95,27 @@ impl Storage for LocalStorage {
         // is outside of what any mapping can defend against.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
         Ok(Bytes::from_owner(map))
+    }
+
+    fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {
+        let path = self.at(path);
+        let mut file = File::open(&path).map_err(Error::io("open", &path))?;
+        let identity = identity(&file.metadata().map_err(Error::io("open", &path))?);
+        let mut content = Vec::new();
+        file.read_to_end(&mut content).map_err(Error::io("read", &path))?;
+        if identity.length == 0 {
+            // Cannot be mapped.
+            return Ok(IdentifiedFile { identity, content, keeper: Box::new(file) });
+        }
+        // A mapping keeps the file as a descriptor does, and there may be many more of them.
+        // SAFETY: the mapped bytes are never looked at.
+        let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
+        Ok(IdentifiedFile { identity, content, keeper: Box::new(map) })
+    }
+
+    fn identity(&self, path: &str) -> Result<FileIdentity> {
+        let path = self.at(path);
+        std::fs::metadata(&path).map(|metadata| identity(&metadata)).map_err(Error::io("read", &path))
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {

@@ -27,6 +27,33 @@ pub struct StorageEntry {
     pub is_dir: bool,
 }
 
+/// Which file a path named at a time.
+///
+/// A file that is only ever replaced by renaming has not been replaced if its identity is the same, provided that the keeper of
+/// [`Storage::read_identified`] was kept: as long as it lives, no other file is given the number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileIdentity {
+    /// The file system.
+    pub volume: u64,
+    /// The file's number on it.
+    pub number: u64,
+    /// When it was last written, in nanoseconds since the epoch; 0 where nobody knows. For files changed by hand.
+    pub modified_ns: i64,
+    /// Its length in bytes.
+    pub length: u64,
+}
+
+/// A small file that was read, and what shows that its path still names it.
+#[derive(Debug)]
+pub struct IdentifiedFile {
+    /// Which file it was.
+    pub identity: FileIdentity,
+    /// What it held.
+    pub content: Vec<u8>,
+    /// Keeps its number from being given to another file.
+    pub keeper: Box<dyn Debug + Send + Sync>,
+}
+
 /// Where a database keeps its files.
 pub trait Storage: Debug + Send + Sync {
     /// Creates an empty file for writing; fails if there is one.
@@ -58,6 +85,18 @@ pub trait Storage: Debug + Send + Sync {
     /// # Errors
     /// If the file is absent or can't be mapped.
     fn map(&self, path: &str) -> Result<Bytes>;
+
+    /// The whole file, copied to memory, with its identity. For small files that are replaced by renaming.
+    ///
+    /// # Errors
+    /// If the file is absent or can't be read.
+    fn read_identified(&self, path: &str) -> Result<IdentifiedFile>;
+
+    /// Which file the path names now, by one look.
+    ///
+    /// # Errors
+    /// If the file is absent.
+    fn identity(&self, path: &str) -> Result<FileIdentity>;
 
     /// Gives a file another name, replacing what has it. Atomic; durable after [`Storage::sync_dir`].
     ///

@@ -2,8 +2,9 @@
 
 use std::io::ErrorKind;
 
-use splay_store::Error;
+use splay_store::{Error, LoadOptions};
 
+use crate::model::{self, Model, load, open};
 use crate::scenario::{self, Scenario, assert_usable, held};
 
 fn survives_each_fault(scenario: &Scenario) {
@@ -64,4 +65,40 @@ fn a_full_disk_is_named_and_nothing_is_lost() {
         }
         assert!(refused > 2, "{}: only {refused} of {} levels were too small", scenario.name, levels.len());
     }
+}
+
+/// A full disk or a refused file leaves the writer usable; what it failed to sync or to rename doesn't.
+#[test]
+fn only_an_unknown_outcome_stops_a_writer() {
+    let (first, second) = (model::rows(1, 60, 0..1, 4), model::rows(2, 30, 0..1, 4));
+    let base = scenario::loaded(&first);
+    let (mut went_on, mut stopped) = (0, 0);
+    for n in 0.. {
+        let storage = base.copy();
+        let database = open(&storage).unwrap();
+        storage.fail_at(Some(n));
+        let failed = load(&database, &second, LoadOptions::default());
+        storage.fail_at(None);
+        if storage.operations() <= n {
+            break;
+        }
+        let Err(Error::Io { act, path, .. }) = failed else { continue };
+        let what = format!("{act} {} fails as operation {n}", path.display());
+        let again = load(&database, &second, LoadOptions::default());
+        let of_manifest = path.starts_with("trade/manifest");
+        match again {
+            Ok(_) => {
+                assert!(!of_manifest || !matches!(act, "sync" | "rename"), "{what}, and the writer went on");
+                let expected = Model::new(first.clone()).plus(&second);
+                assert_eq!(model::read(&storage).unwrap(), Some(expected.batch()), "{what}");
+                went_on += usize::from(of_manifest);
+            }
+            Err(Error::Poisoned) => {
+                assert!(matches!(act, "sync" | "rename"), "{what}, and the writer stopped");
+                stopped += 1;
+            }
+            Err(error) => panic!("{what}, then {error}"),
+        }
+    }
+    assert!(went_on >= 3 && stopped >= 3, "{went_on} went on, {stopped} stopped");
 }

@@ -12,7 +12,7 @@ use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field};
 use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, SegmentFormat, Source, TableSpec};
 
-use crate::model::{DAY, Model, Row, load, read_table};
+use crate::model::{DAY, Model, Row, go_on, load, read_table};
 
 /// Rows of the table `trade`; `time` strictly rises within a symbol, so that there is one order.
 fn trades(from: i64, until: i64) -> Vec<Row> {
@@ -70,7 +70,7 @@ fn write(folder: &Path) {
     load(&database, &trades(0, 1100), LoadOptions::default()).unwrap();
     let trade = database.table("trade").unwrap();
     let cold = CompactOptions { format: Some(SegmentFormat::Parquet), before: Some(1), memory_bytes: 0 };
-    trade.compact(&cold).unwrap();
+    trade.compact(&cold, &mut go_on).unwrap();
     load(&database, &trades(1100, 1200), LoadOptions::default()).unwrap();
     trade.widen_column("size", ColumnType::Int64).unwrap();
     trade.add_column(ColumnSpec::new("venue", ColumnType::Symbol)).unwrap();
@@ -96,7 +96,7 @@ fn assert_reads(folder: &Path) {
     let read = read_table(&database, "types").unwrap();
     assert_eq!(read, concat_batches(&spec.arrow(), [&rows]).unwrap());
     for table in [types, database.table("trade").unwrap()] {
-        let problems = table.verify(&mut |_| {}).unwrap();
+        let problems = table.verify(&mut go_on).unwrap();
         assert!(problems.is_empty(), "{problems:?}");
     }
 }

@@ -1,12 +1,15 @@
 //! Who keeps out whom: one writer, readers that keep what they see, and loads that leave nothing behind.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use splay_store::storage::LocalStorage;
 use splay_store::storage::Storage;
-use splay_store::{CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings};
+use splay_store::{
+    ColumnSpec, ColumnType, CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings,
+};
 
-use crate::model::{self, Model, batch, load, open, read_snapshot, read_table, trade};
+use crate::model::{self, Model, batch, go_on, load, open, read_snapshot, read_table, trade};
 use crate::scenario::{self, shared};
 
 #[test]
@@ -25,7 +28,7 @@ fn a_second_writer_is_refused_until_the_first_is_done() {
         drop(writing);
         load(&second, &model::rows(1, 10, 0..1, 1), LoadOptions::default()).unwrap();
         let writing = second.load(&trade(), LoadOptions::default()).unwrap();
-        let refused = first.table("trade").unwrap().compact(&CompactOptions::default()).unwrap_err();
+        let refused = first.table("trade").unwrap().compact(&CompactOptions::default(), &mut go_on).unwrap_err();
         assert!(matches!(refused, Error::Locked { .. }), "{refused:?}");
         writing.commit().unwrap();
         load(&first, &model::rows(2, 10, 0..1, 1), LoadOptions::default()).unwrap();
@@ -83,7 +86,7 @@ fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
         let more = model::rows(2, 100, 0..1, 4);
         load(&database, &more, LoadOptions::default()).unwrap();
         let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
-        table.compact(&parquet).unwrap();
+        table.compact(&parquet, &mut go_on).unwrap();
         let read = |snapshot| read_snapshot(snapshot, &Selection::default()).unwrap();
         // The first was never opened before its files were replaced.
         assert_eq!(read(&first), expected_first);
@@ -95,6 +98,46 @@ fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
         drop((first, reader));
         load(&database, &model::rows(3, 1, 5..6, 4), LoadOptions::default()).unwrap();
         assert_eq!(files(), 2, "a later writer removes what nobody reads");
+    }
+}
+
+#[test]
+fn snapshots_of_one_database_share_a_lease() {
+    let storage = scenario::loaded(&model::rows(1, 100, 0..1, 4));
+    let (writer, reader) = (open(&storage).unwrap(), open(&storage).unwrap());
+    let files = || storage.list("trade/date=1970-01-01").unwrap().len();
+    let table = reader.table("trade").unwrap();
+    let (first, second) = (table.snapshot().unwrap(), table.snapshot().unwrap());
+    let rows = read_snapshot(&first, &Selection::default()).unwrap();
+    drop(first);
+    load(&writer, &model::rows(2, 100, 0..1, 4), LoadOptions::default()).unwrap();
+    assert_eq!(files(), 4, "the second still holds the lease");
+    assert_eq!(read_snapshot(&second, &Selection::default()).unwrap(), rows);
+    drop(second);
+    load(&writer, &model::rows(3, 1, 5..6, 4), LoadOptions::default()).unwrap();
+    assert_eq!(files(), 2, "nobody holds it");
+    assert_eq!(table.snapshot().unwrap().rows(), 201);
+}
+
+#[test]
+fn every_commit_is_seen_by_the_next_snapshot() {
+    let folder = tempfile::tempdir().unwrap();
+    let fault = splay_store::storage::fault::FaultStorage::new();
+    let storages: [Arc<dyn Storage>; 2] = [Arc::new(LocalStorage::new(folder.path())), shared(&fault)];
+    for storage in storages {
+        let writer = Database::create_on(Arc::clone(&storage), &Settings::default()).unwrap();
+        load(&writer, &model::rows(0, 1, 0..1, 4), LoadOptions::default()).unwrap();
+        let reader = Database::open_on(storage).unwrap().table("trade").unwrap();
+        // One after the other and overlapping ones: the numbers of removed files are given again.
+        let mut last = reader.snapshot().unwrap();
+        for commit in 2..60 {
+            let column = ColumnSpec::new(format!("c{commit}"), ColumnType::Bool);
+            writer.table("trade").unwrap().add_column(column).unwrap();
+            let next = reader.snapshot().unwrap();
+            assert_eq!((next.epoch(), last.epoch()), (commit, commit - 1));
+            assert_eq!(reader.snapshot().unwrap().epoch(), commit, "nothing has changed");
+            last = next;
+        }
     }
 }
 
@@ -112,13 +155,83 @@ fn a_name_on_disk_is_found_in_any_case() {
     assert_eq!(database.table("trade").unwrap().snapshot().unwrap().rows(), 40);
 }
 
+/// What a load left behind is refused, not swept; `old` is as releases left it that didn't mark a table's creation.
+fn assert_kept_without_head(commits: u64, old: bool) {
+    let storage = scenario::loaded(&model::rows(1, 20, 0..1, 4));
+    for commit in 1..commits {
+        load(&open(&storage).unwrap(), &model::rows(commit, 20, 0..1, 4), LoadOptions::default()).unwrap();
+    }
+    let reader = open(&storage).unwrap().table("trade").unwrap();
+    assert_eq!(reader.snapshot().unwrap().rows(), 20 * commits);
+    storage.remove("trade/manifest/HEAD").unwrap();
+    if old {
+        storage.remove("trade/manifest/CREATED").unwrap();
+    }
+    let paths = storage.paths();
+    let is_lost_head = |error: &Error| matches!(error, Error::Corrupt { path, .. } if path.ends_with("HEAD"));
+    for _ in 0..2 {
+        let refused = open(&storage).unwrap().load(&trade(), LoadOptions::default()).unwrap_err();
+        assert!(is_lost_head(&refused), "{refused:?}");
+        assert_eq!(storage.paths(), paths, "nothing is swept");
+    }
+    assert!(is_lost_head(&reader.snapshot().unwrap_err()), "an open table");
+    if !old {
+        let database = open(&storage).unwrap();
+        assert_eq!(database.tables().unwrap(), ["trade"]);
+        assert!(is_lost_head(&database.table("Trade").unwrap().snapshot().unwrap_err()));
+        assert!(is_lost_head(&database.table("trade").unwrap().verify(&mut go_on).unwrap_err()));
+    }
+}
+
 #[test]
 fn a_table_whose_head_is_lost_is_not_taken_for_a_new_one() {
+    assert_kept_without_head(1, false);
+    assert_kept_without_head(3, false);
+    assert_kept_without_head(2, true);
+}
+
+#[test]
+fn a_table_whose_log_is_lost_is_not_taken_for_a_new_one() {
     let storage = scenario::loaded(&model::rows(1, 20, 0..1, 4));
-    load(&open(&storage).unwrap(), &model::rows(2, 20, 0..1, 4), LoadOptions::default()).unwrap();
-    storage.remove("trade/manifest/HEAD").unwrap();
+    storage.remove("trade/manifest/000001.log").unwrap();
     let paths = storage.paths();
-    let refused = open(&storage).unwrap().load(&trade(), LoadOptions::default()).unwrap_err();
-    assert!(matches!(refused, Error::Corrupt { .. }), "{refused:?}");
-    assert!(paths.iter().filter(|path| path.ends_with(".arrow")).all(|path| storage.paths().contains(path)));
+    let database = open(&storage).unwrap();
+    let refused = database.load(&trade(), LoadOptions::default()).unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { path, .. } if path.ends_with("000001.log")), "{refused:?}");
+    let refused = database.table("trade").unwrap().snapshot().unwrap_err();
+    assert!(matches!(&refused, Error::Corrupt { path, .. } if path.ends_with("000001.log")), "{refused:?}");
+    assert_eq!(storage.paths(), paths);
+}
+
+/// Ends the work behind the n-th segment.
+fn stop_behind(n: usize) -> impl FnMut(u64) -> ControlFlow<()> {
+    let mut left = n;
+    move |_| {
+        left -= 1;
+        if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+#[test]
+fn upkeep_that_is_stopped_leaves_nothing_behind() {
+    let before = Model::new(model::rows(1, 200, 0..3, 4));
+    let storage = scenario::loaded(&before.rows);
+    let (table, paths) = (open(&storage).unwrap().table("trade").unwrap(), storage.paths());
+    let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+    for n in 1..=3 {
+        let folder = tempfile::tempdir().unwrap();
+        let stopped = [
+            table.verify(&mut stop_behind(n)).map(|_| ()),
+            table.compact(&parquet, &mut stop_behind(n)).map(|_| ()),
+            table.export(SegmentFormat::Parquet, folder.path(), &mut stop_behind(n)).map(|_| ()),
+        ];
+        assert!(stopped.iter().all(|result| matches!(result, Err(Error::Stopped))), "{stopped:?}");
+        assert_eq!(storage.paths(), paths);
+        for date in std::fs::read_dir(folder.path()).unwrap() {
+            assert_eq!(std::fs::read_dir(date.unwrap().path()).unwrap().count(), 0, "an exported file was left");
+        }
+    }
+    assert_eq!(model::read(&storage).unwrap(), Some(before.batch()));
+    table.compact(&parquet, &mut go_on).unwrap();
+    assert_eq!(model::read(&storage).unwrap(), Some(before.batch()));
 }

@@ -8,6 +8,7 @@ mod crash;
 mod damage;
 mod faults;
 mod golden;
+mod hostile;
 mod locks;
 mod model;
 mod order;

@@ -1,5 +1,6 @@
 //! The plain truth that the store is compared with: a table as a list of rows, sorted.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -14,6 +15,11 @@ use rand_chacha::rand_core::SeedableRng;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{ColumnSpec, ColumnType, Database, Error, LoadOptions, Result, Selection, Settings, TableSpec};
+
+/// An observer that lets everything go on.
+pub(crate) fn go_on(_bytes: u64) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
 
 pub(crate) const DAY: i64 = 86_400_000_000_000;
 
@@ -163,7 +169,8 @@ pub(crate) fn fit(spec: &TableSpec, rows: &RecordBatch) -> RecordBatch {
 pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
     let database = Database::open_on(Arc::new(storage.clone())).unwrap();
     let snapshot = database.table("trade").unwrap().snapshot().unwrap();
-    let mut paths: Vec<String> = ["splay.toml", "readers.lock", "trade/manifest/HEAD"].map(str::to_owned).to_vec();
+    let mut paths: Vec<String> =
+        ["splay.toml", "readers.lock", "trade/manifest/HEAD", "trade/manifest/CREATED"].map(str::to_owned).to_vec();
     for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
         paths.push(format!("trade/{}", segment.entry().path));
         paths.push(format!("trade/{}", segment.entry().index_path()));

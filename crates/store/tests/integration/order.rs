@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{CompactOptions, Database, LoadOptions, SegmentFormat, Settings, TableSpec};
 
-use crate::model::rng;
+use crate::model::{go_on, rng};
 use crate::random::{self, in_order, plain};
 
 /// Compares a table with the rows in order: everything, and random ranges of random columns.
@@ -80,7 +80,11 @@ fn compare(seed: u64) {
     let (expected, dates) = in_order(&spec, &arrived);
     for format in [None, Some(SegmentFormat::Parquet), Some(SegmentFormat::Arrow)] {
         let memory_bytes = if rng.random_bool(0.5) { 1 << 20 } else { 0 };
-        database.table("t").unwrap().compact(&CompactOptions { format, before: None, memory_bytes }).unwrap();
+        database
+            .table("t")
+            .unwrap()
+            .compact(&CompactOptions { format, before: None, memory_bytes }, &mut go_on)
+            .unwrap();
         let what = format!("seed {seed}, compacted to {format:?}");
         assert_holds(&mut rng, &database, &expected, &dates, &what);
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Result, SegmentFormat};
 
-use crate::model::{self, Model, Row, open};
+use crate::model::{self, Model, Row, go_on, open};
 
 type Change = Box<dyn Fn(&Database) -> Result<()>>;
 
@@ -106,7 +106,10 @@ fn fragments() -> (FaultStorage, Model) {
 fn compacting(name: &'static str, format: Option<SegmentFormat>) -> Scenario {
     let (base, model) = fragments();
     let change = move |database: &Database| {
-        database.table("trade")?.compact(&CompactOptions { format, ..CompactOptions::default() }).map(|_| ())
+        database
+            .table("trade")?
+            .compact(&CompactOptions { format, ..CompactOptions::default() }, &mut go_on)
+            .map(|_| ())
     };
     Scenario { name, base, old: Some(model.clone()), new: model, change: Box::new(change) }
 }

@@ -161,3 +161,21 @@ proptest! {
         compare(seed);
     }
 }
+
+#[test]
+fn an_index_reads_its_sections_once() {
+    let storage = FaultStorage::new();
+    let database = crate::model::open(&storage).unwrap();
+    crate::model::load(&database, &crate::model::rows(1, 3000, 0..1, 4), LoadOptions::default()).unwrap();
+    let snapshot = database.table("trade").unwrap().snapshot().unwrap();
+    let index = snapshot.partitions()[0].segments[0].index().unwrap();
+    for name in ["time", "price", "size"] {
+        let by_block = index.by_block(name).unwrap().unwrap();
+        assert_eq!(by_block.len(), 3);
+        assert!(std::ptr::eq(by_block, index.by_block(&name.to_uppercase()).unwrap().unwrap()));
+        let by_symbol = index.by_symbol(name).unwrap().unwrap();
+        assert_eq!(by_symbol.len(), index.symbols().unwrap());
+        assert!(std::ptr::eq(by_symbol, index.by_symbol(name).unwrap().unwrap()));
+    }
+    assert!(index.by_block("note").unwrap().is_none() && index.by_symbol("nothing").unwrap().is_none());
+}

@@ -1,0 +1,163 @@
+//! The summarised columns of an index: found by name, their summaries read once.
+
+use std::sync::OnceLock;
+
+use arrow::buffer::ScalarBuffer;
+
+use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN};
+use super::format;
+use super::summary::{Summary, ValueKind};
+
+/// Summaries of one column, by symbol or by block.
+#[derive(Debug, Clone)]
+pub struct ColumnSummaries {
+    kind: ValueKind,
+    words: ScalarBuffer<u64>,
+    len: usize,
+}
+
+impl ColumnSummaries {
+    /// `words` holds [`SUMMARY_WORDS`](super::builder::SUMMARY_WORDS) for each of `len` summaries.
+    pub(super) fn new(kind: ValueKind, words: ScalarBuffer<u64>, len: usize) -> ColumnSummaries {
+        ColumnSummaries { kind, words, len }
+    }
+
+    /// How the values are to be read. That of the segment: a column that was widened since has another one in the table.
+    #[must_use]
+    pub fn kind(&self) -> ValueKind {
+        self.kind
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The summary at `position`.
+    ///
+    /// # Panics
+    /// If there are no more than `position`.
+    #[must_use]
+    pub fn get(&self, position: usize) -> Summary {
+        assert!(position < self.len, "summary {position} of {}", self.len);
+        let word = |field: usize| self.words[field * self.len + position];
+        let marks = word(0);
+        let unless = |mark: u64, value: u64| (marks & mark == 0).then_some(value);
+        Summary {
+            count: marks & COUNT_MASK,
+            min: word(1),
+            max: word(2),
+            sum: unless(SUM_UNKNOWN, word(3)),
+            first: unless(FIRST_NULL, word(4)),
+            last: unless(LAST_NULL, word(5)),
+        }
+    }
+
+    /// First values of all, as raw bits: for a time column the sampled timestamps.
+    #[must_use]
+    pub fn firsts(&self) -> &[u64] {
+        &self.words[4 * self.len..5 * self.len]
+    }
+}
+
+/// One summarised column. Its sections are checked when they are first asked for, and kept.
+#[derive(Debug)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) kind: ValueKind,
+    pub(super) by_symbol: OnceLock<ColumnSummaries>,
+    pub(super) by_block: OnceLock<ColumnSummaries>,
+}
+
+/// All summarised columns.
+#[derive(Debug)]
+pub(super) struct Columns {
+    /// As the sections number them.
+    columns: Vec<Column>,
+    /// Numbers in the order of names without case.
+    sorted: Vec<usize>,
+}
+
+impl Columns {
+    /// Reads the section of column names; `None` if it is something else.
+    pub(super) fn parse(mut rest: &[u8]) -> Option<Columns> {
+        let mut columns = Vec::new();
+        while !rest.is_empty() {
+            let words = rest.get(..8)?;
+            let kind = ValueKind::from_number(format::u32_at(words, 0))?;
+            let end = 8usize.checked_add(usize::try_from(format::u32_at(words, 4)).ok()?)?;
+            let name = std::str::from_utf8(rest.get(8..end)?).ok()?.to_owned();
+            columns.push(Column { name, kind, by_symbol: OnceLock::new(), by_block: OnceLock::new() });
+            rest = &rest[end..];
+        }
+        let mut sorted: Vec<usize> = (0..columns.len()).collect();
+        sorted.sort_by(|left, right| folded(&columns[*left].name).cmp(folded(&columns[*right].name)));
+        Some(Columns { columns, sorted })
+    }
+
+    /// Number of the column of that name, in whatever case.
+    pub(super) fn find(&self, name: &str) -> Option<usize> {
+        let found = self.sorted.partition_point(|number| folded(&self.columns[*number].name).lt(folded(name)));
+        self.sorted.get(found).copied().filter(|number| self.columns[*number].name.eq_ignore_ascii_case(name))
+    }
+
+    pub(super) fn get(&self, number: usize) -> &Column {
+        &self.columns[number]
+    }
+}
+
+fn folded(name: &str) -> impl Iterator<Item = u8> {
+    name.bytes().map(|byte| byte.to_ascii_lowercase())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn section(names: &[&str]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for name in names {
+            bytes.extend_from_slice(&(ValueKind::Float as u32).to_le_bytes());
+            bytes.extend_from_slice(&u32::try_from(name.len()).unwrap().to_le_bytes());
+            bytes.extend_from_slice(name.as_bytes());
+        }
+        bytes
+    }
+
+    #[test]
+    fn columns_are_found_in_any_case() {
+        let names = ["Price", "ask", "Bid", "askSize", "a"];
+        let columns = Columns::parse(&section(&names)).unwrap();
+        for (number, name) in names.iter().enumerate() {
+            for spelled in [name.to_lowercase(), name.to_uppercase(), (*name).to_owned()] {
+                assert_eq!(columns.find(&spelled), Some(number), "{spelled}");
+            }
+        }
+        for unknown in ["", "as", "asks", "zzz", "pricé"] {
+            assert_eq!(columns.find(unknown), None, "{unknown}");
+        }
+        assert_eq!(Columns::parse(&[]).unwrap().find("price"), None);
+    }
+
+    #[test]
+    fn names_that_are_cut_or_of_no_kind_are_refused() {
+        let bytes = section(&["price", "size"]);
+        for length in (1..bytes.len()).filter(|length| *length != 13) {
+            assert!(Columns::parse(&bytes[..length]).is_none(), "cut to {length}");
+        }
+        let mut unknown = bytes.clone();
+        unknown[0] = 9;
+        assert!(Columns::parse(&unknown).is_none());
+        let mut endless = bytes;
+        endless[4..8].copy_from_slice(&[0xff; 4]);
+        assert!(Columns::parse(&endless).is_none());
+    }
+}
