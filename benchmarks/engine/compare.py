@@ -97,8 +97,9 @@ def unequal(left: pa.ChunkedArray, right: pa.ChunkedArray, exact: bool) -> np.nd
         with np.errstate(invalid="ignore"):
             distance = np.abs(one - other)
             allowed = np.maximum(RELATIVE * np.maximum(np.abs(one), np.abs(other)), ABSOLUTE)
-            # Infinities are equal to themselves: their distance is NaN.
-            same = (distance <= allowed) | (one == other) | (np.isnan(one) & np.isnan(other))
+            # An infinity is equal to itself alone, though any distance is within its allowance.
+            near = np.isfinite(allowed) & (distance <= allowed)
+            same = near | (one == other) | (np.isnan(one) & np.isnan(other))
     return wrong | (both & ~same)
 
 
