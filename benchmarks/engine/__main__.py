@@ -61,7 +61,9 @@ class Run:
 
     def tell(self, outcome):
         """Progress on standard error."""
-        cells = ", ".join(f"{name} {cell.failure or f'{cell.timing.median:.3f} ms'}" for name, cell in outcome.cells.items())
+        cells = ", ".join(
+            f"{name} {cell.failure or f'{cell.timing.median:.3f} ms'}" for name, cell in outcome.cells.items()
+        )
         print(f"{outcome.id}: {cells}", file=sys.stderr, flush=True)
         return outcome
 
@@ -72,14 +74,18 @@ class Run:
 
 def machine(run: Run) -> dict:
     """What the figures belong to."""
+
     def git(*arguments):
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
     commit = git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
     versions = {name: found.version() for name, found in run.classes.items()} | {name: "absent" for name in run.absent}
     return {
-        "processor": next((line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "")
-        if os.path.exists("/proc/cpuinfo") else platform.processor(),
+        "processor": next(
+            (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), ""
+        )
+        if os.path.exists("/proc/cpuinfo")
+        else platform.processor(),
         "cores": os.cpu_count(),
         "threads of each system": all_systems.THREADS,
         "memory GiB": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30),
@@ -93,11 +99,15 @@ def machine(run: Run) -> dict:
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="python -m engine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m engine", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--suite", default=",".join(SUITES), help="suites, with commas; default: all")
     parser.add_argument("--only", help="questions by id, with commas; default: all")
     parser.add_argument("--systems", default=",".join(all_systems.MODULES), help="systems, with commas; default: all")
-    parser.add_argument("--full", action="store_true", help="the size of the published figures: 20 M quotes, crypto scale 0.1")
+    parser.add_argument(
+        "--full", action="store_true", help="the size of the published figures: 20 M quotes, crypto scale 0.1"
+    )
     parser.add_argument("--symbols", type=int, help="symbols of the day of equities")
     parser.add_argument("--quotes", type=int, help="its quotes; trades are a tenth")
     parser.add_argument("--scale", type=float, help="scale of the crypto month")

@@ -103,7 +103,9 @@ def unequal(left: pa.ChunkedArray, right: pa.ChunkedArray, exact: bool) -> np.nd
     return wrong | (both & ~same)
 
 
-def check_equal(expected: pa.Table, found: pa.Table, keys: tuple[str, ...], ordered: bool = False, bag: bool = False) -> None:
+def check_equal(
+    expected: pa.Table, found: pa.Table, keys: tuple[str, ...], ordered: bool = False, bag: bool = False
+) -> None:
     """Compares an answer with the reference's, in the order it has, or sorted by its keys, or (``bag``) by all columns.
 
     Raises

@@ -70,10 +70,26 @@ class Data:
         symbols = self.sizes.symbols
 
         def make(folder: pathlib.Path) -> None:
-            self.command("gen", "taq", "--out", folder / "files", "--symbols", symbols, "--quotes", quotes,
-                         "--trades", quotes // TRADES_PER_QUOTE, "--seed", self.seed)
-            self.command("load", folder / "db", "trade", f"{folder}/files/EQY_US_ALL_TRADE_*.gz", "--recipe", "nyse-taq-trade")
-            self.command("load", folder / "db", "quote", f"{folder}/files/SPLITS_US_ALL_BBO_*.gz", "--recipe", "nyse-taq-quote")
+            self.command(
+                "gen",
+                "taq",
+                "--out",
+                folder / "files",
+                "--symbols",
+                symbols,
+                "--quotes",
+                quotes,
+                "--trades",
+                quotes // TRADES_PER_QUOTE,
+                "--seed",
+                self.seed,
+            )
+            self.command(
+                "load", folder / "db", "trade", f"{folder}/files/EQY_US_ALL_TRADE_*.gz", "--recipe", "nyse-taq-trade"
+            )
+            self.command(
+                "load", folder / "db", "quote", f"{folder}/files/SPLITS_US_ALL_BBO_*.gz", "--recipe", "nyse-taq-quote"
+            )
             shutil.rmtree(folder / "files")
             for table in ("trade", "quote"):
                 self.command("export", folder / "db", table, "--to", folder / table)
@@ -82,8 +98,18 @@ class Data:
                 path.parent.mkdir()
                 pq.write_table(rows, path)
                 symbol, time = rows.column_names[:2]
-                self.command("load", folder / "db", table, path, "--time", time, "--symbol", symbol,
-                             "--time-zone", "America/New_York")
+                self.command(
+                    "load",
+                    folder / "db",
+                    table,
+                    path,
+                    "--time",
+                    time,
+                    "--symbol",
+                    symbol,
+                    "--time-zone",
+                    "America/New_York",
+                )
 
         folder = self.made(f"taq-{symbols}-{quotes}-{self.seed}", make)
         paths = {table: sorted((folder / table).rglob("*.parquet")) for table in only}
@@ -93,12 +119,30 @@ class Data:
         """A month of crypto trades and books, and the day of books on five exchanges: tables ``trades`` and ``books``."""
 
         def make(folder: pathlib.Path) -> None:
-            self.command("gen", "crypto", "--out", folder / "files", "--scale", self.sizes.scale, "--format", "parquet",
-                         "--seed", self.seed)
+            self.command(
+                "gen",
+                "crypto",
+                "--out",
+                folder / "files",
+                "--scale",
+                self.sizes.scale,
+                "--format",
+                "parquet",
+                "--seed",
+                self.seed,
+            )
             shutil.rmtree(folder / "files" / "write", ignore_errors=True)
             for table in ("trades", "books"):
-                self.command("load", folder / "db", table, f"{folder}/files/{table}_*.parquet", "--time", "timestamp",
-                             "--symbol", "symbol")
+                self.command(
+                    "load",
+                    folder / "db",
+                    table,
+                    f"{folder}/files/{table}_*.parquet",
+                    "--time",
+                    "timestamp",
+                    "--symbol",
+                    "symbol",
+                )
 
         folder = self.made(f"crypto-{self.sizes.scale}-{self.seed}", make)
         paths = {table: sorted((folder / "files").glob(f"{table}_*.parquet")) for table in ("trades", "books")}

@@ -25,7 +25,9 @@ def tables(folder: pathlib.Path) -> dict[str, pa.Table]:
     """
     trades, quotes = (read(folder / table) for table in ("trade", "quote"))
     return {
-        "trade_few": thinned(trades.select(["Symbol", "Time", "Exchange", "Trade_Price", "Trade_Volume", "Sequence_Number"])),
+        "trade_few": thinned(
+            trades.select(["Symbol", "Time", "Exchange", "Trade_Price", "Trade_Volume", "Sequence_Number"])
+        ),
         "quote_few": thinned(quotes),
         "quote_early": early(quotes),
         "bar": bars(quotes),
@@ -34,8 +36,18 @@ def tables(folder: pathlib.Path) -> dict[str, pa.Table]:
 
 def read(folder: pathlib.Path) -> pa.Table:
     table = pq.read_table(sorted(folder.rglob("*.parquet"))[0])
-    names = ["Symbol", "Time", "Exchange", "Bid_Price", "Bid_Size", "Offer_Price", "Offer_Size", "Trade_Price", "Trade_Volume",
-             "Sequence_Number"]
+    names = [
+        "Symbol",
+        "Time",
+        "Exchange",
+        "Bid_Price",
+        "Bid_Size",
+        "Offer_Price",
+        "Offer_Size",
+        "Trade_Price",
+        "Trade_Volume",
+        "Sequence_Number",
+    ]
     return table.select([name for name in names if name in table.column_names])
 
 
@@ -52,12 +64,15 @@ def early(quotes: pa.Table) -> pa.Table:
 
 def bars(quotes: pa.Table) -> pa.Table:
     """Open, high, low, close of the mid and the size quoted, by symbol and minute."""
-    rows = pa.table({
-        "sym": quotes["Symbol"],
-        "ts": pc.floor_temporal(quotes["Time"], unit="minute"),
-        "mid": pc.multiply(pc.add(quotes["Bid_Price"], quotes["Offer_Price"]), 0.5),
-        "volume": pc.add(quotes["Bid_Size"], quotes["Offer_Size"]),
-    })
+    rows = pa.table(
+        {
+            "sym": quotes["Symbol"],
+            "ts": pc.floor_temporal(quotes["Time"], unit="minute"),
+            "mid": pc.multiply(pc.add(quotes["Bid_Price"], quotes["Offer_Price"]), 0.5),
+            "volume": pc.add(quotes["Bid_Size"], quotes["Offer_Size"]),
+        }
+    )
     found = rows.group_by(["sym", "ts"], use_threads=False).aggregate(
-        [("mid", "first"), ("mid", "max"), ("mid", "min"), ("mid", "last"), ("volume", "sum")])
+        [("mid", "first"), ("mid", "max"), ("mid", "min"), ("mid", "last"), ("volume", "sum")]
+    )
     return found.rename_columns(["sym", "ts", "open", "high", "low", "close", "volume"]).slice(0, BARS)

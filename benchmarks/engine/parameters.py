@@ -43,7 +43,9 @@ def draw(tables, seed: int) -> TaqParameters:
     """Draws parameters from the quotes."""
     rng = random.Random(seed)
     quotes = pq.read_table(tables.files("quote")[0], columns=["Symbol", "Sequence_Number", "Time"])
-    counts = sorted((entry["counts"], entry["values"]) for entry in pc.value_counts(quotes["Symbol"].cast("string")).to_pylist())
+    counts = sorted(
+        (entry["counts"], entry["values"]) for entry in pc.value_counts(quotes["Symbol"].cast("string")).to_pylist()
+    )
     symbols = [symbol for _, symbol in counts]
     half = symbols[: max(1, len(symbols) // 2)]
     busy = symbols[-1]
@@ -82,7 +84,8 @@ class CryptoParameters:
         self.instants = [
             {
                 "symbol": rng.choice(CRYPTO_SYMBOLS),
-                "instant": self.day_start + datetime.timedelta(seconds=rng.randrange(86_400, seconds), microseconds=rng.randrange(10**6)),
+                "instant": self.day_start
+                + datetime.timedelta(seconds=rng.randrange(86_400, seconds), microseconds=rng.randrange(10**6)),
             }
             for _ in range(pairs)
         ]

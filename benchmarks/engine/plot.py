@@ -5,7 +5,7 @@ from html import escape
 
 COLORS = {"SplayDB": "#c2410c", "DuckDB": "#6b7280", "Polars": "#2563eb"}
 PANEL_WIDTH, PANEL_HEIGHT = 300, 220
-LEFT, TOP, GAP, BOTTOM = 52, 44, 36, 40
+LEFT, TOP, GAP, BOTTOM = 56, 44, 60, 40
 
 
 def decades(values: list[float]) -> tuple[int, int]:
@@ -60,12 +60,19 @@ def panel(left: int, id: str, title: str, found, sizes: list[int], low: int, hig
     ]
     for exponent in range(low, high + 1):
         height = y(10.0**exponent)
-        parts.append(f'<line x1="{left}" x2="{left + PANEL_WIDTH}" y1="{height:.1f}" y2="{height:.1f}" stroke="#e5e7eb"/>')
-        parts.append(f'<text x="{left - 4}" y="{height + 4:.1f}" text-anchor="end" fill="#6b7280">{time(exponent)}</text>')
+        parts.append(
+            f'<line x1="{left}" x2="{left + PANEL_WIDTH}" y1="{height:.1f}" y2="{height:.1f}" stroke="#e5e7eb"/>'
+        )
+        parts.append(
+            f'<text x="{left - 4}" y="{height + 4:.1f}" text-anchor="end" fill="#6b7280">{time(exponent)}</text>'
+        )
     for rows in sizes:
-        parts.append(f'<text x="{x(rows):.1f}" y="{TOP + PANEL_HEIGHT + 16}" text-anchor="middle" fill="#6b7280">{count(rows)}</text>')
+        parts.append(
+            f'<text x="{x(rows):.1f}" y="{TOP + PANEL_HEIGHT + 16}" text-anchor="middle" fill="#6b7280">{count(rows)}</text>'
+        )
     parts.append(
-        f'<text x="{left + PANEL_WIDTH / 2}" y="{TOP + PANEL_HEIGHT + 32}" text-anchor="middle" fill="#374151">quotes</text>')
+        f'<text x="{left + PANEL_WIDTH / 2}" y="{TOP + PANEL_HEIGHT + 32}" text-anchor="middle" fill="#374151">quotes</text>'
+    )
     for name, series in found.items():
         color = COLORS.get(name, "black")
         line = " ".join(f"{x(rows):.1f},{y(milliseconds):.1f}" for rows, milliseconds in series)
@@ -73,5 +80,7 @@ def panel(left: int, id: str, title: str, found, sizes: list[int], low: int, hig
         for rows, milliseconds in series:
             parts.append(f'<circle cx="{x(rows):.1f}" cy="{y(milliseconds):.1f}" r="3" fill="{color}"/>')
         rows, milliseconds = series[-1]
-        parts.append(f'<text x="{x(rows):.1f}" y="{y(milliseconds) - 7:.1f}" text-anchor="end" fill="{color}">{escape(name)}</text>')
+        parts.append(
+            f'<text x="{x(rows):.1f}" y="{y(milliseconds) - 7:.1f}" text-anchor="end" fill="{color}">{escape(name)}</text>'
+        )
     return parts

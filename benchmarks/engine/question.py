@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+
 class Raw(str):
     """Text that goes into SQL as it is: a piece of a statement, or a placeholder."""
 

@@ -8,7 +8,15 @@ from .outcome import Outcome
 def milliseconds(value: float | None) -> str:
     if value is None:
         return ""
-    return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 10 else f"{value:.1f}" if value < 1000 else f"{value:,.0f}"
+    return (
+        f"{value:.3f}"
+        if value < 1
+        else f"{value:.2f}"
+        if value < 10
+        else f"{value:.1f}"
+        if value < 1000
+        else f"{value:,.0f}"
+    )
 
 
 def ratio(value: float) -> str:
@@ -59,13 +67,22 @@ def means(outcomes: list[Outcome], names: list[str]) -> list[dict]:
             row[name] = geometric_mean(medians)
             row[f"{name} answered"] = len(medians)
             if name != "SplayDB":
-                row[f"SplayDB / {name}"] = geometric_mean([
-                    member.cells["SplayDB"].timing.median / member.cells[name].timing.median
-                    for member in members if timed(member, name) and timed(member, "SplayDB")])
+                row[f"SplayDB / {name}"] = geometric_mean(
+                    [
+                        member.cells["SplayDB"].timing.median / member.cells[name].timing.median
+                        for member in members
+                        if timed(member, name) and timed(member, "SplayDB")
+                    ]
+                )
         others = [name for name in names if name != "SplayDB"]
-        row["SplayDB / best other"] = geometric_mean([
-            member.cells["SplayDB"].timing.median / min(member.cells[name].timing.median for name in others if timed(member, name))
-            for member in members if timed(member, "SplayDB") and any(timed(member, name) for name in others)])
+        row["SplayDB / best other"] = geometric_mean(
+            [
+                member.cells["SplayDB"].timing.median
+                / min(member.cells[name].timing.median for name in others if timed(member, name))
+                for member in members
+                if timed(member, "SplayDB") and any(timed(member, name) for name in others)
+            ]
+        )
         result.append(row)
     return result
 
@@ -111,8 +128,14 @@ def as_json(outcomes: list[Outcome], names: list[str]) -> dict:
         return times | {key: value for key, value in (("failure", cell.failure), ("detail", cell.detail)) if value}
 
     questions = [
-        {"id": outcome.id, "group": outcome.group, "asks": outcome.asks, "rows": outcome.rows, "ran_as": outcome.path,
-         "systems": {name: one(cell) for name, cell in outcome.cells.items()}}
+        {
+            "id": outcome.id,
+            "group": outcome.group,
+            "asks": outcome.asks,
+            "rows": outcome.rows,
+            "ran_as": outcome.path,
+            "systems": {name: one(cell) for name, cell in outcome.cells.items()},
+        }
         for outcome in outcomes
     ]
     return {"questions": questions, "means": means(outcomes, names)}

@@ -8,7 +8,10 @@ import pyarrow.parquet as pq
 
 
 def is_text(kind: pa.DataType) -> bool:
-    return any(test(kind) for test in (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
+    return any(
+        test(kind)
+        for test in (pa.types.is_dictionary, pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    )
 
 
 @dataclass

@@ -40,7 +40,12 @@ def test_nulls_nans_and_infinities_are_equal_to_themselves_alone():
     values = [None, float("nan"), float("inf"), 0.0]
     expected = answer(key=[1, 2, 3, 4], value=values)
     check_equal(expected, answer(key=[1, 2, 3, 4], value=values), ("key",))
-    for wrong in ([0.0, *values[1:]], [None, None, *values[2:]], [*values[:2], float("-inf"), 0.0], [*values[:3], 1e-12]):
+    for wrong in (
+        [0.0, *values[1:]],
+        [None, None, *values[2:]],
+        [*values[:2], float("-inf"), 0.0],
+        [*values[:3], 1e-12],
+    ):
         with pytest.raises(Different, match="1 of 4 rows"):
             check_equal(expected, answer(key=[1, 2, 3, 4], value=wrong), ("key",))
 
@@ -48,8 +53,16 @@ def test_nulls_nans_and_infinities_are_equal_to_themselves_alone():
 def test_types_are_compared_by_what_they_say():
     instant = 1_570_455_000_000_000_000
     check_equal(
-        answer(key=pa.array(["x"]).dictionary_encode(), at=pa.array([instant], pa.timestamp("ns", "UTC")), n=pa.array([1], pa.uint64())),
-        answer(key=pa.array(["x"], pa.large_string()), at=pa.array([instant // 1000], pa.timestamp("us")), n=pa.array([1.0])),
+        answer(
+            key=pa.array(["x"]).dictionary_encode(),
+            at=pa.array([instant], pa.timestamp("ns", "UTC")),
+            n=pa.array([1], pa.uint64()),
+        ),
+        answer(
+            key=pa.array(["x"], pa.large_string()),
+            at=pa.array([instant // 1000], pa.timestamp("us")),
+            n=pa.array([1.0]),
+        ),
         ("key",),
     )
 
@@ -83,10 +96,15 @@ def test_keys_that_name_two_rows_are_refused():
 
 def test_means_leave_out_failures_and_say_so():
     def outcome(id, ours, theirs):
-        cells = {"SplayDB": Cell(Timing(ours, ours, 3)) if ours else Cell(failure="error"), "DuckDB": Cell(Timing(theirs, theirs, 3))}
+        cells = {
+            "SplayDB": Cell(Timing(ours, ours, 3)) if ours else Cell(failure="error"),
+            "DuckDB": Cell(Timing(theirs, theirs, 3)),
+        }
         return Outcome(id, "group", "", cells=cells)
 
-    (row,) = report.means([outcome("a", 1.0, 4.0), outcome("b", 4.0, 4.0), outcome("c", None, 4.0)], ["SplayDB", "DuckDB"])
+    (row,) = report.means(
+        [outcome("a", 1.0, 4.0), outcome("b", 4.0, 4.0), outcome("c", None, 4.0)], ["SplayDB", "DuckDB"]
+    )
     assert row["SplayDB"] == pytest.approx(2.0) and row["SplayDB answered"] == 2 and row["DuckDB answered"] == 3
     assert row["SplayDB / DuckDB"] == pytest.approx(0.5)
     assert "| error |" in "\n".join(report.table([outcome("c", None, 4.0)], ["SplayDB", "DuckDB"]))

@@ -13,7 +13,11 @@ SHAPES = {
     "whole": ("all trades with all quotes", "trade", "quote"),
     "dense": ("one trade in 100 with all quotes: many quotes for a trade", "trade_few", "quote"),
     "sparse": ("all trades with one quote in 100: many trades for a quote", "trade", "quote_few"),
-    "illiquid": ("all trades with the quotes of five minutes: the quote is long ago, or there is none", "trade", "quote_early"),
+    "illiquid": (
+        "all trades with the quotes of five minutes: the quote is long ago, or there is none",
+        "trade",
+        "quote_early",
+    ),
 }
 
 
@@ -43,12 +47,25 @@ def question(id: str) -> tuple[Question, None]:
 
     def ask_polars(f, p):
         trades = getattr(f, left).select("Symbol", "Sequence_Number", "Time", column.Trade_Price.alias("price"))
-        quotes = getattr(f, right).select("Symbol", "Time", column.Sequence_Number.alias("quote_number"),
-                                          column.Bid_Price.alias("bid"), column.Offer_Price.alias("offer"))
+        quotes = getattr(f, right).select(
+            "Symbol",
+            "Time",
+            column.Sequence_Number.alias("quote_number"),
+            column.Bid_Price.alias("bid"),
+            column.Offer_Price.alias("offer"),
+        )
         return trades.join_asof(quotes, on="Time", by="Symbol", check_sortedness=False)
 
-    return Question(id, GROUP, asks, ("Symbol", "Sequence_Number"), sql, ask_polars, duckdb=duckdb.format(right),
-                    reference=duckdb.format(last_of_ties)), None
+    return Question(
+        id,
+        GROUP,
+        asks,
+        ("Symbol", "Sequence_Number"),
+        sql,
+        ask_polars,
+        duckdb=duckdb.format(right),
+        reference=duckdb.format(last_of_ties),
+    ), None
 
 
 def memory_table(memory, names) -> list[str]:
@@ -59,6 +76,10 @@ def memory_table(memory, names) -> list[str]:
         cells = []
         for name in names:
             one = found[name]
-            cells.append("error" if "error" in one else f"{one['peak_bytes'] / 1e6:,.0f} ({max(0, one['peak_bytes'] - one['answer_bytes']) / 1e6:,.0f})")
+            cells.append(
+                "error"
+                if "error" in one
+                else f"{one['peak_bytes'] / 1e6:,.0f} ({max(0, one['peak_bytes'] - one['answer_bytes']) / 1e6:,.0f})"
+            )
         lines.append("| " + " | ".join([id, f"{min(sizes) / 1e6:,.0f}" if sizes else "", *cells]) + " |")
     return [*lines, ""]

@@ -16,16 +16,33 @@ STEPS = (16, 4, 1)
 
 def questions() -> list[Question]:
     return [
-        Question("point", "curve", "ten-minute mids of one rare symbol's hour", ("bucket",),
-                 """SELECT time_bucket(INTERVAL '10 minutes', Time) AS bucket, avg(0.5 * (Bid_Price + Offer_Price)) AS mid FROM quote
+        Question(
+            "point",
+            "curve",
+            "ten-minute mids of one rare symbol's hour",
+            ("bucket",),
+            """SELECT time_bucket(INTERVAL '10 minutes', Time) AS bucket, avg(0.5 * (Bid_Price + Offer_Price)) AS mid FROM quote
                  WHERE Symbol = $rare AND Time >= $t1000 AND Time < $t1100 GROUP BY bucket ORDER BY bucket""",
-                 lambda f, p: f.quote.filter(symbol(p.rare) & between(p, "1000", "1100")).group_by(bucket("10m")).agg(
-                     MID.mean().alias("mid")).sort("bucket"), ordered=True),
-        Question("bucket", "curve", "ten-minute mids of all symbols", ("Symbol", "bucket"),
-                 """SELECT Symbol, time_bucket(INTERVAL '10 minutes', Time) AS bucket, avg(0.5 * (Bid_Price + Offer_Price)) AS mid
+            lambda f, p: (
+                f.quote.filter(symbol(p.rare) & between(p, "1000", "1100"))
+                .group_by(bucket("10m"))
+                .agg(MID.mean().alias("mid"))
+                .sort("bucket")
+            ),
+            ordered=True,
+        ),
+        Question(
+            "bucket",
+            "curve",
+            "ten-minute mids of all symbols",
+            ("Symbol", "bucket"),
+            """SELECT Symbol, time_bucket(INTERVAL '10 minutes', Time) AS bucket, avg(0.5 * (Bid_Price + Offer_Price)) AS mid
                  FROM quote GROUP BY Symbol, bucket ORDER BY Symbol, bucket""",
-                 lambda f, p: f.quote.group_by("Symbol", bucket("10m")).agg(MID.mean().alias("mid")).sort("Symbol", "bucket"),
-                 ordered=True),
+            lambda f, p: (
+                f.quote.group_by("Symbol", bucket("10m")).agg(MID.mean().alias("mid")).sort("Symbol", "bucket")
+            ),
+            ordered=True,
+        ),
         asof.question("whole")[0],
     ]
 
@@ -53,7 +70,12 @@ def run(run) -> tuple[list[str], dict]:
         titles = {question.id: question.asks for question in questions()}
         path.write_text(plot.svg(points, titles), encoding="utf-8")
         lines += [f"Plotted to {path.name}.", ""]
-    failed = [f"- {o.id}, {name}: {cell.failure}: {cell.detail}" for o in outcomes for name, cell in o.cells.items() if cell.failure]
+    failed = [
+        f"- {o.id}, {name}: {cell.failure}: {cell.detail}"
+        for o in outcomes
+        for name, cell in o.cells.items()
+        if cell.failure
+    ]
     return lines + failed + ([""] if failed else []), as_json(outcomes, run.names) | {"points": points}
 
 

@@ -45,13 +45,33 @@ def questions() -> list[Question]:
 
     return [
         question("all", "no filter", "", lambda bar, p: bar),
-        question("keep-10", "a filter that keeps 10 %", "WHERE close > $top", lambda bar, p: bar.filter(column.close > p.top)),
-        question("keep-50", "a filter that keeps 50 %", "WHERE close > $half", lambda bar, p: bar.filter(column.close > p.half)),
-        question("keep-90", "a filter that keeps 90 %", "WHERE close > $most", lambda bar, p: bar.filter(column.close > p.most)),
-        question("keep-0", "a filter that keeps nothing", "WHERE close > $beyond",
-                 lambda bar, p: bar.filter(column.close > p.beyond)),
-        question("two", "two filters, which keep about 25 %", "WHERE close > $half AND volume > $busy",
-                 lambda bar, p: bar.filter((column.close > p.half) & (column.volume > p.busy))),
+        question(
+            "keep-10", "a filter that keeps 10 %", "WHERE close > $top", lambda bar, p: bar.filter(column.close > p.top)
+        ),
+        question(
+            "keep-50",
+            "a filter that keeps 50 %",
+            "WHERE close > $half",
+            lambda bar, p: bar.filter(column.close > p.half),
+        ),
+        question(
+            "keep-90",
+            "a filter that keeps 90 %",
+            "WHERE close > $most",
+            lambda bar, p: bar.filter(column.close > p.most),
+        ),
+        question(
+            "keep-0",
+            "a filter that keeps nothing",
+            "WHERE close > $beyond",
+            lambda bar, p: bar.filter(column.close > p.beyond),
+        ),
+        question(
+            "two",
+            "two filters, which keep about 25 %",
+            "WHERE close > $half AND volume > $busy",
+            lambda bar, p: bar.filter((column.close > p.half) & (column.volume > p.busy)),
+        ),
     ]
 
 
@@ -80,6 +100,9 @@ def against_all(outcomes, names, read) -> list[str]:
         for name in names:
             one, all_ = (o.cells.get(name) and o.cells[name].timing for o in (outcome, base))
             cells.append(f"{one.median / all_.median:.2f} ({milliseconds(one.median)} ms)" if one and all_ else "")
-        said = ", ".join(f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in read.get(outcome.id, {}).items())
+        said = ", ".join(
+            f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}"
+            for key, value in read.get(outcome.id, {}).items()
+        )
         lines.append("| " + " | ".join([outcome.id, *cells, said]) + " |")
     return [*lines, ""]

@@ -3,12 +3,10 @@
 import dataclasses
 import random
 import sys
-import threading
-import time
 
 from .. import parameters
 from ..ask import compare, message
-from ..measure import percentile
+from ..latency import one_by_one, rate
 from ..outcome import Cell
 from ..polars_words import MID, bucket, column, instant
 from ..question import Question, Raw
@@ -20,9 +18,8 @@ STATEMENTS_NEW = 100
 """Timed statements of shapes that were never asked."""
 CHECKED = 5
 """Statements of each kind that are compared before any is timed."""
-THROUGHPUT_SECONDS = 2.0
 PLACEHOLDERS = ["symbol", "start", "end"]
-MODES = ("known shape", "prepared", "never seen")
+KNOWN, PREPARED, NEW = "known shape", "prepared", "never seen"
 
 
 def run(run) -> tuple[list[str], dict]:
@@ -31,29 +28,81 @@ def run(run) -> tuple[list[str], dict]:
     drawn = parameters.draw(tables, run.seed)
     systems = run.systems(tables)
     values = draw(drawn, run.seed)
-    results, notes = {}, []
-    for question in questions():
-        if not run.wanted(question.id):
-            continue
+    asked = [question for question in questions() if run.wanted(question.id)]
+    latencies, rates, notes = {}, {}, []
+    right = {system.name: [] for system in systems}
+    for question in asked:
         failures = check(question, drawn, systems, values)
+        notes += [f"- {question.id}, {name}: {failure}" for name, failure in failures.items()]
+        found = latencies.setdefault(question.id, {name: {"failure": failure} for name, failure in failures.items()})
         for system in systems:
-            one = results.setdefault(question.id, {}).setdefault(system.name, {})
-            if system.name in failures:
-                notes.append(f"- {question.id}, {system.name}: {failures[system.name]}")
-                one["failure"] = failures[system.name]
-                continue
-            for mode in MODES:
-                try:
-                    one[mode] = latencies(mode, question, drawn, system, values)
-                except NotImplementedError:
-                    one[mode] = None
-                except Exception as error:  # noqa: BLE001
-                    one[mode] = None
-                    notes.append(f"- {question.id}, {system.name}, {mode}: error: {message(error)}")
-            print(f"{question.id}, {system.name}: {one}", flush=True, file=sys.stderr)
-    rates = throughput(results, drawn, systems, values)
-    lines = [f"### {TITLE} ({run.size(tables)})", "", *table(results, run.names), "", *rates_table(rates, run.names), ""]
-    return lines + (["Failures:", "", *notes, ""] if notes else []), {"latency_us": results, "statements_per_second": rates}
+            if system.name not in failures:
+                right[system.name].append(question)
+                found[system.name] = latency(question, drawn, system, values, notes)
+            print(f"{question.id}, {system.name}: {found[system.name]}", flush=True, file=sys.stderr)
+    for system in systems:
+        rates[system.name] = throughput(right[system.name], drawn, system, values, notes)
+    lines = [
+        f"### {TITLE} ({run.size(tables)})",
+        "",
+        *table(latencies, run.names),
+        "",
+        *rates_table(rates, run.names),
+        "",
+    ]
+    lines += ["Failures:", "", *notes, ""] if notes else []
+    return lines, {"latency_us": latencies, "statements_per_second": rates, "failures": notes}
+
+
+def latency(question, drawn, system, values, notes) -> dict:
+    """P50 and P99 of each way to ask; none for a way that the system doesn't have."""
+    found = {}
+    for mode in (KNOWN, PREPARED, NEW):
+        try:
+            calls = statements(mode, question, drawn, system, values)
+            if mode != NEW:
+                for call in calls[:CHECKED]:
+                    call()
+            found[mode] = one_by_one(calls)
+        except NotImplementedError:
+            found[mode] = None
+        except Exception as error:  # noqa: BLE001
+            found[mode] = None
+            notes.append(f"- {question.id}, {system.name}, {mode}: error: {message(error)}")
+    return found
+
+
+def statements(mode, question, drawn, system, values) -> list:
+    """Calls that ask the question once for each value."""
+    if mode == PREPARED:
+        if not hasattr(system, "statement"):
+            raise NotImplementedError
+        statement = system.statement(question, drawn, PLACEHOLDERS)
+        return [lambda v=v: statement(*(v[name] for name in PLACEHOLDERS)) for v in values]
+    if mode == NEW:
+        new = enumerate(values[:STATEMENTS_NEW])
+        return [system.prepare(question, drawn, v | {"shape": new_shape(question, number)}) for number, v in new]
+    return [system.prepare(question, drawn, v) for v in values]
+
+
+def throughput(kinds, drawn, system, values, notes) -> dict:
+    """Statements in a second, all kinds that the system answers in turn, by one thread and by two."""
+    found = {"kinds": [question.id for question in kinds]}
+
+    def calls_of(mode, place: int, threads: int) -> list:
+        session = system.session()
+        of_kinds = [statements(mode, question, drawn, session, values[place::threads]) for question in kinds]
+        return [call for calls in zip(*of_kinds, strict=True) for call in calls]
+
+    for mode in (KNOWN, PREPARED):
+        for threads in (1, 2):
+            try:
+                if kinds:
+                    found[f"{mode}, {threads}"] = round(rate(lambda place: calls_of(mode, place, threads), threads))  # noqa: B023
+            except Exception as error:  # noqa: BLE001
+                if not isinstance(error.__cause__, NotImplementedError):
+                    notes.append(f"- throughput, {system.name}, {mode}: {message(error)}")
+    return found
 
 
 def draw(drawn, seed: int) -> list[dict]:
@@ -63,7 +112,9 @@ def draw(drawn, seed: int) -> list[dict]:
     for _ in range(STATEMENTS):
         minute = rng.randrange(9 * 60 + 30, 15 * 60 + 50)
         start, end = (f"{at // 60:02}{at % 60:02}" for at in (minute, minute + 5))
-        found.append({"symbol": rng.choice(drawn.thousand), "start": drawn.time(start), "end": drawn.time(end), "shape": Raw("")})
+        found.append(
+            {"symbol": rng.choice(drawn.thousand), "start": drawn.time(start), "end": drawn.time(end), "shape": Raw("")}
+        )
     return found
 
 
@@ -76,20 +127,28 @@ def questions() -> list[Question]:
     where = "WHERE Symbol = $symbol AND Time >= $start AND Time < $end"
 
     def rows(f, p, symbol, start, end, shape):
-        return f.quote.filter((column.Symbol == symbol) & within(start, end)).select("Sequence_Number", "Time", "Bid_Price", "Offer_Price")
+        return f.quote.filter((column.Symbol == symbol) & within(start, end)).select(
+            "Sequence_Number", "Time", "Bid_Price", "Offer_Price"
+        )
 
     def mid(f, p, symbol, start, end, shape):
         return f.quote.filter((column.Symbol == symbol) & within(start, end)).select(MID.mean().alias("mid"))
 
     def minutes(f, p, symbol, start, end, shape):
-        return f.quote.filter((column.Symbol == symbol) & within(start, end)).group_by(bucket("1m")).agg(
-            MID.mean().alias("mid")).sort("bucket")
+        return (
+            f.quote.filter((column.Symbol == symbol) & within(start, end))
+            .group_by(bucket("1m"))
+            .agg(MID.mean().alias("mid"))
+            .sort("bucket")
+        )
 
     def asof(f, p, symbol, start, end, shape):
         trades = f.trade.filter((column.Symbol == symbol) & within(start, end)).select(
-            "Sequence_Number", "Time", column.Trade_Price.alias("price"))
+            "Sequence_Number", "Time", column.Trade_Price.alias("price")
+        )
         quotes = f.quote.filter(column.Symbol == symbol).select(
-            "Time", column.Sequence_Number.alias("quote_number"), column.Bid_Price.alias("bid"))
+            "Time", column.Sequence_Number.alias("quote_number"), column.Bid_Price.alias("bid")
+        )
         return trades.set_sorted("Time").join_asof(quotes.set_sorted("Time"), on="Time")
 
     asof_columns = """t.Sequence_Number AS Sequence_Number, t.Time AS Time, t.Trade_Price AS price,
@@ -99,17 +158,43 @@ def questions() -> list[Question]:
     QUALIFY row_number() OVER (PARTITION BY Time ORDER BY Sequence_Number DESC) = 1)"""
     joined = f"SELECT {asof_columns} $shape FROM {chosen} ASOF LEFT JOIN {{}} AS q ON t.Time >= q.Time"
     return [
-        Question("rows", "point", "quotes of five minutes", ("Sequence_Number",),
-                 f"SELECT Sequence_Number, Time, Bid_Price, Offer_Price $shape FROM quote {where}", rows),
-        Question("mid", "point", "mean mid of five minutes", (),
-                 f"SELECT avg(0.5 * (Bid_Price + Offer_Price)) AS mid $shape FROM quote {where}", mid),
-        Question("minutes", "point", "mean mid of each of five minutes", ("bucket",),
-                 f"""SELECT time_bucket(INTERVAL '1 minute', Time) AS bucket, avg(0.5 * (Bid_Price + Offer_Price)) AS mid $shape
-                 FROM quote {where} GROUP BY bucket ORDER BY bucket""", minutes, ordered=True),
-        Question("asof", "point", "trades of five minutes with their quotes", ("Sequence_Number",),
-                 f"""SELECT {asof_columns} $shape FROM {chosen}
-                 ASOF JOIN quote AS q MATCH_CONDITION (t.Time >= q.Time) ON t.Symbol = q.Symbol""", asof,
-                 duckdb=joined.format("(SELECT * FROM quote WHERE Symbol = $symbol)"), reference=joined.format(last_of_ties)),
+        Question(
+            "rows",
+            "point",
+            "quotes of five minutes",
+            ("Sequence_Number",),
+            f"SELECT Sequence_Number, Time, Bid_Price, Offer_Price $shape FROM quote {where}",
+            rows,
+        ),
+        Question(
+            "mid",
+            "point",
+            "mean mid of five minutes",
+            (),
+            f"SELECT avg(0.5 * (Bid_Price + Offer_Price)) AS mid $shape FROM quote {where}",
+            mid,
+        ),
+        Question(
+            "minutes",
+            "point",
+            "mean mid of each of five minutes",
+            ("bucket",),
+            f"""SELECT time_bucket(INTERVAL '1 minute', Time) AS bucket, avg(0.5 * (Bid_Price + Offer_Price)) AS mid $shape
+                 FROM quote {where} GROUP BY bucket ORDER BY bucket""",
+            minutes,
+            ordered=True,
+        ),
+        Question(
+            "asof",
+            "point",
+            "trades of five minutes with their quotes",
+            ("Sequence_Number",),
+            f"""SELECT {asof_columns} $shape FROM {chosen}
+                 ASOF JOIN quote AS q MATCH_CONDITION (t.Time >= q.Time) ON t.Symbol = q.Symbol""",
+            asof,
+            duckdb=joined.format("(SELECT * FROM quote WHERE Symbol = $symbol)"),
+            reference=joined.format(last_of_ties),
+        ),
     ]
 
 
@@ -138,77 +223,12 @@ def with_variant(question, variant) -> Question:
     return dataclasses.replace(question, variants=(variant,))
 
 
-def latencies(mode, question, drawn, system, values) -> dict:
-    """P50 and P99 in microseconds."""
-    if mode == "prepared":
-        if not hasattr(system, "statement"):
-            raise NotImplementedError
-        statement = system.statement(question, drawn, PLACEHOLDERS)
-        calls = [lambda v=v: statement(*(v[name] for name in PLACEHOLDERS)) for v in values]
-    elif mode == "never seen":
-        calls = [system.prepare(question, drawn, v | {"shape": new_shape(question, number)})
-                 for number, v in enumerate(values[:STATEMENTS_NEW])]
-    else:
-        calls = [system.prepare(question, drawn, v) for v in values]
-        for call in calls[:CHECKED]:
-            call()
-    micros = []
-    for call in calls:
-        start = time.perf_counter()
-        call()
-        micros.append((time.perf_counter() - start) * 1e6)
-    return {"p50": round(percentile(micros, 0.5), 1), "p99": round(percentile(micros, 0.99), 1)}
-
-
-def throughput(results, drawn, systems, values) -> dict:
-    """Statements of a known shape in a second, all kinds that the system answers in turn, by one thread and by two."""
-    rates = {}
-    for system in systems:
-        kinds = [question for question in questions() if "failure" not in results.get(question.id, {}).get(system.name, {"failure": ""})]
-        if not kinds:
-            continue
-        rates[system.name] = {"kinds": [question.id for question in kinds]}
-        for threads in (1, 2):
-            rates[system.name][str(threads)] = round(rate(system, kinds, drawn, values, threads))
-    return rates
-
-
-def rate(system, kinds, drawn, values, threads: int) -> float:
-    """Statements in a second by some threads, each with a session of its own."""
-    counts = [0] * threads
-    barrier = threading.Barrier(threads + 1)
-    stop = threading.Event()
-
-    def work(place: int) -> None:
-        session = system.session()
-        calls = [session.prepare(question, drawn, variant) for variant in values[place::threads] for question in kinds]
-        for call in calls[: len(kinds)]:
-            call()
-        barrier.wait()
-        done = 0
-        while not stop.is_set():
-            calls[done % len(calls)]()
-            done += 1
-        counts[place] = done
-
-    workers = [threading.Thread(target=work, args=(place,)) for place in range(threads)]
-    for worker in workers:
-        worker.start()
-    barrier.wait()
-    start = time.perf_counter()
-    time.sleep(THROUGHPUT_SECONDS)
-    stop.set()
-    for worker in workers:
-        worker.join()
-    return sum(counts) / (time.perf_counter() - start)
-
-
 def table(results, names) -> list[str]:
     head = ["question", "asks", "as", *(f"{name} P50 / P99 µs" for name in names)]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
     asks = {question.id: question.asks for question in questions()}
     for id, found in results.items():
-        for mode in MODES:
+        for mode in (KNOWN, PREPARED, NEW):
             cells = []
             for name in names:
                 one = found.get(name)
@@ -225,7 +245,12 @@ def table(results, names) -> list[str]:
 def rates_table(rates, names) -> list[str]:
     head = ["statements a second", *names]
     lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
-    for threads in ("1", "2"):
-        cells = [f"{rates[name][threads]:,} ({len(rates[name]['kinds'])} kinds)" if name in rates else "" for name in names]
-        lines.append("| " + " | ".join([f"{threads} thread{'s' if threads == '2' else ''}", *cells]) + " |")
+    for mode in (KNOWN, PREPARED):
+        for threads in (1, 2):
+            key = f"{mode}, {threads}"
+            cells = [
+                f"{rates[name][key]:,} ({len(rates[name]['kinds'])} kinds)" if key in rates.get(name, {}) else "none"
+                for name in names
+            ]
+            lines.append("| " + " | ".join([f"{key} thread{'s' if threads > 1 else ''}", *cells]) + " |")
     return lines

@@ -44,7 +44,9 @@ class System:
         for code in tables.codes():
             files = [str(path) for table in tables.with_column(code) for path in tables.files(table)]
             values = f"select distinct {code}::varchar as v from read_parquet({files}, union_by_name = true)"
-            self.connection.execute(f"create type {code}_code as enum (select v from ({values}) where v is not null order by v)")
+            self.connection.execute(
+                f"create type {code}_code as enum (select v from ({values}) where v is not null order by v)"
+            )
         for table in tables.names:
             self.load(tables, table)
 
@@ -70,7 +72,9 @@ class System:
         key = tuple(value)
         if key not in self.lists:
             self.lists[key] = f"symbols_{len(self.lists) + 1}"
-            self.connection.execute(f"create table {self.lists[key]} as select unnest([{literal(value)}])::Symbol_code as Symbol")
+            self.connection.execute(
+                f"create table {self.lists[key]} as select unnest([{literal(value)}])::Symbol_code as Symbol"
+            )
         return f"FROM {self.lists[key]}"
 
     def prepare(self, question, parameters, variant):

@@ -22,8 +22,12 @@ def questions(parameters) -> list[Question]:
         of_symbols(81, RARE, "trades of one rare symbol"),
         of_symbols(82, BUSY, "trades of one busy symbol"),
         of_all(83, large, lambda p: VOLUME >= p.large, "large trades of all symbols, by symbol and exchange"),
-        of_all(84, near_close, lambda p: between(p, "1550", "1600"),
-               "trades of the last ten minutes, by symbol and exchange"),
+        of_all(
+            84,
+            near_close,
+            lambda p: between(p, "1550", "1600"),
+            "trades of the last ten minutes, by symbol and exchange",
+        ),
     ]
 
 
@@ -46,8 +50,16 @@ def of_symbols(number, group, asks) -> Question:
         by = None if group in (RARE, BUSY) else "Symbol"
         return joined(f.trade.filter(chosen(group, p)), f.quote.filter(chosen(group, p)), by)
 
-    return Question(f"q{number}", JOINS, asks, ROW, sql, ask, duckdb=duckdb.format(right=f"(SELECT * FROM quote WHERE {where})"),
-                    reference=duckdb.format(right=last_of_ties("Symbol", f"WHERE {where}")))
+    return Question(
+        f"q{number}",
+        JOINS,
+        asks,
+        ROW,
+        sql,
+        ask,
+        duckdb=duckdb.format(right=f"(SELECT * FROM quote WHERE {where})"),
+        reference=duckdb.format(right=last_of_ties("Symbol", f"WHERE {where}")),
+    )
 
 
 def of_all(number, where, polars, asks) -> Question:
@@ -56,21 +68,38 @@ def of_all(number, where, polars, asks) -> Question:
     ASOF JOIN quote AS q MATCH_CONDITION (t.Time >= q.Time) ON {on}"""
     duckdb = f"""SELECT {COLUMNS} FROM (SELECT * FROM trade WHERE {where}) AS t
     ASOF LEFT JOIN {{right}} AS q ON {on} AND t.Time >= q.Time"""
-    return Question(f"q{number}", JOINS, asks, ROW, sql, lambda f, p: joined(f.trade.filter(polars(p)), f.quote, "both"),
-                    duckdb=duckdb.format(right="quote"), reference=duckdb.format(right=last_of_ties("Symbol, Exchange", "")))
+    return Question(
+        f"q{number}",
+        JOINS,
+        asks,
+        ROW,
+        sql,
+        lambda f, p: joined(f.trade.filter(polars(p)), f.quote, "both"),
+        duckdb=duckdb.format(right="quote"),
+        reference=duckdb.format(right=last_of_ties("Symbol, Exchange", "")),
+    )
 
 
 def joined(trades, quotes, by):
     """The frames joined; every frame is sorted by time within its keys. Two keys are made one number, which is faster."""
     left = trades.select("Symbol", "Exchange", "Sequence_Number", "Time", column.Trade_Price.alias("price"))
-    right = quotes.select("Symbol", "Exchange", "Time", column.Sequence_Number.alias("quote_number"),
-                          column.Bid_Price.alias("bid"), column.Offer_Price.alias("offer"))
+    right = quotes.select(
+        "Symbol",
+        "Exchange",
+        "Time",
+        column.Sequence_Number.alias("quote_number"),
+        column.Bid_Price.alias("bid"),
+        column.Offer_Price.alias("offer"),
+    )
     if by is None:
         found = left.set_sorted("Time").join_asof(right.drop("Symbol", "Exchange").set_sorted("Time"), on="Time")
     elif by == "Symbol":
         found = left.join_asof(right.drop("Exchange"), on="Time", by="Symbol", check_sortedness=False)
     else:
-        key = (column.Symbol.to_physical().cast(pl.Int32) * 256 + column.Exchange.to_physical().cast(pl.Int32)).alias("key")
+        key = (column.Symbol.to_physical().cast(pl.Int32) * 256 + column.Exchange.to_physical().cast(pl.Int32)).alias(
+            "key"
+        )
         found = left.with_columns(key).join_asof(
-            right.with_columns(key).drop("Symbol", "Exchange"), on="Time", by="key", check_sortedness=False)
+            right.with_columns(key).drop("Symbol", "Exchange"), on="Time", by="key", check_sortedness=False
+        )
     return found.select("Symbol", "Sequence_Number", "Time", "price", "quote_number", "bid", "offer")

@@ -2,7 +2,7 @@
 
 from ..polars_words import BID, BID_SIZE, MID, OFFER_SIZE, WEIGHTED_MID, bucket, column
 from ..question import Question
-from .groups import BUSY, FIFTY, RARE, THOUSAND, WHERE, WHOLE, chosen
+from .groups import BUSY, FIFTY, RARE, THOUSAND, WHERE, WHOLE, chosen, rows, scope
 
 EXCHANGES = ["N", "P", "Z", "K"]
 """Exchanges that are pivoted; every simulated symbol is quoted on the first three."""
@@ -18,13 +18,17 @@ def questions(parameters) -> list[Question]:
 
 def by_bucket(number, group, asks, value, polars) -> Question:
     """An average by symbol and ten minutes."""
-    where = f"WHERE {WHERE[group]}" if group in WHERE else ""
+    where = scope(group)
     sql = f"""SELECT Symbol, time_bucket(INTERVAL '10 minutes', Time) AS bucket, avg({value}) AS mid
     FROM quote {where} GROUP BY Symbol, bucket ORDER BY Symbol, bucket"""
 
     def ask(f, p):
-        rows = f.quote.filter(chosen(group, p)) if group in WHERE else f.quote
-        return rows.group_by("Symbol", bucket("10m")).agg(polars.mean().alias("mid")).sort("Symbol", "bucket")
+        return (
+            rows(f.quote, group, p)
+            .group_by("Symbol", bucket("10m"))
+            .agg(polars.mean().alias("mid"))
+            .sort("Symbol", "bucket")
+        )
 
     return Question(f"q{number}", group, asks, ("Symbol", "bucket"), sql, ask, ordered=True)
 
@@ -43,23 +47,42 @@ def pivot_by_exchange(number, group) -> Question:
     names = [f"bid_{exchange.lower()}" for exchange in EXCHANGES]
     where = WHERE[group]
     filled = ", ".join(f"fills({name}) OVER (ORDER BY bucket) AS {name}" for name in names)
-    last = ", ".join(f"last(Bid_Price ORDER BY Time) FILTER (WHERE Exchange = '{code}') AS {name}" for code, name in zip(EXCHANGES, names))
+    last = ", ".join(
+        f"last(Bid_Price ORDER BY Time) FILTER (WHERE Exchange = '{code}') AS {name}"
+        for code, name in zip(EXCHANGES, names)
+    )
     sql = f"""SELECT bucket, {filled} FROM (
       SELECT time_bucket(INTERVAL '1 minute', Time) AS bucket, {last} FROM quote WHERE {where} GROUP BY bucket
     ) AS minutes ORDER BY bucket"""
     filled = ", ".join(f"last_value({name} IGNORE NULLS) OVER (ORDER BY bucket) AS {name}" for name in names)
-    last = ", ".join(f"arg_max(Bid_Price, rowid) FILTER (WHERE Exchange = '{code}') AS {name}" for code, name in zip(EXCHANGES, names))
+    last = ", ".join(
+        f"arg_max(Bid_Price, rowid) FILTER (WHERE Exchange = '{code}') AS {name}"
+        for code, name in zip(EXCHANGES, names)
+    )
     duckdb = f"""SELECT bucket, {filled} FROM (
       SELECT time_bucket(INTERVAL '1 minute', Time) AS bucket, {last} FROM quote WHERE {where} GROUP BY bucket
     ) ORDER BY bucket"""
 
     def ask(f, p):
         last = [BID.filter(column.Exchange == code).last().alias(name) for code, name in zip(EXCHANGES, names)]
-        return f.quote.filter(chosen(group, p)).group_by(bucket("1m")).agg(last).sort("bucket").with_columns(
-            column(name).forward_fill() for name in names)
+        return (
+            f.quote.filter(chosen(group, p))
+            .group_by(bucket("1m"))
+            .agg(last)
+            .sort("bucket")
+            .with_columns(column(name).forward_fill() for name in names)
+        )
 
-    return Question(f"q{number}", group, "last bid by minute, an exchange a column, gaps filled from before", ("bucket",), sql, ask,
-                    duckdb=duckdb, ordered=True)
+    return Question(
+        f"q{number}",
+        group,
+        "last bid by minute, an exchange a column, gaps filled from before",
+        ("bucket",),
+        sql,
+        ask,
+        duckdb=duckdb,
+        ordered=True,
+    )
 
 
 def pivot_by_symbol(number, parameters) -> Question:
@@ -69,7 +92,8 @@ def pivot_by_symbol(number, parameters) -> Question:
     filled = ", ".join(f"fills({name}) OVER (ORDER BY bucket) AS {name}" for name in names.values())
     last = ", ".join(
         f"last(0.5 * (Bid_Price + Offer_Price) ORDER BY Time) FILTER (WHERE Symbol = '{quoted[symbol]}') AS {name}"
-        for symbol, name in names.items())
+        for symbol, name in names.items()
+    )
     sql = f"""SELECT bucket, {filled} FROM (
       SELECT time_bucket(INTERVAL '5 minutes', Time) AS bucket, {last} FROM quote WHERE Symbol IN ($fifty) GROUP BY bucket
     ) AS pivoted ORDER BY bucket"""
@@ -85,10 +109,23 @@ def pivot_by_symbol(number, parameters) -> Question:
     def ask(f, p):
         last = f.quote.filter(chosen(FIFTY, p)).group_by("Symbol", bucket("5m")).agg(MID.last().alias("mid"))
         columns = [column.mid.filter(column.Symbol == symbol).first().alias(name) for symbol, name in names.items()]
-        return last.group_by("bucket").agg(columns).sort("bucket").with_columns(column(name).forward_fill() for name in names.values())
+        return (
+            last.group_by("bucket")
+            .agg(columns)
+            .sort("bucket")
+            .with_columns(column(name).forward_fill() for name in names.values())
+        )
 
-    return Question(f"q{number}", FIFTY, "last mid by five minutes, a symbol a column, gaps filled from before", ("bucket",), sql, ask,
-                    duckdb=duckdb, ordered=True)
+    return Question(
+        f"q{number}",
+        FIFTY,
+        "last mid by five minutes, a symbol a column, gaps filled from before",
+        ("bucket",),
+        sql,
+        ask,
+        duckdb=duckdb,
+        ordered=True,
+    )
 
 
 def first_sizes(number, group) -> Question:
@@ -107,10 +144,23 @@ def first_sizes(number, group) -> Question:
     ) ORDER BY Symbol, bucket"""
 
     def ask(f, p):
-        first = f.quote.filter(chosen(group, p)).group_by("Symbol", bucket("1m")).agg(
-            BID_SIZE.first().alias("bid_size"), OFFER_SIZE.first().alias("offer_size")).sort("Symbol", "bucket")
+        first = (
+            f.quote.filter(chosen(group, p))
+            .group_by("Symbol", bucket("1m"))
+            .agg(BID_SIZE.first().alias("bid_size"), OFFER_SIZE.first().alias("offer_size"))
+            .sort("Symbol", "bucket")
+        )
         return first.with_columns(
-            imbalance=(column.bid_size - column.offer_size) / (column.bid_size + column.offer_size))
+            imbalance=(column.bid_size - column.offer_size) / (column.bid_size + column.offer_size)
+        )
 
-    return Question(f"q{number}", group, "first sizes of each minute and their imbalance", ("Symbol", "bucket"), sql, ask,
-                    duckdb=duckdb, ordered=True)
+    return Question(
+        f"q{number}",
+        group,
+        "first sizes of each minute and their imbalance",
+        ("Symbol", "bucket"),
+        sql,
+        ask,
+        duckdb=duckdb,
+        ordered=True,
+    )

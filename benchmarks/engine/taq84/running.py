@@ -5,7 +5,7 @@ Ties in time are in the order of arrival, which is that of the table: SplayDB's 
 
 from ..polars_words import MID, PRICE, VOLUME, column
 from ..question import Question
-from .groups import BUSY, FIFTY, RARE, THOUSAND, WHERE, WHOLE, chosen
+from .groups import BUSY, FIFTY, RARE, THOUSAND, WHERE, WHOLE, chosen, rows, scope
 
 ROW = ("Symbol", "Sequence_Number")
 
@@ -27,18 +27,17 @@ def questions(parameters) -> list[Question]:
 
 def by_symbol(group, text) -> tuple[str, str]:
     """SplayDB's and DuckDB's text of a window by symbol; where there is one symbol it need not be named."""
-    where = f"WHERE {WHERE[group]}" if group in WHERE else ""
+    where = scope(group)
     by = "" if group in (RARE, BUSY) else "PARTITION BY Symbol "
     return tuple(text.format(where=where, by=f"{by}ORDER BY {order}") for order in ("Time", "rowid"))
 
 
-def rows(frame, group, p):
-    return frame.filter(chosen(group, p)) if group in WHERE else frame
-
-
 def rolling(number, group, table, value, polars, width, asks) -> Question:
-    sql, duckdb = by_symbol(group, f"""SELECT Symbol, Sequence_Number, Time,
-    avg({value}) OVER ({{by}} ROWS BETWEEN {width - 1} PRECEDING AND CURRENT ROW) AS mean FROM {table} {{where}}""")
+    sql, duckdb = by_symbol(
+        group,
+        f"""SELECT Symbol, Sequence_Number, Time,
+    avg({value}) OVER ({{by}} ROWS BETWEEN {width - 1} PRECEDING AND CURRENT ROW) AS mean FROM {table} {{where}}""",
+    )
 
     def ask(f, p):
         mean = polars.rolling_mean(width, min_samples=1)
@@ -49,8 +48,11 @@ def rolling(number, group, table, value, polars, width, asks) -> Question:
 
 
 def running_sum(number, group) -> Question:
-    sql, duckdb = by_symbol(group, """SELECT Symbol, Sequence_Number, Time,
-    sum(Trade_Volume) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS volume FROM trade {where}""")
+    sql, duckdb = by_symbol(
+        group,
+        """SELECT Symbol, Sequence_Number, Time,
+    sum(Trade_Volume) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS volume FROM trade {where}""",
+    )
 
     def ask(f, p):
         total = VOLUME.cum_sum() if group == BUSY else VOLUME.cum_sum().over("Symbol")
@@ -60,9 +62,12 @@ def running_sum(number, group) -> Question:
 
 
 def running_vwap(number, group) -> Question:
-    sql, duckdb = by_symbol(group, """SELECT Symbol, Sequence_Number, Time,
+    sql, duckdb = by_symbol(
+        group,
+        """SELECT Symbol, Sequence_Number, Time,
     sum(Trade_Price * Trade_Volume) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
-    / sum(Trade_Volume) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS vwap FROM trade {where}""")
+    / sum(Trade_Volume) OVER ({by} ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS vwap FROM trade {where}""",
+    )
 
     def ask(f, p):
         value, volume = (PRICE * VOLUME).cum_sum(), VOLUME.cum_sum()
@@ -87,7 +92,20 @@ def price_runs(number, group) -> Question:
     ) GROUP BY run ORDER BY run"""
 
     def ask(f, p):
-        return f.trade.filter(chosen(group, p)).group_by((PRICE.rle_id().cast(int) + 1).alias("run")).agg(
-            since=column.Time.min(), price=PRICE.min(), volume=VOLUME.sum()).sort("run")
+        return (
+            f.trade.filter(chosen(group, p))
+            .group_by((PRICE.rle_id().cast(int) + 1).alias("run"))
+            .agg(since=column.Time.min(), price=PRICE.min(), volume=VOLUME.sum())
+            .sort("run")
+        )
 
-    return Question(f"q{number}", group, "volume of each run of trades at one price", ("run",), sql, ask, duckdb=duckdb, ordered=True)
+    return Question(
+        f"q{number}",
+        group,
+        "volume of each run of trades at one price",
+        ("run",),
+        sql,
+        ask,
+        duckdb=duckdb,
+        ordered=True,
+    )

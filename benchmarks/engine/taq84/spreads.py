@@ -2,11 +2,19 @@
 
 from ..polars_words import BID_SIZE, OFFER_SIZE, SPREAD, VOLUME, column, pl
 from ..question import Question
-from .groups import BUSY, FIFTY, RARE, THOUSAND, WHERE, WHOLE, chosen
+from .groups import BUSY, FIFTY, RARE, THOUSAND, WHOLE, rows, scope
 
 FAMILIES = {
-    "NYSE": "NAPCM", "Nasdaq": "QTBX", "Cboe": "JKYZW", "FINRA": "D", "IEX": "V", "MIAX": "H", "MEMX": "U", "LTSE": "L",
-    "ISE": "I", "CTS": "S",
+    "NYSE": "NAPCM",
+    "Nasdaq": "QTBX",
+    "Cboe": "JKYZW",
+    "FINRA": "D",
+    "IEX": "V",
+    "MIAX": "H",
+    "MEMX": "U",
+    "LTSE": "L",
+    "ISE": "I",
+    "CTS": "S",
 }
 """Owners of the exchanges by code."""
 FAMILY_OF = {code: family for family, codes in FAMILIES.items() for code in codes}
@@ -21,18 +29,18 @@ def questions(parameters) -> list[Question]:
         statistics(36, WHOLE, ["Exchange"]),
         weighted(37),
         family(38, BUSY, "quote", "count(*)", column.Bid_Price.len(), "quotes by owner of the exchange", []),
-        family(39, FIFTY, "trade", "sum(Trade_Volume)", VOLUME.sum(), "volume by symbol and owner of the exchange", ["Symbol"]),
+        family(
+            39,
+            FIFTY,
+            "trade",
+            "sum(Trade_Volume)",
+            VOLUME.sum(),
+            "volume by symbol and owner of the exchange",
+            ["Symbol"],
+        ),
         family(40, WHOLE, "trade", "sum(Trade_Volume)", VOLUME.sum(), "volume by owner of the exchange", []),
         *distinct(),
     ]
-
-
-def scope(group: str) -> str:
-    return f"WHERE {WHERE[group]}" if group in WHERE else ""
-
-
-def rows(frame, group, p):
-    return frame.filter(chosen(group, p)) if group in WHERE else frame
 
 
 def statistics(number, group, keys) -> Question:
@@ -44,17 +52,36 @@ def statistics(number, group, keys) -> Question:
     FROM quote {where} GROUP BY {names} ORDER BY {names}"""
     sql = text.format(names=names, where=scope(group), weighted="wavg(Bid_Size + Offer_Size, Offer_Price - Bid_Price)")
     duckdb = text.format(
-        names=names, where=scope(group),
-        weighted="sum((Bid_Size + Offer_Size) * (Offer_Price - Bid_Price)) / sum(Bid_Size + Offer_Size)")
+        names=names,
+        where=scope(group),
+        weighted="sum((Bid_Size + Offer_Size) * (Offer_Price - Bid_Price)) / sum(Bid_Size + Offer_Size)",
+    )
 
     def ask(f, p):
         size = BID_SIZE + OFFER_SIZE
-        return rows(f.quote, group, p).group_by(keys).agg(
-            average=SPREAD.mean(), weighted=(size * SPREAD).sum() / size.sum(), deviation=SPREAD.std(),
-            widest=SPREAD.max(), narrowest=SPREAD.min()).sort(keys)
+        return (
+            rows(f.quote, group, p)
+            .group_by(keys)
+            .agg(
+                average=SPREAD.mean(),
+                weighted=(size * SPREAD).sum() / size.sum(),
+                deviation=SPREAD.std(),
+                widest=SPREAD.max(),
+                narrowest=SPREAD.min(),
+            )
+            .sort(keys)
+        )
 
-    return Question(f"q{number}", group, f"spread statistics by {' and '.join(keys)}".lower(), tuple(keys), sql, ask,
-                    duckdb=duckdb, ordered=True)
+    return Question(
+        f"q{number}",
+        group,
+        f"spread statistics by {' and '.join(keys)}".lower(),
+        tuple(keys),
+        sql,
+        ask,
+        duckdb=duckdb,
+        ordered=True,
+    )
 
 
 def weighted(number) -> Question:
@@ -64,13 +91,25 @@ def weighted(number) -> Question:
 
     def ask(f, p):
         size = BID_SIZE + OFFER_SIZE
-        return rows(f.quote, FIFTY, p).group_by("Symbol", "Exchange").agg(
-            spread=(size * SPREAD).sum() / size.sum()).sort("Symbol", "Exchange")
+        return (
+            rows(f.quote, FIFTY, p)
+            .group_by("Symbol", "Exchange")
+            .agg(spread=(size * SPREAD).sum() / size.sum())
+            .sort("Symbol", "Exchange")
+        )
 
     return Question(
-        f"q{number}", FIFTY, "spread weighted by size, by symbol and exchange", ("Symbol", "Exchange"),
-        text.format(weighted="wavg(Bid_Size + Offer_Size, Offer_Price - Bid_Price)"), ask, ordered=True,
-        duckdb=text.format(weighted="sum((Bid_Size + Offer_Size) * (Offer_Price - Bid_Price)) / sum(Bid_Size + Offer_Size)"))
+        f"q{number}",
+        FIFTY,
+        "spread weighted by size, by symbol and exchange",
+        ("Symbol", "Exchange"),
+        text.format(weighted="wavg(Bid_Size + Offer_Size, Offer_Price - Bid_Price)"),
+        ask,
+        ordered=True,
+        duckdb=text.format(
+            weighted="sum((Bid_Size + Offer_Size) * (Offer_Price - Bid_Price)) / sum(Bid_Size + Offer_Size)"
+        ),
+    )
 
 
 def family(number, group, table, value, polars, asks, keys) -> Question:
@@ -89,8 +128,13 @@ def family(number, group, table, value, polars, asks, keys) -> Question:
         frame = getattr(f, table)
         known = {code: FAMILY_OF[code] for code in frame.collect_schema()["Exchange"].categories}
         named = column.Exchange.replace_strict(known, return_dtype=pl.Enum(sorted(FAMILIES))).alias("family")
-        return rows(frame, group, p).with_columns(named).group_by([*keys, "family"]).agg(
-            polars.cast(pl.Int64).alias("total")).sort([*keys, "family"])
+        return (
+            rows(frame, group, p)
+            .with_columns(named)
+            .group_by([*keys, "family"])
+            .agg(polars.cast(pl.Int64).alias("total"))
+            .sort([*keys, "family"])
+        )
 
     return Question(f"q{number}", group, asks, (*keys, "family"), sql, ask, duckdb=duckdb, ordered=True)
 
@@ -98,13 +142,29 @@ def family(number, group, table, value, polars, asks, keys) -> Question:
 def distinct() -> list[Question]:
     pair = ("Symbol", "Exchange")
     return [
-        Question("q41", RARE, "pairs of exchange and sale condition that occur", ("Exchange", "Sale_Condition"),
-                 "SELECT DISTINCT Exchange, Sale_Condition FROM trade WHERE Symbol = $rare",
-                 lambda f, p: rows(f.trade, RARE, p).select("Exchange", "Sale_Condition").unique()),
-        Question("q42", FIFTY, "pairs of symbol and exchange that are quoted", pair,
-                 "SELECT DISTINCT Symbol, Exchange FROM quote WHERE Symbol IN ($fifty)",
-                 lambda f, p: rows(f.quote, FIFTY, p).select(pair).unique()),
-        Question("q43", WHOLE, "pairs of symbol and exchange that trade, each symbol's in the order in which they came", pair,
-                 """SELECT Symbol, Exchange FROM trade GROUP BY Symbol, Exchange ORDER BY Symbol, min(Sequence_Number)""",
-                 lambda f, p: f.trade.select(pair).unique(maintain_order=True), ordered=True),
+        Question(
+            "q41",
+            RARE,
+            "pairs of exchange and sale condition that occur",
+            ("Exchange", "Sale_Condition"),
+            "SELECT DISTINCT Exchange, Sale_Condition FROM trade WHERE Symbol = $rare",
+            lambda f, p: rows(f.trade, RARE, p).select("Exchange", "Sale_Condition").unique(),
+        ),
+        Question(
+            "q42",
+            FIFTY,
+            "pairs of symbol and exchange that are quoted",
+            pair,
+            "SELECT DISTINCT Symbol, Exchange FROM quote WHERE Symbol IN ($fifty)",
+            lambda f, p: rows(f.quote, FIFTY, p).select(pair).unique(),
+        ),
+        Question(
+            "q43",
+            WHOLE,
+            "pairs of symbol and exchange that trade, each symbol's in the order in which they came",
+            pair,
+            """SELECT Symbol, Exchange FROM trade GROUP BY Symbol, Exchange ORDER BY Symbol, min(Sequence_Number)""",
+            lambda f, p: f.trade.select(pair).unique(maintain_order=True),
+            ordered=True,
+        ),
     ]
