@@ -61,9 +61,11 @@ def first_reach(number, group) -> Question:
     low = ranked.format(tag="low offer", price="Offer_Price", direction="ASC", where=where)
     sql = f"""SELECT tag, Exchange, Time, Sequence_Number, price FROM ({high} UNION ALL {low}) AS ranked
     WHERE place = 1 ORDER BY tag, Exchange"""
-    reached = """SELECT '{tag}' AS tag, Exchange, arg_min(Time, number) AS Time, arg_min(Sequence_Number, number) AS Sequence_Number,
-      min({price}) AS price FROM chosen JOIN extreme USING (Exchange) WHERE {price} = {extreme} GROUP BY Exchange"""
-    duckdb = f"""WITH chosen AS (SELECT Exchange, Time, Sequence_Number, Bid_Price, Offer_Price, rowid AS number FROM quote WHERE {where}),
+    reached = """SELECT '{tag}' AS tag, Exchange, arg_min(Time, number) AS Time,
+      arg_min(Sequence_Number, number) AS Sequence_Number, min({price}) AS price FROM chosen JOIN extreme USING (Exchange) WHERE {price} = {extreme} GROUP BY Exchange"""
+    duckdb = f"""WITH chosen AS (
+      SELECT Exchange, Time, Sequence_Number, Bid_Price, Offer_Price, rowid AS number FROM quote WHERE {where}
+    ),
     extreme AS (SELECT Exchange, max(Bid_Price) AS high, min(Offer_Price) AS low FROM chosen GROUP BY Exchange)
     {reached.format(tag="high bid", price="Bid_Price", extreme="high")} UNION ALL
     {reached.format(tag="low offer", price="Offer_Price", extreme="low")} ORDER BY tag, Exchange"""

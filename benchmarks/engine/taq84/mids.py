@@ -130,13 +130,15 @@ def pivot_by_symbol(number, parameters) -> Question:
 
 def first_sizes(number, group) -> Question:
     """First sizes of each minute and their imbalance."""
-    sql = f"""SELECT Symbol, bucket, bid_size, offer_size, (bid_size - offer_size) / CAST(bid_size + offer_size AS DOUBLE) AS imbalance
+    sql = f"""SELECT Symbol, bucket, bid_size, offer_size,
+      (bid_size - offer_size) / CAST(bid_size + offer_size AS DOUBLE) AS imbalance
     FROM (
       SELECT Symbol, time_bucket(INTERVAL '1 minute', Time) AS bucket, first(Bid_Size ORDER BY Time) AS bid_size,
         first(Offer_Size ORDER BY Time) AS offer_size
       FROM quote WHERE {WHERE[group]} GROUP BY Symbol, bucket
     ) AS minutes ORDER BY Symbol, bucket"""
-    duckdb = f"""SELECT Symbol, bucket, bid_size, offer_size, (bid_size - offer_size) / (bid_size + offer_size)::DOUBLE AS imbalance
+    duckdb = f"""SELECT Symbol, bucket, bid_size, offer_size,
+      (bid_size - offer_size) / (bid_size + offer_size)::DOUBLE AS imbalance
     FROM (
       SELECT Symbol, time_bucket(INTERVAL '1 minute', Time) AS bucket, arg_min(Bid_Size, rowid) AS bid_size,
         arg_min(Offer_Size, rowid) AS offer_size

@@ -83,9 +83,13 @@ def price_runs(number, group) -> Question:
     sql = f"""SELECT run, min(Time) AS since, min(Trade_Price) AS price, sum(Trade_Volume) AS volume FROM (
       SELECT Time, Trade_Price, Trade_Volume,
         sum(CASE WHEN changed THEN 1 ELSE 0 END) OVER (ORDER BY Time ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS run
-      FROM (SELECT Time, Trade_Price, Trade_Volume, differ(Trade_Price) OVER (ORDER BY Time) AS changed FROM trade WHERE {where}) AS marked
+      FROM (
+        SELECT Time, Trade_Price, Trade_Volume, differ(Trade_Price) OVER (ORDER BY Time) AS changed
+        FROM trade WHERE {where}
+      ) AS marked
     ) AS numbered GROUP BY run ORDER BY run"""
-    duckdb = f"""SELECT run::BIGINT AS run, min(Time) AS since, min(Trade_Price) AS price, sum(Trade_Volume)::BIGINT AS volume FROM (
+    duckdb = f"""SELECT run::BIGINT AS run, min(Time) AS since, min(Trade_Price) AS price, sum(Trade_Volume)::BIGINT AS volume
+    FROM (
       SELECT Time, Trade_Price, Trade_Volume, sum(changed::INT) OVER (ORDER BY number ROWS UNBOUNDED PRECEDING) AS run
       FROM (SELECT Time, Trade_Price, Trade_Volume, rowid AS number,
         Trade_Price IS DISTINCT FROM lag(Trade_Price) OVER (ORDER BY rowid) AS changed FROM trade WHERE {where})

@@ -112,7 +112,8 @@ def projections() -> list[Question]:
             THOUSAND,
             "their large trades with their value",
             ROW,
-            f"SELECT {TRADE}, Trade_Price * Trade_Volume AS notional FROM trade WHERE Symbol IN ($thousand) AND Trade_Volume >= $large",
+            f"""SELECT {TRADE}, Trade_Price * Trade_Volume AS notional FROM trade
+            WHERE Symbol IN ($thousand) AND Trade_Volume >= $large""",
             lambda f, p: f.trade.filter(symbols(p.thousand) & (VOLUME >= p.large)).select(*columns(TRADE), notional),
         ),
     ]
