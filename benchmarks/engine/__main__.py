@@ -124,6 +124,7 @@ def main() -> int:
     arguments = parse()
     sizes = FULL if arguments.full else QUICK
     sizes = Sizes(arguments.symbols or sizes.symbols, arguments.quotes or sizes.quotes, arguments.scale or sizes.scale)
+    arguments.work.mkdir(parents=True, exist_ok=True)
     run = Run(arguments, Data(arguments.splay.resolve(), arguments.work.resolve(), sizes, arguments.seed))
     about = machine(run)
     for name, reason in run.absent.items():
@@ -133,10 +134,9 @@ def main() -> int:
         lines, values = importlib.import_module(f"{__package__}.suites.{name}").run(run)
         results["suites"][name] = values
         print("\n".join(lines), flush=True)
+        # After each suite, so that a long run that is stopped leaves something.
+        (arguments.work / "engine.json").write_text(json.dumps(results, indent=1))
     print(", ".join(f"{name}: {value}" for name, value in about.items()))
-    target = arguments.work / "engine.json"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(json.dumps(results, indent=1))
     return 0
 
 
