@@ -48,7 +48,7 @@ def read(folder: pathlib.Path) -> pa.Table:
         "Trade_Volume",
         "Sequence_Number",
     ]
-    return table.select([name for name in names if name in table.column_names])
+    return table.select([name for name in names if name in table.column_names]).unify_dictionaries()
 
 
 def thinned(rows: pa.Table) -> pa.Table:
