@@ -1,13 +1,12 @@
 """Point work on rare symbols: what one statement costs, as text of a known shape, prepared, and as text never seen."""
 
-import dataclasses
 import random
 import sys
 
 from .. import parameters
-from ..ask import compare, message
+from ..ask import compare, message, reference
 from ..latency import one_by_one, rate
-from ..outcome import Cell
+from ..outcome import Cell, Outcome
 from ..polars_words import MID, bucket, column, instant
 from ..question import Question, Raw
 
@@ -206,21 +205,14 @@ def new_shape(question: Question, number: int) -> Raw:
 
 def check(question, drawn, systems, values) -> dict[str, str]:
     """Failures by system, over the first statements."""
+    outcome, variants = Outcome(question.id, question.group, question.asks), values[:CHECKED]
+    expected = reference(question, drawn, systems, variants, outcome)
     failures = {}
-    for variant in values[:CHECKED]:
-        expected = None
-        for system in systems:
-            if hasattr(system, "reference"):
-                expected = system.reference(question, drawn, variant)
-        for system in systems:
-            cell = Cell()
-            if not compare(with_variant(question, variant), drawn, system, expected, cell):
-                failures.setdefault(system.name, f"{cell.failure}: {cell.detail}")
+    for system in systems:
+        cell = outcome.cells.setdefault(system.name, Cell())
+        if cell.failure or not compare(question, drawn, system, variants, expected, cell):
+            failures[system.name] = f"{cell.failure}: {cell.detail}"
     return failures
-
-
-def with_variant(question, variant) -> Question:
-    return dataclasses.replace(question, variants=(variant,))
 
 
 def table(results, names) -> list[str]:
