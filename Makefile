@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= target/venv
 SPLAY = target/release/splay
 
-.PHONY: build demo test test-rust test-python wheel lint doc bench clean
+.PHONY: build demo test test-rust test-python wheel lint doc bench bench-engine clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -35,7 +35,7 @@ wheel: build $(VENV)/ready
 
 test-python: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
-	$(VENV)/bin/python -m pytest -q python/tests
+	$(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
 
 # Lints at their strictest. Not part of `make test`: it compiles DataFusion's metadata once more (about 15 minutes cold).
 clippy:
@@ -46,6 +46,11 @@ doc:
 
 bench: build $(VENV)/ready
 	$(VENV)/bin/python benchmarks/load.py --splay $(SPLAY)
+
+# Questions side by side with DuckDB and Polars. ENGINE takes options: make bench-engine ENGINE="--full --suite taq84".
+bench-engine: wheel
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine --splay $(SPLAY) $(ENGINE)
 
 clean:
 	$(CARGO) clean

@@ -1,0 +1,56 @@
+"""How long an answer takes: warm, in this process, alone.
+
+The comparison is the first run of each system and warms it. Then each runs its rounds without the others between: the median
+counts, the best is kept beside it. Short questions get more rounds, since their times scatter more.
+"""
+
+import gc
+import statistics
+import time
+from dataclasses import dataclass
+
+ROUNDS_MAX = 25
+SHORT_SECONDS = 0.25
+"""Rounds beyond the asked ones go on until they took this long, or there are ROUNDS_MAX."""
+
+
+@dataclass
+class Timing:
+    """Milliseconds of one question on one system."""
+
+    median: float
+    best: float
+    rounds: int
+
+    @classmethod
+    def of(cls, seconds: list[float]) -> "Timing":
+        return cls(statistics.median(seconds) * 1e3, min(seconds) * 1e3, len(seconds))
+
+
+def seconds_of(call) -> float:
+    """One run. The answer is dropped after the clock stopped."""
+    start = time.perf_counter()
+    answer = call()
+    seconds = time.perf_counter() - start
+    del answer
+    return seconds
+
+
+def measure(prepare, rounds: int) -> Timing:
+    """Times ``prepare(run)``, a call for each run."""
+    seconds_of(prepare(0))
+    gc.collect()
+    gc.disable()
+    try:
+        seconds = []
+        while len(seconds) < rounds or (len(seconds) < ROUNDS_MAX and sum(seconds) < SHORT_SECONDS):
+            seconds.append(seconds_of(prepare(len(seconds))))
+    finally:
+        gc.enable()
+    return Timing.of(seconds)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value that ``share`` of all don't exceed."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
