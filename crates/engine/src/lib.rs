@@ -1,1 +1,3 @@
 //! The ordered engine.
+
+pub mod moving;

@@ -20,6 +20,8 @@ mod error;
 pub mod functions;
 mod memory;
 mod names;
+mod pivot;
+mod planner;
 mod provider;
 mod pushdown;
 mod scan;

@@ -7,6 +7,8 @@
 //! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs`, `weighted_frame.rs` |
 //! | spread | `dev`, `sdev`, `svar`, `med` | `spread.rs` |
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
+//! | running and moving | `sums`, `prds`, `maxs`, `mins`, `avgs`, `msum`, `mavg`, `mdev`, `mmax`, `mmin`, `mcount`, `ema`, `wilder` | `moving.rs` over `splay_engine::moving` |
+//! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
 //! | text | `glob` | `glob.rs` |
 //!
 //! Nothing here shadows a DataFusion function: `avg`, `var`, `stddev`, `log`, `median` mean what they mean there.
@@ -14,8 +16,10 @@
 
 mod arguments;
 mod first_last;
+mod gap_fill;
 mod glob;
 mod grid;
+mod moving;
 mod neighbours;
 mod order_keys;
 mod pick_groups;
@@ -36,15 +40,18 @@ use datafusion::execution::context::SessionContext;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
+pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub use row_order::{RowOrder, RowOrderRule};
 
-/// The scalar functions: `time_bucket`, `xbar`, `glob`.
+/// The scalar functions: `time_bucket`, `xbar`, `glob`, and the names that a gap fill is asked for by.
 pub fn scalar() -> Vec<ScalarUDF> {
-    vec![
+    let mut functions = vec![
         ScalarUDF::from(time_bucket::TimeBucket::new()),
         ScalarUDF::from(xbar::Xbar::new()),
         ScalarUDF::from(glob::Glob::new()),
-    ]
+    ];
+    functions.extend(gap_fill::functions());
+    functions
 }
 
 /// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `med`, and `dev`, `sdev`, `svar` as names of DataFusion's.
@@ -60,10 +67,11 @@ pub fn aggregates() -> Vec<AggregateUDF> {
     functions
 }
 
-/// The window functions: `deltas`, `ratios`, `log_return`, `differ`, `fills`, and `prev`, `xprev`, `next` as names of
-/// DataFusion's `lag` and `lead`.
+/// The window functions: those of `neighbours.rs` and `moving.rs`, and `prev`, `xprev`, `next` as names of DataFusion's `lag`
+/// and `lead`.
 pub fn window() -> Vec<WindowUDF> {
     let mut functions = neighbours::functions();
+    functions.extend(moving::functions());
     functions.push(lag_udwf().as_ref().clone().with_aliases(["prev", "xprev"]));
     functions.push(lead_udwf().as_ref().clone().with_aliases(["next"]));
     functions
@@ -72,7 +80,8 @@ pub fn window() -> Vec<WindowUDF> {
 /// Makes every function of this module callable in `context`.
 ///
 /// `first` and `last` without an `ORDER BY` also need a [`RowOrderRule`], because only the table knows how its rows are
-/// numbered; without it such a call is refused when the query is planned.
+/// numbered; without it such a call is refused when the query is planned. `time_bucket_gapfill` needs a [`GapFillPlanner`] in
+/// the session's query planner.
 pub fn register(context: &SessionContext) {
     for function in scalar() {
         context.register_udf(function);
@@ -83,6 +92,7 @@ pub fn register(context: &SessionContext) {
     for function in window() {
         context.register_udwf(function);
     }
+    context.add_analyzer_rule(Arc::new(GapFillRule));
 }
 
 /// Makes `first` and `last` without an `ORDER BY` follow the row order that `tables` knows.

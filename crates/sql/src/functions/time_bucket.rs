@@ -128,7 +128,11 @@ impl Placement {
         Ok(Some(placement))
     }
 
-    fn timeline(&self, width: IntervalMonthDayNano, default: DefaultOrigin) -> Result<Timeline> {
+    /// The buckets of this width.
+    ///
+    /// # Errors
+    /// As [`Grid::new`].
+    pub(super) fn timeline(&self, width: IntervalMonthDayNano, default: DefaultOrigin) -> Result<Timeline> {
         let grid = Grid::new(width, self.origin, default)?;
         Ok(self.zone.map_or(Timeline::Even(grid), |zone| Timeline::Zoned(ZonedGrid { grid, zone })))
     }
@@ -136,13 +140,14 @@ impl Placement {
 
 /// A grid with its clock.
 #[derive(Debug, Clone, Copy)]
-enum Timeline {
+pub(super) enum Timeline {
     Even(Grid),
     Zoned(ZonedGrid),
 }
 
 impl Timeline {
-    fn bucket(&self, t: i64) -> Option<Bucket> {
+    /// The bucket of `t`, or `None` if its start is out of range.
+    pub(super) fn bucket(&self, t: i64) -> Option<Bucket> {
         match self {
             Self::Even(grid) => grid.bucket(t),
             Self::Zoned(grid) => grid.bucket(t),
