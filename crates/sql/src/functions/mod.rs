@@ -9,12 +9,15 @@
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
 //! | running and moving | `sums`, `prds`, `maxs`, `mins`, `avgs`, `msum`, `mavg`, `mdev`, `mmax`, `mmin`, `mcount`, `ema`, `wilder` | `moving.rs` over `splay_engine::moving` |
 //! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
+//! | time-weighted | `twap` | `twap.rs` |
+//! | places | `bin`, `binr` | `bin.rs` |
 //! | text | `glob` | `glob.rs` |
 //!
 //! Nothing here shadows a DataFusion function: `avg`, `var`, `stddev`, `log`, `median` mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
 
 mod arguments;
+mod bin;
 mod first_last;
 mod gap_fill;
 mod glob;
@@ -26,6 +29,7 @@ mod pick_groups;
 mod row_order;
 mod spread;
 mod time_bucket;
+mod twap;
 mod weighted;
 mod weighted_frame;
 mod xbar;
@@ -43,18 +47,20 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub use row_order::{RowOrder, RowOrderRule};
 
-/// The scalar functions: `time_bucket`, `xbar`, `glob`, and the names that a gap fill is asked for by.
+/// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
 pub fn scalar() -> Vec<ScalarUDF> {
     let mut functions = vec![
         ScalarUDF::from(time_bucket::TimeBucket::new()),
         ScalarUDF::from(xbar::Xbar::new()),
         ScalarUDF::from(glob::Glob::new()),
+        ScalarUDF::from(bin::Bin::last_at_or_below()),
+        ScalarUDF::from(bin::Bin::first_at_or_above()),
     ];
     functions.extend(gap_fill::functions());
     functions
 }
 
-/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `med`, and `dev`, `sdev`, `svar` as names of DataFusion's.
+/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and `dev`, `sdev`, `svar` as names of DataFusion's.
 pub fn aggregates() -> Vec<AggregateUDF> {
     let mut functions = vec![
         AggregateUDF::from(first_last::RowPick::first()),
@@ -62,6 +68,7 @@ pub fn aggregates() -> Vec<AggregateUDF> {
         AggregateUDF::from(weighted::Weighted::vwap()),
         AggregateUDF::from(weighted::Weighted::wavg()),
         AggregateUDF::from(weighted::Weighted::wsum()),
+        AggregateUDF::from(twap::Twap::new()),
     ];
     functions.extend(spread::aggregates());
     functions
