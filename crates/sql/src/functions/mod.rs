@@ -5,7 +5,7 @@
 //! | buckets | `time_bucket`, `xbar` | `time_bucket.rs`, `xbar.rs` over `grid.rs`, `zone.rs` |
 //! | row order | `first`, `last` | `first_last.rs`, `pick_groups.rs`, `order_keys.rs`, `row_order.rs` |
 //! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs`, `weighted_frame.rs` |
-//! | spread | `dev`, `sdev`, `svar`, `med` | `spread.rs` |
+//! | spread | `dev`, `sdev`, `svar`, `med`, `cor`, `cov`, `scov` | `spread.rs` |
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
 //! | running and moving | `sums`, `prds`, `maxs`, `mins`, `avgs`, `msum`, `mavg`, `mdev`, `mmax`, `mmin`, `mcount`, `ema`, `wilder` | `moving.rs` over `splay_engine::moving` |
 //! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
@@ -60,7 +60,8 @@ pub fn scalar() -> Vec<ScalarUDF> {
     functions
 }
 
-/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and `dev`, `sdev`, `svar` as names of DataFusion's.
+/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and those that are names of
+/// DataFusion's (`spread.rs`).
 pub fn aggregates() -> Vec<AggregateUDF> {
     let mut functions = vec![
         AggregateUDF::from(first_last::RowPick::first()),

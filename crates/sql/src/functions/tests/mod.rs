@@ -148,7 +148,19 @@ fn no_name_of_ours_hides_one_of_datafusion() {
     let ours = ["time_bucket", "xbar", "glob", "first", "last", "vwap", "wavg", "wsum", "dev", "sdev", "svar", "med"];
     let ours = ours.into_iter().chain(["prev", "next", "xprev", "deltas", "ratios", "log_return", "differ", "fills"]);
     let ours = ours.chain(["sums", "prds", "maxs", "mins", "avgs", "msum", "mavg", "mdev", "mmax", "mmin", "mcount"]);
-    let ours = ours.chain(["ema", "wilder", "twap", "bin", "binr", "time_bucket_gapfill", "locf", "interpolate"]);
+    let ours = ours.chain([
+        "ema",
+        "wilder",
+        "cor",
+        "cov",
+        "scov",
+        "twap",
+        "bin",
+        "binr",
+        "time_bucket_gapfill",
+        "locf",
+        "interpolate",
+    ]);
     for name in ours.map(String::from) {
         assert!(!known(&name), "{name} is DataFusion's");
     }
