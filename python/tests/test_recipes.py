@@ -13,7 +13,7 @@ import splay
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = ROOT / "target" / "release" / "splay"
 DOCUMENT = ROOT / "docs" / "guide" / "market-recipes.md"
-RECIPES = dict(re.findall(r"^### (.+?)\n(?:(?!^#).*\n)*?```sql\n(.*?)```", DOCUMENT.read_text(), re.M | re.S))
+RECIPES = dict(re.findall(r"^### ([^\n]+)\n(?:(?!\n##).)*?```sql\n(.*?)```", DOCUMENT.read_text(), re.M | re.S))
 
 
 @pytest.fixture(scope="module")

@@ -149,7 +149,8 @@ fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
         ScalarUDF::from(TimeBucket::new()).call(args)
     };
     let mut groups = aggregate.group_expr.clone();
-    groups[time_position] = bucket.alias(groups[time_position].schema_name().to_string());
+    let name = groups[time_position].schema_name().to_string();
+    groups[time_position] = bucket.alias(name);
     let bounds = range(&placed, time, aggregate)?;
     let plain = Aggregate::try_new(Arc::clone(&aggregate.input), groups, aggregate.aggr_expr.clone())?;
     let keys = (0..plain.group_expr.len()).filter(|position| *position != time_position).collect();
