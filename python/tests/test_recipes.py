@@ -28,8 +28,7 @@ def database(tmp_path_factory):
     database = splay.open(folder / "db")
     database.load("trade", [str(folder / "taq" / "EQY_US_ALL_TRADE_*.gz")], recipe="nyse-taq-trade")
     database.load("quote", [str(folder / "taq" / "SPLITS_US_ALL_BBO_*.gz")], recipe="nyse-taq-quote")
-    (trades,) = [path for path in (folder / "crypto").rglob("*.csv") if "trade" in str(path.relative_to(folder))][:1]
-    database.load("crypto", [str(trades)], symbol="symbol", time="timestamp")
+    database.load("crypto", [str(folder / "crypto" / "trades_*.csv")], symbol="symbol", time="timestamp")
     return database
 
 

@@ -164,15 +164,23 @@ fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
     Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
 }
 
+/// Whether an expression is a null that was written down, whatever type it was given since.
+fn is_null(expr: &Expr) -> bool {
+    match expr {
+        Expr::Literal(value, _) => value.is_null(),
+        Expr::Alias(alias) => is_null(&alias.expr),
+        Expr::Cast(cast) => is_null(&cast.expr),
+        _ => false,
+    }
+}
+
 /// The bounds that the call gives, and for the sides it leaves open those of `WHERE`.
 fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate) -> Result<Vec<Bound>> {
     let schema = aggregate.input.schema();
     let time_type = time.get_type(schema)?;
     let mut bounds = bounds::of_filters(&aggregate.input, time);
     for (given, kind) in [(placed.start, BoundKind::From), (placed.finish, BoundKind::Before)] {
-        let Some(at) = given.filter(|at| !matches!(unaliased(at), Expr::Literal(value, _) if value.is_null())) else {
-            continue;
-        };
+        let Some(at) = given.filter(|at| !is_null(at)) else { continue };
         if !bounds::is_constant(at) {
             return plan_err!("the start and the finish of time_bucket_gapfill must be constants, not {at}");
         }
