@@ -8,6 +8,7 @@ mod describe;
 mod error;
 mod expr;
 mod frame;
+pub mod moving;
 mod plan;
 mod run;
 mod table;

@@ -22,6 +22,8 @@ pub mod functions;
 mod give_way;
 mod memory;
 mod names;
+mod pivot;
+mod planner;
 mod provider;
 mod pushdown;
 mod read_only;

@@ -16,7 +16,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::execution::session_state::SessionState;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
@@ -32,6 +32,8 @@ use crate::functions;
 use crate::give_way::give_way;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
+use crate::pivot::PivotPlanner;
+use crate::planner::TickQueryPlanner;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
 use crate::tick::{Given, Ran, TickStatements};
@@ -348,12 +350,19 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
         // Merging sorted streams is cheaper than sorting what is sorted.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_query_planner(Arc::new(TickQueryPlanner))
+        .build();
+    let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
     let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone())));
     registered.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
+    let planned = context.register_relation_planner(Arc::new(PivotPlanner));
+    planned.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
 }

@@ -55,6 +55,6 @@ fn even(width: IntervalMonthDayNano) -> Option<Box<dyn Buckets>> {
 
 impl Buckets for Timeline {
     fn bucket(&self, instant: i64) -> Option<(i64, i64)> {
-        self.bucket_of(instant).map(|bucket| (bucket.start, bucket.end))
+        self.bucket(instant).map(|bucket| (bucket.start, bucket.end))
     }
 }

@@ -5,8 +5,12 @@
 //! | buckets | `time_bucket`, `xbar` | `time_bucket.rs`, `xbar.rs` over `grid.rs`, `zone.rs` |
 //! | row order | `first`, `last` | `first_last.rs`, `pick_groups.rs`, `order_keys.rs`, `row_order.rs` |
 //! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs`, `weighted_frame.rs` |
-//! | spread | `dev`, `sdev`, `svar`, `med` | `spread.rs` |
+//! | spread | `dev`, `sdev`, `svar`, `med`, `cor`, `cov`, `scov` | `spread.rs` |
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
+//! | running and moving | `sums`, `prds`, `maxs`, `mins`, `avgs`, `msum`, `mavg`, `mdev`, `mmax`, `mmin`, `mcount`, `ema`, `wilder` | `moving.rs` over `splay_engine::moving` |
+//! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
+//! | time-weighted | `twap` | `twap.rs` |
+//! | places | `bin`, `binr` | `bin.rs` |
 //! | text | `glob` | `glob.rs` |
 //!
 //! Nothing here shadows a DataFusion function: `avg`, `var`, `stddev`, `log`, `median` mean what they mean there.
@@ -14,15 +18,19 @@
 
 mod arguments;
 mod buckets;
+mod bin;
 mod first_last;
+mod gap_fill;
 mod glob;
 mod grid;
+mod moving;
 mod neighbours;
 mod order_keys;
 mod pick_groups;
 mod row_order;
 mod spread;
 mod time_bucket;
+mod twap;
 mod weighted;
 mod weighted_frame;
 mod xbar;
@@ -38,18 +46,24 @@ use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub(crate) use buckets::buckets;
+pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub use row_order::{RowOrder, RowOrderRule};
 
-/// The scalar functions: `time_bucket`, `xbar`, `glob`.
+/// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
 pub fn scalar() -> Vec<ScalarUDF> {
-    vec![
+    let mut functions = vec![
         ScalarUDF::from(time_bucket::TimeBucket::new()),
         ScalarUDF::from(xbar::Xbar::new()),
         ScalarUDF::from(glob::Glob::new()),
-    ]
+        ScalarUDF::from(bin::Bin::last_at_or_below()),
+        ScalarUDF::from(bin::Bin::first_at_or_above()),
+    ];
+    functions.extend(gap_fill::functions());
+    functions
 }
 
-/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `med`, and `dev`, `sdev`, `svar` as names of DataFusion's.
+/// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and those that are names of
+/// DataFusion's (`spread.rs`).
 pub fn aggregates() -> Vec<AggregateUDF> {
     let mut functions = vec![
         AggregateUDF::from(first_last::RowPick::first()),
@@ -57,15 +71,17 @@ pub fn aggregates() -> Vec<AggregateUDF> {
         AggregateUDF::from(weighted::Weighted::vwap()),
         AggregateUDF::from(weighted::Weighted::wavg()),
         AggregateUDF::from(weighted::Weighted::wsum()),
+        AggregateUDF::from(twap::Twap::new()),
     ];
     functions.extend(spread::aggregates());
     functions
 }
 
-/// The window functions: `deltas`, `ratios`, `log_return`, `differ`, `fills`, and `prev`, `xprev`, `next` as names of
-/// DataFusion's `lag` and `lead`.
+/// The window functions: those of `neighbours.rs` and `moving.rs`, and `prev`, `xprev`, `next` as names of DataFusion's `lag`
+/// and `lead`.
 pub fn window() -> Vec<WindowUDF> {
     let mut functions = neighbours::functions();
+    functions.extend(moving::functions());
     functions.push(lag_udwf().as_ref().clone().with_aliases(["prev", "xprev"]));
     functions.push(lead_udwf().as_ref().clone().with_aliases(["next"]));
     functions
@@ -74,7 +90,8 @@ pub fn window() -> Vec<WindowUDF> {
 /// Makes every function of this module callable in `context`.
 ///
 /// `first` and `last` without an `ORDER BY` also need a [`RowOrderRule`], because only the table knows how its rows are
-/// numbered; without it such a call is refused when the query is planned.
+/// numbered; without it such a call is refused when the query is planned. `time_bucket_gapfill` needs a [`GapFillPlanner`] in
+/// the session's query planner.
 pub fn register(context: &SessionContext) {
     for function in scalar() {
         context.register_udf(function);
@@ -85,6 +102,7 @@ pub fn register(context: &SessionContext) {
     for function in window() {
         context.register_udwf(function);
     }
+    context.add_analyzer_rule(Arc::new(GapFillRule));
 }
 
 /// Makes `first` and `last` without an `ORDER BY` follow the row order that `tables` knows.

@@ -8,8 +8,9 @@
 //!
 //! Invariants:
 //! - the columns a query returns, their names and their order do not change,
-//! - a plan without `first`, `last`, `first_value` or `last_value` is left as it is,
-//! - nothing is guessed: where no order is known, `first` and `last` without an `ORDER BY` are refused (`first_last.rs`).
+//! - a plan without `first`, `last`, `first_value`, `last_value` or `twap` is left as it is,
+//! - nothing is guessed: where no order is known, `first`, `last` and `twap` without an `ORDER BY` are refused (`first_last.rs`,
+//!   `twap.rs`).
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use datafusion::logical_expr::{Expr, col};
 use datafusion::optimizer::AnalyzerRule;
 
 /// Names the aggregates whose answer depends on the order of the rows.
-const ORDERED: [&str; 4] = ["first", "last", "first_value", "last_value"];
+const ORDERED: [&str; 5] = ["first", "last", "first_value", "last_value", "twap"];
 
 /// What knows the row order of tables.
 pub trait RowOrder: Debug + Send + Sync {

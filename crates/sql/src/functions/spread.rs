@@ -1,4 +1,4 @@
-//! `dev`, `sdev`, `svar` and `med`: the spread and the middle of a group, under the names of kdb+.
+//! `dev`, `sdev`, `svar`, `med`, `cor`, `cov` and `scov`: spread, middle and relation, under the names of kdb+.
 //!
 //! `dev` is the population deviation, `sdev` and `svar` are the sample forms, as in kdb+; they are names of DataFusion's
 //! `stddev_pop`, `stddev_samp` and `var_samp`. DataFusion's `var` is the *sample* variance where that of kdb+ is the
@@ -7,12 +7,16 @@
 //! `med` is the median as `Float64`: with an even count the mean of the middle two, also of whole numbers, where
 //! DataFusion's `median` keeps the type of its argument and so rounds. Nulls are left out; nothing left gives null.
 //!
-//! Source: code.kx.com/q/ref/dev, code.kx.com/q/ref/var, code.kx.com/q/ref/med.
+//! `cor`, `cov` (of the population) and `scov` (of a sample) are DataFusion's `corr`, `covar_pop` and `covar_samp`.
+//!
+//! Source: code.kx.com/q/ref/cor, code.kx.com/q/ref/cov, code.kx.com/q/ref/dev, code.kx.com/q/ref/var, code.kx.com/q/ref/med.
 
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::{Result, plan_err};
+use datafusion::functions_aggregate::correlation::corr_udaf;
+use datafusion::functions_aggregate::covariance::{covar_pop_udaf, covar_samp_udaf};
 use datafusion::functions_aggregate::median::median_udaf;
 use datafusion::functions_aggregate::stddev::{stddev_pop_udaf, stddev_udaf};
 use datafusion::functions_aggregate::variance::var_samp_udaf;
@@ -22,13 +26,16 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
 };
 
-/// `dev`, `sdev`, `svar` and `med`.
+/// `dev`, `sdev`, `svar`, `med`, `cor`, `cov` and `scov`.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
     vec![
         stddev_pop_udaf().as_ref().clone().with_aliases(["dev"]),
         stddev_udaf().as_ref().clone().with_aliases(["sdev"]),
         var_samp_udaf().as_ref().clone().with_aliases(["svar"]),
         AggregateUDF::from(Med::new()),
+        corr_udaf().as_ref().clone().with_aliases(["cor"]),
+        covar_pop_udaf().as_ref().clone().with_aliases(["cov"]),
+        covar_samp_udaf().as_ref().clone().with_aliases(["scov"]),
     ]
 }
 

@@ -128,6 +128,10 @@ impl Placement {
         Ok(Some(placement))
     }
 
+    /// The buckets of this width.
+    ///
+    /// # Errors
+    /// As [`Grid::new`].
     pub(super) fn timeline(&self, width: IntervalMonthDayNano, default: DefaultOrigin) -> Result<Timeline> {
         let grid = Grid::new(width, self.origin, default)?;
         Ok(self.zone.map_or(Timeline::Even(grid), |zone| Timeline::Zoned(ZonedGrid { grid, zone })))
@@ -142,7 +146,8 @@ pub(super) enum Timeline {
 }
 
 impl Timeline {
-    pub(super) fn bucket_of(&self, t: i64) -> Option<Bucket> {
+    /// The bucket of `t`, or `None` if its start is out of range.
+    pub(super) fn bucket(&self, t: i64) -> Option<Bucket> {
         match self {
             Self::Even(grid) => grid.bucket(t),
             Self::Zoned(grid) => grid.bucket(t),
@@ -187,7 +192,7 @@ fn bucket_by_constant(times: &ArrayRef, timeline: Timeline) -> Result<ArrayRef> 
 
 fn starts_of(
     times: &PrimitiveArray<TimestampNanosecondType>,
-    bucket_of: impl Fn(i64) -> Option<Bucket>,
+    bucket: impl Fn(i64) -> Option<Bucket>,
 ) -> Result<PrimitiveArray<TimestampNanosecondType>> {
     let mut starts = Vec::with_capacity(times.len());
     let mut current = Bucket { start: 0, end: 0 };
@@ -197,7 +202,7 @@ fn starts_of(
                 starts.push(0);
                 continue;
             }
-            current = bucket_of(t).ok_or_else(|| out_of_range(t))?;
+            current = bucket(t).ok_or_else(|| out_of_range(t))?;
         }
         starts.push(current.start);
     }
@@ -224,7 +229,7 @@ fn bucket_by_column(
             _ => placement.timeline(width, default)?,
         };
         current = Some((width, timeline));
-        starts.push(Some(timeline.bucket_of(t).ok_or_else(|| out_of_range(t))?.start));
+        starts.push(Some(timeline.bucket(t).ok_or_else(|| out_of_range(t))?.start));
     }
     Ok(Arc::new(PrimitiveArray::<TimestampNanosecondType>::from(starts).with_data_type(times.data_type().clone())))
 }
@@ -255,7 +260,7 @@ pub(super) fn bucket_preimage(
         return Ok(PreimageResult::None);
     }
     // A literal inside a bucket is never a result, and a bucket cut off by the end of time has no upper bound.
-    let Some(bucket) = placement.timeline(*width, default)?.bucket_of(*t).filter(|b| b.start == *t && b.end < i64::MAX)
+    let Some(bucket) = placement.timeline(*width, default)?.bucket(*t).filter(|b| b.start == *t && b.end < i64::MAX)
     else {
         return Ok(PreimageResult::None);
     };

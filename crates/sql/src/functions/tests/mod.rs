@@ -11,6 +11,8 @@
 
 mod aggregates;
 mod buckets;
+mod gap_fill;
+mod moving;
 mod neighbours;
 mod row_order;
 
@@ -23,9 +25,11 @@ use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::catalog::MemTable;
 use datafusion::common::Result;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::arguments::is_text;
+use crate::planner::TickQueryPlanner;
 
 /// Batch sizes and stream counts under which every answer must be the same.
 const SHAPES: [(usize, usize); 6] = [(1, 1), (1, 8192), (4, 1), (4, 2), (4, 7), (4, 8192)];
@@ -99,7 +103,12 @@ fn table_of(trades: &[Trade], partitions: usize, batch_rows: usize) -> MemTable 
 
 fn context(partitions: usize, batch_rows: usize) -> SessionContext {
     let config = SessionConfig::new().with_target_partitions(partitions).with_batch_size(batch_rows);
-    let context = SessionContext::new_with_config(config);
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_default_features()
+        .with_query_planner(Arc::new(TickQueryPlanner))
+        .build();
+    let context = SessionContext::new_with_state(state);
     super::register(&context);
     context
 }
@@ -147,6 +156,20 @@ fn no_name_of_ours_hides_one_of_datafusion() {
     };
     let ours = ["time_bucket", "xbar", "glob", "first", "last", "vwap", "wavg", "wsum", "dev", "sdev", "svar", "med"];
     let ours = ours.into_iter().chain(["prev", "next", "xprev", "deltas", "ratios", "log_return", "differ", "fills"]);
+    let ours = ours.chain(["sums", "prds", "maxs", "mins", "avgs", "msum", "mavg", "mdev", "mmax", "mmin", "mcount"]);
+    let ours = ours.chain([
+        "ema",
+        "wilder",
+        "cor",
+        "cov",
+        "scov",
+        "twap",
+        "bin",
+        "binr",
+        "time_bucket_gapfill",
+        "locf",
+        "interpolate",
+    ]);
     for name in ours.map(String::from) {
         assert!(!known(&name), "{name} is DataFusion's");
     }

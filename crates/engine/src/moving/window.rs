@@ -1,0 +1,112 @@
+//! Sums, averages, deviations and counts of the last `n` rows.
+
+use arrow::array::{Array, ArrowPrimitiveType, Float64Array, Int64Array, PrimitiveArray};
+
+use super::slide::slide;
+
+/// The value of a row, or `None` if it is null.
+pub(super) fn value_at<T: ArrowPrimitiveType>(x: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {
+    x.is_valid(row).then(|| x.value(row))
+}
+
+/// The sum of the last `n` rows; 0 where there is no value.
+#[must_use]
+pub fn moving_sum(x: &Float64Array, n: usize) -> Float64Array {
+    let mut sums = Vec::with_capacity(x.len());
+    let at = |row| value_at(x, row).unwrap_or(0.0);
+    slide(x.len(), n, 0.0, at, |older, newer| older + newer, |sum| sums.push(sum));
+    sums.into()
+}
+
+/// The exact sum of the last `n` rows of whole numbers or decimals; 0 where there is no value.
+///
+/// `None` if one of the sums doesn't fit the type.
+#[must_use]
+pub fn moving_sum_exact<T: ArrowPrimitiveType>(x: &PrimitiveArray<T>, n: usize) -> Option<PrimitiveArray<T>>
+where
+    T::Native: Into<i128> + TryFrom<i128>,
+{
+    let mut sums = Vec::with_capacity(x.len());
+    let mut fits = true;
+    let at = |row| Some(value_at(x, row).map_or(0, Into::into));
+    // A partial sum that overflows spoils only the windows that it is a part of.
+    let join = |older: Option<i128>, newer: Option<i128>| older?.checked_add(newer?);
+    slide(x.len(), n, Some(0), at, join, |sum| {
+        let sum = sum.and_then(|sum| T::Native::try_from(sum).ok());
+        fits &= sum.is_some();
+        sums.push(sum.unwrap_or_default());
+    });
+    fits.then(|| PrimitiveArray::new(sums.into(), None).with_data_type(x.data_type().clone()))
+}
+
+/// The average of the last `n` rows; null where there is no value.
+#[must_use]
+pub fn moving_average(x: &Float64Array, n: usize) -> Float64Array {
+    let mut averages = Vec::with_capacity(x.len());
+    let at = |row| value_at(x, row).map_or((0.0, 0.0), |x| (x, 1.0));
+    let join = |older: (f64, f64), newer: (f64, f64)| (older.0 + newer.0, older.1 + newer.1);
+    slide(x.len(), n, (0.0, 0.0), at, join, |(sum, count)| {
+        averages.push((count > 0.0).then(|| sum / count));
+    });
+    averages.into()
+}
+
+/// The number of values among the last `n` rows of a column with these nulls.
+#[must_use]
+pub fn moving_count(rows: usize, is_valid: impl Fn(usize) -> bool, n: usize) -> Int64Array {
+    let mut counts = Vec::with_capacity(rows);
+    let mut count = 0_i64;
+    for row in 0..rows {
+        if n > 0 {
+            count += i64::from(is_valid(row));
+            count -= row.checked_sub(n).map_or(0, |left| i64::from(is_valid(left)));
+        }
+        counts.push(count);
+    }
+    counts.into()
+}
+
+/// Count, mean and sum of squared distances from the mean.
+#[derive(Debug, Clone, Copy, Default)]
+struct Moments {
+    count: f64,
+    mean: f64,
+    squares: f64,
+}
+
+impl Moments {
+    /// Both together, after Chan, Golub and LeVeque, 1979: no large numbers are subtracted from each other.
+    fn join(self, other: Moments) -> Moments {
+        if self.count == 0.0 {
+            return other;
+        }
+        if other.count == 0.0 {
+            return self;
+        }
+        let count = self.count + other.count;
+        let distance = other.mean - self.mean;
+        Moments {
+            count,
+            mean: self.mean + distance * (other.count / count),
+            squares: self.squares + other.squares + distance * distance * (self.count * other.count / count),
+        }
+    }
+}
+
+/// The population deviation of the last `n` rows; null where there is no value, 0 for one.
+#[must_use]
+pub fn moving_deviation(x: &Float64Array, n: usize) -> Float64Array {
+    let mut deviations = Vec::with_capacity(x.len());
+    let at = |row| {
+        value_at(x, row).map_or_else(Moments::default, |mean| Moments {
+            count: 1.0,
+            mean,
+            // The distance of an infinity from itself is no number, nor is that of NaN.
+            squares: if mean.is_finite() { 0.0 } else { f64::NAN },
+        })
+    };
+    slide(x.len(), n, Moments::default(), at, Moments::join, |moments| {
+        deviations.push((moments.count > 0.0).then(|| (moments.squares / moments.count).sqrt()));
+    });
+    deviations.into()
+}

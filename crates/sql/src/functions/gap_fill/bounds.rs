@@ -1,0 +1,120 @@
+//! From when to when gaps are filled: what the call says, else what `WHERE` says of the time.
+//!
+//! Only what must hold of every row counts: comparisons with constants that stand alone or are joined by `AND`.
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+
+/// What a bound says of the times within the range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum BoundKind {
+    /// At or behind it.
+    From,
+    /// Behind it.
+    After,
+    /// Before it.
+    Before,
+    /// At or before it.
+    Until,
+}
+
+impl BoundKind {
+    pub(super) fn is_start(self) -> bool {
+        matches!(self, BoundKind::From | BoundKind::After)
+    }
+
+    /// The bound as the first instant within the range, or the first one behind it.
+    pub(super) fn instant(self, t: i64) -> i64 {
+        match self {
+            BoundKind::From | BoundKind::Before => t,
+            BoundKind::After | BoundKind::Until => t.saturating_add(1),
+        }
+    }
+
+    fn of(operator: Operator) -> Option<BoundKind> {
+        match operator {
+            Operator::GtEq => Some(BoundKind::From),
+            Operator::Gt => Some(BoundKind::After),
+            Operator::Lt => Some(BoundKind::Before),
+            Operator::LtEq => Some(BoundKind::Until),
+            _ => None,
+        }
+    }
+}
+
+/// A constant that bounds the times.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Bound {
+    pub kind: BoundKind,
+    pub at: Expr,
+}
+
+/// The bounds that filters right below `plan` set to `time`.
+pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
+    let mut bounds = Vec::new();
+    let mut plan = plan;
+    while let LogicalPlan::Filter(filter) = plan {
+        split_conjunction(&filter.predicate).into_iter().for_each(|term| of_term(term, bare(time), &mut bounds));
+        plan = &filter.input;
+    }
+    bounds
+}
+
+fn of_term(term: &Expr, time: &Expr, bounds: &mut Vec<Bound>) {
+    let mut add = |kind: Option<BoundKind>, at: &Expr| {
+        if let Some(kind) = kind.filter(|_| is_constant(at)) {
+            bounds.push(Bound { kind, at: at.clone() });
+        }
+    };
+    match term {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => {
+            for (x, at) in [(left, right), (right, left)] {
+                if bare(x) == time {
+                    add(Some(BoundKind::From), at);
+                    add(Some(BoundKind::Until), at);
+                }
+            }
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if bare(left) == time => add(BoundKind::of(*op), right),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if bare(right) == time => {
+            add(op.swap().and_then(BoundKind::of), left);
+        }
+        Expr::Between(between) if !between.negated && bare(&between.expr) == time => {
+            add(Some(BoundKind::From), &between.low);
+            add(Some(BoundKind::Until), &between.high);
+        }
+        _ => {}
+    }
+}
+
+/// An expression without the casts to nanoseconds that type coercion puts around a time.
+fn bare(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast(cast) if matches!(cast.field.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _)) => {
+            bare(&cast.expr)
+        }
+        other => other,
+    }
+}
+
+/// Whether an expression has one value for the whole statement, known before its rows.
+pub(super) fn is_constant(expr: &Expr) -> bool {
+    let mut constant = !expr.is_volatile();
+    let visited: Result<_> = expr.apply(|expr| {
+        constant &= !matches!(
+            expr,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::InSubquery(_)
+                | Expr::Exists(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+        );
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.is_ok() && constant
+}

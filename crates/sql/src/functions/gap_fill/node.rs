@@ -1,0 +1,111 @@
+//! The gap fill of a logical plan.
+//!
+//! Shapes: all columns of the input in their order; the group keys as they are, every other column may be null. For each
+//! combination of the keys but the time the rows of the input and one for each bucket that lacks one.
+
+use std::cmp::Ordering;
+use std::collections::HashSet;
+use std::fmt::{self, Formatter};
+use std::sync::Arc;
+
+use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
+
+use super::bounds::Bound;
+use super::calls::FillKind;
+
+/// A column that isn't left null in made rows.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Fill {
+    pub column: usize,
+    pub kind: FillKind,
+}
+
+/// Adds the buckets that an aggregate over `time_bucket` lacks.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct GapFill {
+    pub input: LogicalPlan,
+    pub schema: DFSchemaRef,
+    /// The arguments of `time_bucket` but the time: width, and zone and origin if there are any.
+    pub grid: Vec<Expr>,
+    pub bounds: Vec<Bound>,
+    /// Position of the bucket's start in the input.
+    pub time: usize,
+    /// Positions of the other group keys.
+    pub keys: Vec<usize>,
+    /// Columns up to here are group keys.
+    pub groups: usize,
+    pub fills: Vec<Fill>,
+}
+
+impl GapFill {
+    pub(super) fn new(
+        input: LogicalPlan,
+        grid: Vec<Expr>,
+        bounds: Vec<Bound>,
+        time: usize,
+        keys: Vec<usize>,
+        groups: usize,
+        fills: Vec<Fill>,
+    ) -> Result<GapFill> {
+        let fields = input.schema().iter().enumerate().map(|(position, (qualifier, field))| {
+            let field = match position < groups {
+                true => Arc::clone(field),
+                false => Arc::new(field.as_ref().clone().with_nullable(true)),
+            };
+            (qualifier.cloned(), field)
+        });
+        let schema = DFSchema::new_with_metadata(fields.collect(), input.schema().metadata().clone())?;
+        Ok(GapFill { schema: Arc::new(schema), input, grid, bounds, time, keys, groups, fills })
+    }
+}
+
+impl PartialOrd for GapFill {
+    fn partial_cmp(&self, other: &GapFill) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for GapFill {
+    fn name(&self) -> &str {
+        "GapFill"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        self.grid.iter().cloned().chain(self.bounds.iter().map(|bound| bound.at.clone())).collect()
+    }
+
+    /// A series is filled without regard to others, so filters on its keys may come first; but one without keys has rows where
+    /// its input has none.
+    fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        let names = self.schema.fields().iter().enumerate();
+        names.filter(|(position, _)| !self.keys.contains(position)).map(|(_, field)| field.name().clone()).collect()
+    }
+
+    fn fmt_for_explain(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let name = |position: &usize| self.schema.field(*position).name().clone();
+        let keys: Vec<String> = self.keys.iter().map(name).collect();
+        write!(f, "GapFill: time={}, keys=[{}]", name(&self.time), keys.join(", "))?;
+        for bound in &self.bounds {
+            write!(f, ", {:?} {}", bound.kind, bound.at)?;
+        }
+        Ok(())
+    }
+
+    fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<GapFill> {
+        let (Some(input), true) = (inputs.pop(), exprs.len() == self.grid.len() + self.bounds.len()) else {
+            return internal_err!("a gap fill has one input, a grid and bounds");
+        };
+        let at = exprs.split_off(self.grid.len());
+        let bounds = self.bounds.iter().zip(at).map(|(bound, at)| Bound { kind: bound.kind, at }).collect();
+        GapFill::new(input, exprs, bounds, self.time, self.keys.clone(), self.groups, self.fills.clone())
+    }
+}
