@@ -1,1 +1,3 @@
-//! The ordered engine.
+//! The ordered engine: kernels that use the order of times.
+
+pub mod asof;

@@ -18,6 +18,7 @@
 mod answer;
 mod error;
 pub mod functions;
+mod joins;
 mod memory;
 mod names;
 mod provider;

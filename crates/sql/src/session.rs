@@ -28,6 +28,7 @@ use tokio::task::JoinSet;
 use crate::answer::{Answer, Threads};
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::joins;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
@@ -122,7 +123,12 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (folded, mut spellings) = Spellings::fold(text);
         let state = self.context.state();
-        let plan = state.create_logical_plan(&folded).await.map_err(|error| self.name_tables(wrap(error)))?;
+        let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
+        let plan = match &rewritten {
+            None => state.create_logical_plan(&folded).await,
+            Some(text) => plan_joins(&state, text).await,
+        };
+        let plan = plan.map_err(|error| self.name_tables(wrap(error)))?;
         refuse_changes(&plan)?;
         let plan = match parameters {
             Parameters::None => plan,
@@ -132,6 +138,10 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        let plan = match rewritten {
+            None => plan,
+            Some(_) => joins::convert(plan, &TickRowOrder).map_err(wrap)?,
+        };
         let plan = state.create_physical_plan(&plan).await.map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
     }
@@ -252,9 +262,9 @@ fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<R
     Ok((tasks, queues))
 }
 
-/// Whether a plan deals rows of one stream out to several.
+/// Whether a plan deals rows of one stream out to several, or joins streams that have no order among each other.
 fn deals_out(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<RepartitionExec>() || plan.children().into_iter().any(deals_out)
+    plan.is::<RepartitionExec>() || joins::is_join(plan) || plan.children().into_iter().any(deals_out)
 }
 
 /// The same columns under the names of the answer.
@@ -273,14 +283,23 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
         // Merging sorted streams is cheaper than sorting what is sorted.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
-    let context = SessionContext::new_with_config(config);
+    let wrap = |error| Error::from_datafusion(error, settings.memory_bytes);
+    let state = joins::register(SessionContext::new_with_config(config).state()).map_err(wrap)?;
+    let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
     let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone())));
-    registered.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
+    registered.map_err(wrap)?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
+}
+
+/// Plans a statement whose joins were rewritten.
+async fn plan_joins(state: &SessionState, text: &str) -> Result<LogicalPlan, DataFusionError> {
+    let mut statement = state.sql_to_statement(text, &state.config().options().sql_parser.dialect)?;
+    joins::arrange(&mut statement)?;
+    state.statement_to_plan(statement).await
 }
 
 /// Lets nothing through that changes a table, a setting or a file.

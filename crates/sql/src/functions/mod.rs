@@ -37,6 +37,7 @@ use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub use row_order::{RowOrder, RowOrderRule};
+pub(crate) use row_order::{carry_order, is_ordered};
 
 /// The scalar functions: `time_bucket`, `xbar`, `glob`.
 pub fn scalar() -> Vec<ScalarUDF> {
