@@ -17,12 +17,13 @@ use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::filter::FilterExec;
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::sorts::sort::SortExec;
 use datafusion::physical_plan::sorts::sort_preserving_merge::SortPreservingMergeExec;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceChildrenOptions};
 
 use super::asof_join::{AsofJoinExec, SideKeys};
 use super::window_join::WindowJoinExec;
@@ -165,7 +166,8 @@ fn rebuild(plan: &Plan, bounds: &[String]) -> Result<Option<Plan>> {
     if only_moves(plan) {
         return Ok(Some(below));
     }
-    Arc::clone(plan).with_new_children(vec![below]).map(Some)
+    let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+    Arc::clone(plan).replace_children(vec![below], options).map(Some)
 }
 
 /// A side sorted within each stream, if it isn't.

@@ -35,6 +35,8 @@ use super::asof_stream::AsofStream;
 pub(super) struct SideKeys {
     pub(super) keys: Vec<Arc<dyn PhysicalExpr>>,
     pub(super) time: Arc<dyn PhysicalExpr>,
+    /// What rises as the time does, and is null where it is null; the time itself, or what it is computed from.
+    pub(super) sorted_by: Arc<dyn PhysicalExpr>,
     /// What orders rows of equal times; of the right side only.
     pub(super) order: Vec<PhysicalSortExpr>,
 }
@@ -51,14 +53,14 @@ impl SideKeys {
         let key = |expr: &Arc<dyn PhysicalExpr>, options| PhysicalSortRequirement::new(Arc::clone(expr), Some(options));
         let order = self.order.iter().map(|sort| key(&sort.expr, sort.options));
         let keys = self.keys.iter().map(|expr| key(expr, KEY_ORDER));
-        let time = key(&self.time, TIME_ORDER);
+        let time = key(&self.sorted_by, TIME_ORDER);
         // Of nothing there is no requirement; the time is always there.
         LexRequirement::new(keys.chain([time.clone()]).chain(order)).unwrap_or_else(|| LexRequirement::from([time]))
     }
 
     /// All that rows are grouped and ordered by.
     pub(super) fn expressions(&self) -> impl Iterator<Item = &Arc<dyn PhysicalExpr>> {
-        self.keys.iter().chain([&self.time]).chain(self.order.iter().map(|sort| &sort.expr))
+        self.keys.iter().chain([&self.time, &self.sorted_by]).chain(self.order.iter().map(|sort| &sort.expr))
     }
 }
 
@@ -165,7 +167,9 @@ impl ExecutionPlan for AsofJoinExec {
     }
 
     fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true, false]
+        // The left's order is kept, but it isn't DataFusion's to change: a sort that is wanted above must not be put below,
+        // in place of the order that the join needs.
+        vec![false, false]
     }
 
     fn benefits_from_input_partitioning(&self) -> Vec<bool> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use arrow::compute::SortOptions;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
-use datafusion::common::{DFSchema, Result};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, UserDefinedLogicalNode};
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, SortExpr, UserDefinedLogicalNode};
 use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
@@ -90,7 +90,32 @@ fn side_keys<'a>(
         order: order.collect::<Result<_>>()?,
         keys: keys.map(&expression).collect::<Result<_>>()?,
         time: expression(time)?,
+        sorted_by: expression(rising_with(time))?,
     })
+}
+
+/// What `time` rises with: of a column plus or minus a stretch the column, by which rows are often sorted already.
+fn rising_with(time: &Expr) -> &Expr {
+    match time {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::Plus | Operator::Minus, right })
+            if matches!(left.as_ref(), Expr::Column(_)) && is_stretch(right) =>
+        {
+            left
+        }
+        time => time,
+    }
+}
+
+/// Whether an expression is a fixed stretch of time. Days and months aren't: on a clock that goes back, the later of two
+/// instants may be the earlier one a day on.
+fn is_stretch(expr: &Expr) -> bool {
+    let Expr::Literal(value, _) = expr else { return false };
+    match value {
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => interval.months == 0 && interval.days == 0,
+        ScalarValue::IntervalDayTime(Some(interval)) => interval.days == 0,
+        ScalarValue::DurationNanosecond(Some(_)) => true,
+        _ => false,
+    }
 }
 
 fn asof_settings(

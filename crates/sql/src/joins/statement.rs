@@ -12,8 +12,9 @@ use datafusion::common::{Result, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Select, SelectItem,
-    SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut, WildcardAdditionalOptions,
+    ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
 };
 
 use super::syntax::{ASOF_MARKER, WINDOW_MARKER};
@@ -74,6 +75,7 @@ fn arrange_select(select: &mut Select) -> Result<()> {
     let (asof, window) = (has(Marker::Asof), has(Marker::Window));
     if asof || window {
         spell_wildcards(select)?;
+        qualify_where(select);
     }
     if window {
         group_by_left_row(select)?;
@@ -158,6 +160,57 @@ fn spell_wildcards(select: &mut Select) -> Result<()> {
     }
     select.projection = projection;
     Ok(())
+}
+
+/// In a `WHERE`, DataFusion finds a column of `USING` ambiguous. Where all joins before it say `USING` too, or there are
+/// none, it is one of the first relation.
+fn qualify_where(select: &mut Select) {
+    let ([from], Some(selection)) = (select.from.as_slice(), &mut select.selection) else { return };
+    let mut first = Vec::new();
+    add_relation(&from.relation, &[], &mut first);
+    let [(Some(relation), _)] = first.as_slice() else { return };
+    let mut columns: Option<Vec<String>> = None;
+    for join in from.joins.iter().filter(|join| marker(&join.relation).is_none()) {
+        let using: Vec<String> = using_columns(&join.join_operator).iter().map(ToString::to_string).collect();
+        columns = Some(match columns {
+            None => using,
+            Some(columns) => columns.into_iter().filter(|column| using.contains(column)).collect(),
+        });
+    }
+    let mut qualifier = Qualifier { relation, columns: columns.unwrap_or_default(), depth: 0 };
+    let _ = VisitMut::visit(selection, &mut qualifier);
+}
+
+/// Puts the name of a relation before some columns, but for those of sub-queries.
+struct Qualifier<'a> {
+    relation: &'a ObjectName,
+    columns: Vec<String>,
+    depth: usize,
+}
+
+impl VisitorMut for Qualifier<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && self.depth == 0
+            && self.columns.contains(&ident.value.to_lowercase())
+        {
+            let parts = self.relation.0.iter().filter_map(|part| part.as_ident()).cloned();
+            *expr = Expr::CompoundIdentifier(parts.chain([ident.clone()]).collect());
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// The relations of a from clause by name, and the columns that `USING` takes from the left of each; whether a join of
