@@ -4,6 +4,7 @@
 //! constants, finds the rows by the table's order and works on slices of the mapped columns. Nothing here knows SQL.
 
 mod aggregate;
+pub mod asof;
 mod describe;
 mod error;
 mod expr;

@@ -20,6 +20,7 @@ mod dictionaries;
 mod error;
 pub mod functions;
 mod give_way;
+mod joins;
 mod memory;
 mod names;
 mod pivot;

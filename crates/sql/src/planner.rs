@@ -11,6 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use crate::functions::GapFillPlanner;
+use crate::joins::JoinPlanner;
 
 /// DataFusion's planner with ours for the nodes that it doesn't know.
 #[derive(Debug)]
@@ -19,7 +20,7 @@ pub(crate) struct TickQueryPlanner;
 #[async_trait]
 impl QueryPlanner for TickQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let ours: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> = vec![Arc::new(GapFillPlanner)];
+        let ours: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> = vec![Arc::new(GapFillPlanner), Arc::new(JoinPlanner)];
         DefaultPhysicalPlanner::with_extension_planners(ours).create_physical_plan(plan, session).await
     }
 }

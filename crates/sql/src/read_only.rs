@@ -13,16 +13,20 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Select, Visit, Visitor};
 
 use crate::error::Error;
+use crate::joins;
 
-/// The plan of a statement that only reads.
+/// The plan of a statement that only reads; of one whose joins were rewritten if `has_joins`.
 ///
 /// # Errors
 /// [`Error::ReadOnly`], wrapped, for any other; those of DataFusion.
-pub(crate) async fn plan(state: &SessionState, text: &str) -> Result<LogicalPlan> {
+pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> Result<LogicalPlan> {
     let dialect = state.config().options().sql_parser.dialect;
-    let statement = state.sql_to_statement(text, &dialect)?;
+    let mut statement = state.sql_to_statement(text, &dialect)?;
     if let ControlFlow::Break(keyword) = changes(&statement) {
         return Err(refusal(keyword));
+    }
+    if has_joins {
+        joins::arrange(&mut statement)?;
     }
     let plan = state.statement_to_plan(statement).await?;
     // The list of what reads is ours; this one is DataFusion's.

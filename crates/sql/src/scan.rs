@@ -1,8 +1,9 @@
 //! The scan of a table: reads the selected pieces, evaluates filters, and only then the other columns.
 //!
 //! - Each stream reads rows that follow each other in the table, so each keeps the table's order. What is declared: by
-//!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read and the dates follow each other in
-//!   time.
+//!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read and
+//!   the dates follow each other in time; each of them, and none, by the row number behind.
+//! - For a join it may be split by symbols instead: then each stream reads its symbols one by one, over all dates.
 //! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
 
 use std::fmt::{self, Formatter};
@@ -67,6 +68,156 @@ pub(crate) struct TickScanExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
+// Splitting a scan by symbols, for joins.
+impl TickScanExec {
+    /// Rows that may match.
+    pub(crate) fn rows(&self) -> u64 {
+        self.stats.rows.kept
+    }
+
+    /// Whether a column is the symbol, and streams may hold ranges of symbols: each symbol's rows then lie in time order.
+    pub(crate) fn can_split_by_symbol(&self, column: usize) -> bool {
+        let spec = self.snapshot.spec();
+        let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+        let source = self.plan.projection.get(column).map(|position| self.plan.columns[*position]);
+        let is_symbol = symbol.is_some_and(|symbol| source == Some(ColumnSource::Stored(symbol)));
+        is_symbol && self.plan.limit.is_none() && dates_follow(&self.streams)
+    }
+
+    /// Symbols at which streams of about equally many rows begin, but for the first stream; ascending.
+    pub(crate) fn symbol_bounds(&self, streams_max: usize) -> Result<Vec<String>> {
+        let streams = self.rows().div_ceil(STREAM_ROWS_MIN).clamp(1, streams_max.max(1) as u64);
+        if streams == 1 {
+            return Ok(Vec::new());
+        }
+        let mut rows: std::collections::BTreeMap<Option<String>, u64> = std::collections::BTreeMap::new();
+        for piece in self.streams.iter().flatten() {
+            for (symbol, run) in runs(piece)? {
+                *rows.entry(symbol.map(str::to_owned)).or_default() += run.end - run.start;
+            }
+        }
+        let share = self.rows().div_ceil(streams);
+        let (mut bounds, mut filled) = (Vec::new(), 0);
+        for (symbol, rows) in rows {
+            if filled >= share
+                && let Some(symbol) = symbol
+            {
+                bounds.push(symbol);
+                filled = 0;
+            }
+            filled += rows;
+        }
+        Ok(bounds)
+    }
+
+    /// The same rows in streams of symbols: the first one holds those before the first bound and rows without a symbol.
+    /// In each stream they come by symbol, time and row number, over all dates.
+    pub(crate) fn split_by_symbol(&self, bounds: &[String]) -> Result<TickScanExec> {
+        let mut streams: Vec<Vec<(Option<&str>, Piece)>> = vec![Vec::new(); bounds.len() + 1];
+        for piece in self.streams.iter().flatten() {
+            for (symbol, rows) in runs(piece)? {
+                let stream = symbol.map_or(0, |symbol| bounds.partition_point(|bound| bound.as_str() <= symbol));
+                let pieces = &mut streams[stream];
+                // Neighbours within a segment stay one piece, unless dates have to be put behind each other by symbol.
+                pieces.push((symbol, Piece { rows, ..piece.clone() }));
+            }
+        }
+        let mut dates: Vec<i32> = self.streams.iter().flatten().map(|piece| piece.date).collect();
+        dates.dedup();
+        let mut symbols: Vec<Option<&str>> = streams.iter().flatten().map(|(symbol, _)| *symbol).collect();
+        symbols.dedup();
+        let is_one_symbol = symbols.len() <= 1;
+        let streams: Vec<Vec<Piece>> = streams
+            .into_iter()
+            .map(|mut pieces| {
+                // Stable: the dates of a symbol follow each other.
+                if dates.len() > 1 {
+                    pieces.sort_by(|one, other| one.0.cmp(&other.0));
+                }
+                joined(pieces.into_iter().map(|(_, piece)| piece))
+            })
+            .collect();
+        let spec = self.snapshot.spec();
+        let no_nulls = streams.iter().flatten().all(|piece| piece.segment.entry().symbols.is_some());
+        let mut orders = Vec::new();
+        for nulls_first in [true, false] {
+            if nulls_first || no_nulls {
+                let mut order: Vec<PhysicalSortExpr> = Vec::new();
+                let symbol = spec.symbol.as_deref().and_then(|symbol| sort_key(&self.plan.schema, symbol, nulls_first));
+                order.extend(symbol);
+                if order.is_empty() {
+                    continue;
+                }
+                if let Some(time) = sort_key(&self.plan.schema, &spec.time, false) {
+                    order.push(time);
+                    orders.push(order);
+                }
+            }
+        }
+        orders.extend(sort_key(&self.plan.schema, &spec.time, false).filter(|_| is_one_symbol).map(|time| vec![time]));
+        let mut orders = with_row_number(orders, &self.plan.columns, &self.plan.projection, &self.plan.schema);
+        // By itself the row number, which comes last, doesn't rise from symbol to symbol over several dates.
+        if dates.len() > 1 && self.plan.projection.iter().any(|column| self.plan.columns[*column] == ColumnSource::Row)
+        {
+            orders.pop();
+        }
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new_with_orderings(Arc::clone(&self.plan.schema), orders),
+            Partitioning::UnknownPartitioning(streams.len()),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        ));
+        let metrics = ExecutionPlanMetricsSet::new();
+        note_stats(&metrics, &self.stats);
+        let (snapshot, plan) = (self.snapshot.clone(), Arc::clone(&self.plan));
+        Ok(TickScanExec { snapshot, plan, streams, stats: self.stats, properties, metrics })
+    }
+}
+
+/// The symbols of a piece with their rows.
+fn runs(piece: &Piece) -> Result<Vec<(Option<&str>, Range<u64>)>> {
+    let index = piece.segment.index().map_err(external)?;
+    let all = index.symbols().map_err(external)?;
+    let (mut low, mut high) = (0, all);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        let is_before = index.symbol_rows(middle).map_err(external)?.end <= piece.rows.start;
+        if is_before { low = middle + 1 } else { high = middle }
+    }
+    let mut runs = Vec::new();
+    for run in low..all {
+        let rows = index.symbol_rows(run).map_err(external)?;
+        let rows = rows.start.max(piece.rows.start)..rows.end.min(piece.rows.end);
+        if rows.start >= rows.end {
+            break;
+        }
+        runs.push((index.symbol(run).map_err(external)?, rows));
+    }
+    Ok(runs)
+}
+
+/// Pieces that follow each other in their segment as one.
+fn joined(pieces: impl Iterator<Item = Piece>) -> Vec<Piece> {
+    let mut joined: Vec<Piece> = Vec::new();
+    for piece in pieces {
+        match joined.last_mut() {
+            Some(last) if Arc::ptr_eq(&last.segment, &piece.segment) && last.rows.end == piece.rows.start => {
+                last.rows.end = piece.rows.end;
+            }
+            _ => joined.push(piece),
+        }
+    }
+    joined
+}
+
+/// A column as a sort key, if the schema has it.
+fn sort_key(schema: &SchemaRef, name: &str, nulls_first: bool) -> Option<PhysicalSortExpr> {
+    let name = name.to_lowercase();
+    let position = schema.index_of(&name).ok()?;
+    let options = SortOptions { descending: false, nulls_first };
+    Some(PhysicalSortExpr::new(Arc::new(Column::new(&name, position)), options))
+}
+
 /// What every stream does with its pieces.
 #[derive(Debug)]
 struct ReadPlan {
@@ -108,7 +259,12 @@ impl TickScanExec {
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new_with_orderings(
                 Arc::clone(&schema),
-                orderings(&settings.snapshot, &schema, &streams, settings.one_symbol),
+                with_row_number(
+                    orderings(&settings.snapshot, &schema, &streams, settings.one_symbol),
+                    &settings.columns,
+                    &settings.projection,
+                    &schema,
+                ),
             ),
             Partitioning::UnknownPartitioning(streams.len()),
             EmissionType::Incremental,
@@ -186,11 +342,7 @@ fn orderings(
     one_symbol: bool,
 ) -> Vec<Vec<PhysicalSortExpr>> {
     let spec = snapshot.spec();
-    let key = |name: &str, nulls_first: bool| -> Option<PhysicalSortExpr> {
-        let position = schema.index_of(&name.to_lowercase()).ok()?;
-        let options = SortOptions { descending: false, nulls_first };
-        Some(PhysicalSortExpr::new(Arc::new(Column::new(&name.to_lowercase(), position)), options))
-    };
+    let key = |name: &str, nulls_first: bool| sort_key(schema, name, nulls_first);
     let time = || key(&spec.time, false);
     let mut dates: Vec<i32> = streams.iter().flatten().map(|piece| piece.date).collect();
     dates.dedup();
@@ -221,6 +373,24 @@ fn orderings(
         found.retain(|order| one_date || !order.iter().any(|key| key.expr.to_string().starts_with(DATE_COLUMN)));
     }
     found
+}
+
+/// The same orders with the row number behind them, where it is read: rows come in the order of their numbers.
+fn with_row_number(
+    mut orders: Vec<Vec<PhysicalSortExpr>>,
+    columns: &[ColumnSource],
+    projection: &[usize],
+    schema: &SchemaRef,
+) -> Vec<Vec<PhysicalSortExpr>> {
+    if let Some(position) = projection.iter().position(|column| columns[*column] == ColumnSource::Row) {
+        let column = Arc::new(Column::new(schema.field(position).name(), position));
+        let row = PhysicalSortExpr::new(column, SortOptions { descending: false, nulls_first: false });
+        for order in &mut orders {
+            order.push(row.clone());
+        }
+        orders.push(vec![row]);
+    }
+    orders
 }
 
 /// Whether each date's rows come, in time, behind those of the date before. Not so where a clock goes back over midnight.

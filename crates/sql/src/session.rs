@@ -30,6 +30,7 @@ use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::give_way::give_way;
+use crate::joins;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::pivot::PivotPlanner;
@@ -197,7 +198,10 @@ impl Session {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
         let (folded, mut spellings) = Spellings::fold(text);
         let state = self.context.state();
-        let plan = read_only::plan(&state, &folded).await.map_err(|error| self.name_tables(wrap(error)))?;
+        let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
+        let text = rewritten.as_deref().unwrap_or(&folded);
+        let plan = read_only::plan(&state, text, rewritten.is_some()).await;
+        let plan = plan.map_err(|error| self.name_tables(wrap(error)))?;
         let plan = match parameters {
             Parameters::None => plan,
             given => plan.with_param_values(given.into_values()).map_err(wrap)?,
@@ -206,6 +210,10 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        let plan = match rewritten {
+            None => plan,
+            Some(_) => joins::convert(plan, &TickRowOrder).map_err(wrap)?,
+        };
         let plan = state.create_physical_plan(&plan).await.and_then(give_way).map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
     }
@@ -329,9 +337,9 @@ fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<R
     Ok((tasks, queues))
 }
 
-/// Whether a plan deals rows of one stream out to several.
+/// Whether a plan deals rows of one stream out to several, or joins streams that have no order among each other.
 fn deals_out(plan: &Arc<dyn ExecutionPlan>) -> bool {
-    plan.is::<RepartitionExec>() || plan.children().into_iter().any(deals_out)
+    plan.is::<RepartitionExec>() || joins::is_join(plan) || plan.children().into_iter().any(deals_out)
 }
 
 /// The same columns under the names of the answer.
@@ -350,19 +358,21 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
         // Merging sorted streams is cheaper than sorting what is sorted.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    let wrap = |error| Error::from_datafusion(error, settings.memory_bytes);
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_default_features()
         .with_query_planner(Arc::new(TickQueryPlanner))
         .build();
+    let state = joins::register(state).map_err(wrap)?;
     let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
     let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone())));
-    registered.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
+    registered.map_err(wrap)?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
-    planned.map_err(|error| Error::from_datafusion(error, settings.memory_bytes))?;
+    planned.map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
 }

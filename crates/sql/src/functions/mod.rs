@@ -48,6 +48,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 pub(crate) use buckets::buckets;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub use row_order::{RowOrder, RowOrderRule};
+pub(crate) use row_order::{carry_order, is_ordered};
 
 /// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
 pub fn scalar() -> Vec<ScalarUDF> {

@@ -59,7 +59,7 @@ impl RowOrderRule {
         if !aggregate.aggr_expr.iter().any(has_ordered_call) {
             return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
         }
-        let Some((input, order)) = Carrier { tables: &*self.tables, columns: 0 }.carry(&aggregate.input)? else {
+        let Some((input, order)) = Carrier::new(&*self.tables).carry(&aggregate.input)? else {
             return Ok(Transformed::no(LogicalPlan::Aggregate(aggregate)));
         };
         let aggr_expr = aggregate.aggr_expr.into_iter().map(|call| add_order(call, &order)).collect::<Result<_>>()?;
@@ -78,8 +78,13 @@ impl AnalyzerRule for RowOrderRule {
     }
 }
 
+/// Whether the answer of an aggregate depends on the order of the rows.
+pub(crate) fn is_ordered(function: &str) -> bool {
+    ORDERED.contains(&function)
+}
+
 fn is_ordered_call(expr: &Expr) -> bool {
-    matches!(expr, Expr::AggregateFunction(call) if ORDERED.contains(&call.func.name()))
+    matches!(expr, Expr::AggregateFunction(call) if is_ordered(call.func.name()))
 }
 
 fn has_ordered_call(expr: &Expr) -> bool {
@@ -90,7 +95,7 @@ fn has_ordered_call(expr: &Expr) -> bool {
 fn add_order(expr: Expr, order: &[SortExpr]) -> Result<Expr> {
     let name = expr.schema_name().to_string();
     let added = expr.transform_up(|expr| match expr {
-        Expr::AggregateFunction(mut call) if ORDERED.contains(&call.func.name()) => {
+        Expr::AggregateFunction(mut call) if is_ordered(call.func.name()) => {
             call.params.order_by.extend(order.iter().cloned());
             Ok(Transformed::yes(Expr::AggregateFunction(call)))
         }
@@ -102,18 +107,50 @@ fn add_order(expr: Expr, order: &[SortExpr]) -> Result<Expr> {
     })
 }
 
+/// A plan whose rows carry the order that they have.
+pub(crate) struct Ordered {
+    /// The plan with the columns of the order behind its own.
+    pub(crate) plan: LogicalPlan,
+    /// Keys over the output of `plan`.
+    pub(crate) order: Vec<SortExpr>,
+    /// Whether no two rows tie in `order`.
+    pub(crate) is_complete: bool,
+}
+
+/// The order that the rows of a plan have: by the sorts on the way, then by the rows of the table below.
+///
+/// # Errors
+/// If the table cannot be asked.
+pub(crate) fn carry_order(tables: &dyn RowOrder, plan: &LogicalPlan) -> Result<Ordered> {
+    let mut carrier = Carrier::new(tables);
+    Ok(match carrier.carry(plan)? {
+        Some((plan, order)) => Ordered { plan, order, is_complete: carrier.is_numbered },
+        None => Ordered { plan: plan.clone(), order: Vec::new(), is_complete: false },
+    })
+}
+
 /// Carries the row order of a scan up to the input of an aggregate.
 struct Carrier<'a> {
     tables: &'a dyn RowOrder,
     /// How many columns projections have been given, so that each gets a name of its own.
     columns: usize,
+    /// Whether the way began at a table that numbers its rows.
+    is_numbered: bool,
 }
 
-impl Carrier<'_> {
+impl<'a> Carrier<'a> {
+    fn new(tables: &'a dyn RowOrder) -> Carrier<'a> {
+        Carrier { tables, columns: 0, is_numbered: false }
+    }
+
     /// The same plan with the columns of the row order, and the sort keys over its output.
     fn carry(&mut self, plan: &LogicalPlan) -> Result<Option<(LogicalPlan, Vec<SortExpr>)>> {
         match plan {
-            LogicalPlan::TableScan(scan) => self.tables.numbered(scan),
+            LogicalPlan::TableScan(scan) => {
+                let numbered = self.tables.numbered(scan)?;
+                self.is_numbered |= numbered.is_some();
+                Ok(numbered)
+            }
             LogicalPlan::Filter(filter) => self.carry_through(&filter.input, |input| {
                 Ok(LogicalPlan::Filter(Filter::try_new(filter.predicate.clone(), input)?))
             }),

@@ -1,4 +1,4 @@
-//! A small market for tests: two tables with ties, nulls, two dates and several symbols.
+//! A small market for tests: tables with ties, nulls, two dates and several symbols.
 
 use std::sync::Arc;
 
@@ -61,6 +61,50 @@ pub fn trades() -> RecordBatch {
     RecordBatch::try_new(trade_spec().arrow(), columns).unwrap()
 }
 
+pub fn quote_spec() -> TableSpec {
+    TableSpec::new(
+        "quote",
+        vec![
+            ColumnSpec::new("Time", ColumnType::Timestamp),
+            ColumnSpec::new("Symbol", ColumnType::Symbol),
+            ColumnSpec::new("Exchange", ColumnType::Symbol),
+            ColumnSpec::new("Bid", ColumnType::Float64),
+            ColumnSpec::new("Seq", ColumnType::Int64),
+        ],
+        "Time",
+        Some("Symbol"),
+    )
+    .with_time_zone("America/New_York")
+}
+
+/// Ten quotes around the trades, with a tie of `IBM`, a symbol without trades and one quote without a symbol.
+pub fn quotes() -> RecordBatch {
+    let day = 24 * 3600;
+    let rows: [(i64, Option<&str>, &str, Option<f64>, i64); 10] = [
+        (-1, Some("IBM"), "N", Some(139.0), 1),
+        (1, Some("IBM"), "N", Some(140.1), 2),
+        (1, Some("IBM"), "P", Some(140.2), 3),
+        (60, Some("IBM"), "N", Some(140.6), 4),
+        (day, Some("IBM"), "N", Some(141.5), 5),
+        (0, Some("AAPL"), "Q", Some(220.0), 6),
+        (30, Some("AAPL"), "P", None, 7),
+        (day + 1, Some("AAPL"), "Q", Some(221.0), 8),
+        (0, None, "N", Some(9.0), 9),
+        (0, Some("MSFT"), "Q", Some(50.0), 10),
+    ];
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(
+            TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| OPENING + row.0 * SECOND))
+                .with_timezone("UTC"),
+        ),
+        symbols(rows.iter().map(|row| row.1)),
+        symbols(rows.iter().map(|row| Some(row.2))),
+        Arc::new(rows.iter().map(|row| row.3).collect::<Float64Array>()),
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|row| row.4))),
+    ];
+    RecordBatch::try_new(quote_spec().arrow(), columns).unwrap()
+}
+
 /// A table of 40 symbols and 200,000 rows over three dates, so that blocks and symbols can be passed over.
 pub fn ticks() -> (TableSpec, RecordBatch) {
     let spec = TableSpec::new(
@@ -99,12 +143,12 @@ pub fn ticks() -> (TableSpec, RecordBatch) {
     (spec, batch)
 }
 
-/// A database with both tables, and the folder that holds it.
+/// A database with the tables, and the folder that holds it.
 pub fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let (tick_spec, tick_rows) = ticks();
-    for (spec, rows) in [(trade_spec(), trades()), (tick_spec, tick_rows)] {
+    for (spec, rows) in [(trade_spec(), trades()), (quote_spec(), quotes()), (tick_spec, tick_rows)] {
         let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
         load.append(&rows).unwrap();
         load.commit().unwrap();

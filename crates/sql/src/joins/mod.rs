@@ -1,0 +1,64 @@
+//! Joins by time: as-of, window and horizon.
+//!
+//! A statement passes through these stages; one without such joins passes the first alone, which looks at its bytes.
+//!
+//! | Stage | File |
+//! | --- | --- |
+//! | text: our spellings become marked plain joins | `syntax.rs`, `durations.rs` |
+//! | parsed statement: marked joins are nested, `*` and groups completed | `statement.rs` |
+//! | names: conditions are taken apart | `relation.rs`, `marker.rs`, `window_relation.rs` |
+//! | logical plan: nodes of our own, with the order of the right's rows | `convert.rs`, `asof_node.rs`, `window_*.rs` |
+//! | optimiser: filters reach both sides | `filters.rs` |
+//! | physical plan: operators | `planner.rs`, `asof_join.rs`, `asof_stream.rs`, `right_side.rs`, `align.rs` |
+//!
+//! What the joins mean is in `docs/reference/joins.md`, why they are planned so in ADR 9.
+
+mod align;
+mod asof_join;
+mod asof_node;
+mod asof_stream;
+mod convert;
+mod durations;
+mod filters;
+mod marker;
+mod picks;
+mod planner;
+mod relation;
+mod right_side;
+mod statement;
+mod syntax;
+mod window_convert;
+mod window_join;
+mod window_node;
+mod window_relation;
+mod window_stream;
+
+pub(crate) use convert::convert;
+pub(crate) use planner::{JoinPlanner, register};
+pub(crate) use statement::arrange;
+pub(crate) use syntax::rewrite;
+
+use std::fmt::Display;
+use std::sync::Arc;
+
+use datafusion::physical_plan::ExecutionPlan;
+
+use splay_engine::asof::{Direction, MatchRule};
+
+/// Whether a plan is one of our joins, whose streams are read side by side rather than one after the other.
+pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
+    plan.is::<asof_join::AsofJoinExec>() || plan.is::<window_join::WindowJoinExec>()
+}
+
+/// A rule as `EXPLAIN` shows it.
+fn describe(rule: MatchRule, left: &dyn Display, right: &dyn Display) -> String {
+    let (direction, op) = match (rule.direction, rule.inclusive) {
+        (Direction::Backward, true) => ("backward", ">="),
+        (Direction::Backward, false) => ("backward", ">"),
+        (Direction::Forward, true) => ("forward", "<="),
+        (Direction::Forward, false) => ("forward", "<"),
+        (Direction::Nearest, _) => ("nearest", "~"),
+    };
+    let tolerance = rule.tolerance.map_or("none".to_owned(), |steps| steps.to_string());
+    format!("direction={direction}, match=[{left} {op} {right}], tolerance={tolerance}")
+}

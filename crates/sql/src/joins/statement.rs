@@ -1,0 +1,304 @@
+//! What the markers mean for the rest of a parsed statement.
+//!
+//! - A marker, the join before it and all that stands before that become one nested join, which the relation planner sees
+//!   whole (`relation.rs`).
+//! - `*` over `USING` would give the right relation's columns where their names sort first; it is spelled out, so that the
+//!   left one's are given.
+//! - A select over a window join is grouped by left row.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::{Result, plan_err};
+use datafusion::error::DataFusionError;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
+    SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut,
+    WildcardAdditionalOptions,
+};
+
+use super::syntax::{ASOF_MARKER, WINDOW_MARKER};
+
+/// Name of the column that numbers the left rows of a window join.
+pub(super) const LEFT_ROW: &str = "__left_row";
+
+/// Rearranges a statement whose joins were rewritten by [`super::syntax::rewrite`].
+///
+/// # Errors
+/// If a select can't be what a join of ours needs.
+pub(crate) fn arrange(statement: &mut Statement) -> Result<()> {
+    match statement {
+        Statement::Statement(statement) => match statement.visit(&mut Selects) {
+            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Continue(()) => Ok(()),
+        },
+        Statement::Explain(explain) => arrange(&mut explain.statement),
+        _ => Ok(()),
+    }
+}
+
+/// Which marker a relation is, if it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Marker {
+    Asof,
+    Window,
+}
+
+/// Whether a relation is a marker.
+pub(super) fn marker(relation: &TableFactor) -> Option<Marker> {
+    let TableFactor::Table { name, args: Some(_), .. } = relation else { return None };
+    match name.0.as_slice() {
+        [part] => match part.as_ident()?.value.as_str() {
+            ASOF_MARKER => Some(Marker::Asof),
+            WINDOW_MARKER => Some(Marker::Window),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+struct Selects;
+
+impl VisitorMut for Selects {
+    type Break = DataFusionError;
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
+        match arrange_select(select) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+fn arrange_select(select: &mut Select) -> Result<()> {
+    let has = |wanted| select.from.iter().any(|from| has_marker(from, wanted));
+    let (asof, window) = (has(Marker::Asof), has(Marker::Window));
+    if asof || window {
+        spell_wildcards(select)?;
+        qualify_where(select);
+    }
+    if window {
+        group_by_left_row(select)?;
+    }
+    for from in &mut select.from {
+        nest(from);
+    }
+    Ok(())
+}
+
+fn has_marker(from: &TableWithJoins, wanted: Marker) -> bool {
+    let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
+    relations.into_iter().any(|relation| match relation {
+        TableFactor::NestedJoin { table_with_joins, .. } => has_marker(table_with_joins, wanted),
+        relation => marker(relation) == Some(wanted),
+    })
+}
+
+/// Puts each marker, the join before it, and what that joins, into one nested join.
+fn nest(from: &mut TableWithJoins) {
+    nest_within(&mut from.relation);
+    let mut joins: Vec<Join> = Vec::with_capacity(from.joins.len());
+    for mut join in std::mem::take(&mut from.joins) {
+        nest_within(&mut join.relation);
+        if marker(&join.relation).is_none() {
+            joins.push(join);
+            continue;
+        }
+        let Some(marked) = joins.pop() else {
+            // A marker that someone wrote by hand; planning will refuse it.
+            joins.push(join);
+            continue;
+        };
+        let left = TableWithJoins { relation: from.relation.clone(), joins: std::mem::take(&mut joins) };
+        let left = if left.joins.is_empty() { left.relation } else { nested(left) };
+        from.relation = nested(TableWithJoins { relation: left, joins: vec![marked, join] });
+    }
+    from.joins = joins;
+}
+
+fn nest_within(relation: &mut TableFactor) {
+    if let TableFactor::NestedJoin { table_with_joins, .. } = relation {
+        nest(table_with_joins);
+    }
+}
+
+fn nested(table_with_joins: TableWithJoins) -> TableFactor {
+    TableFactor::NestedJoin { table_with_joins: Box::new(table_with_joins), alias: None }
+}
+
+/// `*` as `a.*, b.* EXCLUDE (…)`, where a join of ours says `USING`.
+fn spell_wildcards(select: &mut Select) -> Result<()> {
+    let mut relations = Vec::new();
+    let mut is_using = false;
+    for from in &select.from {
+        is_using |= list_relations(from, &mut relations);
+    }
+    if !is_using {
+        return Ok(());
+    }
+    let mut projection = Vec::with_capacity(select.projection.len());
+    for item in std::mem::take(&mut select.projection) {
+        let SelectItem::Wildcard(options) = item else {
+            projection.push(item);
+            continue;
+        };
+        if options.opt_exclude.is_some() || options.opt_except.is_some() || options.opt_replace.is_some() {
+            return plan_err!(
+                "* with exceptions over a join with USING isn't supported: name the columns, or write a.*"
+            );
+        }
+        for (relation, hidden) in &relations {
+            let Some(name) = relation else {
+                return plan_err!("* over a join with USING needs an alias for every relation");
+            };
+            let exclude = (!hidden.is_empty()).then(|| ExcludeSelectItem::Multiple(hidden.clone()));
+            projection.push(SelectItem::QualifiedWildcard(
+                SelectItemQualifiedWildcardKind::ObjectName(name.clone()),
+                WildcardAdditionalOptions { opt_exclude: exclude, ..WildcardAdditionalOptions::default() },
+            ));
+        }
+    }
+    select.projection = projection;
+    Ok(())
+}
+
+/// In a `WHERE`, DataFusion finds a column of `USING` ambiguous. Where all joins before it say `USING` too, or there are
+/// none, it is one of the first relation.
+fn qualify_where(select: &mut Select) {
+    let ([from], Some(selection)) = (select.from.as_slice(), &mut select.selection) else { return };
+    let mut first = Vec::new();
+    add_relation(&from.relation, &[], &mut first);
+    let [(Some(relation), _)] = first.as_slice() else { return };
+    let mut columns: Option<Vec<String>> = None;
+    for join in from.joins.iter().filter(|join| marker(&join.relation).is_none()) {
+        let using: Vec<String> = using_columns(&join.join_operator).iter().map(ToString::to_string).collect();
+        columns = Some(match columns {
+            None => using,
+            Some(columns) => columns.into_iter().filter(|column| using.contains(column)).collect(),
+        });
+    }
+    let mut qualifier = Qualifier { relation, columns: columns.unwrap_or_default(), depth: 0 };
+    let _ = VisitMut::visit(selection, &mut qualifier);
+}
+
+/// Puts the name of a relation before some columns, but for those of sub-queries.
+struct Qualifier<'a> {
+    relation: &'a ObjectName,
+    columns: Vec<String>,
+    depth: usize,
+}
+
+impl VisitorMut for Qualifier<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _query: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(ident) = expr
+            && self.depth == 0
+            && self.columns.contains(&ident.value.to_lowercase())
+        {
+            let parts = self.relation.0.iter().filter_map(|part| part.as_ident()).cloned();
+            *expr = Expr::CompoundIdentifier(parts.chain([ident.clone()]).collect());
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// The relations of a from clause by name, and the columns that `USING` takes from the left of each; whether a join of
+/// ours says `USING`.
+fn list_relations(from: &TableWithJoins, relations: &mut Vec<(Option<ObjectName>, Vec<ObjectName>)>) -> bool {
+    let mut is_using = add_relation(&from.relation, &[], relations);
+    for (position, join) in from.joins.iter().enumerate() {
+        if marker(&join.relation).is_some() {
+            continue;
+        }
+        let using = using_columns(&join.join_operator);
+        let is_ours = from.joins.get(position + 1).is_some_and(|next| marker(&next.relation).is_some());
+        is_using |= is_ours && !using.is_empty();
+        is_using |= add_relation(&join.relation, &using, relations);
+    }
+    is_using
+}
+
+fn add_relation(
+    relation: &TableFactor,
+    hidden: &[ObjectName],
+    relations: &mut Vec<(Option<ObjectName>, Vec<ObjectName>)>,
+) -> bool {
+    let (name, alias) = match relation {
+        TableFactor::NestedJoin { table_with_joins, alias: None } => {
+            return list_relations(table_with_joins, relations);
+        }
+        TableFactor::Table { name, alias, args: None, .. } => (Some(name.clone()), alias),
+        TableFactor::Table { alias, .. }
+        | TableFactor::Derived { alias, .. }
+        | TableFactor::NestedJoin { alias, .. }
+        | TableFactor::UNNEST { alias, .. }
+        | TableFactor::Function { alias, .. } => (None, alias),
+        _ => (None, &None),
+    };
+    let name = alias.as_ref().map(|alias| ObjectName::from(vec![alias.name.clone()])).or(name);
+    relations.push((name, hidden.to_vec()));
+    false
+}
+
+fn using_columns(operator: &JoinOperator) -> Vec<ObjectName> {
+    match operator {
+        JoinOperator::Join(JoinConstraint::Using(columns))
+        | JoinOperator::Inner(JoinConstraint::Using(columns))
+        | JoinOperator::Left(JoinConstraint::Using(columns))
+        | JoinOperator::LeftOuter(JoinConstraint::Using(columns)) => columns.iter().map(folded).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// `EXCLUDE` takes names as they are in the plan.
+fn folded(name: &ObjectName) -> ObjectName {
+    let parts = name.0.iter().filter_map(|part| part.as_ident());
+    ObjectName::from(parts.map(|ident| Ident::new(ident.value.to_lowercase())).collect::<Vec<_>>())
+}
+
+fn group_by_left_row(select: &mut Select) -> Result<()> {
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(expressions, modifiers) => !expressions.is_empty() || !modifiers.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    if is_grouped {
+        return plan_err!(
+            "a select over a WINDOW JOIN is grouped by left row already; group its answer in a select around it"
+        );
+    }
+    let windows: usize = select.from.iter().map(count_windows).sum();
+    if windows > 1 {
+        return plan_err!("a select takes one WINDOW JOIN; put the other one in a sub-query");
+    }
+    let last_is_window = select
+        .from
+        .last()
+        .and_then(|from| from.joins.last())
+        .is_some_and(|join| marker(&join.relation) == Some(Marker::Window));
+    if select.from.len() != 1 || !last_is_window {
+        return plan_err!("a WINDOW JOIN must be the last join of its select; put it in a sub-query");
+    }
+    select.group_by = GroupByExpr::Expressions(vec![Expr::Identifier(Ident::new(LEFT_ROW))], Vec::new());
+    Ok(())
+}
+
+fn count_windows(from: &TableWithJoins) -> usize {
+    let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
+    relations
+        .map(|relation| match relation {
+            TableFactor::NestedJoin { table_with_joins, .. } => count_windows(table_with_joins),
+            relation => usize::from(marker(relation) == Some(Marker::Window)),
+        })
+        .sum()
+}
