@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= target/venv
 SPLAY = target/release/splay
 
-.PHONY: build demo test test-rust test-python wheel lint doc bench bench-engine clean
+.PHONY: build demo test test-rust test-ticks test-python wheel lint doc bench bench-engine clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -24,6 +24,10 @@ lint:
 
 test-rust:
 	$(CARGO) test --release --workspace --locked
+
+# 200,000 generated statements, as tick plans and by DataFusion. About two hours.
+test-ticks:
+	SPLAY_TICK_STATEMENTS=200000 $(CARGO) test --release --workspace --locked --test integration -- ticks
 
 $(VENV)/ready: python/requirements-test.txt
 	$(PYTHON) -m venv $(VENV)

@@ -130,6 +130,23 @@ class Database:
             If a value can't be a parameter; the message names the placeholder.
         """
 
+    def prepare(self, statement: str) -> Prepared:
+        """Prepare a statement that is run many times with other values for its placeholders.
+
+        A statement that runs as a tick plan is planned when it first runs; from then on a run costs binding its values.
+        Nothing is checked before the first run.
+
+        Parameters
+        ----------
+        statement
+            A query, with ``$1``, ``$2`` or ``$name`` for the values.
+
+        Returns
+        -------
+        Prepared
+            Threads may share it. It sees each commit from the next run on.
+        """
+
     def write(
         self,
         table: str,
@@ -265,3 +282,14 @@ class Database:
         KeyboardInterrupt
             On Ctrl-C, which is looked for while rows come in, not during the commit. Nothing is loaded then.
         """
+
+@final
+class Prepared:
+    """A statement to be run with values, made by `Database.prepare`."""
+
+    @property
+    def text(self) -> str:
+        """The statement."""
+
+    def run(self, params: Sequence[Parameter] | Mapping[str, Parameter] | None = None) -> Answer:
+        """Run it; as `Database.sql` in all but the text."""

@@ -5,6 +5,7 @@ from splay._answer import Batches as Batches
 from splay._answer import Kept as Kept
 from splay._answer import Stats as Stats
 from splay._database import Database as Database
+from splay._database import Prepared as Prepared
 from splay._database import open as open
 from splay._database import recipes as recipes
 from splay._reports import CompactReport as CompactReport

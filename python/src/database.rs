@@ -14,6 +14,7 @@ use crate::columns::Wishes;
 use crate::error::Result;
 use crate::load;
 use crate::parameters::parameters;
+use crate::prepared::PyPrepared;
 use crate::reader::Rows;
 use crate::reports::{FileReport, LoadReport};
 use crate::table::PyTable;
@@ -76,6 +77,11 @@ impl PyDatabase {
         let parameters = parameters(params)?;
         let answer = py.detach(|| self.session.sql(statement, parameters))?;
         Ok(PyAnswer(Rows::new(answer)))
+    }
+
+    /// A statement to be run many times.
+    fn prepare(&self, statement: String) -> PyPrepared {
+        PyPrepared { session: self.session.clone(), text: statement }
     }
 
     /// Writes the rows of a frame into a table.

@@ -12,6 +12,7 @@ mod error;
 mod fit;
 mod load;
 mod parameters;
+mod prepared;
 mod reader;
 mod reports;
 mod schema;
@@ -39,6 +40,7 @@ fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(database::open, module)?)?;
     module.add_function(wrap_pyfunction!(recipes, module)?)?;
     module.add_class::<database::PyDatabase>()?;
+    module.add_class::<prepared::PyPrepared>()?;
     module.add_class::<table::PyTable>()?;
     module.add_class::<schema::PySchema>()?;
     module.add_class::<answer::PyAnswer>()?;

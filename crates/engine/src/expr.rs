@@ -173,15 +173,16 @@ impl Expr {
                     let mask = condition.evaluate(columns, constants)?.into_array(columns.rows())?;
                     let value = value.evaluate(columns, constants)?;
                     let mask = holds(&mask)?;
-                    let chosen =
-                        value.with_datum(|value| result.with_datum(|other| zip::zip(&mask, value, other)))?;
+                    let chosen = value.with_datum(|value| result.with_datum(|other| zip::zip(&mask, value, other)))?;
                     result = Value::Array(chosen);
                 }
                 Ok(result)
             }
             Expr::Call(function, arguments) => {
-                let arguments =
-                    arguments.iter().map(|argument| argument.evaluate(columns, constants)).collect::<Result<Vec<_>>>()?;
+                let arguments = arguments
+                    .iter()
+                    .map(|argument| argument.evaluate(columns, constants))
+                    .collect::<Result<Vec<_>>>()?;
                 function.call(&arguments, columns.rows())
             }
         }

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, UInt32Array};
-use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, concat, filter, lexsort_to_indices, take};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, cast, concat, filter, lexsort_to_indices, take};
 use arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};
@@ -39,11 +39,9 @@ impl Frame {
         }
         let rows = frames.iter().map(|frame| frame.rows).sum();
         let columns = types.iter().enumerate().map(|(position, data_type)| {
-            let parts: Vec<&dyn arrow::array::Array> =
-                frames.iter().map(|frame| frame.columns[position].as_ref()).collect();
-            if parts.is_empty() { Ok(arrow::array::new_empty_array(data_type)) } else { concat(&parts) }
+            joined(frames.iter().map(|frame| Arc::clone(&frame.columns[position])).collect(), data_type)
         });
-        Ok(Frame { columns: columns.collect::<Result<Vec<_>, _>>()?, rows })
+        Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows })
     }
 
     pub fn len(&self) -> usize {
@@ -92,6 +90,39 @@ impl Frame {
             Some(indices) => self.take(&indices),
         }
     }
+}
+
+/// Arrays one behind the other. A dictionary of several has no value twice.
+pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
+    let parts = one_dictionary(parts)?;
+    let parts: Vec<&dyn arrow::array::Array> = parts.iter().map(AsRef::as_ref).collect();
+    Ok(match parts.as_slice() {
+        [] => arrow::array::new_empty_array(data_type),
+        parts => concat(parts)?,
+    })
+}
+
+/// The same arrays over one dictionary, if they are dictionaries of texts.
+pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    let values = |array: &ArrayRef| array.as_any_dictionary_opt().map(|dictionary| Arc::clone(dictionary.values()));
+    let Some(first) = parts.first().and_then(values) else { return Ok(parts) };
+    let is_first = |array: &ArrayRef| values(array).is_some_and(|other| other.to_data().ptr_eq(&first.to_data()));
+    if parts.iter().all(is_first) {
+        return Ok(parts);
+    }
+    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
+    let data_type = parts[0].data_type().clone();
+    let plain = parts.iter().map(|part| cast(part, &DataType::Utf8)).collect::<Result<Vec<_>, _>>()?;
+    let plain: Vec<&dyn arrow::array::Array> = plain.iter().map(AsRef::as_ref).collect();
+    let whole = cast(&concat(&plain)?, &data_type)?;
+    let mut start = 0;
+    Ok(lengths
+        .into_iter()
+        .map(|rows| {
+            start += rows;
+            whole.slice(start - rows, rows)
+        })
+        .collect())
 }
 
 /// The numbers of the rows in order, or `None` if they stand in order.

@@ -151,7 +151,8 @@ impl Scan {
                 }
             }
         }
-        let nothing = wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
+        let nothing =
+            wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
         Ok((!nothing).then_some(wanted))
     }
 }
@@ -173,4 +174,3 @@ fn text(constant: &ArrayRef) -> Result<Option<String>> {
     let array = array.as_string::<i32>();
     Ok(array.is_valid(0).then(|| array.value(0).to_owned()))
 }
-

@@ -60,7 +60,10 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
 fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
-            Frame::concat(rows(scan, outputs, types, *fetch, setting)?, types)
+            let frames = rows(scan, outputs, types, *fetch, setting)?;
+            let rows: usize = frames.iter().map(Frame::len).sum();
+            check_memory(rows, types.iter(), setting.memory_bytes / 2)?;
+            Frame::concat(frames, types)
         }
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = covers(scan, needs_symbols(keys), setting)?;
@@ -72,6 +75,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
                 aggregates,
                 constants: setting.constants,
                 threads: setting.threads,
+                memory_bytes: setting.memory_bytes,
             };
             over_table(&asked, covers).map(of_columns)
         }
@@ -146,10 +150,8 @@ impl RowReader<'_> {
     /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none.
     fn check_memory(&self, rows: usize, types: &[DataType], limit: usize) -> Result<()> {
         let plain = |output: &Expr| self.predicate.is_none() && matches!(output, Expr::Column(_));
-        let width = |data_type: &DataType| data_type.primitive_width().unwrap_or(16);
         let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
-        let needed = rows.saturating_mul(made.map(|(_, data_type)| width(data_type)).sum());
-        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+        check_memory(rows, made.map(|(_, data_type)| data_type), limit)
     }
 
     fn read(&self, covers: &[Cover], fetch: Option<usize>) -> Result<Vec<Frame>> {
@@ -227,6 +229,13 @@ impl RowReader<'_> {
         let evaluate = |output: &Expr| output.evaluate(columns, self.constants)?.into_array(columns.rows());
         self.outputs.iter().map(evaluate).collect()
     }
+}
+
+/// Refuses rows of columns that would take too much memory.
+fn check_memory<'a>(rows: usize, types: impl Iterator<Item = &'a DataType>, limit: usize) -> Result<()> {
+    let width: usize = types.map(|data_type| data_type.primitive_width().unwrap_or(16)).sum();
+    let needed = rows.saturating_mul(width);
+    if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
 }
 
 fn filtered(value: Value, mask: &arrow::array::BooleanArray) -> Result<Value> {

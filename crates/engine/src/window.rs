@@ -8,12 +8,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
-use arrow::compute::{concat, partition, take};
+use arrow::compute::{partition, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::frame::{Frame, SortKey, sorted_indices};
+use crate::frame::{Frame, SortKey, joined, sorted_indices};
 
 /// Widest frame whose rows are gone through for every row. Wider ones would need sums that are added to and taken from,
 /// which drift and which a NaN spoils for good.
@@ -92,11 +92,8 @@ pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], constants: &[Array
 }
 
 fn window(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<ArrayRef> {
-    let by_partition = call.partition_by.iter().map(|expr| SortKey {
-        expr: expr.clone(),
-        descending: false,
-        nulls_first: true,
-    });
+    let by_partition =
+        call.partition_by.iter().map(|expr| SortKey { expr: expr.clone(), descending: false, nulls_first: true });
     let keys: Vec<SortKey> = by_partition.chain(call.order_by.iter().cloned()).collect();
     let order = sorted_indices(frame, &keys, None, constants)?;
     let sorted;
@@ -113,18 +110,13 @@ fn window(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<Ar
     }
     let mut parts = Vec::new();
     for range in partitions(rows, &call.partition_by, constants)? {
-        let arguments: Vec<ArrayRef> =
-            arguments.iter().map(|array| array.slice(range.start, range.len())).collect();
+        let arguments: Vec<ArrayRef> = arguments.iter().map(|array| array.slice(range.start, range.len())).collect();
         parts.push(match &call.function {
             WindowFunction::Partition(function) => function.call(&arguments, range.len())?,
             WindowFunction::Frame(function, frame) => framed(*function, *frame, arguments.first(), range.len())?,
         });
     }
-    let result = match parts.as_slice() {
-        [] => arrow::array::new_empty_array(&call.data_type),
-        [one] => Arc::clone(one),
-        several => concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
-    };
+    let result = joined(parts, &call.data_type)?;
     Ok(match order {
         None => result,
         Some(order) => take(&result, &inverse(&order), None)?,

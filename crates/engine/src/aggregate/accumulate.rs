@@ -76,6 +76,11 @@ pub(crate) trait Accumulator: Send {
         false
     }
 
+    /// Bytes that are held beside a few words for each group.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// Takes in what another accumulator of the same aggregate has; `groups` says which group of ours each of its groups is.
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()>;
 
@@ -486,7 +491,8 @@ impl Accumulator for Weighted {
     }
 
     fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
-        let (weights, values) = (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
+        let (weights, values) =
+            (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
         let nulls = NullBuffer::union(weights.nulls(), values.nulls()).filter(|nulls| nulls.null_count() > 0);
         let (weights, values) = (weights.values(), values.values());
         match (assigned, &nulls) {

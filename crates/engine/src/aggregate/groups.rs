@@ -142,9 +142,7 @@ pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: 
         DataType::Date32 => primitive::<Date32Type>(words(), nulls, data_type, |word| word as i32),
         DataType::Int64 => primitive::<Int64Type>(words(), nulls, data_type, u64::cast_signed),
         DataType::Time64(_) => primitive::<Time64NanosecondType>(words(), nulls, data_type, u64::cast_signed),
-        DataType::Timestamp(_, _) => {
-            primitive::<TimestampNanosecondType>(words(), nulls, data_type, u64::cast_signed)
-        }
+        DataType::Timestamp(_, _) => primitive::<TimestampNanosecondType>(words(), nulls, data_type, u64::cast_signed),
         DataType::UInt8 => primitive::<UInt8Type>(words(), nulls, data_type, |word| word as u8),
         DataType::UInt16 => primitive::<UInt16Type>(words(), nulls, data_type, |word| word as u16),
         DataType::UInt32 => primitive::<UInt32Type>(words(), nulls, data_type, |word| word as u32),
@@ -173,9 +171,7 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
         };
     }
     Ok(match array.data_type() {
-        DataType::Boolean => {
-            arrow::array::AsArray::as_boolean(array.as_ref()).values().iter().map(u64::from).collect()
-        }
+        DataType::Boolean => arrow::array::AsArray::as_boolean(array.as_ref()).values().iter().map(u64::from).collect(),
         DataType::Int8 => words!(Int8Type, |value| *value as u64),
         DataType::Int16 => words!(Int16Type, |value| *value as u64),
         DataType::Int32 => words!(Int32Type, |value| *value as u64),

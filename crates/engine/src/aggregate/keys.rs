@@ -32,8 +32,7 @@ impl ValueKey {
             let (Some(codes), Some(values)) = (codes, values) else {
                 return Err(Error::Unsupported(format!("groups by a {}", array.data_type())));
             };
-            let numbers: Vec<u32> =
-                values.iter().map(|value| value.map_or(0, |value| texts.number(value))).collect();
+            let numbers: Vec<u32> = values.iter().map(|value| value.map_or(0, |value| texts.number(value))).collect();
             let choices = Some(numbers.len() + 1);
             return Ok(ValueKey { key, words: KeyWords::Codes(codes.values().to_vec(), numbers), nulls, choices });
         }

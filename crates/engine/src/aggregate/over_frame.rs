@@ -64,7 +64,8 @@ fn aggregated(
         Some(filter) => {
             let mask = filter.evaluate(frame, constants)?.into_array(frame.len())?;
             let mask = holds(&mask)?;
-            only = rows.iter().enumerate().map(|(row, group)| if mask.value(row) { *group } else { NO_GROUP }).collect();
+            only =
+                rows.iter().enumerate().map(|(row, group)| if mask.value(row) { *group } else { NO_GROUP }).collect();
             &only
         }
     };

@@ -38,6 +38,7 @@ pub(crate) struct TableAggregate<'a> {
     pub aggregates: &'a [Aggregate],
     pub constants: &'a [ArrayRef],
     pub threads: usize,
+    pub memory_bytes: usize,
 }
 
 /// Whether each span must be of one symbol: for the symbol itself, and because time rises only within one.
@@ -65,7 +66,8 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
     let run = |covers: &[Cover], first: usize| -> Result<State<'_>> {
         let mut state = State::new(asked)?;
         for (number, cover) in covers.iter().enumerate() {
-            state.cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(first + number).unwrap_or(u32::MAX))?;
+            state
+                .cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(first + number).unwrap_or(u32::MAX))?;
         }
         Ok(state)
     };
@@ -230,12 +232,28 @@ impl<'a> State<'a> {
     fn cover(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
         self.set_date(columns.cover().date);
         if self.is_direct() {
-            return self.direct(columns, number);
+            self.direct(columns, number)?;
+            return self.check_memory();
         }
         for block in columns.cover().blocks(BLOCK_ROWS_MAX) {
             self.block(columns, number, &block)?;
+            self.check_memory()?;
         }
         Ok(())
+    }
+
+    /// Gives up before groups take more memory than the statement may have.
+    fn check_memory(&self) -> Result<()> {
+        let held = |slot: &Slot| match slot {
+            Slot::Kept(accumulator) => accumulator.held_bytes(),
+            Slot::Picked(_) => 0,
+        };
+        // A group's words, its place in the table, and about three words for each aggregate.
+        let width = 8 * self.words.len() + 16 + 24 * self.slots.len();
+        let needed = width * self.groups.len() + self.slots.iter().map(held).sum::<usize>();
+        // Merging and answering hold the groups a second time.
+        let limit = self.asked.memory_bytes / 2 / self.asked.threads.max(1);
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
     fn set_date(&mut self, date: i32) {
@@ -322,7 +340,7 @@ impl<'a> State<'a> {
                     };
                     match summaries {
                         Some(summaries) => {
-                            let edges = by_summaries(accumulator.as_mut(), &summaries, &whole, &edges, first);
+                            let edges = by_summaries(accumulator.as_mut(), summaries, &whole, &edges, first);
                             over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &edges)?;
                         }
                         None => over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &runs)?,
@@ -459,7 +477,8 @@ impl<'a> State<'a> {
                 local.resize(choices, NO_GROUP);
             }
             for row in start..end {
-                let place = small.map(|_| values.iter().fold(0, |place, value| place * value.stride() + value.code(row)));
+                let place =
+                    small.map(|_| values.iter().fold(0, |place, value| place * value.stride() + value.code(row)));
                 if let Some(place) = place
                     && local[place] != NO_GROUP
                 {
@@ -555,7 +574,11 @@ fn plain_of(snapshot: &TableSnapshot, argument: &Expr) -> Option<usize> {
 }
 
 /// Summaries of a column by block, if they are of the column's present kind.
-fn summaries(snapshot: &TableSnapshot, cover: &Cover, column: usize) -> Result<Option<ColumnSummaries>> {
+fn summaries<'a>(
+    snapshot: &TableSnapshot,
+    cover: &'a Cover,
+    column: usize,
+) -> Result<Option<&'a ColumnSummaries>> {
     let column = &snapshot.spec().columns[column];
     let kind = ValueKind::of(&column.column_type.arrow());
     let found = cover.segment.index()?.by_block(&column.name)?;
@@ -623,8 +646,7 @@ fn over_runs(
         let mut start = run.start;
         while start < run.end {
             let end = run.end.min(start + BLOCK_ROWS_MAX);
-            let chunk =
-                BlockColumns { columns, rows: first + start..first + end, mask: None, kept: end - start };
+            let chunk = BlockColumns { columns, rows: first + start..first + end, mask: None, kept: end - start };
             let arguments = aggregate
                 .arguments
                 .iter()

@@ -8,6 +8,7 @@ use arrow::datatypes::DataType;
 
 use super::accumulate::Assigned;
 use crate::error::Result;
+use crate::frame::one_dictionary;
 
 /// Position of no row.
 const NOTHING: u64 = u64::MAX;
@@ -108,7 +109,10 @@ impl Picks {
             return Ok(only.clone());
         }
         let nulls = arrays.len();
-        arrays.push(new_null_array(data_type, 1));
+        if places.iter().any(Option::is_none) {
+            arrays.push(new_null_array(data_type, 1));
+        }
+        let arrays = one_dictionary(arrays)?;
         let indices: Vec<(usize, usize)> =
             places.iter().map(|place| place.map_or((nulls, 0), |(part, row)| (numbers[&part], row))).collect();
         let arrays: Vec<&dyn arrow::array::Array> = arrays.iter().map(AsRef::as_ref).collect();

@@ -112,6 +112,7 @@ impl Accumulator for Variance {
 #[derive(Debug, Default)]
 pub(super) struct Median {
     groups: Vec<Vec<f64>>,
+    values: usize,
 }
 
 impl Accumulator for Median {
@@ -126,15 +127,25 @@ impl Accumulator for Median {
             (Assigned::Runs(runs), None) => {
                 for run in runs {
                     self.groups[run.group as usize].extend_from_slice(&values[run.start..run.end]);
+                    self.values += run.end - run.start;
                 }
             }
-            _ => assigned.each(nulls, |group, row| self.groups[group].push(values[row])),
+            _ => assigned.each(nulls, |group, row| {
+                self.groups[group].push(values[row]);
+                self.values += 1;
+            }),
         }
         Ok(())
     }
 
+    fn held_bytes(&self) -> usize {
+        // A list that grows holds up to twice what is in it.
+        2 * size_of::<f64>() * self.values
+    }
+
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
         let other = same::<Median>(other)?;
+        self.values += other.values;
         for (group, values) in groups.iter().zip(other.groups) {
             let ours = &mut self.groups[*group as usize];
             if ours.is_empty() {

@@ -103,7 +103,7 @@ fn gather(segment: &Arc<Segment>, date: i32, spans: Vec<Span>, covers: &mut Vec<
 struct Narrowing<'a> {
     wanted: &'a Wanted,
     times: ColumnReader<'a>,
-    samples: Option<ColumnSummaries>,
+    samples: Option<&'a ColumnSummaries>,
 }
 
 impl<'a> Narrowing<'a> {
@@ -111,7 +111,7 @@ impl<'a> Narrowing<'a> {
         snapshot: &TableSnapshot,
         wanted: &'a Wanted,
         segment: &'a Segment,
-        index: &SegmentIndex,
+        index: &'a SegmentIndex,
     ) -> Result<Narrowing<'a>> {
         let spec = snapshot.spec();
         let times = segment.column(spec, spec.time_position())?;

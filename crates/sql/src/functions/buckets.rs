@@ -21,8 +21,8 @@ pub(crate) fn buckets(function: &str, arguments: &[ScalarValue]) -> Option<Box<d
     };
     let ScalarValue::IntervalMonthDayNano(Some(width)) = first else { return None };
     let rest: Vec<ColumnarValue> = rest.iter().cloned().map(ColumnarValue::Scalar).collect();
-    let timeline: Result<Option<Timeline>> =
-        Placement::from_constants(&rest).and_then(|placement| placement.map(|p| p.timeline(*width, default)).transpose());
+    let timeline: Result<Option<Timeline>> = Placement::from_constants(&rest)
+        .and_then(|placement| placement.map(|p| p.timeline(*width, default)).transpose());
     timeline.ok().flatten().map(|timeline| Box::new(timeline) as Box<dyn Buckets>)
 }
 

@@ -17,8 +17,8 @@
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
 
 mod arguments;
-mod buckets;
 mod bin;
+mod buckets;
 mod first_last;
 mod gap_fill;
 mod glob;

@@ -72,8 +72,11 @@ impl PartitionFunction for WindowCall {
                 None => Arc::new(Column::new("argument", position)) as Arc<dyn PhysicalExpr>,
             })
             .collect();
-        let fields: Vec<FieldRef> =
-            self.arguments.iter().map(|(data_type, _)| Arc::new(Field::new("argument", data_type.clone(), true))).collect();
+        let fields: Vec<FieldRef> = self
+            .arguments
+            .iter()
+            .map(|(data_type, _)| Arc::new(Field::new("argument", data_type.clone(), true)))
+            .collect();
         let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
         let mut evaluator = self.function.partition_evaluator_factory(args).map_err(said)?;
         let result = evaluator.evaluate_all(arguments, rows).map_err(said)?;

@@ -37,7 +37,9 @@ impl Constants {
     /// The constant cast to a type.
     pub fn cast(&mut self, constant: usize, data_type: &DataType) -> Option<usize> {
         let source = match &self.sources[constant] {
-            Source::Fixed(array) => Source::Fixed(ScalarValue::try_from_array(array, 0).ok()?.cast_to(data_type).ok()?.to_array().ok()?),
+            Source::Fixed(array) => {
+                Source::Fixed(ScalarValue::try_from_array(array, 0).ok()?.cast_to(data_type).ok()?.to_array().ok()?)
+            }
             Source::Parameter(number, casts) => {
                 let mut casts = casts.clone();
                 casts.push(data_type.clone());

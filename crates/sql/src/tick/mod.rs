@@ -195,7 +195,11 @@ impl TickStatements {
 
     /// Plans a statement and keeps what came of it.
     pub async fn learn(&self, given: &Given, state: &SessionState) {
-        let known = match recognise(given, state).await {
+        let Some(plan) = logical_plan(given, state).await else {
+            // What can't be planned now may be planned later, when there is such a table. DataFusion will say what is wrong.
+            return;
+        };
+        let known = match recognise(plan, state) {
             Ok(statement) => Known::Tick(Arc::new(statement)),
             Err(Unknown(reason)) => Known::Other(reason),
         };
@@ -207,10 +211,18 @@ impl TickStatements {
     }
 }
 
-async fn recognise(given: &Given, state: &SessionState) -> Result<TickStatement, Unknown> {
+/// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
+async fn logical_plan(given: &Given, state: &SessionState) -> Option<(LogicalPlan, Spellings)> {
+    let (folded, spellings) = Spellings::fold(&given.text);
+    let plan = state.create_logical_plan(&folded).await.ok()?;
+    Some((plan.with_param_values(given.marked()).ok()?, spellings))
+}
+
+fn recognise(
+    (plan, mut spellings): (LogicalPlan, Spellings),
+    state: &SessionState,
+) -> Result<TickStatement, Unknown> {
     let said = |error: datafusion::error::DataFusionError| Unknown(error.to_string());
-    let (folded, mut spellings) = Spellings::fold(&given.text);
-    let plan = state.create_logical_plan(&folded).await.map_err(said)?;
     if !matches!(
         plan,
         LogicalPlan::Projection(_)
@@ -222,7 +234,6 @@ async fn recognise(given: &Given, state: &SessionState) -> Result<TickStatement,
     ) {
         return convert::unknown("a statement that isn't a query of one table");
     }
-    let plan = plan.with_param_values(given.marked()).map_err(said)?;
     let options: Arc<ConfigOptions> = Arc::new(state.config_options().as_ref().clone());
     let plan = TypeCoercion::new().analyze(plan, &options).map_err(said)?;
     let fields = plan.schema().fields();
@@ -232,13 +243,7 @@ async fn recognise(given: &Given, state: &SessionState) -> Result<TickStatement,
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, &options)?;
-    Ok(TickStatement {
-        plan: recognised.plan,
-        constants: recognised.constants,
-        schema,
-
-        tables: recognised.tables,
-    })
+    Ok(TickStatement { plan: recognised.plan, constants: recognised.constants, schema, tables: recognised.tables })
 }
 
 /// The schema without the marks of lifted literals.

@@ -17,8 +17,8 @@ use datafusion::logical_expr::{
     WindowFunctionDefinition,
 };
 use splay_engine::{
-    Aggregate, AggregateFunction, BinaryOp, Bound, Expr as TickExpr, FRAME_ROWS_MAX, FrameFunction, FrameRows, Key, Plan,
-    Scan, SortKey, WindowCall, WindowFunction,
+    Aggregate, AggregateFunction, BinaryOp, Bound, Expr as TickExpr, FRAME_ROWS_MAX, FrameFunction, FrameRows, Key,
+    Plan, Scan, SortKey, WindowCall, WindowFunction,
 };
 use splay_store::{TableSnapshot, TableSpec};
 
@@ -109,8 +109,7 @@ impl Recogniser<'_> {
                 self.aggregate(&aggregate.input, &aggregate.group_expr, &aggregate.aggr_expr, plan.schema())
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
-                let keys: Vec<Expr> =
-                    input.schema().columns().into_iter().map(Expr::Column).collect();
+                let keys: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
                 self.aggregate(input, &keys, &[], plan.schema())
             }
             LogicalPlan::Window(window) => {
@@ -354,7 +353,9 @@ impl Recogniser<'_> {
             }
         }
         if let (TickExpr::Call(function, arguments), false) = (&expr, bucketed)
-            && let Some(time) = arguments.iter().position(|argument| matches!(argument, TickExpr::Column(column) if *column == spec.time_position()))
+            && let Some(time) = arguments
+                .iter()
+                .position(|argument| matches!(argument, TickExpr::Column(column) if *column == spec.time_position()))
         {
             let others: Option<Vec<ScalarValue>> = arguments
                 .iter()
@@ -512,9 +513,7 @@ impl Recogniser<'_> {
         if arguments.len() != 1 || !argument.as_ref().is_some_and(is_known) {
             return unknown(format!("{name} of such values over a window"));
         }
-        let unbounded = |bound: &WindowFrameBound| {
-            matches!(bound, WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) if value.is_null())
-        };
+        let unbounded = |bound: &WindowFrameBound| matches!(bound, WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) if value.is_null());
         let rows = match (&frame.start_bound, &frame.end_bound, frame.units) {
             (start, end, _) if unbounded(start) && unbounded(end) => FrameRows::Whole,
             // Without an order all rows are equal, so a range reaches over all of them.
@@ -522,12 +521,14 @@ impl Recogniser<'_> {
                 FrameRows::Whole
             }
             (start, WindowFrameBound::CurrentRow, WindowFrameUnits::Rows) if unbounded(start) => FrameRows::Running,
-            (WindowFrameBound::Preceding(ScalarValue::UInt64(Some(rows))), WindowFrameBound::CurrentRow, WindowFrameUnits::Rows) => {
-                match usize::try_from(*rows) {
-                    Ok(rows) if rows < FRAME_ROWS_MAX => FrameRows::Last(rows),
-                    _ => return unknown("a frame of so many rows"),
-                }
-            }
+            (
+                WindowFrameBound::Preceding(ScalarValue::UInt64(Some(rows))),
+                WindowFrameBound::CurrentRow,
+                WindowFrameUnits::Rows,
+            ) => match usize::try_from(*rows) {
+                Ok(rows) if rows < FRAME_ROWS_MAX => FrameRows::Last(rows),
+                _ => return unknown("a frame of so many rows"),
+            },
             _ => return unknown("such a window frame"),
         };
         Ok(WindowFunction::Frame(function, rows))
@@ -547,9 +548,10 @@ fn has_kernel(function: AggregateFunction, arguments: &[Expr], schema: &DFSchema
     let types: Vec<DataType> = arguments.iter().filter_map(|argument| argument.get_type(schema).ok()).collect();
     let floats = types.iter().all(|data_type| *data_type == DataType::Float64);
     match function {
-        AggregateFunction::CountRows | AggregateFunction::Count | AggregateFunction::First | AggregateFunction::Last => {
-            true
-        }
+        AggregateFunction::CountRows
+        | AggregateFunction::Count
+        | AggregateFunction::First
+        | AggregateFunction::Last => true,
         AggregateFunction::Sum => matches!(types.as_slice(), [DataType::Float64 | DataType::Int64 | DataType::UInt64]),
         AggregateFunction::Min | AggregateFunction::Max => match types.as_slice() {
             [DataType::Timestamp(unit, _) | DataType::Time64(unit)] => *unit == TimeUnit::Nanosecond,

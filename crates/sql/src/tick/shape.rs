@@ -48,6 +48,9 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
         return None;
     }
     let bytes = text.as_bytes();
+    if bytes.contains(&1) {
+        return None;
+    }
     let mut shape = Shape { key: String::with_capacity(text.len()), literals: Vec::new() };
     let mut before = Before::Other;
     let mut at = 0;
@@ -134,7 +137,6 @@ fn take(shape: &mut Shape, before: Before, written: &str, value: ScalarValue) ->
             return Before::Other;
         }
     };
-    // The marks can't come from the text: they would have ended the word or text they stand in.
     let kind = match value {
         ScalarValue::Utf8(_) => 't',
         ScalarValue::Int64(_) => 'i',
@@ -142,9 +144,13 @@ fn take(shape: &mut Shape, before: Before, written: &str, value: ScalarValue) ->
         ScalarValue::TimestampNanosecond(_, _) => 's',
         _ => 'f',
     };
-    shape.key.push('\u{1}');
-    shape.key.push(kind);
-    shape.literals.push(value);
+    // Equal literals are one parameter, so that expressions which are equal stay so.
+    let known = shape.literals.iter().position(|literal| *literal == value);
+    let number = known.unwrap_or(shape.literals.len());
+    if known.is_none() {
+        shape.literals.push(value);
+    }
+    shape.key.push_str(&format!("\u{1}{kind}{number}\u{1}"));
     after
 }
 
@@ -172,15 +178,15 @@ fn after_sign(sign: u8, before: Before) -> Before {
 /// The statement with a parameter in the place of each lifted literal.
 pub(super) fn with_parameters(shape: &Shape) -> String {
     let mut text = String::with_capacity(shape.key.len() + 16 * shape.literals.len());
-    let mut number = 0;
-    let mut marks = shape.key.split('\u{1}');
-    text.push_str(marks.next().unwrap_or_default());
-    for part in marks {
-        text.push('$');
-        text.push_str(LIFTED);
-        text.push_str(&number.to_string());
-        number += 1;
-        text.push_str(&part[1..]);
+    // Every second part is a mark: a kind and a number.
+    for (place, part) in shape.key.split('\u{1}').enumerate() {
+        if place % 2 == 0 {
+            text.push_str(part);
+        } else {
+            text.push('$');
+            text.push_str(LIFTED);
+            text.push_str(&part[1..]);
+        }
     }
     text
 }
@@ -260,7 +266,10 @@ mod tests {
     fn what_is_compared_with_is_lifted_and_nothing_else() {
         let text = "select a + 1, time_bucket(interval '1 minute', t) from q where s = 'IBM' and p>1.5 limit 3";
         assert_eq!(literals(text), ["IBM", "1.5"]);
-        assert_eq!(literals("select * from q where s in ('A', 'B''s') and t between 1 and 2 and x = y"), ["A", "B's", "1", "2"]);
+        assert_eq!(
+            literals("select * from q where s in ('A', 'B''s') and t between 1 and 2 and x = y"),
+            ["A", "B's", "1", "2"]
+        );
         assert_eq!(literals("select * from q where date = date '2020-01-01'"), ["2020-01-01"]);
         assert_eq!(literals("select date '2020-01-01', date(x) from q where t < x + 1"), Vec::<String>::new());
         assert_eq!(literals("select 'a' = 'b', x between 1e3 and y, c1 from q2"), ["b", "1000"]);
@@ -279,7 +288,9 @@ mod tests {
 
     #[test]
     fn doubtful_texts_have_no_shape() {
-        for text in ["select 1 -- x = 2", "select /* x */ 1", "select 'a", "select e'\\n'", "select $$a$$", "select \"a"] {
+        for text in
+            ["select 1 -- x = 2", "select /* x */ 1", "select 'a", "select e'\\n'", "select $$a$$", "select \"a"]
+        {
             assert_eq!(shape(text), None, "{text}");
         }
     }
@@ -289,5 +300,12 @@ mod tests {
         let shape = shape("select * from q where s = 'IBM' and p > 2 and q < $1").unwrap();
         let text = with_parameters(&shape);
         assert_eq!(text, "select * from q where s = $splay_lifted_0 and p > $splay_lifted_1 and q < $1");
+    }
+
+    #[test]
+    fn equal_literals_are_one_parameter() {
+        let shape = shape("select case when p > 2 then 1 end from q where p > 2 group by case when p > 2 then 1 end").unwrap();
+        assert_eq!(shape.literals.len(), 1);
+        assert_eq!(with_parameters(&shape).matches("$splay_lifted_0").count(), 3);
     }
 }

@@ -120,7 +120,9 @@ fn condition(numbers: &mut Numbers) -> String {
         10 => format!("venue {} '{}'", numbers.one(&["=", "<>"]), numbers.one(&["N", "Q", "X"])),
         11 => format!("({} or {})", simple(numbers), simple(numbers)),
         12 => format!("not ({})", simple(numbers)),
-        _ => numbers.one(&["ask is null", "sym is not null", "firm", "not firm", "bid < ask", "seq % 3 = 1"]).to_owned(),
+        _ => {
+            numbers.one(&["ask is null", "sym is not null", "firm", "not firm", "bid < ask", "seq % 3 = 1"]).to_owned()
+        }
     }
 }
 
@@ -150,7 +152,9 @@ fn key(numbers: &mut Numbers) -> String {
         7 => format!("time_bucket(interval '{width}', ts, 'America/New_York')"),
         8 => "date_trunc('hour', ts)".to_owned(),
         9 => "firm".to_owned(),
-        _ => numbers.one(&["size / 100", "date_bin(interval '90 minutes', ts)", "case when bid > 150 then 1 else 0 end"]).to_owned(),
+        _ => numbers
+            .one(&["size / 100", "date_bin(interval '90 minutes', ts)", "case when bid > 150 then 1 else 0 end"])
+            .to_owned(),
     }
 }
 
@@ -253,7 +257,8 @@ fn cells(batches: &[RecordBatch]) -> Vec<Vec<Cell>> {
     }
     let text = |row: &Vec<Cell>| {
         let texts = row.iter().filter_map(|cell| if let Cell::Text(text) = cell { Some(text.clone()) } else { None });
-        let floats = row.iter().filter_map(|cell| if let Cell::Float(f) = cell { Some(format!("{f:.5e}")) } else { None });
+        let floats =
+            row.iter().filter_map(|cell| if let Cell::Float(f) = cell { Some(format!("{f:.5e}")) } else { None });
         texts.chain(floats).collect::<Vec<_>>()
     };
     rows.sort_by_cached_key(text);
