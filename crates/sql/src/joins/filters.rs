@@ -32,26 +32,31 @@ impl OptimizerRule for FiltersThroughJoins {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
-        let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
-        let (node, kept): (Arc<dyn UserDefinedLogicalNode>, _) =
-            if let Some(node) = extension.node.as_any().downcast_ref::<AsofNode>() {
-                let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
-                    return Ok(Transformed::no(plan));
-                };
-                let node = AsofNode { left: pushed.left, right: pushed.right, ..node.clone() };
-                (Arc::new(node.with_schema()?), pushed.kept)
-            } else if let Some(node) = extension.node.as_any().downcast_ref::<WindowNode>() {
-                let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
-                    return Ok(Transformed::no(plan));
-                };
-                let node = WindowNode { left: pushed.left, right: pushed.right, ..node.clone() };
-                (Arc::new(node.with_schema()?), pushed.kept)
-            } else {
+        through_join(plan)
+    }
+}
+
+/// A filter above a join of ours, with the parts that can be applied to the inputs below it.
+pub(super) fn through_join(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
+    let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
+    let (node, kept): (Arc<dyn UserDefinedLogicalNode>, _) =
+        if let Some(node) = extension.node.as_any().downcast_ref::<AsofNode>() {
+            let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
                 return Ok(Transformed::no(plan));
             };
-        Ok(Transformed::yes(filtered(&LogicalPlan::Extension(Extension { node }), kept)?))
-    }
+            let node = AsofNode { left: pushed.left, right: pushed.right, ..node.clone() };
+            (Arc::new(node.with_schema()?), pushed.kept)
+        } else if let Some(node) = extension.node.as_any().downcast_ref::<WindowNode>() {
+            let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
+                return Ok(Transformed::no(plan));
+            };
+            let node = WindowNode { left: pushed.left, right: pushed.right, ..node.clone() };
+            (Arc::new(node.with_schema()?), pushed.kept)
+        } else {
+            return Ok(Transformed::no(plan));
+        };
+    Ok(Transformed::yes(filtered(&LogicalPlan::Extension(Extension { node }), kept)?))
 }
 
 /// Inputs with filters, and what has to stay above the join.
