@@ -73,7 +73,7 @@ fn push(predicate: &Expr, left: &LogicalPlan, right: &LogicalPlan, keys: &[(Expr
     for expr in split_conjunction_owned(predicate.clone()) {
         let columns = expr.column_refs();
         let is_left = !columns.is_empty() && check_all_columns_from_schema(&columns, left.schema())?;
-        if !is_left || expr.is_volatile() || expr.contains_outer() {
+        if !is_left || expr.is_volatile() || expr.contains_outer() || has_subquery(&expr) {
             kept.push(expr);
             continue;
         }
@@ -86,6 +86,15 @@ fn push(predicate: &Expr, left: &LogicalPlan, right: &LogicalPlan, keys: &[(Expr
         return Ok(None);
     }
     Ok(Some(Pushed { left: filtered(left, of_left)?, right: filtered(right, of_keys)?, kept }))
+}
+
+/// Whether an expression holds a sub-query, which may read more columns than can be seen from outside.
+fn has_subquery(expr: &Expr) -> bool {
+    let is_subquery = |expr: &Expr| {
+        Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)))
+    };
+    // Nothing here fails; if it did, the filter would stay where it is.
+    expr.exists(is_subquery).unwrap_or(true)
 }
 
 /// The right key of each left key, where both are plain columns.
