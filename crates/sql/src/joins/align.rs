@@ -152,7 +152,8 @@ fn find_scans<'a>(plan: &'a Plan, column: usize, scans: &mut Vec<&'a TickScanExe
 /// The same plan over scans that are split at `bounds`. Called for what [`find_scans`] knows.
 fn rebuild(plan: &Plan, bounds: &[String]) -> Result<Option<Plan>> {
     if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
-        return Ok(Some(Arc::new(scan.split_by_symbol(bounds)?)));
+        // A join may read much before it gives a row; the scan has to let others run.
+        return Ok(Some(Arc::new(CooperativeExec::new(Arc::new(scan.split_by_symbol(bounds)?)))));
     }
     if let Some(join) = plan.downcast_ref::<AsofJoinExec>() {
         let (left, right) = (rebuild(&join.left, bounds)?, rebuild(&join.right, bounds)?);
@@ -163,7 +164,7 @@ fn rebuild(plan: &Plan, bounds: &[String]) -> Result<Option<Plan>> {
     let children = plan.children();
     let [child] = children.as_slice() else { return Ok(None) };
     let Some(below) = rebuild(child, bounds)? else { return Ok(None) };
-    if only_moves(plan) {
+    if only_moves(plan) || plan.is::<CooperativeExec>() {
         return Ok(Some(below));
     }
     let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);

@@ -12,7 +12,7 @@ use splay_engine::asof::MatchRule;
 
 use super::asof_node::AsofNode;
 use super::marker::AsofCall;
-use super::window_convert;
+use super::{filters, window_convert};
 use crate::functions::{RowOrder, carry_order};
 
 /// Replaces every marked join of a plan.
@@ -27,7 +27,8 @@ pub(crate) fn convert(plan: LogicalPlan, tables: &dyn RowOrder) -> Result<Logica
         },
         plan => window_convert::complete(plan),
     })?;
-    Ok(converted.data)
+    // At once, while joins lie on joins: the optimizer, which puts projections between, takes a pass for each.
+    Ok(converted.data.transform_down_with_subqueries(filters::through_join)?.data)
 }
 
 fn convert_join(join: &Join, call: &AsofCall, args: &[Expr], tables: &dyn RowOrder) -> Result<LogicalPlan> {

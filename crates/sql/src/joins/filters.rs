@@ -32,26 +32,31 @@ impl OptimizerRule for FiltersThroughJoins {
     }
 
     fn rewrite(&self, plan: LogicalPlan, _config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
-        let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
-        let (node, kept): (Arc<dyn UserDefinedLogicalNode>, _) =
-            if let Some(node) = extension.node.as_any().downcast_ref::<AsofNode>() {
-                let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
-                    return Ok(Transformed::no(plan));
-                };
-                let node = AsofNode { left: pushed.left, right: pushed.right, ..node.clone() };
-                (Arc::new(node.with_schema()?), pushed.kept)
-            } else if let Some(node) = extension.node.as_any().downcast_ref::<WindowNode>() {
-                let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
-                    return Ok(Transformed::no(plan));
-                };
-                let node = WindowNode { left: pushed.left, right: pushed.right, ..node.clone() };
-                (Arc::new(node.with_schema()?), pushed.kept)
-            } else {
+        through_join(plan)
+    }
+}
+
+/// A filter above a join of ours, with the parts that can be applied to the inputs below it.
+pub(super) fn through_join(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let LogicalPlan::Filter(filter) = &plan else { return Ok(Transformed::no(plan)) };
+    let LogicalPlan::Extension(extension) = filter.input.as_ref() else { return Ok(Transformed::no(plan)) };
+    let (node, kept): (Arc<dyn UserDefinedLogicalNode>, _) =
+        if let Some(node) = extension.node.as_any().downcast_ref::<AsofNode>() {
+            let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
                 return Ok(Transformed::no(plan));
             };
-        Ok(Transformed::yes(filtered(&LogicalPlan::Extension(Extension { node }), kept)?))
-    }
+            let node = AsofNode { left: pushed.left, right: pushed.right, ..node.clone() };
+            (Arc::new(node.with_schema()?), pushed.kept)
+        } else if let Some(node) = extension.node.as_any().downcast_ref::<WindowNode>() {
+            let Some(pushed) = push(&filter.predicate, &node.left, &node.right, &node.keys)? else {
+                return Ok(Transformed::no(plan));
+            };
+            let node = WindowNode { left: pushed.left, right: pushed.right, ..node.clone() };
+            (Arc::new(node.with_schema()?), pushed.kept)
+        } else {
+            return Ok(Transformed::no(plan));
+        };
+    Ok(Transformed::yes(filtered(&LogicalPlan::Extension(Extension { node }), kept)?))
 }
 
 /// Inputs with filters, and what has to stay above the join.
@@ -68,7 +73,7 @@ fn push(predicate: &Expr, left: &LogicalPlan, right: &LogicalPlan, keys: &[(Expr
     for expr in split_conjunction_owned(predicate.clone()) {
         let columns = expr.column_refs();
         let is_left = !columns.is_empty() && check_all_columns_from_schema(&columns, left.schema())?;
-        if !is_left || expr.is_volatile() || expr.contains_outer() {
+        if !is_left || expr.is_volatile() || expr.contains_outer() || has_subquery(&expr) {
             kept.push(expr);
             continue;
         }
@@ -81,6 +86,15 @@ fn push(predicate: &Expr, left: &LogicalPlan, right: &LogicalPlan, keys: &[(Expr
         return Ok(None);
     }
     Ok(Some(Pushed { left: filtered(left, of_left)?, right: filtered(right, of_keys)?, kept }))
+}
+
+/// Whether an expression holds a sub-query, which may read more columns than can be seen from outside.
+fn has_subquery(expr: &Expr) -> bool {
+    let is_subquery = |expr: &Expr| {
+        Ok(matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::ScalarSubquery(_) | Expr::SetComparison(_)))
+    };
+    // Nothing here fails; if it did, the filter would stay where it is.
+    expr.exists(is_subquery).unwrap_or(true)
 }
 
 /// The right key of each left key, where both are plain columns.

@@ -23,8 +23,12 @@ use super::window_node::WindowNode;
 
 /// Makes a session plan our joins.
 pub(crate) fn register(state: SessionState) -> Result<SessionState> {
+    let mut rules = state.optimizers().to_vec();
+    // Behind the rule that brings filters down to our joins, and before the one that puts projections between.
+    let behind = rules.iter().position(|rule| rule.name() == "push_down_filter").map_or(0, |position| position + 1);
+    rules.insert(behind, Arc::new(FiltersThroughJoins));
     let mut state = SessionStateBuilder::new_from_existing(state)
-        .with_optimizer_rule(Arc::new(FiltersThroughJoins))
+        .with_optimizer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(AlignStreams))
         .build();
     state.register_relation_planner(Arc::new(MarkedJoins))?;

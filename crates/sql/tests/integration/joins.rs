@@ -197,9 +197,10 @@ proptest! {
             // The width depends on the row, so that windows don't follow each other.
             let statement = format!(
                 "select l.id, count(*), sum(r.id), first(r.id), last(r.id) from l window join r on {equalities} \
-                 r.ts >{} l.ts - {before} * (l.id % 3) * interval '1 nanosecond' \
+                 r.ts >{} case l.id % 3 when 0 then l.ts when 1 then l.ts - interval '{before} nanoseconds' \
+                 else l.ts - interval '{} nanoseconds' end \
                  and r.ts <{} l.ts + interval '{after} nanoseconds' {} prevailing",
-                op(inclusive.0), op(inclusive.1), if prevailing { "include" } else { "exclude" },
+                op(inclusive.0), 2 * before, op(inclusive.1), if prevailing { "include" } else { "exclude" },
             );
             let expected: Vec<_> = (0..).zip(&left).map(|(id, row)| {
                 let group = group(row, &right, keys);
@@ -264,7 +265,8 @@ fn explain_names_the_join_and_both_scans_read_one_symbol() {
         "table=quote",
     ];
     assert!(wanted.iter().all(|part| plan.contains(part)), "{plan}");
-    assert_eq!(plan.matches("symbols=1/").count(), 2, "{plan}");
+    // Of one date's three symbols and of two dates' six one each. Quotes of the day before may be valid still.
+    assert!(plan.contains("symbols=1/3") && plan.contains("symbols=2/6"), "{plan}");
 }
 
 #[test]
