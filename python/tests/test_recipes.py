@@ -137,7 +137,7 @@ def log_returns(closes):
 
 
 def sign(x):
-    return (x > 0) - (x < 0)
+    return int(x > 0) - int(x < 0)
 
 
 def by_symbol(trade, of_bars):

@@ -353,16 +353,14 @@ fn orderings(
         found.extend(time().map(|time| vec![time]));
     }
     if let Some(symbol) = symbol {
-        // Nulls stand first. Where there are none, the order is also one with nulls last.
+        // Nulls stand first. Where there are none, the order is said to be the usual one of `ORDER BY`, with nulls last: said both
+        // ways, DataFusion goes by whichever it meets first and refuses plans that it made itself.
         let no_nulls = streams.iter().flatten().all(|piece| piece.segment.entry().symbols.is_some());
-        for nulls_first in [true, false] {
-            if nulls_first || no_nulls {
-                let date = if one_date { Some(Vec::new()) } else { key(DATE_COLUMN, false).map(|date| vec![date]) };
-                let (Some(mut order), Some(symbol)) = (date, key(symbol, nulls_first)) else { continue };
-                order.push(symbol);
-                order.extend(time());
-                found.push(order);
-            }
+        let date = if one_date { Some(Vec::new()) } else { key(DATE_COLUMN, false).map(|date| vec![date]) };
+        if let (Some(mut order), Some(symbol)) = (date, key(symbol, !no_nulls)) {
+            order.push(symbol);
+            order.extend(time());
+            found.push(order);
         }
     }
     if !one_date && let Some(date) = key(DATE_COLUMN, false).filter(|_| spec.has_virtual_date()) {
