@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{LexicographicalComparator, SortColumn, SortOptions, cast, concat, filter, lexsort_to_indices, take};
+use arrow::compute::{
+    LexicographicalComparator, SortColumn, SortOptions, cast, concat, filter, lexsort_to_indices, take,
+};
 use arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};

@@ -574,11 +574,7 @@ fn plain_of(snapshot: &TableSnapshot, argument: &Expr) -> Option<usize> {
 }
 
 /// Summaries of a column by block, if they are of the column's present kind.
-fn summaries<'a>(
-    snapshot: &TableSnapshot,
-    cover: &'a Cover,
-    column: usize,
-) -> Result<Option<&'a ColumnSummaries>> {
+fn summaries<'a>(snapshot: &TableSnapshot, cover: &'a Cover, column: usize) -> Result<Option<&'a ColumnSummaries>> {
     let column = &snapshot.spec().columns[column];
     let kind = ValueKind::of(&column.column_type.arrow());
     let found = cover.segment.index()?.by_block(&column.name)?;

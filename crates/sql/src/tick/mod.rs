@@ -218,10 +218,7 @@ async fn logical_plan(given: &Given, state: &SessionState) -> Option<(LogicalPla
     Some((plan.with_param_values(given.marked()).ok()?, spellings))
 }
 
-fn recognise(
-    (plan, mut spellings): (LogicalPlan, Spellings),
-    state: &SessionState,
-) -> Result<TickStatement, Unknown> {
+fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionState) -> Result<TickStatement, Unknown> {
     let said = |error: datafusion::error::DataFusionError| Unknown(error.to_string());
     if !matches!(
         plan,

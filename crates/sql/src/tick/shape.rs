@@ -304,7 +304,8 @@ mod tests {
 
     #[test]
     fn equal_literals_are_one_parameter() {
-        let shape = shape("select case when p > 2 then 1 end from q where p > 2 group by case when p > 2 then 1 end").unwrap();
+        let shape =
+            shape("select case when p > 2 then 1 end from q where p > 2 group by case when p > 2 then 1 end").unwrap();
         assert_eq!(shape.literals.len(), 1);
         assert_eq!(with_parameters(&shape).matches("$splay_lifted_0").count(), 3);
     }
