@@ -2,6 +2,9 @@
 
 import datetime
 
+import os
+import sys
+
 import splay
 
 from ..question import Raw, render
@@ -76,8 +79,10 @@ class System:
             plan = self.database.sql("EXPLAIN " + self.text(question, parameters, variant)).to_arrow()
         except splay.Error:
             return "?"
-        text = " ".join(str(value) for column in plan.columns for value in column.to_pylist()).lower()
-        lines = [line.strip() for line in text.splitlines()]
-        if any("no tick plan" in line or "not a tick plan" in line for line in lines):
-            return "general"
-        return "tick" if "tick plan" in text or "tickplan" in text else "general"
+        for row in plan.to_pylist():
+            if row.get("plan_type") == "tick_plan":
+                reason = row["plan"].removeprefix("none, because of ")
+                if os.environ.get("EXPLAIN_REASONS") and reason != row["plan"]:
+                    print(f"{question.id}: {reason}", file=sys.stderr)
+                return "tick" if reason == row["plan"] else "general"
+        return "?"

@@ -11,6 +11,7 @@ mod expr;
 mod frame;
 pub mod moving;
 mod plan;
+mod prune;
 mod run;
 mod table;
 mod window;

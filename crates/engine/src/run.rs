@@ -66,7 +66,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             Frame::concat(frames, types)
         }
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
-            let covers = covers(scan, needs_symbols(keys), setting)?;
+            let covers = covers(scan, needs_symbols(keys, aggregates), setting)?;
             let asked = TableAggregate {
                 snapshot: table(scan, setting)?,
                 predicate: scan.predicate.as_ref(),

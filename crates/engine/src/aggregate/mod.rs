@@ -52,6 +52,19 @@ pub struct Aggregate {
     pub data_type: DataType,
 }
 
+impl AggregateFunction {
+    /// Whether it is the value of one row; if so, whether of the last one, and whether by time.
+    pub(crate) fn picks(self) -> Option<(bool, bool)> {
+        match self {
+            AggregateFunction::First => Some((false, false)),
+            AggregateFunction::Last => Some((true, false)),
+            AggregateFunction::FirstByTime => Some((false, true)),
+            AggregateFunction::LastByTime => Some((true, true)),
+            _ => None,
+        }
+    }
+}
+
 /// What is computed of a group. Nulls are left out unless said otherwise; of nothing comes null, or 0 for counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AggregateFunction {
@@ -71,6 +84,10 @@ pub enum AggregateFunction {
     First,
     /// Value of the last row in the table's order, which may be null.
     Last,
+    /// Value of the row with the least time; of several the first in the table's order.
+    FirstByTime,
+    /// Value of the row with the greatest time; of several the last in the table's order.
+    LastByTime,
     /// Mean of the second argument weighted by the first; null where the weights add up to 0.
     WeightedAverage,
     /// Sum of the products.

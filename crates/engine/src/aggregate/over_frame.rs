@@ -3,12 +3,12 @@
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 
+use super::Aggregate;
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
 use super::groups::{Groups, Texts, key_column};
 use super::keys::ValueKey;
 use super::picks::{Picks, Positions, rows_of};
-use super::{Aggregate, AggregateFunction};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
 use crate::frame::Frame;
 
@@ -74,11 +74,15 @@ fn aggregated(
         .iter()
         .map(|argument| argument.evaluate(frame, constants)?.into_array(frame.len()))
         .collect::<Result<Vec<_>>>()?;
-    if let AggregateFunction::First | AggregateFunction::Last = aggregate.function {
-        let mut picks = Picks::new(aggregate.function == AggregateFunction::Last);
-        picks.grow(groups);
-        picks.update(Assigned::Rows(rows), Positions::From(0));
-        return picks.finish(&aggregate.data_type, |_, picked| rows_of(&arguments[0], picked));
+    match aggregate.function.picks() {
+        Some((_, true)) => return Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
+        Some((last, false)) => {
+            let mut picks = Picks::new(last, false);
+            picks.grow(groups);
+            picks.update(Assigned::Rows(rows), Positions::From(0), None);
+            return picks.finish(&aggregate.data_type, |_, picked| rows_of(&arguments[0], picked));
+        }
+        None => {}
     }
     let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
     let mut accumulator: Box<dyn Accumulator> = accumulator(aggregate, &types)?;

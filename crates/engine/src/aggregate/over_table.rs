@@ -42,8 +42,12 @@ pub(crate) struct TableAggregate<'a> {
 }
 
 /// Whether each span must be of one symbol: for the symbol itself, and because time rises only within one.
-pub(crate) fn needs_symbols(keys: &[Key]) -> bool {
-    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_)))
+pub(crate) fn needs_symbols(keys: &[Key], aggregates: &[Aggregate]) -> bool {
+    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_))) || picks_by_time(aggregates)
+}
+
+fn picks_by_time(aggregates: &[Aggregate]) -> bool {
+    aggregates.iter().any(|aggregate| matches!(aggregate.function.picks(), Some((_, true))))
 }
 
 /// Keys and results, a row for each group.
@@ -101,11 +105,8 @@ fn bucket_of(buckets: &dyn Buckets, instant: i64) -> Result<(i64, i64)> {
 /// Counts of rows and picks touch hardly any rows.
 fn worth_threads(asked: &TableAggregate<'_>) -> bool {
     let light = |aggregate: &Aggregate| {
-        aggregate.filter.is_none()
-            && matches!(
-                aggregate.function,
-                AggregateFunction::CountRows | AggregateFunction::First | AggregateFunction::Last
-            )
+        let counts = aggregate.function == AggregateFunction::CountRows;
+        aggregate.filter.is_none() && (counts || aggregate.function.picks().is_some())
     };
     let by_value = asked.keys.iter().any(|key| matches!(key, Key::Value(_)));
     asked.predicate.is_some() || by_value || !asked.aggregates.iter().all(light)
@@ -284,12 +285,18 @@ impl<'a> State<'a> {
         Ok(())
     }
 
+    /// Whether the rows' times are looked at.
+    fn needs_times(&self) -> bool {
+        let by_time = |slot: &Slot| matches!(slot, Slot::Picked(picks) if picks.by_time());
+        self.bucket.is_some() || self.slots.iter().any(by_time)
+    }
+
     /// Whether nothing has to be evaluated for each row.
     fn is_direct(&self) -> bool {
         self.asked.predicate.is_none()
             && !self.asked.keys.iter().any(|key| matches!(key, Key::Value(_)))
             && self.asked.aggregates.iter().all(|aggregate| {
-                let picks = matches!(aggregate.function, AggregateFunction::First | AggregateFunction::Last);
+                let picks = aggregate.function.picks().is_some();
                 aggregate.filter.is_none() && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
             })
     }
@@ -312,10 +319,7 @@ impl<'a> State<'a> {
         let cover = columns.cover();
         let first = cover.rows.start;
         self.runs.clear();
-        let times = match self.bucket {
-            Some(_) => Some(columns.times()?),
-            None => None,
-        };
+        let times = if self.needs_times() { Some(columns.times()?) } else { None };
         for span in &cover.spans {
             self.set_symbol(cover, span.run)?;
             let rows = span.rows.start - first..span.rows.end - first;
@@ -326,7 +330,7 @@ impl<'a> State<'a> {
         let (whole, edges) = whole_blocks(&runs, first);
         for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
             match slot {
-                Slot::Picked(picks) => picks.update(Assigned::Runs(&runs), Positions::From(position(number, 0))),
+                Slot::Picked(picks) => picks.update(Assigned::Runs(&runs), Positions::From(position(number, 0)), times),
                 Slot::Kept(accumulator) if aggregate.arguments.is_empty() => {
                     accumulator.update(&[], Assigned::Runs(&runs))?;
                 }
@@ -391,9 +395,9 @@ impl<'a> State<'a> {
                 chunk.mask = Some(mask);
             }
         }
-        let times = match self.bucket {
-            Some(_) => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.kept)?),
-            None => None,
+        let times = match self.needs_times() {
+            true => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.kept)?),
+            false => None,
         };
         let times = times.as_ref().map(crate::table::times_of).transpose()?;
         let values = self.value_keys(&chunk)?;
@@ -429,7 +433,7 @@ impl<'a> State<'a> {
                 }
             };
             match slot {
-                Slot::Picked(picks) => picks.update(assigned, positions),
+                Slot::Picked(picks) => picks.update(assigned, positions, times),
                 Slot::Kept(accumulator) => {
                     let arguments = aggregate
                         .arguments
@@ -550,10 +554,9 @@ impl<'a> State<'a> {
 }
 
 fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
-    Ok(match aggregate.function {
-        AggregateFunction::First => Slot::Picked(Picks::new(false)),
-        AggregateFunction::Last => Slot::Picked(Picks::new(true)),
-        _ => {
+    Ok(match aggregate.function.picks() {
+        Some((last, by_time)) => Slot::Picked(Picks::new(last, by_time)),
+        None => {
             let empty = EmptyColumns { snapshot: asked.snapshot };
             let types = aggregate
                 .arguments

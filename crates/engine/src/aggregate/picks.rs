@@ -36,46 +36,64 @@ pub(crate) fn position(part: u32, row: usize) -> u64 {
     (u64::from(part) << 32) | row as u64
 }
 
-/// The first or the last row of each group.
+/// The first or the last row of each group, by position, or by time and then position.
 #[derive(Debug)]
 pub(crate) struct Picks {
     rows: Vec<u64>,
+    /// Time of each group's row; empty if rows go by position alone.
+    times: Vec<i64>,
+    by_time: bool,
     last: bool,
 }
 
 impl Picks {
-    pub fn new(last: bool) -> Picks {
-        Picks { rows: Vec::new(), last }
+    pub fn new(last: bool, by_time: bool) -> Picks {
+        Picks { rows: Vec::new(), times: Vec::new(), by_time, last }
+    }
+
+    pub fn by_time(&self) -> bool {
+        self.by_time
     }
 
     pub fn grow(&mut self, groups: usize) {
         self.rows.resize(groups, NOTHING);
+        if self.by_time {
+            self.times.resize(groups, 0);
+        }
     }
 
     #[inline]
-    fn offer(&mut self, group: usize, position: u64) {
+    fn offer(&mut self, group: usize, time: i64, position: u64) {
         let known = self.rows[group];
-        if known == NOTHING || (position < known) != self.last {
+        if self.by_time {
+            if known == NOTHING || ((time, position) < (self.times[group], known)) != self.last {
+                (self.times[group], self.rows[group]) = (time, position);
+            }
+        } else if known == NOTHING || (position < known) != self.last {
             self.rows[group] = position;
         }
     }
 
-    pub fn update(&mut self, assigned: Assigned<'_>, positions: Positions<'_>) {
+    /// Takes rows in. `times` are those of the rows; within a run they don't fall. Without them rows go by position.
+    pub fn update(&mut self, assigned: Assigned<'_>, positions: Positions<'_>, times: Option<&[i64]>) {
+        let times = times.filter(|_| self.by_time);
+        let time = |row: usize| times.map_or(0, |times| times[row]);
         match assigned {
             Assigned::Runs(runs) => {
                 for run in runs.iter().filter(|run| run.start < run.end) {
                     let row = if self.last { run.end - 1 } else { run.start };
-                    self.offer(run.group as usize, positions.at(row));
+                    self.offer(run.group as usize, time(row), positions.at(row));
                 }
             }
-            Assigned::Rows(_) => assigned.each(None, |group, row| self.offer(group, positions.at(row))),
+            Assigned::Rows(_) => assigned.each(None, |group, row| self.offer(group, time(row), positions.at(row))),
         }
     }
 
     pub fn merge(&mut self, other: &Picks, groups: &[u32]) {
-        for (group, position) in groups.iter().zip(&other.rows) {
-            if *position != NOTHING {
-                self.offer(*group as usize, *position);
+        for (from, group) in groups.iter().enumerate() {
+            if other.rows[from] != NOTHING {
+                let time = if self.by_time { other.times[from] } else { 0 };
+                self.offer(*group as usize, time, other.rows[from]);
             }
         }
     }

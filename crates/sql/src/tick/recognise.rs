@@ -47,7 +47,10 @@ pub(super) struct Recognised {
 pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Recognised, Unknown> {
     let mut recogniser = Recogniser { constants: Constants::default(), tables: Vec::new(), options };
     let stage = recogniser.stage(plan)?;
-    let plan = stage.into_plan(plan.schema());
+    let mut plan = stage.into_plan(plan.schema());
+    if let Some(null) = recogniser.constants.fix(&ScalarValue::Null) {
+        plan.prune(null);
+    }
     Ok(Recognised { plan, constants: recogniser.constants, tables: recogniser.tables })
 }
 
@@ -323,6 +326,12 @@ impl Recogniser<'_> {
                     let over_table = |expr: &TickExpr| expr.substitute(&columns);
                     aggregate.arguments = aggregate.arguments.iter().map(over_table).collect();
                     aggregate.filter = aggregate.filter.as_ref().map(over_table);
+                    if let AggregateFunction::FirstByTime | AggregateFunction::LastByTime = aggregate.function {
+                        let key = aggregate.arguments.pop();
+                        if !matches!(key, Some(TickExpr::Column(position)) if position == spec.time_position()) {
+                            return unknown("first or last by another column than the time");
+                        }
+                    }
                 }
                 Ok(Stage::Frame(Plan::AggregateTable {
                     scan,
@@ -389,9 +398,15 @@ impl Recogniser<'_> {
             other => return unknown(format!("the aggregate {other}")),
         };
         let (name, params) = (call.func.name(), &call.params);
-        if params.distinct || !params.order_by.is_empty() || params.null_treatment.is_some() {
-            return unknown(format!("{name} with distinct, an order of its own or a treatment of nulls"));
+        if params.distinct || params.null_treatment.is_some() {
+            return unknown(format!("{name} with distinct or a treatment of nulls"));
         }
+        // An order by time is one that the table knows; see `aggregate`, where the columns are known.
+        let by_time = match params.order_by.as_slice() {
+            [] => None,
+            [key] if key.asc && matches!(name, "first" | "last") && ordered => Some(self.convert(&key.expr, schema)?),
+            _ => return unknown(format!("{name} with such an order")),
+        };
         let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
         let function = match (name, params.args.as_slice()) {
             ("count", [one]) if is_constant(one) => AggregateFunction::CountRows,
@@ -401,6 +416,8 @@ impl Recogniser<'_> {
             ("avg", [_]) => AggregateFunction::Average,
             ("min", [_]) => AggregateFunction::Min,
             ("max", [_]) => AggregateFunction::Max,
+            ("first", [_]) if by_time.is_some() => AggregateFunction::FirstByTime,
+            ("last", [_]) if by_time.is_some() => AggregateFunction::LastByTime,
             ("first", [_]) if ordered => AggregateFunction::First,
             ("last", [_]) if ordered => AggregateFunction::Last,
             ("vwap" | "wavg", [_, _]) => AggregateFunction::WeightedAverage,
@@ -420,6 +437,7 @@ impl Recogniser<'_> {
             // The weight comes first.
             arguments.reverse();
         }
+        arguments.extend(by_time);
         if !has_kernel(function, given, schema) {
             return unknown(format!("{name} of such values"));
         }

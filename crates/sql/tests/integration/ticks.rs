@@ -171,8 +171,8 @@ fn aggregate(numbers: &mut Numbers) -> String {
         4 | 5 => format!("avg({x})"),
         6 => format!("min({x})"),
         7 => format!("max({x})"),
-        8 => format!("first({x})"),
-        9 | 10 => format!("last({x})"),
+        8 => format!("first({x}{})", numbers.one(&["", " order by ts"])),
+        9 | 10 => format!("last({x}{})", numbers.one(&["", " order by ts"])),
         11 => format!("vwap({x}, size)"),
         12 => format!("wsum(size, {x})"),
         13 => format!("{}({x})", numbers.one(&["stddev", "dev", "var", "var_pop", "med"])),
@@ -213,6 +213,11 @@ fn statement(numbers: &mut Numbers) -> String {
             "select sym, day, sum(total) over (partition by sym order by day rows between {} and current row), max(total) over \
              (partition by sym) from (select sym, date as day, sum(bid) as total from quote{filter} group by sym, date)",
             numbers.one(&["unbounded preceding", "2 preceding", "0 preceding"])
+        ),
+        6 => format!(
+            "select sym, ts, bid, avg(bid) over (partition by sym order by ts, seq, bid, size, ask, venue, firm rows between 4 \
+             preceding and current row), count(*) over (partition by venue) from quote{filter} and size > 450",
+            filter = if filter.is_empty() { " where bid > 0".to_owned() } else { filter }
         ),
         _ => {
             let keys: Vec<String> = (0..numbers.below(4)).map(|_| key(numbers)).collect();

@@ -1,0 +1,82 @@
+//! Leaves out what nobody looks at: columns that a step reads into memory and no later step uses.
+
+use std::collections::BTreeSet;
+
+use arrow::datatypes::DataType;
+
+use crate::expr::Expr;
+use crate::frame::SortKey;
+use crate::plan::Plan;
+
+impl Plan {
+    /// Puts nulls in the place of columns that aren't used; `null` is the number of a constant that is null. All columns of the
+    /// plan's own answer are used.
+    pub fn prune(&mut self, null: usize) {
+        let all = (0..self.width()).collect();
+        self.keep(&all, null);
+    }
+
+    /// Columns of the step's output.
+    fn width(&self) -> usize {
+        match self {
+            Plan::Rows { outputs, .. } | Plan::Project { outputs, .. } => outputs.len(),
+            Plan::AggregateTable { keys, aggregates, .. } => keys.len() + aggregates.len(),
+            Plan::Aggregate { keys, aggregates, .. } => keys.len() + aggregates.len(),
+            Plan::Window { input, calls } => input.width() + calls.len(),
+            Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => input.width(),
+        }
+    }
+
+    fn keep(&mut self, used: &BTreeSet<usize>, null: usize) {
+        match self {
+            Plan::AggregateTable { .. } => {}
+            Plan::Rows { outputs, types, .. } => {
+                for (position, (output, data_type)) in outputs.iter_mut().zip(types).enumerate() {
+                    if !used.contains(&position) {
+                        (*output, *data_type) = (Expr::Constant(null), DataType::Null);
+                    }
+                }
+            }
+            Plan::Project { input, outputs } => {
+                for (position, output) in outputs.iter_mut().enumerate() {
+                    if !used.contains(&position) {
+                        *output = Expr::Constant(null);
+                    }
+                }
+                input.keep(&columns_of(outputs.iter()), null);
+            }
+            Plan::Aggregate { input, keys, aggregates, .. } => {
+                let arguments = aggregates.iter().flat_map(|one| one.arguments.iter().chain(&one.filter));
+                input.keep(&columns_of(keys.iter().chain(arguments)), null);
+            }
+            Plan::Window { input, calls } => {
+                let width = input.width();
+                let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
+                for call in calls {
+                    below.extend(columns_of(call.arguments.iter().chain(&call.partition_by)));
+                    below.extend(columns_of(exprs(&call.order_by)));
+                }
+                input.keep(&below, null);
+            }
+            Plan::Filter { input, predicate } => {
+                let below = used | &columns_of(std::iter::once(&*predicate));
+                input.keep(&below, null);
+            }
+            Plan::Sort { input, keys, .. } => {
+                let below = used | &columns_of(exprs(keys));
+                input.keep(&below, null);
+            }
+            Plan::Limit { input, .. } => input.keep(used, null),
+        }
+    }
+}
+
+fn exprs(keys: &[SortKey]) -> impl Iterator<Item = &Expr> {
+    keys.iter().map(|key| &key.expr)
+}
+
+fn columns_of<'a>(exprs: impl Iterator<Item = &'a Expr>) -> BTreeSet<usize> {
+    let mut columns = BTreeSet::new();
+    exprs.for_each(|expr| expr.visit_columns(&mut |position| _ = columns.insert(position)));
+    columns
+}
