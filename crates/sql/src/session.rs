@@ -136,8 +136,11 @@ impl Session {
         let (statements, state) = (Arc::clone(&self.statements), self.context.state());
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.threads.spawn(async move {
-            statements.learn(&given, &state).await;
-            let _ = sender.send(statements.describe(&given));
+            let learnt = statements.learn(&given, &state).await;
+            let _ = sender.send(match learnt {
+                Ok(()) => statements.describe(&given),
+                Err(error) => format!("none, because it can't be planned: {error}"),
+            });
         });
         receiver.recv().ok()
     }
@@ -173,7 +176,8 @@ impl Session {
                 let (statements, state) = (Arc::clone(&self.statements), self.context.state());
                 let (sender, receiver) = std::sync::mpsc::sync_channel(1);
                 self.threads.spawn(async move {
-                    statements.learn(&given, &state).await;
+                    // What is wrong with a statement that can't be planned, DataFusion will say.
+                    let _ = statements.learn(&given, &state).await;
                     let _ = sender.send(given);
                 });
                 let Ok(given) = receiver.recv() else { return Ok(None) };

@@ -127,7 +127,7 @@ impl Picks {
             return Ok(only.clone());
         }
         let nulls = arrays.len();
-        if places.iter().any(Option::is_none) {
+        if arrays.is_empty() || places.iter().any(Option::is_none) {
             arrays.push(new_null_array(data_type, 1));
         }
         let arrays = one_dictionary(arrays)?;

@@ -193,12 +193,10 @@ impl TickStatements {
         Ran::Unknown
     }
 
-    /// Plans a statement and keeps what came of it.
-    pub async fn learn(&self, given: &Given, state: &SessionState) {
-        let Some(plan) = logical_plan(given, state).await else {
-            // What can't be planned now may be planned later, when there is such a table. DataFusion will say what is wrong.
-            return;
-        };
+    /// Plans a statement and keeps what came of it. What can't be planned isn't kept, since it may be later, when there is such
+    /// a table; that is described.
+    pub async fn learn(&self, given: &Given, state: &SessionState) -> Result<(), String> {
+        let plan = logical_plan(given, state).await.map_err(|error| error.to_string())?;
         let known = match recognise(plan, state) {
             Ok(statement) => Known::Tick(Arc::new(statement)),
             Err(Unknown(reason)) => Known::Other(reason),
@@ -208,14 +206,15 @@ impl TickStatements {
             all.clear();
         }
         all.insert(given.key.clone(), known);
+        Ok(())
     }
 }
 
 /// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
-async fn logical_plan(given: &Given, state: &SessionState) -> Option<(LogicalPlan, Spellings)> {
+async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
     let (folded, spellings) = Spellings::fold(&given.text);
-    let plan = state.create_logical_plan(&folded).await.ok()?;
-    Some((plan.with_param_values(given.marked()).ok()?, spellings))
+    let plan = state.create_logical_plan(&folded).await?;
+    Ok((plan.with_param_values(given.marked())?, spellings))
 }
 
 fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionState) -> Result<TickStatement, Unknown> {

@@ -569,7 +569,9 @@ fn has_kernel(function: AggregateFunction, arguments: &[Expr], schema: &DFSchema
         AggregateFunction::CountRows
         | AggregateFunction::Count
         | AggregateFunction::First
-        | AggregateFunction::Last => true,
+        | AggregateFunction::Last
+        | AggregateFunction::FirstByTime
+        | AggregateFunction::LastByTime => true,
         AggregateFunction::Sum => matches!(types.as_slice(), [DataType::Float64 | DataType::Int64 | DataType::UInt64]),
         AggregateFunction::Min | AggregateFunction::Max => match types.as_slice() {
             [DataType::Timestamp(unit, _) | DataType::Time64(unit)] => *unit == TimeUnit::Nanosecond,

@@ -2,6 +2,7 @@
 //!
 //! `SPLAY_TICK_STATEMENTS` sets how many statements are generated; the test run makes 2,000.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -327,6 +328,16 @@ impl Both {
     }
 }
 
+impl Both {
+    /// Why a statement has no tick plan.
+    fn reason(&self, text: &str) -> String {
+        let mut answer = self.tick.sql(&format!("explain {text}"), Parameters::None).unwrap();
+        let rows = cells(&answer.batches().unwrap());
+        let row = rows.iter().find(|row| matches!(&row[0], Cell::Text(kind) if kind == "tick_plan"));
+        format!("{:?}", row.map(|row| &row[1]))
+    }
+}
+
 fn both(database: &Database, threads: usize) -> Both {
     let settings = SessionSettings { threads, ..SessionSettings::default() };
     let tick = Session::new(database.clone(), settings.clone()).unwrap();
@@ -343,15 +354,18 @@ fn compare_all(format: SegmentFormat, threads: usize, seed: u64, count: u64) {
     let both = both(&database, threads);
     let mut numbers = Numbers(seed);
     let (mut ticks, mut errors) = (0, Vec::new());
+    let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
     for _ in 0..count {
-        match both.compare(&statement(&mut numbers)) {
-            Ok(is_tick) => ticks += u64::from(is_tick),
+        let text = statement(&mut numbers);
+        match both.compare(&text) {
+            Ok(true) => ticks += 1,
+            Ok(false) => *reasons.entry(both.reason(&text)).or_default() += 1,
             Err(error) => errors.push(error),
         }
     }
     assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors[..errors.len().min(8)].join("\n\n"));
     // Otherwise nothing would have been compared.
-    assert!(ticks * 10 > count * 7, "only {ticks} of {count} statements ran as tick plans");
+    assert!(ticks * 10 > count * 7, "only {ticks} of {count} statements ran as tick plans: {reasons:#?}");
 }
 
 #[test]
