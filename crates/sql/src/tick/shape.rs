@@ -26,6 +26,8 @@ pub(super) struct Shape {
 enum Before {
     /// Something that a literal behind it isn't lifted for.
     Other,
+    /// `rows`, `range` or `groups`, behind which `between` bounds a window's frame.
+    FrameUnits,
     /// A comparison.
     Comparison,
     /// `between`.
@@ -155,11 +157,16 @@ fn take(shape: &mut Shape, before: Before, written: &str, value: ScalarValue) ->
 }
 
 fn after_word(word: &str, before: Before) -> Before {
-    if word.eq_ignore_ascii_case("between") {
+    let is = |other: &str| word.eq_ignore_ascii_case(other);
+    if is("rows") || is("range") || is("groups") {
+        Before::FrameUnits
+    } else if is("between") && before == Before::FrameUnits {
+        Before::Other
+    } else if is("between") {
         Before::Between
-    } else if word.eq_ignore_ascii_case("and") && before == Before::LowerBound {
+    } else if is("and") && before == Before::LowerBound {
         Before::AndOfBetween
-    } else if word.eq_ignore_ascii_case("in") {
+    } else if is("in") {
         Before::In
     } else {
         Before::Other
@@ -274,6 +281,7 @@ mod tests {
         assert_eq!(literals("select date '2020-01-01', date(x) from q where t < x + 1"), Vec::<String>::new());
         assert_eq!(literals("select 'a' = 'b', x between 1e3 and y, c1 from q2"), ["b", "1000"]);
         assert_eq!(literals("select * from q where x = -5 and y = 1 + 2"), ["1"]);
+        assert!(literals("select sum(p) over (rows between 2 preceding and 3 following) from q").is_empty());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Statements that run as tick plans give the rows that DataFusion gives for them.
 //!
-//! `SPLAY_TICK_STATEMENTS` sets how many statements are generated; the test run makes 2,000.
+//! `SPLAY_TICK_STATEMENTS` sets how many statements are generated; the test run makes 2,000. With `SPLAY_TICK_REASONS` set, the
+//! reasons why some of them had no tick plan are printed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -364,6 +365,9 @@ fn compare_all(format: SegmentFormat, threads: usize, seed: u64, count: u64) {
         }
     }
     assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors[..errors.len().min(8)].join("\n\n"));
+    if std::env::var_os("SPLAY_TICK_REASONS").is_some() {
+        eprintln!("{ticks} of {count} statements ran as tick plans: {reasons:#?}");
+    }
     // Otherwise nothing would have been compared.
     assert!(ticks * 10 > count * 7, "only {ticks} of {count} statements ran as tick plans: {reasons:#?}");
 }
