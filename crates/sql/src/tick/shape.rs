@@ -217,7 +217,8 @@ fn text_literal(text: &str, start: usize) -> Option<(usize, String)> {
 fn typed_literal(text: &str, word: &str, word_end: usize) -> Option<(usize, Option<ScalarValue>)> {
     let data_type = if word.eq_ignore_ascii_case("date") {
         DataType::Date32
-    } else if word.eq_ignore_ascii_case("timestamp") {
+    } else if word.eq_ignore_ascii_case("timestamp") || word.eq_ignore_ascii_case("timestamptz") {
+        // Both are instants without the label of a zone here; an offset in the text counts.
         DataType::Timestamp(TimeUnit::Nanosecond, None)
     } else {
         return None;
@@ -278,6 +279,9 @@ mod tests {
             ["A", "B's", "1", "2"]
         );
         assert_eq!(literals("select * from q where date = date '2020-01-01'"), ["2020-01-01"]);
+        let [one, other] =
+            ["timestamp", "TIMESTAMPTZ"].map(|word| format!("select 1 from q where t < {word} '2020-01-01T00:00Z'"));
+        assert_eq!(literals(&one), literals(&other));
         assert_eq!(literals("select date '2020-01-01', date(x) from q where t < x + 1"), Vec::<String>::new());
         assert_eq!(literals("select 'a' = 'b', x between 1e3 and y, c1 from q2"), ["b", "1000"]);
         assert_eq!(literals("select * from q where x = -5 and y = 1 + 2"), ["1"]);
