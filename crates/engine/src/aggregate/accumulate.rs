@@ -412,7 +412,11 @@ impl<T: ArrowPrimitiveType<Native: Ordered + FromSummary>> Accumulator for Extre
         Ok(())
     }
 
-    fn update_summary(&mut self, group: u32, _kind: ValueKind, summary: &Summary) -> bool {
+    fn update_summary(&mut self, group: u32, kind: ValueKind, summary: &Summary) -> bool {
+        // The values may have been cast: then the summary's bits are of another kind.
+        if ValueKind::of(&self.data_type) != Some(kind) {
+            return summary.count == 0;
+        }
         if summary.count > 0 {
             let bits = if self.greatest { summary.max } else { summary.min };
             self.take(group as usize, T::Native::from_summary(bits), summary.count);

@@ -306,9 +306,17 @@ impl<'a> State<'a> {
         let spec = self.asked.snapshot.spec();
         match argument {
             Expr::Column(position) if *position < spec.columns.len() => Some(*position),
-            Expr::Cast(inner, DataType::Int64 | DataType::UInt64 | DataType::Float64) => {
+            Expr::Cast(inner, to) => {
                 let position = self.plain(inner).filter(|_| matches!(inner.as_ref(), Expr::Column(_)))?;
-                spec.columns[position].column_type.arrow().is_integer().then_some(position)
+                let from = spec.columns[position].column_type.arrow();
+                // Casts that every value passes.
+                let widens = match to {
+                    DataType::Float64 => from.is_integer(),
+                    DataType::Int64 => from.is_signed_integer(),
+                    DataType::UInt64 => from.is_unsigned_integer(),
+                    _ => false,
+                };
+                widens.then_some(position)
             }
             _ => None,
         }

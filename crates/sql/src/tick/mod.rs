@@ -28,7 +28,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
 use splay_engine::{Plan, Setting};
-use splay_store::{Database, SelectionStats, TableSnapshot};
+use splay_store::{Database, SelectionStats, TableSpec};
 
 use self::constants::Constants;
 use self::convert::Unknown;
@@ -46,8 +46,8 @@ pub(crate) struct TickStatement {
     plan: Plan,
     constants: Constants,
     schema: SchemaRef,
-    /// The tables that it was made for.
-    tables: Vec<(String, TableSnapshot)>,
+    /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
+    tables: Vec<(String, TableSpec)>,
 }
 
 /// What is known of a shape.
@@ -160,7 +160,7 @@ impl TickStatements {
                 Err(splay_store::Error::NoSuchTable { .. }) => return Ok(self.forget(given)),
                 Err(error) => return Err(Error::Store(error)),
             };
-            if snapshot.spec() != planned.spec() {
+            if snapshot.spec() != planned {
                 return Ok(self.forget(given));
             }
             tables.push(snapshot);
@@ -239,7 +239,8 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, &options)?;
-    Ok(TickStatement { plan: recognised.plan, constants: recognised.constants, schema, tables: recognised.tables })
+    let tables = recognised.tables.into_iter().map(|(name, snapshot)| (name, snapshot.spec().clone())).collect();
+    Ok(TickStatement { plan: recognised.plan, constants: recognised.constants, schema, tables })
 }
 
 /// The schema without the marks of lifted literals.
