@@ -280,7 +280,7 @@ mod tests {
         );
         assert_eq!(literals("select * from q where date = date '2020-01-01'"), ["2020-01-01"]);
         let [one, other] =
-            ["timestamp", "TIMESTAMPTZ"].map(|word| format!("select 1 from q where t < {word} '2020-01-01T00:00Z'"));
+            ["timestamp", "TIMESTAMPTZ"].map(|word| format!("select 1 from q where t < {word} '2020-01-01T00:00:00Z'"));
         assert_eq!(literals(&one), literals(&other));
         assert_eq!(literals("select date '2020-01-01', date(x) from q where t < x + 1"), Vec::<String>::new());
         assert_eq!(literals("select 'a' = 'b', x between 1e3 and y, c1 from q2"), ["b", "1000"]);
