@@ -145,7 +145,9 @@ def test_there_are_84_questions_about_a_day(data):
 def test_answers_about_a_day_are_equal(data):
     tables = data.taq()
     drawn = parameters.draw(tables, 1)
-    assert failures(taq84.questions(drawn), drawn, tables) == {}
+    found = failures(taq84.questions(drawn), drawn, tables)
+    # Of several quotes at one time DuckDB's as-of join takes any, so its answer may differ from the one that takes the last.
+    assert set(found) <= {f"q{number} DuckDB" for number in range(79, 85)}, found
 
 
 def test_answers_about_a_month_are_equal(data):
@@ -162,5 +164,5 @@ def test_as_of_joins_of_all_shapes_are_equal(data):
     tables = data.taq(only=("trade", "quote", "trade_few", "quote_few", "quote_early"))
     questions = [asof.question(id)[0] for id in asof.SHAPES]
     found = failures(questions, parameters.draw(tables, 1), tables)
-    # Of several quotes at one time DuckDB takes any, so its answer may differ from the one that takes the last.
+    # As above.
     assert [name for name in found if not name.endswith("DuckDB")] == [], found
