@@ -81,8 +81,9 @@ class System:
             return "?"
         for row in plan.to_pylist():
             if row.get("plan_type") == "tick_plan":
-                reason = row["plan"].removeprefix("none, because of ")
-                if os.environ.get("EXPLAIN_REASONS") and reason != row["plan"]:
-                    print(f"{question.id}: {reason}", file=sys.stderr)
-                return "tick" if reason == row["plan"] else "general"
+                if not row["plan"].startswith("none"):
+                    return "tick"
+                if os.environ.get("EXPLAIN_REASONS"):
+                    print(f"{question.id}: {row['plan']}", file=sys.stderr)
+                return "general"
         return "?"
