@@ -25,7 +25,7 @@ lint:
 test-rust:
 	$(CARGO) test --release --workspace --locked
 
-# 200,000 generated statements, as tick plans and by DataFusion. About two hours.
+# 200,000 generated statements, as tick plans and by DataFusion.
 test-ticks:
 	SPLAY_TICK_STATEMENTS=200000 $(CARGO) test --release --workspace --locked --test integration -- ticks
 

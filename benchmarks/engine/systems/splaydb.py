@@ -46,15 +46,7 @@ class System:
         return lambda: self.database.sql(text).to_arrow()
 
     def statement(self, question, parameters, placeholders: list[str]):
-        """A prepared statement: a call with values in the order of ``placeholders``.
-
-        Raises
-        ------
-        NotImplementedError
-            If this SplayDB has no prepared statements.
-        """
-        if not hasattr(self.database, "prepare"):
-            raise NotImplementedError("no prepared statements")
+        """A prepared statement: a call with values in the order of ``placeholders``."""
         names = {name: Raw(f"${place}") for place, name in enumerate(placeholders, 1)}
         prepared = self.database.prepare(self.text(question, parameters, {"shape": Raw("")} | names))
         return lambda *values: prepared.run(list(values)).to_arrow()
