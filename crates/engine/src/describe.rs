@@ -43,6 +43,19 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             write_aggregates(f, aggregates)?;
             Some(input)
         }
+        Plan::Asof { input, asof } => {
+            let kept = if asof.inner { "matches alone" } else { "every row" };
+            let rule = &asof.rule;
+            let op = if rule.inclusive { "inclusive" } else { "strict" };
+            write!(
+                f,
+                "AsofJoin: {kept}, {:?} {op}, by {} keys",
+                rule.direction,
+                asof.keys.len() + usize::from(asof.symbol.is_some())
+            )?;
+            write_scan(f, &asof.scan)?;
+            Some(input)
+        }
         Plan::Window { input, calls } => {
             write!(f, "Window: {} functions", calls.len())?;
             Some(input)

@@ -104,6 +104,22 @@ pub(crate) trait Columns {
     fn column(&self, position: usize) -> Result<Value>;
 }
 
+/// Columns that were chosen before.
+pub(crate) struct Chosen {
+    pub columns: Vec<Option<Value>>,
+    pub rows: usize,
+}
+
+impl Columns for Chosen {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        self.columns[position].clone().ok_or_else(|| Error::Unsupported("a column that wasn't read".to_owned()))
+    }
+}
+
 impl Value {
     /// The values as an array of `rows` rows.
     ///

@@ -9,6 +9,7 @@ use crate::aggregate::{Aggregate, Key};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
+use crate::join::AsofJoin;
 use crate::table::Wanted;
 use crate::window::WindowCall;
 
@@ -47,6 +48,13 @@ pub enum Plan {
         key_types: Vec<DataType>,
         /// What is computed of each group.
         aggregates: Vec<Aggregate>,
+    },
+    /// The input's columns and what an as-of join adds to them.
+    Asof {
+        /// Where the left rows come from.
+        input: Box<Plan>,
+        /// What is joined to them.
+        asof: Box<AsofJoin>,
     },
     /// The input's columns and one more for each call.
     Window {

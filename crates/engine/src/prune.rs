@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 
 use crate::expr::Expr;
 use crate::frame::SortKey;
+use crate::join::AsofJoin;
 use crate::plan::Plan;
 
 impl Plan {
@@ -23,6 +24,7 @@ impl Plan {
             Plan::AggregateTable { keys, aggregates, .. } => keys.len() + aggregates.len(),
             Plan::Aggregate { keys, aggregates, .. } => keys.len() + aggregates.len(),
             Plan::Window { input, calls } => input.width() + calls.len(),
+            Plan::Asof { input, asof } => input.width() + asof.outputs.len(),
             Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => input.width(),
         }
     }
@@ -55,6 +57,19 @@ impl Plan {
                 for call in calls {
                     below.extend(columns_of(call.arguments.iter().chain(&call.partition_by)));
                     below.extend(columns_of(exprs(&call.order_by)));
+                }
+                input.keep(&below, null);
+            }
+            Plan::Asof { input, asof } => {
+                let width = input.width();
+                let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
+                let keys = asof.keys.iter().map(|(key, _)| key);
+                below.extend(columns_of(std::iter::once(&asof.time).chain(&asof.symbol).chain(keys)));
+                let AsofJoin { outputs, types, .. } = &mut **asof;
+                for (position, (output, data_type)) in outputs.iter_mut().zip(types).enumerate() {
+                    if !used.contains(&(width + position)) {
+                        (*output, *data_type) = (Expr::Constant(null), DataType::Null);
+                    }
                 }
                 input.keep(&below, null);
             }

@@ -8,12 +8,13 @@ use arrow::compute::filter;
 use arrow::datatypes::{DataType, SchemaRef};
 use splay_store::{SelectionStats, TableSnapshot};
 
-use crate::aggregate::{TableAggregate, needs_symbols, over_frame, over_table};
+use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frame, over_table};
 use crate::error::{Error, Result};
-use crate::expr::{Columns, Expr, Value, holds};
+use crate::expr::{Chosen, Columns, Expr, Value, holds};
 use crate::frame::Frame;
+use crate::join::join;
 use crate::plan::{Plan, Scan};
-use crate::table::{Block, Cover, CoverColumns, count, find};
+use crate::table::{Block, Cover, CoverColumns, End, Wanted, count, find, find_end};
 use crate::window::windows;
 
 /// Rows that are evaluated at once.
@@ -45,10 +46,7 @@ pub struct Setting<'a> {
 /// # Errors
 /// [`Error::Store`] for damaged bytes. After any other error the statement may be run in another way.
 pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
-    let frames = match plan {
-        Plan::Rows { scan, outputs, types, fetch } => rows(scan, outputs, types, *fetch, setting)?,
-        other => vec![frame(other, setting)?],
-    };
+    let frames = frames(plan, setting)?;
     let mut batches = Vec::with_capacity(frames.len());
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
         let options = RecordBatchOptions::new().with_row_count(Some(frame.len()));
@@ -57,16 +55,48 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
     Ok(batches)
 }
 
-fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+/// The rows of a plan, one frame behind the other.
+fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    let each = |input: &Plan, step: &dyn Fn(Frame) -> Result<Frame>| -> Result<Vec<Frame>> {
+        frames(input, setting)?.into_iter().map(step).collect()
+    };
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
             let frames = rows(scan, outputs, types, *fetch, setting)?;
+            // What comes next learns the types from the rows.
+            Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
+        }
+        Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
+        Plan::Filter { input, predicate } => each(input, &|frame| frame.filter(predicate, setting.constants)),
+        Plan::Project { input, outputs } => each(input, &|frame| frame.project(outputs, setting.constants)),
+        other => Ok(vec![frame(other, setting)?]),
+    }
+}
+
+/// The rows of a plan in one frame.
+fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+    match plan {
+        Plan::Rows { types, .. } => {
+            let frames = frames(plan, setting)?;
             let rows: usize = frames.iter().map(Frame::len).sum();
             check_memory(rows, types.iter(), setting.memory_bytes / 2)?;
             Frame::concat(frames, types)
         }
+        Plan::Asof { .. } | Plan::Filter { .. } | Plan::Project { .. } => {
+            let frames = frames(plan, setting)?;
+            let types: Vec<DataType> = match frames.first() {
+                Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
+                None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
+            };
+            Frame::concat(frames, &types)
+        }
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
-            let covers = covers(scan, needs_symbols(keys, aggregates), setting)?;
+            let covers = match picked_end(keys, aggregates, scan) {
+                Some((end, by_time)) => {
+                    found(scan, setting, |snapshot, wanted| find_end(snapshot, wanted, end, by_time))?
+                }
+                None => covers(scan, needs_symbols(keys, aggregates), setting)?,
+            };
             let asked = TableAggregate {
                 snapshot: table(scan, setting)?,
                 predicate: scan.predicate.as_ref(),
@@ -84,8 +114,6 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             over_frame(&input, keys, key_types, aggregates, setting.constants).map(of_columns)
         }
         Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting.constants),
-        Plan::Filter { input, predicate } => frame(input, setting)?.filter(predicate, setting.constants),
-        Plan::Project { input, outputs } => frame(input, setting)?.project(outputs, setting.constants),
         Plan::Sort { input, keys, fetch } => frame(input, setting)?.sort(keys, *fetch, setting.constants),
         Plan::Limit { input, skip, fetch } => {
             let input = frame(input, setting)?;
@@ -103,11 +131,30 @@ fn table<'a>(scan: &Scan, setting: &Setting<'a>) -> Result<&'a TableSnapshot> {
     setting.tables.get(scan.table).ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))
 }
 
+/// The end of the rows that is all that is asked for, and whether it goes by time.
+fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(End, bool)> {
+    if !keys.is_empty() || scan.predicate.is_some() || aggregates.iter().any(|aggregate| aggregate.filter.is_some()) {
+        return None;
+    }
+    let mut picks = aggregates.iter().map(|aggregate| aggregate.function.picks());
+    let (last, by_time) = picks.next()??;
+    let end = if last { End::Last } else { End::First };
+    picks.all(|pick| pick == Some((last, by_time))).then_some((end, by_time))
+}
+
 /// The wanted rows of a table, counted.
 fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
+    found(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol))
+}
+
+fn found(
+    scan: &Scan,
+    setting: &Setting<'_>,
+    find: impl FnOnce(&TableSnapshot, &Wanted) -> Result<Vec<Cover>>,
+) -> Result<Vec<Cover>> {
     let snapshot = table(scan, setting)?;
     let covers = match scan.wanted(setting.constants)? {
-        Some(wanted) => find(snapshot, &wanted, by_symbol)?,
+        Some(wanted) => find(snapshot, &wanted)?,
         None => Vec::new(),
     };
     setting.scanned.borrow_mut().push(count(snapshot, &covers)?);
@@ -262,22 +309,6 @@ impl Columns for BlockRows<'_> {
         }
         let start = self.block.rows.start - self.columns.cover().rows.start;
         Ok(Value::Array(self.columns.column(position)?.slice(start, self.block.rows.len())))
-    }
-}
-
-/// Columns that were chosen before.
-struct Chosen {
-    columns: Vec<Option<Value>>,
-    rows: usize,
-}
-
-impl Columns for Chosen {
-    fn rows(&self) -> usize {
-        self.rows
-    }
-
-    fn column(&self, position: usize) -> Result<Value> {
-        self.columns[position].clone().ok_or_else(|| Error::Unsupported("a column that wasn't read".to_owned()))
     }
 }
 

@@ -8,7 +8,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
 use arrow::compute::filter;
 use arrow::datatypes::DataType;
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
@@ -16,10 +16,11 @@ use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, Run, accumulator};
 use super::groups::{Groups, Texts, key_column};
 use super::keys::ValueKey;
-use super::picks::{Picks, Positions, position, rows_of};
+use super::picks::{Picks, Positions, rows_of};
 use super::{Aggregate, AggregateFunction, Buckets, Key};
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value, holds};
+use crate::gather::position;
 use crate::table::{Block, Cover, CoverColumns, date_position};
 
 /// Rows whose filters and arguments are evaluated at once.
@@ -729,7 +730,7 @@ impl Columns for BlockColumns<'_> {
 struct PickedColumns<'a> {
     columns: &'a CoverColumns<'a>,
     /// Rows of the cover.
-    rows: &'a [u32],
+    rows: &'a UInt32Array,
 }
 
 impl Columns for PickedColumns<'_> {

@@ -1,17 +1,12 @@
 //! First and last: only the positions of the rows are kept, and the rows are read at the end, one for each group.
 
-use std::collections::BTreeMap;
-
-use arrow::array::{ArrayRef, UInt32Array, new_null_array};
-use arrow::compute::{interleave, take};
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use super::accumulate::Assigned;
 use crate::error::Result;
-use crate::frame::one_dictionary;
-
-/// Position of no row.
-const NOTHING: u64 = u64::MAX;
+use crate::gather::{Gather, NOTHING};
 
 /// Where rows stand: the number of what they were read from, and the row in it.
 #[derive(Debug, Clone, Copy)]
@@ -29,11 +24,6 @@ impl Positions<'_> {
             Positions::Listed(positions) => positions[row],
         }
     }
-}
-
-/// The position of a row: positions of later rows are greater.
-pub(crate) fn position(part: u32, row: usize) -> u64 {
-    (u64::from(part) << 32) | row as u64
 }
 
 /// The first or the last row of each group, by position, or by time and then position.
@@ -102,43 +92,13 @@ impl Picks {
     pub fn finish(
         self,
         data_type: &DataType,
-        mut read: impl FnMut(u32, &[u32]) -> Result<ArrayRef>,
+        read: impl FnMut(u32, &UInt32Array) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
-        let mut by_part: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
-        let mut places = Vec::with_capacity(self.rows.len());
-        for position in &self.rows {
-            if *position == NOTHING {
-                places.push(None);
-                continue;
-            }
-            let (part, row) = ((position >> 32) as u32, (position & u64::from(u32::MAX)) as u32);
-            let rows = by_part.entry(part).or_default();
-            rows.push(row);
-            places.push(Some((part, rows.len() - 1)));
-        }
-        let mut numbers = BTreeMap::new();
-        let mut arrays = Vec::with_capacity(by_part.len() + 1);
-        for (part, rows) in &by_part {
-            numbers.insert(*part, arrays.len());
-            arrays.push(read(*part, rows)?);
-        }
-        // All groups have their rows in one part, in the order of the groups: nothing to put in order.
-        if let ([only], true) = (arrays.as_slice(), places.iter().all(Option::is_some)) {
-            return Ok(only.clone());
-        }
-        let nulls = arrays.len();
-        if arrays.is_empty() || places.iter().any(Option::is_none) {
-            arrays.push(new_null_array(data_type, 1));
-        }
-        let arrays = one_dictionary(arrays)?;
-        let indices: Vec<(usize, usize)> =
-            places.iter().map(|place| place.map_or((nulls, 0), |(part, row)| (numbers[&part], row))).collect();
-        let arrays: Vec<&dyn arrow::array::Array> = arrays.iter().map(AsRef::as_ref).collect();
-        Ok(interleave(&arrays, &indices)?)
+        Gather::new(&self.rows).computed(data_type, read)
     }
 }
 
 /// Some rows of an array.
-pub(crate) fn rows_of(array: &ArrayRef, rows: &[u32]) -> Result<ArrayRef> {
-    Ok(take(array, &UInt32Array::from(rows.to_vec()), None)?)
+pub(crate) fn rows_of(array: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef> {
+    Ok(take(array, rows, None)?)
 }

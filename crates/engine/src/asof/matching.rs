@@ -58,12 +58,12 @@ pub fn match_rows(rule: MatchRule, left: &[i64], right: &[i64], mut put: impl Fn
 }
 
 /// The number of rows before `time`.
-fn before(right: &[i64], hint: usize, time: i64) -> usize {
+pub(crate) fn before(right: &[i64], hint: usize, time: i64) -> usize {
     partition_from(right, hint, |other| other < time)
 }
 
 /// The number of rows at or before `time`.
-fn up_to(right: &[i64], hint: usize, time: i64) -> usize {
+pub(crate) fn up_to(right: &[i64], hint: usize, time: i64) -> usize {
     partition_from(right, hint, |other| other <= time)
 }
 

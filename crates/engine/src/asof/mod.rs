@@ -17,6 +17,7 @@ mod search;
 mod window;
 
 pub use matching::{Direction, MatchRule, match_rows};
+pub(crate) use matching::{before, up_to};
 pub use window::{WindowRule, window_rows};
 
 #[cfg(test)]

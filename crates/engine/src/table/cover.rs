@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Date32Array};
-use arrow::datatypes::TimestampNanosecondType;
+use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use splay_store::{Segment, TableSnapshot};
 
 use crate::error::{Error, Result};
@@ -124,5 +124,13 @@ pub(crate) fn times_of(column: &ArrayRef) -> Result<&[i64]> {
     match column.as_primitive_opt::<TimestampNanosecondType>() {
         Some(times) => Ok(times.values()),
         None => Err(Error::Unsupported(format!("a time column of type {}", column.data_type()))),
+    }
+}
+
+/// Times of any zone as instants without one, in nanoseconds.
+pub(crate) fn instants(times: &ArrayRef) -> Result<ArrayRef> {
+    match times.data_type() {
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => Ok(Arc::clone(times)),
+        other => Err(Error::Unsupported(format!("a time of type {other}"))),
     }
 }

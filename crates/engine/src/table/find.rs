@@ -13,6 +13,13 @@ use crate::error::Result;
 /// a time, so reading the rows between costs no checks that aren't made anyway.
 const GAP_ROWS_MAX: usize = 8192;
 
+/// An end of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum End {
+    First,
+    Last,
+}
+
 /// The wanted rows in the order of the table. With `by_symbol` each span is of one symbol.
 pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool) -> Result<Vec<Cover>> {
     let mut covers = Vec::new();
@@ -25,6 +32,52 @@ pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool) -
                 find_in(snapshot, wanted, by_symbol, partition, segment, &mut covers)?;
             }
         }
+    }
+    Ok(covers)
+}
+
+/// Those of the wanted rows, in the order of the table, among which the one is that comes first or last, by time or in that
+/// order. Segments that can't have it aren't looked into.
+pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_time: bool) -> Result<Vec<Cover>> {
+    let mut segments: Vec<(&Partition, &Arc<Segment>)> = snapshot
+        .partitions()
+        .iter()
+        .filter(|partition| wanted.dates.contains(partition.date))
+        .flat_map(|partition| partition.segments.iter().map(move |segment| (partition, segment)))
+        .collect();
+    if end == End::Last {
+        segments.reverse();
+    }
+    let mut covers = Vec::new();
+    let mut best: Option<i64> = None;
+    for (partition, segment) in segments {
+        let entry = segment.entry();
+        let is_beaten = best.is_some_and(|best| match end {
+            _ if !by_time => true,
+            End::First => entry.time_min >= best,
+            End::Last => entry.time_max <= best,
+        });
+        if is_beaten {
+            continue;
+        }
+        let mut found = Vec::new();
+        find_in(snapshot, wanted, by_time, partition, segment, &mut found)?;
+        let times = segment.column(snapshot.spec(), snapshot.spec().time_position())?;
+        for span in found.iter().flat_map(|cover: &Cover| &cover.spans) {
+            let row = if end == End::First { span.rows.start } else { span.rows.end - 1 };
+            let time = times_of(&times.read(row..row + 1)?)?[0];
+            let is_better = best.is_none_or(|best| if end == End::First { time < best } else { time > best });
+            if is_better {
+                best = Some(time);
+            }
+        }
+        if end == End::Last {
+            found.reverse();
+        }
+        covers.extend(found);
+    }
+    if end == End::Last {
+        covers.reverse();
     }
     Ok(covers)
 }
@@ -78,6 +131,32 @@ fn find_in(
     }
     gather(segment, partition.date, spans, covers);
     Ok(())
+}
+
+/// The wanted rows of one symbol in a segment; of a table without symbols all wanted rows. Dates aren't looked at.
+pub(crate) fn rows_of_symbol(
+    snapshot: &TableSnapshot,
+    segment: &Segment,
+    symbol: Option<&str>,
+    wanted: &Wanted,
+) -> Result<Range<usize>> {
+    let entry = segment.entry();
+    if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max {
+        return Ok(0..0);
+    }
+    let index = segment.index()?;
+    let rows = match symbol {
+        None => 0..segment.rows(),
+        Some(symbol) => match index.find_symbol(symbol)? {
+            Some(run) => index.symbol_rows(run)?,
+            None => return Ok(0..0),
+        },
+    };
+    let rows = to_usize(rows.start)..to_usize(rows.end);
+    if entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max {
+        return Ok(rows);
+    }
+    Narrowing::new(snapshot, wanted, segment, index)?.within(rows)
 }
 
 /// Puts spans that are close together into one cover.

@@ -5,8 +5,8 @@ mod cover;
 mod find;
 
 pub(crate) use count::count;
-pub(crate) use cover::{Block, Cover, CoverColumns, Span, times_of};
-pub(crate) use find::find;
+pub(crate) use cover::{Block, Cover, CoverColumns, Span, instants, times_of};
+pub(crate) use find::{End, find, find_end, rows_of_symbol};
 
 use splay_store::{Bounds, TableSnapshot};
 

@@ -21,8 +21,8 @@ use crate::functions::{RowOrder, carry_order};
 /// If times can't be compared, keys have no common type, or the tolerance isn't one.
 pub(crate) fn convert(plan: LogicalPlan, tables: &dyn RowOrder) -> Result<LogicalPlan> {
     let converted = plan.transform_up_with_subqueries(|plan| match plan {
-        LogicalPlan::Join(join) => match join.filter.as_ref().and_then(AsofCall::of) {
-            Some((call, args)) => Ok(Transformed::yes(convert_join(&join, call, args, tables)?)),
+        LogicalPlan::Join(join) => match asof_parts(&join)? {
+            Some(parts) => Ok(Transformed::yes(convert_join(&join, parts, tables)?)),
             None => Ok(Transformed::no(LogicalPlan::Join(join))),
         },
         plan => window_convert::complete(plan),
@@ -31,13 +31,35 @@ pub(crate) fn convert(plan: LogicalPlan, tables: &dyn RowOrder) -> Result<Logica
     Ok(converted.data.transform_down_with_subqueries(filters::through_join)?.data)
 }
 
-fn convert_join(join: &Join, call: &AsofCall, args: &[Expr], tables: &dyn RowOrder) -> Result<LogicalPlan> {
+/// What an as-of join compares, in common types.
+pub(crate) struct AsofParts {
+    pub(crate) rule: MatchRule,
+    pub(crate) left_time: Expr,
+    pub(crate) right_time: Expr,
+    /// Of the left, and of the right.
+    pub(crate) keys: Vec<(Expr, Expr)>,
+    /// The tolerance as it was given.
+    pub(crate) tolerance: Expr,
+}
+
+/// The parts of a marked join; `None` for another one.
+///
+/// # Errors
+/// As [`convert`].
+pub(crate) fn asof_parts(join: &Join) -> Result<Option<AsofParts>> {
+    let Some((call, args)) = join.filter.as_ref().and_then(AsofCall::of) else { return Ok(None) };
     let [left_time, right_time, tolerance, keys @ ..] = args else {
         return plan_err!("an as-of join lost its condition");
     };
     let (left_time, right_time, time_type) = coerce_times(join, left_time, right_time)?;
-    let tolerance = tolerance_units(tolerance, &time_type)?;
+    let units = tolerance_units(tolerance, &time_type)?;
     let keys = keys.chunks_exact(2).map(|pair| coerce_keys(join, &pair[0], &pair[1])).collect::<Result<_>>()?;
+    let rule = MatchRule { direction: call.direction, inclusive: call.inclusive, tolerance: units };
+    Ok(Some(AsofParts { rule, left_time, right_time, keys, tolerance: tolerance.clone() }))
+}
+
+fn convert_join(join: &Join, parts: AsofParts, tables: &dyn RowOrder) -> Result<LogicalPlan> {
+    let AsofParts { rule, left_time, right_time, keys, .. } = parts;
     let ordered = carry_order(tables, &join.right)?;
     let own = join.right.schema().columns();
     let hidden = ordered.plan.schema().columns().into_iter().filter(|column| !own.contains(column)).collect();
@@ -45,7 +67,7 @@ fn convert_join(join: &Join, call: &AsofCall, args: &[Expr], tables: &dyn RowOrd
         left: join.left.as_ref().clone(),
         right: ordered.plan,
         join_type: join.join_type,
-        rule: MatchRule { direction: call.direction, inclusive: call.inclusive, tolerance },
+        rule,
         left_time,
         right_time,
         keys,

@@ -33,7 +33,7 @@ pub(super) struct Converter<'a> {
 impl Converter<'_> {
     /// The expression over the columns of `schema`.
     pub fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        let data_type = |expr: &Expr| expr.get_type(schema).map_err(|error| Unknown(error.to_string()));
+        let data_type = |expr: &Expr| type_of(expr, schema);
         Ok(match expr {
             Expr::Alias(alias) => self.convert(&alias.expr, schema)?,
             Expr::Column(column) => match schema.index_of_column(column) {
@@ -184,10 +184,25 @@ impl Converter<'_> {
         }
     }
 
+    /// The first value that isn't null, each but the last asked for.
+    fn coalesce(&mut self, args: &[Expr], result: &DataType, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        let mut values = Vec::with_capacity(args.len());
+        for arg in args {
+            let value = self.convert(arg, schema)?;
+            values.push(self.cast(value, &type_of(arg, schema)?, result)?);
+        }
+        let otherwise = values.pop().map(Box::new);
+        let branches = values.into_iter().map(|value| (TickExpr::IsNotNull(Box::new(value.clone())), value)).collect();
+        Ok(TickExpr::Case { branches, otherwise, data_type: result.clone() })
+    }
+
     fn call(&mut self, call: &ScalarFunction, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         let name = call.func.name();
         if call.func.signature().volatility != Volatility::Immutable {
             return unknown(format!("{name}, whose value changes from call to call"));
+        }
+        if name == "coalesce" {
+            return self.coalesce(&call.args, &type_of(expr, schema)?, schema);
         }
         if call.func.short_circuits() {
             return unknown(format!("{name}, which doesn't evaluate all its arguments"));
@@ -206,6 +221,10 @@ impl Converter<'_> {
         };
         Ok(TickExpr::Call(Arc::new(function), arguments))
     }
+}
+
+fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, Unknown> {
+    expr.get_type(schema).map_err(|error| Unknown(error.to_string()))
 }
 
 fn both(op: BinaryOp, left: TickExpr, right: TickExpr) -> TickExpr {

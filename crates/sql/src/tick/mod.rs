@@ -8,6 +8,7 @@
 //!
 //! A tick plan gives the rows that DataFusion gives. Whatever the engine refuses while it runs, DataFusion gets to decide.
 
+mod asof;
 mod calls;
 mod constants;
 mod convert;
@@ -23,6 +24,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::{ParamValues, ScalarValue};
+use datafusion::error::DataFusionError;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
@@ -34,7 +36,9 @@ use self::constants::Constants;
 use self::convert::Unknown;
 use self::shape::{LIFTED, Shape};
 use crate::error::{Error, Result};
+use crate::joins;
 use crate::names::Spellings;
+use crate::read_only;
 use crate::session::Parameters;
 
 /// Most shapes that are kept.
@@ -213,12 +217,15 @@ impl TickStatements {
 /// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
 async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
     let (folded, spellings) = Spellings::fold(&given.text);
-    let plan = state.create_logical_plan(&folded).await?;
+    let plan = match joins::rewrite(&folded).map_err(DataFusionError::Plan)? {
+        Some(rewritten) => read_only::plan(state, &rewritten, true).await?,
+        None => state.create_logical_plan(&folded).await?,
+    };
     Ok((plan.with_param_values(given.marked())?, spellings))
 }
 
 fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionState) -> Result<TickStatement, Unknown> {
-    let said = |error: datafusion::error::DataFusionError| Unknown(error.to_string());
+    let said = |error: DataFusionError| Unknown(error.to_string());
     if !matches!(
         plan,
         LogicalPlan::Projection(_)

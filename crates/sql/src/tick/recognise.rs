@@ -55,7 +55,7 @@ pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Res
 }
 
 /// Rows on their way.
-enum Stage {
+pub(super) enum Stage {
     /// Of a table, in its order.
     Table {
         scan: Scan,
@@ -67,7 +67,7 @@ enum Stage {
 }
 
 impl Stage {
-    fn into_plan(self, schema: &DFSchema) -> Plan {
+    pub(super) fn into_plan(self, schema: &DFSchema) -> Plan {
         match self {
             Stage::Frame(plan) => plan,
             Stage::Table { scan, columns } => Plan::Rows { scan, outputs: columns, types: types(schema), fetch: None },
@@ -75,22 +75,22 @@ impl Stage {
     }
 }
 
-fn types(schema: &DFSchema) -> Vec<DataType> {
+pub(super) fn types(schema: &DFSchema) -> Vec<DataType> {
     schema.fields().iter().map(|field| field.data_type().clone()).collect()
 }
 
-struct Recogniser<'a> {
-    constants: Constants,
+pub(super) struct Recogniser<'a> {
+    pub(super) constants: Constants,
     tables: Vec<(String, TableSnapshot)>,
     options: &'a Arc<ConfigOptions>,
 }
 
 impl Recogniser<'_> {
-    fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+    pub(super) fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         Converter { constants: &mut self.constants, options: self.options }.convert(expr, schema)
     }
 
-    fn stage(&mut self, plan: &LogicalPlan) -> Result<Stage, Unknown> {
+    pub(super) fn stage(&mut self, plan: &LogicalPlan) -> Result<Stage, Unknown> {
         match plan {
             LogicalPlan::TableScan(scan) => self.scan(scan),
             LogicalPlan::SubqueryAlias(alias) => self.stage(&alias.input),
@@ -147,6 +147,7 @@ impl Recogniser<'_> {
                 };
                 Ok(Stage::Frame(Plan::Limit { input: Box::new(input), skip, fetch }))
             }
+            LogicalPlan::Join(join) => self.asof(join, &join.left),
             other => unknown(node_name(other)),
         }
     }
@@ -173,11 +174,14 @@ impl Recogniser<'_> {
         Ok(Stage::Table { scan, columns: (0..width).map(TickExpr::Column).collect() })
     }
 
-    fn spec(&self, scan: &Scan) -> TableSpec {
+    pub(super) fn spec(&self, scan: &Scan) -> TableSpec {
         self.tables[scan.table].1.spec().clone()
     }
 
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
+        if let LogicalPlan::Join(join) = input {
+            return self.filtered_asof(predicate, join);
+        }
         let stage = self.stage(input)?;
         let schema = input.schema();
         let Stage::Table { mut scan, columns } = stage else {
@@ -599,7 +603,7 @@ fn without_casts(expr: &Expr) -> &Expr {
     }
 }
 
-fn is_text(data_type: &DataType) -> bool {
+pub(super) fn is_text(data_type: &DataType) -> bool {
     match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
         DataType::Dictionary(_, values) => is_text(values),
@@ -608,7 +612,7 @@ fn is_text(data_type: &DataType) -> bool {
 }
 
 /// A column, also where it is cast to the same instants.
-fn instants(expr: &TickExpr) -> &TickExpr {
+pub(super) fn instants(expr: &TickExpr) -> &TickExpr {
     match expr {
         TickExpr::Cast(inner, DataType::Timestamp(TimeUnit::Nanosecond, zone))
             if matches!(inner.as_ref(), TickExpr::Column(_)) && zone.as_deref().is_none_or(|zone| zone == "UTC") =>

@@ -75,9 +75,9 @@ fn rows(numbers: &mut Numbers, spec: &TableSpec, count: i64, first_day: i64, day
     RecordBatch::try_new(spec.arrow(), columns).unwrap()
 }
 
-fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
-    let spec = TableSpec::new(
-        "quote",
+fn spec(name: &str) -> TableSpec {
+    TableSpec::new(
+        name,
         vec![
             ColumnSpec::new("ts", ColumnType::Timestamp),
             ColumnSpec::new("sym", ColumnType::Symbol),
@@ -90,11 +90,25 @@ fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
         ],
         "ts",
         Some("sym"),
-    );
+    )
+}
+
+/// Quotes and trades in segments that follow each other, and late quotes in segments that overlap.
+fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let mut numbers = Numbers(7);
-    for (count, first_day, days) in [(30_000, 0, 3), (500, 5, 1), (9_000, 6, 1)] {
+    let loads = [
+        ("quote", 30_000, 0, 3),
+        ("quote", 500, 5, 1),
+        ("quote", 9_000, 6, 1),
+        ("trade", 1_500, 0, 8),
+        ("late", 3_000, 1, 3),
+        ("late", 400, 0, 3),
+        ("late", 2_000, 2, 5),
+    ];
+    for (table, count, first_day, days) in loads {
+        let spec = spec(table);
         let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
         load.append(&rows(&mut numbers, &spec, count, first_day, days)).unwrap();
         load.commit().unwrap();
@@ -195,8 +209,65 @@ fn aggregate(numbers: &mut Numbers) -> String {
     if numbers.happens(12) { format!("{call} filter (where {})", simple(numbers)) } else { call }
 }
 
+/// A join of trades, or of some quotes, with the row of another table that stood.
+fn asof(numbers: &mut Numbers) -> String {
+    let left = match numbers.below(4) {
+        0 => "trade t".to_owned(),
+        1 => format!("(select * from quote where seq % 40 = {}) t", numbers.below(40)),
+        _ => format!("(select * from trade{}) t", filter(numbers)),
+    };
+    let right = match numbers.below(4) {
+        0 => "quote q".to_owned(),
+        1 => "late q".to_owned(),
+        2 => format!("(select * from {}{}) q", numbers.one(&["quote", "late"]), filter(numbers)),
+        _ => format!(
+            "(select sym, venue, ts, firm, size, seq, coalesce(bid, 0) as bid, ask - bid as ask from quote{}) q",
+            filter(numbers)
+        ),
+    };
+    let tolerance =
+        if numbers.happens(30) { numbers.one(&[", tolerance 5s", ", tolerance 1h", ", tolerance 0s"]) } else { "" };
+    let condition = match numbers.below(8) {
+        0..=3 => "t.ts >= q.ts".to_owned(),
+        4 => "t.ts > q.ts".to_owned(),
+        5 => "t.ts <= q.ts".to_owned(),
+        6 => "t.ts < q.ts".to_owned(),
+        _ => "nearest t.ts, q.ts".to_owned(),
+    };
+    let mut keys = vec!["t.sym = q.sym"];
+    for key in ["t.venue = q.venue", "t.firm = q.firm", "t.size = q.size", "t.seq = q.seq", "q.bid > 120"] {
+        if numbers.happens(15) {
+            keys.push(key);
+        }
+    }
+    let kept = numbers.one(&["asof join", "asof inner join"]);
+    let from = format!("{left} {kept} {right} match_condition ({condition}{tolerance}) on {}", keys.join(" and "));
+    let filter = match numbers.below(5) {
+        0 => format!(" where t.sym = 'S{:02}'", numbers.below(13)),
+        1 => format!(" where t.size > {} and q.bid > 110", numbers.below(500)),
+        2 => format!(" where t.date = '2019-10-{:02}'", 7 + numbers.below(8)),
+        _ => String::new(),
+    };
+    match numbers.below(4) {
+        0 => format!(
+            "select t.sym, count(*), avg(q.bid), sum(t.bid - q.ask), max(q.ts) from {from}{filter} group by t.sym"
+        ),
+        1 => format!("select t.*, q.ts as qts, q.bid as qbid, q.seq as qseq, q.venue as qvenue from {from}{filter}"),
+        2 => format!(
+            "select t.ts, t.sym, t.seq, t.bid - q.bid as slip, late.bid as later from {from} asof join late \
+             match_condition (t.ts <= late.ts) on t.sym = late.sym{filter}"
+        ),
+        _ => {
+            format!("select t.ts, t.sym, t.size, t.seq, q.seq as qseq, (q.bid + q.ask) / 2 as mid from {from}{filter}")
+        }
+    }
+}
+
 /// A statement whose rows don't depend on an order that it doesn't ask for.
 fn statement(numbers: &mut Numbers) -> String {
+    if numbers.happens(25) {
+        return asof(numbers);
+    }
     let filter = filter(numbers);
     match numbers.below(10) {
         0 => format!("select ts, sym, bid, size, (bid + ask) / 2 as mid from quote{filter}"),

@@ -3,9 +3,10 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_null_array};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::compute::{cast, concat, take};
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
 
 use super::arrow_file::ArrowFile;
 use super::parquet_file::ParquetFile;
@@ -13,6 +14,12 @@ use crate::error::Result;
 
 /// Rows of a Parquet batch. Ranges are put together from such batches.
 const PARQUET_BATCH_ROWS: usize = 1 << 16;
+
+/// Rows that are further apart than this are read apart from each other.
+const NEIGHBOUR_ROWS: u32 = 1 << 16;
+
+/// Most groups of neighbours that are read apart.
+const NEIGHBOURHOODS_MAX: usize = 256;
 
 /// Reads ranges of a column in the type that the table gives it.
 #[derive(Debug)]
@@ -79,6 +86,53 @@ impl<'a> ColumnReader<'a> {
         };
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
     }
+
+    /// The values of some rows, in any order; null where the number of the row is null.
+    ///
+    /// Of a mapped column hardly more is read than the neighbourhood of these rows.
+    ///
+    /// # Errors
+    /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.
+    pub fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
+        let mut parts = Vec::new();
+        for stretch in neighbourhoods(rows) {
+            let rows = rows.slice(stretch.start, stretch.len());
+            let (Some(least), Some(greatest)) = (arrow::compute::min(&rows), arrow::compute::max(&rows)) else {
+                parts.push(new_null_array(&self.data_type, rows.len()));
+                continue;
+            };
+            if greatest as usize >= self.rows {
+                let message = format!("row {greatest} of a segment of {} rows", self.rows);
+                return Err(ArrowError::InvalidArgumentError(message).into());
+            }
+            let stored = self.read(least as usize..greatest as usize + 1)?;
+            let rows: UInt32Array = if least == 0 { rows } else { rows.unary(|row| row.wrapping_sub(least)) };
+            parts.push(take(&stored, &rows, None)?);
+        }
+        match parts.as_slice() {
+            [one] => Ok(Arc::clone(one)),
+            several => Ok(concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
+        }
+    }
+}
+
+/// Rows in stretches whose rows are near each other, or as one stretch if there would be too many.
+fn neighbourhoods(rows: &UInt32Array) -> Vec<Range<usize>> {
+    let mut stretches = Vec::new();
+    let (mut start, mut last) = (0, None);
+    for (place, row) in rows.iter().enumerate() {
+        let Some(row) = row else { continue };
+        if last.is_some_and(|last| row.abs_diff(last) > NEIGHBOUR_ROWS) {
+            if stretches.len() + 1 >= NEIGHBOURHOODS_MAX {
+                return vec![0..rows.len()];
+            }
+            stretches.push(start..place);
+            start = place;
+        }
+        last = Some(row);
+    }
+    stretches.push(start..rows.len());
+    stretches
 }
 
 fn decode(file: &ParquetFile, position: usize, rows: Range<usize>) -> Result<ArrayRef> {
@@ -93,7 +147,7 @@ fn decode(file: &ParquetFile, position: usize, rows: Range<usize>) -> Result<Arr
         .collect::<Result<Vec<_>>>()?;
     let column = match parts.as_slice() {
         [one] => Arc::clone(one),
-        several => arrow::compute::concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+        several => concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
     };
     if column.len() == expected { Ok(column) } else { Err(file.short(expected, column.len())) }
 }

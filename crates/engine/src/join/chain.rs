@@ -1,0 +1,409 @@
+//! The right rows of one symbol, over all segments, in ascending time.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::{DataType, TimestampNanosecondType};
+use splay_store::{Segment, TableSnapshot};
+
+use super::keys::{KeyColumn, LeftKey, Split};
+use crate::asof::{Direction, MatchRule, before, up_to};
+use crate::error::{Error, Result};
+use crate::expr::{Chosen, Expr, Value, holds};
+use crate::gather::{Gather, position};
+use crate::plan::Scan;
+use crate::table::{Wanted, date_position, rows_of_symbol};
+
+/// Rows next to the one found by time that are looked at for further keys, before all rows are dealt out by them.
+const SCANNED_ROWS: usize = 256;
+
+/// The right table of a join.
+pub(super) struct Right<'a> {
+    snapshot: &'a TableSnapshot,
+    /// `None` if no row is wanted.
+    wanted: Option<Wanted>,
+    predicate: Option<&'a Expr>,
+    constants: &'a [ArrayRef],
+    /// Segments in the order of the table's rows.
+    sources: Vec<Source<'a>>,
+    /// Whether no segment begins before the one before it has ended.
+    in_sequence: bool,
+    /// Bytes that rows may take which have to be copied.
+    copied_bytes_max: usize,
+}
+
+struct Source<'a> {
+    segment: &'a Arc<Segment>,
+    date: i32,
+}
+
+impl<'a> Right<'a> {
+    pub fn new(
+        snapshot: &'a TableSnapshot,
+        scan: &'a Scan,
+        constants: &'a [ArrayRef],
+        copied_bytes_max: usize,
+    ) -> Result<Right<'a>> {
+        let wanted = scan.wanted(constants)?;
+        let mut sources = Vec::new();
+        for partition in snapshot.partitions() {
+            if wanted.as_ref().is_some_and(|wanted| wanted.dates.contains(partition.date)) {
+                let rows = partition.segments.iter().filter(|segment| segment.rows() > 0);
+                sources.extend(rows.map(|segment| Source { segment, date: partition.date }));
+            }
+        }
+        if sources.iter().any(|source| source.segment.rows() > u64::from(u32::MAX)) {
+            return Err(Error::Unsupported("a segment of so many rows".to_owned()));
+        }
+        let entries = sources.windows(2).map(|pair| (pair[0].segment.entry(), pair[1].segment.entry()));
+        let in_sequence = entries.into_iter().all(|(one, next)| one.time_max <= next.time_min);
+        let predicate = scan.predicate.as_ref();
+        Ok(Right { snapshot, wanted, predicate, constants, sources, in_sequence, copied_bytes_max })
+    }
+
+    /// Columns of the table, with the date.
+    pub fn width(&self) -> usize {
+        date_position(self.snapshot) + 1
+    }
+
+    /// The symbol whose rows are all that can match; `None` for a table without symbols.
+    pub fn only_symbol(&self) -> Result<Option<&str>> {
+        if self.snapshot.spec().symbol.is_none() {
+            return Ok(None);
+        }
+        match self.wanted.as_ref().and_then(|wanted| wanted.symbols.as_deref()) {
+            Some([one]) => Ok(Some(one)),
+            _ if self.wanted.is_none() => Ok(None),
+            _ => Err(Error::Unsupported("a join of several symbols by time alone".to_owned())),
+        }
+    }
+
+    /// Values of some rows of a source, null where the row is null.
+    pub fn take(&self, source: u32, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+        let source = &self.sources[source as usize];
+        if column == date_position(self.snapshot) {
+            let date = |row: Option<u32>| row.map(|_| source.date);
+            return Ok(Arc::new(rows.iter().map(date).collect::<Date32Array>()));
+        }
+        Ok(source.segment.column(self.snapshot.spec(), column)?.take(rows)?)
+    }
+
+    /// Values of rows of a part, in their order.
+    fn column(&self, part: &Rows, column: usize) -> Result<ArrayRef> {
+        match part {
+            Rows::From { source, first, rows } if column != date_position(self.snapshot) => {
+                let reader = self.sources[*source as usize].segment.column(self.snapshot.spec(), column)?;
+                Ok(reader.read(*first..*first + *rows)?)
+            }
+            Rows::From { source, first, rows } => {
+                let rows = UInt32Array::from_iter_values((*first..*first + *rows).map(|row| row as u32));
+                self.take(*source, column, &rows)
+            }
+            Rows::Listed(positions) => {
+                let data_type = match self.snapshot.spec().columns.get(column) {
+                    Some(column) => column.column_type.arrow(),
+                    None => DataType::Date32,
+                };
+                Gather::new(positions).stored(&data_type, |source, rows| self.take(source, column, rows))
+            }
+        }
+    }
+
+    /// The rows of a symbol. If segments don't overlap, none is looked into before a row may be there.
+    pub fn chain(&self, symbol: Option<&str>) -> Result<Chain> {
+        let is_wanted = self.wanted.as_ref().is_some_and(|wanted| match (&wanted.symbols, symbol) {
+            (Some(symbols), Some(symbol)) => symbols.iter().any(|one| one == symbol),
+            _ => true,
+        });
+        let mut chain = Chain { symbol: symbol.map(str::to_owned), links: Vec::new() };
+        if !is_wanted {
+            return Ok(chain);
+        }
+        if self.in_sequence {
+            chain.links.extend(self.sources.iter().enumerate().map(|(number, source)| {
+                let entry = source.segment.entry();
+                Link { earliest: entry.time_min, latest: entry.time_max, rows: LinkRows::Unread(number) }
+            }));
+            return Ok(chain);
+        }
+        let mut parts = Vec::new();
+        for number in 0..self.sources.len() {
+            parts.extend(self.part(number, symbol)?);
+        }
+        if let Some(part) = self.merged(parts)? {
+            chain.links.push(Link { earliest: i64::MIN, latest: i64::MAX, rows: LinkRows::Read(Some(part)) });
+        }
+        Ok(chain)
+    }
+
+    /// The wanted rows of a symbol in a source.
+    fn part(&self, number: usize, symbol: Option<&str>) -> Result<Option<Part>> {
+        let (Some(wanted), source) = (&self.wanted, &self.sources[number]) else { return Ok(None) };
+        let range = rows_of_symbol(self.snapshot, source.segment, symbol, wanted)?;
+        if range.is_empty() {
+            return Ok(None);
+        }
+        let rows = Rows::From { source: number as u32, first: range.start, rows: range.len() };
+        let time = self.snapshot.spec().time_position();
+        let Some(predicate) = self.predicate else {
+            let times = self.column(&rows, time)?;
+            return Part::new(rows, &times).map(Some);
+        };
+        let mut columns = vec![None; self.width()];
+        let mut failed = None;
+        predicate.visit_columns(&mut |position| match self.column(&rows, position) {
+            Ok(values) => columns[position] = Some(Value::Array(values)),
+            Err(error) => failed = Some(error),
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let mask =
+            predicate.evaluate(&Chosen { columns, rows: range.len() }, self.constants)?.into_array(range.len())?;
+        let mask = holds(&mask)?;
+        if mask.true_count() == range.len() {
+            let times = self.column(&rows, time)?;
+            return Part::new(rows, &times).map(Some);
+        }
+        let kept = mask.values().set_indices().map(|row| position(number as u32, range.start + row));
+        let kept: Vec<u64> = kept.collect();
+        if kept.is_empty() {
+            return Ok(None);
+        }
+        self.check_copied(kept.len())?;
+        let times = arrow::compute::filter(&self.column(&rows, time)?, &mask)?;
+        Part::new(Rows::Listed(kept.into()), &times).map(Some)
+    }
+
+    fn check_copied(&self, rows: usize) -> Result<()> {
+        let needed = rows.saturating_mul(2 * size_of::<u64>());
+        let limit = self.copied_bytes_max;
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+    }
+
+    /// One part of several: their rows by time, those of equal times in the order of the table.
+    fn merged(&self, mut parts: Vec<Part>) -> Result<Option<Part>> {
+        if parts.len() <= 1 {
+            return Ok(parts.pop());
+        }
+        let rows = parts.iter().map(|part| part.times.len()).sum();
+        self.check_copied(rows)?;
+        let mut merged: Vec<(i64, u64)> = Vec::with_capacity(rows);
+        for part in &parts {
+            merged.extend(part.times.iter().enumerate().map(|(row, time)| (*time, part.rows.position(row))));
+        }
+        // Each part is in order, which this sort makes use of.
+        merged.sort();
+        let (times, positions): (Vec<i64>, Vec<u64>) = merged.into_iter().unzip();
+        Ok(Some(Part { times: times.into(), rows: Rows::Listed(positions.into()), hint: 0, keys: None, split: None }))
+    }
+}
+
+/// Where the rows of a part stand.
+#[derive(Clone)]
+enum Rows {
+    /// One after the other.
+    From {
+        source: u32,
+        first: usize,
+        rows: usize,
+    },
+    Listed(Arc<[u64]>),
+}
+
+impl Rows {
+    fn position(&self, row: usize) -> u64 {
+        match self {
+            Rows::From { source, first, .. } => position(*source, first + row),
+            Rows::Listed(positions) => positions[row],
+        }
+    }
+}
+
+/// The rows of a symbol that are searched together, in ascending time.
+struct Part {
+    times: ScalarBuffer<i64>,
+    rows: Rows,
+    /// Where the last search ended.
+    hint: usize,
+    /// Columns of further keys.
+    keys: Option<Vec<KeyColumn>>,
+    split: Option<Split>,
+}
+
+impl Part {
+    fn new(rows: Rows, times: &ArrayRef) -> Result<Part> {
+        let times = match times.as_primitive_opt::<TimestampNanosecondType>() {
+            Some(times) => times.values().clone(),
+            None => return Err(Error::Unsupported(format!("a time column of type {}", times.data_type()))),
+        };
+        Ok(Part { times, rows, hint: 0, keys: None, split: None })
+    }
+}
+
+/// The rows of a symbol.
+pub(super) struct Chain {
+    symbol: Option<String>,
+    links: Vec<Link>,
+}
+
+/// What one segment has of a chain.
+struct Link {
+    /// Bounds of the times in it.
+    earliest: i64,
+    latest: i64,
+    rows: LinkRows,
+}
+
+enum LinkRows {
+    /// Of a source that wasn't looked into yet.
+    Unread(usize),
+    Read(Option<Part>),
+}
+
+/// What is searched for in chains.
+pub(super) struct Searched<'a, 'b> {
+    pub right: &'a Right<'a>,
+    pub rule: MatchRule,
+    /// Further keys of the left rows.
+    pub keys: &'b mut [LeftKey],
+}
+
+impl Chain {
+    /// Where the match of a left row stands.
+    pub fn find(&mut self, searched: &mut Searched<'_, '_>, time: i64, left_row: usize) -> Result<Option<u64>> {
+        let MatchRule { direction, inclusive, tolerance } = searched.rule;
+        let found = match direction {
+            Direction::Backward => self.behind(searched, time, inclusive, left_row)?,
+            Direction::Forward => self.ahead(searched, time, inclusive, left_row)?,
+            Direction::Nearest => {
+                let behind = self.behind(searched, time, inclusive, left_row)?;
+                let ahead = self.ahead(searched, time, false, left_row)?;
+                match (behind, ahead) {
+                    (Some(behind), Some(ahead)) if time.abs_diff(ahead.0) < time.abs_diff(behind.0) => Some(ahead),
+                    (None, ahead) => ahead,
+                    (behind, _) => behind,
+                }
+            }
+        };
+        let near = |found: &(i64, u64)| tolerance.is_none_or(|most| time.abs_diff(found.0) <= most);
+        Ok(found.filter(near).map(|(_, position)| position))
+    }
+
+    /// The last row at or before a time, with its time.
+    fn behind(
+        &mut self,
+        searched: &mut Searched<'_, '_>,
+        time: i64,
+        inclusive: bool,
+        left_row: usize,
+    ) -> Result<Option<(i64, u64)>> {
+        let is_early = |earliest: i64| if inclusive { earliest <= time } else { earliest < time };
+        let end = self.links.partition_point(|link| is_early(link.earliest));
+        for number in (0..end).rev() {
+            let latest = self.links[number].latest;
+            if latest < time && searched.rule.tolerance.is_some_and(|most| time.abs_diff(latest) > most) {
+                return Ok(None);
+            }
+            let Some(part) = self.part(number, searched.right)? else { continue };
+            let rows =
+                if inclusive { up_to(&part.times, part.hint, time) } else { before(&part.times, part.hint, time) };
+            part.hint = rows;
+            if let Some(row) = part.last_equal(rows, searched, left_row)? {
+                return Ok(Some((part.times[row], part.rows.position(row))));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The first row at or after a time, with its time.
+    fn ahead(
+        &mut self,
+        searched: &mut Searched<'_, '_>,
+        time: i64,
+        inclusive: bool,
+        left_row: usize,
+    ) -> Result<Option<(i64, u64)>> {
+        let is_late = |latest: i64| if inclusive { latest >= time } else { latest > time };
+        let start = self.links.partition_point(|link| !is_late(link.latest));
+        for number in start..self.links.len() {
+            let earliest = self.links[number].earliest;
+            if earliest > time && searched.rule.tolerance.is_some_and(|most| time.abs_diff(earliest) > most) {
+                return Ok(None);
+            }
+            let Some(part) = self.part(number, searched.right)? else { continue };
+            let first =
+                if inclusive { before(&part.times, part.hint, time) } else { up_to(&part.times, part.hint, time) };
+            part.hint = first;
+            if let Some(row) = part.first_equal(first, searched, left_row)? {
+                return Ok(Some((part.times[row], part.rows.position(row))));
+            }
+        }
+        Ok(None)
+    }
+
+    fn part(&mut self, number: usize, right: &Right<'_>) -> Result<Option<&mut Part>> {
+        let link = &mut self.links[number];
+        if let LinkRows::Unread(source) = link.rows {
+            link.rows = LinkRows::Read(right.part(source, self.symbol.as_deref())?);
+        }
+        Ok(match &mut link.rows {
+            LinkRows::Read(part) => part.as_mut(),
+            LinkRows::Unread(_) => None,
+        })
+    }
+}
+
+impl Part {
+    /// The last of the first `rows` rows whose further keys are those of the left row.
+    fn last_equal(&mut self, rows: usize, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<usize>> {
+        if searched.keys.is_empty() {
+            return Ok(rows.checked_sub(1));
+        }
+        let Some(wanted) = self.wanted(searched, left_row)? else { return Ok(None) };
+        let keys = self.keys.as_deref().unwrap_or_default();
+        let from = rows.saturating_sub(SCANNED_ROWS);
+        if let Some(row) = KeyColumn::last_equal(keys, &wanted, from..rows) {
+            return Ok(Some(row));
+        }
+        if from == 0 {
+            return Ok(None);
+        }
+        let split = self.split.get_or_insert_with(|| Split::new(keys, self.times.len()));
+        Ok(split.last_before(&wanted, rows))
+    }
+
+    /// The first row from `first` on whose further keys are those of the left row.
+    fn first_equal(&mut self, first: usize, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<usize>> {
+        if searched.keys.is_empty() {
+            return Ok(Some(first).filter(|row| *row < self.times.len()));
+        }
+        let Some(wanted) = self.wanted(searched, left_row)? else { return Ok(None) };
+        let keys = self.keys.as_deref().unwrap_or_default();
+        let end = self.times.len().min(first + SCANNED_ROWS);
+        if let Some(row) = KeyColumn::first_equal(keys, &wanted, first..end) {
+            return Ok(Some(row));
+        }
+        if end == self.times.len() {
+            return Ok(None);
+        }
+        let split = self.split.get_or_insert_with(|| Split::new(keys, self.times.len()));
+        Ok(split.first_from(&wanted, first))
+    }
+
+    /// The further keys of a left row as this part writes them; `None` if no row of it can have them.
+    fn wanted(&mut self, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<Vec<i64>>> {
+        if self.keys.is_none() {
+            let mut columns = Vec::with_capacity(searched.keys.len());
+            for key in searched.keys.iter() {
+                columns.push(KeyColumn::new(&searched.right.column(&self.rows, key.column)?)?);
+            }
+            self.keys = Some(columns);
+        }
+        let columns = self.keys.iter().flatten();
+        let wanted: Option<Vec<i64>> =
+            columns.zip(searched.keys.iter_mut()).map(|(column, key)| key.wanted(left_row, column)).collect();
+        Ok(wanted)
+    }
+}

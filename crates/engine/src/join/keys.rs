@@ -1,0 +1,180 @@
+//! Further keys of a join: what must be equal besides the symbol.
+//!
+//! Texts are compared by their codes in the right's dictionary, everything else as whole numbers. A null equals nothing.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, StringArray};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
+use hashbrown::HashMap;
+
+use crate::error::{Error, Result};
+
+/// A right column over the rows of a part.
+pub(super) struct KeyColumn {
+    values: Values,
+    nulls: Option<NullBuffer>,
+}
+
+enum Values {
+    /// Codes of a dictionary.
+    Codes(ScalarBuffer<i32>, StringArray),
+    Numbers(ScalarBuffer<i64>),
+}
+
+impl KeyColumn {
+    pub fn new(array: &ArrayRef) -> Result<KeyColumn> {
+        let nulls = array.logical_nulls();
+        let values = match array.data_type() {
+            DataType::Dictionary(_, _) | DataType::Utf8 => {
+                let array = coded(array)?;
+                let array = array.as_dictionary::<Int32Type>();
+                Values::Codes(array.keys().values().clone(), array.values().as_string::<i32>().clone())
+            }
+            _ => Values::Numbers(numbers(array)?.as_primitive::<Int64Type>().values().clone()),
+        };
+        Ok(KeyColumn { values, nulls })
+    }
+
+    fn at(&self, row: usize) -> i64 {
+        match &self.values {
+            Values::Codes(codes, _) => i64::from(codes[row]),
+            Values::Numbers(numbers) => numbers[row],
+        }
+    }
+
+    fn has(&self, row: usize, wanted: i64) -> bool {
+        self.at(row) == wanted && self.nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row))
+    }
+
+    /// The last row with these values.
+    pub fn last_equal(keys: &[KeyColumn], wanted: &[i64], rows: Range<usize>) -> Option<usize> {
+        rows.rev().find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
+    }
+
+    /// The first row with these values.
+    pub fn first_equal(keys: &[KeyColumn], wanted: &[i64], mut rows: Range<usize>) -> Option<usize> {
+        rows.find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
+    }
+}
+
+/// Rows of a part dealt out by their keys.
+pub(super) struct Split {
+    rows: HashMap<Vec<i64>, Vec<u32>>,
+}
+
+impl Split {
+    pub fn new(keys: &[KeyColumn], rows: usize) -> Split {
+        let mut by_keys: HashMap<Vec<i64>, Vec<u32>> = HashMap::new();
+        let mut values = Vec::with_capacity(keys.len());
+        for row in 0..rows {
+            if keys.iter().any(|key| key.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))) {
+                continue;
+            }
+            values.clear();
+            values.extend(keys.iter().map(|key| key.at(row)));
+            match by_keys.get_mut(&values) {
+                Some(list) => list.push(row as u32),
+                None => _ = by_keys.insert(values.clone(), vec![row as u32]),
+            }
+        }
+        Split { rows: by_keys }
+    }
+
+    fn list(&self, wanted: &[i64]) -> &[u32] {
+        self.rows.get(wanted).map_or(&[], Vec::as_slice)
+    }
+
+    /// The last row with these values before a row.
+    pub fn last_before(&self, wanted: &[i64], end: usize) -> Option<usize> {
+        let list = self.list(wanted);
+        let place = list.partition_point(|row| (*row as usize) < end).checked_sub(1)?;
+        Some(list[place] as usize)
+    }
+
+    /// The first row with these values from a row on.
+    pub fn first_from(&self, wanted: &[i64], first: usize) -> Option<usize> {
+        let list = self.list(wanted);
+        list.get(list.partition_point(|row| (*row as usize) < first)).map(|row| *row as usize)
+    }
+}
+
+/// A further key of left rows.
+pub(super) struct LeftKey {
+    /// Position of the right column that must equal it.
+    pub column: usize,
+    values: Values,
+    nulls: Option<NullBuffer>,
+    /// The dictionary of the right that `known` is about.
+    known_of: Option<StringArray>,
+    /// What code a code of the left is on the right.
+    known: HashMap<i32, Option<i32>>,
+    /// Codes of that dictionary's texts.
+    codes: Arc<HashMap<String, i32>>,
+}
+
+impl LeftKey {
+    pub fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
+        let KeyColumn { values, nulls } = KeyColumn::new(array)?;
+        Ok(LeftKey { column, values, nulls, known_of: None, known: HashMap::new(), codes: Arc::default() })
+    }
+
+    /// The key of a row as a right column writes it; `None` if the column can't have it.
+    pub fn wanted(&mut self, row: usize, right: &KeyColumn) -> Option<i64> {
+        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
+            return None;
+        }
+        match (&self.values, &right.values) {
+            (Values::Numbers(numbers), Values::Numbers(_)) => Some(numbers[row]),
+            (Values::Codes(codes, texts), Values::Codes(_, right_texts)) => {
+                let is_known = self.known_of.as_ref().is_some_and(|known| same(known, right_texts));
+                if !is_known {
+                    self.known.clear();
+                    let code =
+                        |(code, text): (usize, Option<&str>)| Some((text?.to_owned(), i32::try_from(code).ok()?));
+                    self.codes = Arc::new(right_texts.iter().enumerate().filter_map(code).collect());
+                    self.known_of = Some(right_texts.clone());
+                }
+                let code = codes[row];
+                let known = self.known.entry(code).or_insert_with(|| {
+                    let text = usize::try_from(code).ok().map(|code| texts.value(code))?;
+                    self.codes.get(text).copied()
+                });
+                known.map(i64::from)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether two arrays are the same bytes.
+fn same(one: &StringArray, other: &StringArray) -> bool {
+    one.len() == other.len()
+        && one.offsets().inner().inner().as_ptr() == other.offsets().inner().inner().as_ptr()
+        && one.values().as_ptr() == other.values().as_ptr()
+}
+
+fn coded(array: &ArrayRef) -> Result<ArrayRef> {
+    let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    Ok(if *array.data_type() == text { Arc::clone(array) } else { cast(array, &text)? })
+}
+
+/// Whole numbers, dates and booleans as 64-bit integers.
+fn numbers(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Date32 => Ok(cast(&cast(array, &DataType::Int32)?, &DataType::Int64)?),
+        DataType::Int8
+        | DataType::Int16
+        | DataType::Int32
+        | DataType::Int64
+        | DataType::UInt8
+        | DataType::UInt16
+        | DataType::UInt32
+        | DataType::Boolean
+        | DataType::Timestamp(_, _) => Ok(cast(array, &DataType::Int64)?),
+        other => Err(Error::Unsupported(format!("a join by a {other}"))),
+    }
+}

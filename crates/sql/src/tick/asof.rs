@@ -1,0 +1,110 @@
+//! As-of joins as tick plans: rows of any tick plan with a table, by its symbol and time.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::{DFSchema, JoinType};
+use datafusion::logical_expr::logical_plan::{Filter, Join};
+use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
+
+use super::LIFTED;
+use super::convert::{Unknown, unknown};
+use super::recognise::{Recogniser, Stage, instants, is_text, types};
+use crate::joins::asof_parts;
+
+impl Recogniser<'_> {
+    /// A filter over a join. What it says of the left alone is asked of the left's rows.
+    pub(super) fn filtered_asof(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
+        let said = |error: datafusion::error::DataFusionError| Unknown(error.to_string());
+        let (mut of_left, mut kept) = (Vec::new(), Vec::new());
+        for condition in split_conjunction_owned(predicate.clone()) {
+            let columns = condition.column_refs();
+            let is_left =
+                !columns.is_empty() && check_all_columns_from_schema(&columns, join.left.schema()).map_err(said)?;
+            if is_left { of_left.push(condition) } else { kept.push(condition) }
+        }
+        let left = match conjunction(of_left) {
+            Some(filter) => {
+                Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(&join.left)).map_err(said)?))
+            }
+            None => Arc::clone(&join.left),
+        };
+        let stage = self.asof(join, &left)?;
+        let (Some(kept), Stage::Frame(input)) = (conjunction(kept), &stage) else { return Ok(stage) };
+        let predicate = self.convert(&kept, &join.schema)?;
+        Ok(Stage::Frame(Plan::Filter { input: Box::new(input.clone()), predicate }))
+    }
+
+    /// A join over a left side that may be narrower than its own.
+    pub(super) fn asof(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+        let parts = asof_parts(join).map_err(|error| Unknown(error.to_string()))?;
+        let Some(parts) = parts else { return unknown("a join that isn't by time") };
+        if matches!(&parts.tolerance, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED)) {
+            return unknown("a tolerance that is a parameter");
+        }
+        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
+        let Stage::Table { scan, columns } = self.stage(&join.right)? else {
+            return unknown("an as-of join with more than rows of a table");
+        };
+        let spec = self.spec(&scan);
+        let right_time = self.convert(&parts.right_time, right_schema)?.substitute(&columns);
+        if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
+            return unknown("an as-of join by another column than the time of the right table");
+        }
+        let time_type = parts.left_time.get_type(left_schema).map_err(|error| Unknown(error.to_string()))?;
+        if !matches!(time_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
+            return unknown(format!("an as-of join by a {time_type}"));
+        }
+        let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+        let (mut symbol, mut keys) = (None, Vec::new());
+        for (left_key, right_key) in &parts.keys {
+            let left_key = self.convert(as_text(left_key, left_schema), left_schema)?;
+            let right_type = right_key.get_type(right_schema).map_err(|error| Unknown(error.to_string()))?;
+            let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(&columns);
+            match right_key {
+                TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {
+                    symbol = Some(left_key)
+                }
+                TickExpr::Column(column) if can_be_key(&right_type) => keys.push((left_key, column)),
+                _ => return unknown(format!("an as-of join by a {right_type}")),
+            }
+        }
+        let time = self.convert(&parts.left_time, left_schema)?;
+        let input = self.stage(left)?.into_plan(left_schema);
+        let asof = AsofJoin {
+            scan,
+            outputs: columns,
+            types: types(right_schema),
+            time,
+            symbol,
+            keys,
+            rule: parts.rule,
+            inner: join.join_type == JoinType::Inner,
+        };
+        Ok(Stage::Frame(Plan::Asof { input: Box::new(input), asof: Box::new(asof) }))
+    }
+}
+
+/// A text without casts to other kinds of text.
+fn as_text<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
+    match expr {
+        Expr::Cast(cast)
+            if is_text(cast.field.data_type()) && cast.expr.get_type(schema).is_ok_and(|inner| is_text(&inner)) =>
+        {
+            as_text(&cast.expr, schema)
+        }
+        other => other,
+    }
+}
+
+/// Whether values of a type are equal where the engine finds them equal.
+fn can_be_key(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Dictionary(_, values) => **values == DataType::Utf8,
+        DataType::Utf8 | DataType::Boolean | DataType::Date32 => true,
+        DataType::Timestamp(unit, _) => *unit == TimeUnit::Nanosecond,
+        other => other.is_integer() && *other != DataType::UInt64,
+    }
+}
