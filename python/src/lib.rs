@@ -23,6 +23,10 @@ mod write;
 
 use pyo3::prelude::*;
 
+/// Keeps what is freed for the next column instead of giving it back to the system, page by page (ADR 11).
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// Names of the recipes that come with SplayDB, and what each is for.
 #[pyfunction]
 fn recipes() -> Vec<(String, String)> {

@@ -7,7 +7,8 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, Scalar};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, DictionaryArray, Int32Array, Scalar, StringArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::{boolean, cmp, numeric, zip};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
@@ -202,6 +203,39 @@ impl Expr {
                 function.call(&arguments, columns.rows())
             }
         }
+    }
+
+    /// The values as codes of a dictionary, where they are a choice of constant texts; `None` for other expressions.
+    pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        let Expr::Case { branches, otherwise, data_type: DataType::Utf8 } = self else { return Ok(None) };
+        let is_constant = |expr: &Expr| matches!(expr, Expr::Constant(_));
+        if !branches.iter().all(|(_, value)| is_constant(value)) || !otherwise.as_deref().is_none_or(is_constant) {
+            return Ok(None);
+        }
+        let mut texts = vec![None; branches.len() + 1];
+        let values = branches.iter().map(|(_, value)| value).chain(otherwise.as_deref());
+        for (text, value) in texts.iter_mut().zip(values) {
+            if let Expr::Constant(constant) = value
+                && let Some(array) = constants[*constant].as_string_opt::<i32>()
+                && array.is_valid(0)
+            {
+                *text = Some(array.value(0).to_owned());
+            }
+        }
+        let mut codes = vec![i32::try_from(branches.len()).unwrap_or(i32::MAX); columns.rows()];
+        let mut open = BooleanBuffer::new_set(columns.rows());
+        for (code, (condition, _)) in (0i32..).zip(branches) {
+            let mask = holds(&condition.evaluate(columns, constants)?.into_array(columns.rows())?)?;
+            let chosen = &open & mask.values();
+            chosen.set_indices().for_each(|row| codes[row] = code);
+            open = &open & &!mask.values();
+        }
+        let nulls = texts.iter().any(Option::is_none).then(|| {
+            codes.iter().map(|code| texts[usize::try_from(*code).unwrap_or(0)].is_some()).collect::<NullBuffer>()
+        });
+        let texts: StringArray = texts.iter().map(|text| Some(text.as_deref().unwrap_or_default())).collect();
+        let codes = Int32Array::new(codes.into(), nulls);
+        Ok(Some(Arc::new(DictionaryArray::try_new(codes, Arc::new(texts))?)))
     }
 
     /// Calls `visit` with each column that is read.

@@ -3,14 +3,12 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{
-    LexicographicalComparator, SortColumn, SortOptions, cast, concat, filter, lexsort_to_indices, take,
-};
+use arrow::compute::{SortColumn, SortOptions, cast, concat, filter, take};
 use arrow::datatypes::DataType;
-use arrow::row::{RowConverter, SortField};
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::expr::{Columns, Expr, Value, holds};
+use crate::order::order;
 
 /// Rows in memory.
 #[derive(Debug, Clone)]
@@ -135,43 +133,13 @@ pub(crate) fn sorted_indices(
     fetch: Option<usize>,
     constants: &[ArrayRef],
 ) -> Result<Option<UInt32Array>> {
-    let mut columns = Vec::with_capacity(keys.len() + 1);
+    let mut columns = Vec::with_capacity(keys.len());
     for key in keys {
         let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
         columns.push(SortColumn { values, options: Some(options) });
     }
-    if columns.is_empty() || is_sorted(&columns, frame.len())? {
-        return Ok(None);
-    }
-    if fetch.is_none_or(|fetch| fetch >= frame.len() / 4) {
-        return by_rows(columns, frame.len(), fetch).map(Some);
-    }
-    // Equal rows stay as they stood.
-    let rows = u32::try_from(frame.len()).map_err(|_| Error::Unsupported("a sort of so many rows".to_owned()))?;
-    columns.push(SortColumn { values: Arc::new(UInt32Array::from_iter_values(0..rows)), options: None });
-    Ok(Some(lexsort_to_indices(&columns, fetch)?))
-}
-
-/// Sorts by keys that were written so that their bytes compare as they do. The sort finds stretches that are in order and merges
-/// them, which is how groups of several dates come.
-fn by_rows(columns: Vec<SortColumn>, rows: usize, fetch: Option<usize>) -> Result<UInt32Array> {
-    let count = u32::try_from(rows).map_err(|_| Error::Unsupported("a sort of so many rows".to_owned()))?;
-    let fields = columns.iter().map(|column| {
-        SortField::new_with_options(column.values.data_type().clone(), column.options.unwrap_or_default())
-    });
-    let converter = RowConverter::new(fields.collect())?;
-    let keys: Vec<ArrayRef> = columns.into_iter().map(|column| column.values).collect();
-    let keys = converter.convert_columns(&keys)?;
-    let mut order: Vec<u32> = (0..count).collect();
-    order.sort_by(|one, other| keys.row(*one as usize).cmp(&keys.row(*other as usize)));
-    order.truncate(fetch.unwrap_or(rows));
-    Ok(order.into())
-}
-
-fn is_sorted(columns: &[SortColumn], rows: usize) -> Result<bool> {
-    let comparator = LexicographicalComparator::try_new(columns)?;
-    Ok((1..rows).all(|row| comparator.compare(row - 1, row).is_le()))
+    Ok(order(&columns, fetch)?.map(UInt32Array::from))
 }
 
 impl Columns for Frame {

@@ -12,6 +12,7 @@ mod frame;
 mod gather;
 mod join;
 pub mod moving;
+mod order;
 mod plan;
 mod prune;
 mod run;

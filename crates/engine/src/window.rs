@@ -153,6 +153,12 @@ fn framed(function: FrameFunction, frame: FrameRows, argument: Option<&ArrayRef>
         return Ok(Arc::new(Int64Array::from(counts)));
     }
     let Some(argument) = argument else { return Err(Error::Unsupported(format!("{function:?} of nothing"))) };
+    if let Some(values) = argument.as_primitive_opt::<Float64Type>()
+        && values.null_count() == 0
+        && rows > 0
+    {
+        return Ok(Arc::new(Float64Array::from(floats(function, frame, values.values()))));
+    }
     if let Some(values) = argument.as_primitive_opt::<Float64Type>() {
         let start = (0.0f64, 0u64);
         let pick = |state: (f64, u64), value: f64| match function {
@@ -187,6 +193,53 @@ fn framed(function: FrameFunction, frame: FrameRows, argument: Option<&ArrayRef>
         }))
     });
     Ok(Arc::new(states.into_iter().collect::<Int64Array>()))
+}
+
+/// A function over frames of floats of which none is null.
+fn floats(function: FrameFunction, frame: FrameRows, values: &[f64]) -> Vec<f64> {
+    let pick: fn(f64, f64) -> f64 = match function {
+        FrameFunction::Min => |one, other| if other.total_cmp(&one).is_lt() { other } else { one },
+        FrameFunction::Max => |one, other| if other.total_cmp(&one).is_gt() { other } else { one },
+        _ => |one, other| one + other,
+    };
+    let mut results = match frame {
+        FrameRows::Whole => {
+            let whole = values[1..].iter().fold(values[0], |state, value| pick(state, *value));
+            vec![whole; values.len()]
+        }
+        FrameRows::Running => {
+            let mut state = values[0];
+            let rest = values[1..].iter().map(|value| {
+                state = pick(state, *value);
+                state
+            });
+            std::iter::once(values[0]).chain(rest).collect()
+        }
+        FrameRows::Last(before) => {
+            // One pass for each place in the frame: neighbours are independent of each other, so they are added at once.
+            let mut states = values.to_vec();
+            for back in 1..=before.min(values.len() - 1) {
+                match function {
+                    FrameFunction::Min | FrameFunction::Max => {
+                        states[back..].iter_mut().zip(values).for_each(|(state, value)| *state = pick(*state, *value));
+                    }
+                    _ => states[back..].iter_mut().zip(values).for_each(|(state, value)| *state += value),
+                }
+            }
+            states
+        }
+    };
+    if function == FrameFunction::Average {
+        for (row, result) in results.iter_mut().enumerate() {
+            let count = match frame {
+                FrameRows::Whole => values.len(),
+                FrameRows::Running => row + 1,
+                FrameRows::Last(before) => row.min(before) + 1,
+            };
+            *result /= count as f64;
+        }
+    }
+    results
 }
 
 /// Folds the rows of each row's frame.

@@ -26,12 +26,15 @@ pub(crate) struct Groups {
     table: HashTable<u32>,
     hasher: DefaultHashBuilder,
     len: usize,
+    /// Whether each group's words are greater than those of the one before, as they come from rows in order: then a group that
+    /// is greater still is new, and the table isn't needed.
+    ascending: bool,
 }
 
 impl Groups {
     pub fn new(keys: usize) -> Groups {
         let (hasher, table) = (DefaultHashBuilder::default(), HashTable::new());
-        Groups { stride: keys + 1, words: Vec::new(), table, hasher, len: 0 }
+        Groups { stride: keys + 1, words: Vec::new(), table, hasher, len: 0, ascending: true }
     }
 
     pub fn len(&self) -> usize {
@@ -50,6 +53,12 @@ impl Groups {
         if self.len > 0 && self.words(self.len - 1) == words {
             return number(self.len - 1);
         }
+        if self.ascending {
+            if self.len == 0 || self.words(self.len - 1) < words {
+                return self.add(words);
+            }
+            self.fill_table();
+        }
         let hash = self.hasher.hash_one(words);
         let (stride, stored, hasher) = (self.stride, &self.words, &self.hasher);
         let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
@@ -57,12 +66,26 @@ impl Groups {
         match entry {
             hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
             hashbrown::hash_table::Entry::Vacant(place) => {
-                let group = number(self.len);
-                place.insert(group);
-                self.words.extend_from_slice(words);
-                self.len += 1;
-                group
+                place.insert(number(self.len));
+                self.add(words)
             }
+        }
+    }
+
+    fn add(&mut self, words: &[u64]) -> u32 {
+        self.words.extend_from_slice(words);
+        self.len += 1;
+        number(self.len - 1)
+    }
+
+    /// From now on groups are found by the table.
+    fn fill_table(&mut self) {
+        self.ascending = false;
+        let (stride, stored, hasher) = (self.stride, &self.words, &self.hasher);
+        let hash = |group: &u32| hasher.hash_one(&stored[*group as usize * stride..(*group as usize + 1) * stride]);
+        self.table.reserve(2 * self.len, hash);
+        for group in 0..number(self.len) {
+            self.table.insert_unique(hash(&group), group, hash);
         }
     }
 }

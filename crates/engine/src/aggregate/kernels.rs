@@ -39,6 +39,20 @@ pub(crate) fn squares(values: &[f64], center: f64) -> f64 {
     fold(lanes) + rest
 }
 
+/// Sum of the products of distances from two centers.
+pub(crate) fn products(left: &[f64], left_center: f64, right: &[f64], right_center: f64) -> f64 {
+    let product = |l: &f64, r: &f64| (l - left_center) * (r - right_center);
+    let mut lanes = [0.0f64; 8];
+    let (lefts, rights) = (left.chunks_exact(8), right.chunks_exact(8));
+    let rest: f64 = lefts.remainder().iter().zip(rights.remainder()).map(|(l, r)| product(l, r)).sum();
+    for (l, r) in lefts.zip(rights) {
+        for ((lane, l), r) in lanes.iter_mut().zip(l).zip(r) {
+            *lane += product(l, r);
+        }
+    }
+    fold(lanes) + rest
+}
+
 fn fold(lanes: [f64; 8]) -> f64 {
     ((lanes[0] + lanes[4]) + (lanes[2] + lanes[6])) + ((lanes[1] + lanes[5]) + (lanes[3] + lanes[7]))
 }

@@ -1,11 +1,16 @@
 //! Keys that have to be looked at row by row.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Int32Type};
 
 use super::groups::{Texts, words_of};
 use crate::error::{Error, Result};
+
+/// Most combinations of keys that are looked up in a table.
+const PLACES_MAX: usize = 1 << 16;
 
 /// A key whose values differ from row to row.
 pub(super) struct ValueKey {
@@ -19,22 +24,41 @@ pub(super) struct ValueKey {
 
 enum KeyWords {
     /// Codes of a dictionary, and the word of each.
-    Codes(Vec<i32>, Vec<u32>),
+    Codes(ScalarBuffer<i32>, Arc<[u32]>),
     Words(Vec<u64>),
 }
 
+/// The numbers of the texts of the dictionary that came last: blocks of one segment have the same one.
+#[derive(Debug, Default)]
+pub(super) struct Numbered {
+    values: Option<ArrayRef>,
+    numbers: Arc<[u32]>,
+}
+
+impl Numbered {
+    fn of(&mut self, values: &ArrayRef, texts: &mut Texts) -> Result<Arc<[u32]>> {
+        let is_known = self.values.as_ref().is_some_and(|known| known.to_data().ptr_eq(&values.to_data()));
+        if !is_known {
+            let Some(array) = values.as_string_opt::<i32>() else {
+                return Err(Error::Unsupported(format!("groups by a dictionary of {}", values.data_type())));
+            };
+            self.numbers = array.iter().map(|value| value.map_or(0, |value| texts.number(value))).collect();
+            self.values = Some(Arc::clone(values));
+        }
+        Ok(Arc::clone(&self.numbers))
+    }
+}
+
 impl ValueKey {
-    pub fn new(key: usize, array: &ArrayRef, texts: &mut Texts) -> Result<ValueKey> {
+    pub fn new(key: usize, array: &ArrayRef, texts: &mut Texts, numbered: &mut Numbered) -> Result<ValueKey> {
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         if let Some(dictionary) = array.as_any_dictionary_opt() {
-            let codes = dictionary.keys().as_primitive_opt::<Int32Type>();
-            let values = dictionary.values().as_string_opt::<i32>();
-            let (Some(codes), Some(values)) = (codes, values) else {
+            let Some(codes) = dictionary.keys().as_primitive_opt::<Int32Type>() else {
                 return Err(Error::Unsupported(format!("groups by a {}", array.data_type())));
             };
-            let numbers: Vec<u32> = values.iter().map(|value| value.map_or(0, |value| texts.number(value))).collect();
+            let numbers = numbered.of(dictionary.values(), texts)?;
             let choices = Some(numbers.len() + 1);
-            return Ok(ValueKey { key, words: KeyWords::Codes(codes.values().to_vec(), numbers), nulls, choices });
+            return Ok(ValueKey { key, words: KeyWords::Codes(codes.values().clone(), numbers), nulls, choices });
         }
         let (words, choices) = match array.data_type() {
             DataType::Utf8 => {
@@ -47,19 +71,37 @@ impl ValueKey {
         Ok(ValueKey { key, words: KeyWords::Words(words), nulls, choices })
     }
 
-    pub fn stride(&self) -> usize {
-        self.choices.unwrap_or(0)
+    /// Small numbers for the values of the rows of several keys together, and how many there can be; `None` if there may be
+    /// many. The last number of a key is null's.
+    pub fn places(values: &[ValueKey], rows: usize) -> Option<(Vec<u32>, usize)> {
+        let choices = values.iter().try_fold(1usize, |all, value| all.checked_mul(value.choices?))?;
+        if choices > PLACES_MAX {
+            return None;
+        }
+        let mut places = vec![0; rows];
+        values.iter().for_each(|value| value.add_codes(&mut places));
+        Some((places, choices))
     }
 
-    /// A small number for the value of a row; the last one is null's.
-    pub fn code(&self, row: usize) -> usize {
-        let last = self.stride().saturating_sub(1);
-        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            return last;
-        }
+    fn add_codes(&self, places: &mut [u32]) {
+        let stride = u32::try_from(self.choices.unwrap_or(0)).unwrap_or(0);
+        let last = stride.saturating_sub(1);
         match &self.words {
-            KeyWords::Codes(codes, _) => usize::try_from(codes[row]).unwrap_or(last).min(last),
-            KeyWords::Words(words) => usize::try_from(words[row]).unwrap_or(last).min(last),
+            KeyWords::Codes(codes, _) => {
+                for (place, code) in places.iter_mut().zip(codes.iter()) {
+                    *place = *place * stride + code.cast_unsigned().min(last);
+                }
+            }
+            KeyWords::Words(words) => {
+                for (place, word) in places.iter_mut().zip(words) {
+                    *place = *place * stride + (*word).min(u64::from(last)) as u32;
+                }
+            }
+        }
+        if let Some(nulls) = &self.nulls {
+            for row in (!nulls.inner()).set_indices() {
+                places[row] = places[row] / stride * stride + last;
+            }
         }
     }
 

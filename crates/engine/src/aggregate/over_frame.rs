@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use super::Aggregate;
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
 use super::groups::{Groups, Texts, key_column};
-use super::keys::ValueKey;
+use super::keys::{Numbered, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
@@ -24,7 +24,7 @@ pub(crate) fn over_frame(
     let mut values = Vec::with_capacity(keys.len());
     for (position, key) in keys.iter().enumerate() {
         let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
-        values.push(ValueKey::new(position, &array, &mut texts[position])?);
+        values.push(ValueKey::new(position, &array, &mut texts[position], &mut Numbered::default())?);
     }
     let mut groups = Groups::new(keys.len());
     let mut words = vec![0; keys.len() + 1];

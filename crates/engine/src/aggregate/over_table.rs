@@ -6,20 +6,22 @@
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache.
 //! - Large work is dealt out to threads by rows; each has its own groups, which are merged in the order of the rows.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
-use arrow::compute::filter;
+use arrow::compute::{filter, take};
 use arrow::datatypes::DataType;
+use hashbrown::HashMap;
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
 
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, Run, accumulator};
 use super::groups::{Groups, Texts, key_column};
-use super::keys::ValueKey;
+use super::keys::{Numbered, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
 use super::{Aggregate, AggregateFunction, Buckets, Key};
 use crate::error::{Error, Result};
-use crate::expr::{Columns, Expr, Value, holds};
+use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
 use crate::gather::position;
 use crate::table::{Block, Cover, CoverColumns, date_position};
 
@@ -28,6 +30,12 @@ const BLOCK_ROWS_MAX: usize = 16_384;
 
 /// Rows from which on a second thread pays.
 const PARALLEL_ROWS: usize = 100_000;
+
+/// Rows of a group, on average, from which on a block is put in the order of its groups.
+const RUN_ROWS_MIN: usize = 16;
+
+/// Rows of a symbol and date, on average, from which on each is read by itself.
+const SPAN_ROWS_MIN: usize = 256;
 
 /// What is asked of a table.
 #[derive(Debug)]
@@ -42,9 +50,11 @@ pub(crate) struct TableAggregate<'a> {
     pub memory_bytes: usize,
 }
 
-/// Whether each span must be of one symbol: for the symbol itself, and because time rises only within one.
+/// Whether each span must be of one symbol: for the symbol itself, which a filter may ask for, and because time rises only
+/// within one.
 pub(crate) fn needs_symbols(keys: &[Key], aggregates: &[Aggregate]) -> bool {
-    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_))) || picks_by_time(aggregates)
+    let filtered = aggregates.iter().any(|aggregate| aggregate.filter.is_some());
+    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_))) || picks_by_time(aggregates) || filtered
 }
 
 fn picks_by_time(aggregates: &[Aggregate]) -> bool {
@@ -54,6 +64,7 @@ fn picks_by_time(aggregates: &[Aggregate]) -> bool {
 /// Keys and results, a row for each group.
 pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
     let rows: usize = covers.iter().map(Cover::wanted).sum();
+    let covers = if matches!(asked.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
     let tasks = if rows >= PARALLEL_ROWS && asked.threads > 1 && worth_threads(asked) {
         deal(covers, rows.div_ceil(asked.threads))
     } else {
@@ -97,6 +108,31 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
     }
     let covers: Vec<&Cover> = tasks.iter().flatten().collect();
     all.finish(&covers)
+}
+
+/// Covers of one symbol after the other, each by date, so that groups come in order. The rows of each symbol stay in theirs.
+fn by_symbol(covers: Vec<Cover>, rows: usize) -> Result<Vec<Cover>> {
+    let spans: usize = covers.iter().map(|cover| cover.spans.len()).sum();
+    let has_dates = covers.windows(2).any(|pair| pair[0].date != pair[1].date);
+    if !has_dates || rows < spans * SPAN_ROWS_MIN {
+        return Ok(covers);
+    }
+    let mut numbered = Vec::with_capacity(spans);
+    for cover in &covers {
+        let index = cover.segment.index()?;
+        for span in &cover.spans {
+            let Some(run) = span.run else { return Ok(covers) };
+            numbered.push((index.symbol(run)?, cover, span));
+        }
+    }
+    numbered.sort_by_key(|(symbol, _, _)| *symbol);
+    let of_span = |(_, cover, span): (Option<&str>, &Cover, &crate::table::Span)| Cover {
+        segment: std::sync::Arc::clone(&cover.segment),
+        date: cover.date,
+        rows: span.rows.clone(),
+        spans: vec![span.clone()],
+    };
+    Ok(numbered.into_iter().map(of_span).collect())
 }
 
 fn bucket_of(buckets: &dyn Buckets, instant: i64) -> Result<(i64, i64)> {
@@ -188,6 +224,10 @@ struct State<'a> {
     /// By key; empty for those that aren't texts.
     texts: Vec<Texts>,
     slots: Vec<Slot>,
+    /// By key, what is known of the dictionary that came last.
+    numbered: Vec<Numbered>,
+    /// The symbols that a slot's filter asks for, where it asks for nothing else.
+    only_symbols: Vec<Option<Vec<String>>>,
     /// Position of the bucket among the keys.
     bucket: Option<(usize, &'a dyn Buckets)>,
     words: Vec<u64>,
@@ -209,6 +249,8 @@ impl<'a> State<'a> {
             groups: Groups::new(keys),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             slots,
+            numbered: (0..keys).map(|_| Numbered::default()).collect(),
+            only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
             bucket,
             words: vec![0; keys + 1],
             runs: Vec::new(),
@@ -296,9 +338,10 @@ impl<'a> State<'a> {
     fn is_direct(&self) -> bool {
         self.asked.predicate.is_none()
             && !self.asked.keys.iter().any(|key| matches!(key, Key::Value(_)))
-            && self.asked.aggregates.iter().all(|aggregate| {
+            && self.asked.aggregates.iter().zip(&self.only_symbols).all(|(aggregate, only)| {
                 let picks = aggregate.function.picks().is_some();
-                aggregate.filter.is_none() && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
+                (aggregate.filter.is_none() || only.is_some())
+                    && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
             })
     }
 
@@ -329,19 +372,32 @@ impl<'a> State<'a> {
         let first = cover.rows.start;
         self.runs.clear();
         let times = if self.needs_times() { Some(columns.times()?) } else { None };
+        let mut of_span = Vec::with_capacity(cover.spans.len());
         for span in &cover.spans {
             self.set_symbol(cover, span.run)?;
             let rows = span.rows.start - first..span.rows.end - first;
+            let start = self.runs.len();
             self.cut(rows, times)?;
+            of_span.push(start..self.runs.len());
         }
         self.grow();
-        let runs = std::mem::take(&mut self.runs);
-        let (whole, edges) = whole_blocks(&runs, first);
-        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
+        let all = std::mem::take(&mut self.runs);
+        let all_cut = whole_blocks(&all, first);
+        let slots = self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.only_symbols);
+        for ((slot, aggregate), only) in slots {
+            let (of_symbols, of_symbols_cut);
+            let (runs, (whole, edges)) = match only {
+                None => (&all, &all_cut),
+                Some(symbols) => {
+                    of_symbols = runs_of(cover, &of_span, &all, symbols)?;
+                    of_symbols_cut = whole_blocks(&of_symbols, first);
+                    (&of_symbols, &of_symbols_cut)
+                }
+            };
             match slot {
-                Slot::Picked(picks) => picks.update(Assigned::Runs(&runs), Positions::From(position(number, 0)), times),
+                Slot::Picked(picks) => picks.update(Assigned::Runs(runs), Positions::From(position(number, 0)), times),
                 Slot::Kept(accumulator) if aggregate.arguments.is_empty() => {
-                    accumulator.update(&[], Assigned::Runs(&runs))?;
+                    accumulator.update(&[], Assigned::Runs(runs))?;
                 }
                 Slot::Kept(accumulator) => {
                     let plain = plain_of(self.asked.snapshot, &aggregate.arguments[0]);
@@ -353,15 +409,15 @@ impl<'a> State<'a> {
                     };
                     match summaries {
                         Some(summaries) => {
-                            let edges = by_summaries(accumulator.as_mut(), summaries, &whole, &edges, first);
+                            let edges = by_summaries(accumulator.as_mut(), summaries, whole, edges, first);
                             over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &edges)?;
                         }
-                        None => over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &runs)?,
+                        None => over_runs(self.asked, columns, accumulator.as_mut(), aggregate, runs)?,
                     }
                 }
             }
         }
-        self.runs = runs;
+        self.runs = all;
         Ok(())
     }
 
@@ -410,6 +466,7 @@ impl<'a> State<'a> {
         };
         let times = times.as_ref().map(crate::table::times_of).transpose()?;
         let values = self.value_keys(&chunk)?;
+        let places = ValueKey::places(&values, chunk.kept);
         self.runs.clear();
         self.rows.clear();
         let mut start = 0;
@@ -419,41 +476,75 @@ impl<'a> State<'a> {
             if values.is_empty() {
                 self.cut(start..end, times)?;
             } else {
-                self.cut_by_values(start..end, times, &values)?;
+                self.cut_by_values(start..end, times, &values, places.as_ref())?;
             }
             start = end;
         }
         self.grow();
         let runs = std::mem::take(&mut self.runs);
         let rows = std::mem::take(&mut self.rows);
-        let assigned = if values.is_empty() { Assigned::Runs(&runs) } else { Assigned::Rows(&rows) };
         let positions = match &positions {
             Some(positions) => Positions::Listed(positions),
             None => Positions::From(position(number, block.rows.start - cover.rows.start)),
         };
-        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
-            let only;
-            let assigned = match &aggregate.filter {
-                None => assigned,
-                Some(filter) => {
-                    let mask = filter.evaluate(&chunk, self.asked.constants)?.into_array(chunk.kept)?;
-                    only = masked(assigned, &holds(&mask)?);
-                    Assigned::Rows(&only)
-                }
-            };
-            match slot {
-                Slot::Picked(picks) => picks.update(assigned, positions, times),
-                Slot::Kept(accumulator) => {
-                    let arguments = aggregate
-                        .arguments
-                        .iter()
-                        .map(|argument| argument.evaluate(&chunk, self.asked.constants)?.into_array(chunk.kept))
-                        .collect::<Result<Vec<_>>>()?;
-                    accumulator.update(&arguments, assigned)?;
-                }
+        let as_they_stand = if values.is_empty() { Assigned::Runs(&runs) } else { Assigned::Rows(&rows) };
+        self.pick(&chunk, as_they_stand, positions, times)?;
+        let grouped = if values.is_empty() { None } else { Grouped::new(&rows, self.groups.len()) };
+        match &grouped {
+            Some(Grouped { runs, order: Some(order) }) => {
+                self.keep(&OrderedColumns { block: &chunk, order, taken: RefCell::default() }, Assigned::Runs(runs))?;
             }
+            Some(Grouped { runs, order: None }) => self.keep(&chunk, Assigned::Runs(runs))?,
+            None => self.keep(&chunk, as_they_stand)?,
         }
         (self.runs, self.rows) = (runs, rows);
+        Ok(())
+    }
+
+    /// Offers the rows of a block to those slots that pick some.
+    fn pick(
+        &mut self,
+        chunk: &BlockColumns<'_>,
+        assigned: Assigned<'_>,
+        positions: Positions<'_>,
+        times: Option<&[i64]>,
+    ) -> Result<()> {
+        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
+            if let Slot::Picked(picks) = slot {
+                let only;
+                let assigned = match filtered(aggregate, chunk, assigned, self.asked.constants)? {
+                    Some(rows) => {
+                        only = rows;
+                        Assigned::Rows(&only)
+                    }
+                    None => assigned,
+                };
+                picks.update(assigned, positions, times);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the rows of a block into the other slots.
+    fn keep(&mut self, chunk: &dyn Columns, assigned: Assigned<'_>) -> Result<()> {
+        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
+            if let Slot::Kept(accumulator) = slot {
+                let only;
+                let assigned = match filtered(aggregate, chunk, assigned, self.asked.constants)? {
+                    Some(rows) => {
+                        only = rows;
+                        Assigned::Rows(&only)
+                    }
+                    None => assigned,
+                };
+                let arguments = aggregate
+                    .arguments
+                    .iter()
+                    .map(|argument| argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows()))
+                    .collect::<Result<Vec<_>>>()?;
+                accumulator.update(&arguments, assigned)?;
+            }
+        }
         Ok(())
     }
 
@@ -462,18 +553,26 @@ impl<'a> State<'a> {
         let mut keys = Vec::new();
         for (position, key) in self.asked.keys.iter().enumerate() {
             if let Key::Value(expr) = key {
-                let array = expr.evaluate(chunk, self.asked.constants)?.into_array(chunk.kept)?;
-                keys.push(ValueKey::new(position, &array, &mut self.texts[position])?);
+                let array = match expr.evaluate_coded(chunk, self.asked.constants)? {
+                    Some(coded) => coded,
+                    None => expr.evaluate(chunk, self.asked.constants)?.into_array(chunk.kept)?,
+                };
+                let (texts, numbered) = (&mut self.texts[position], &mut self.numbered[position]);
+                keys.push(ValueKey::new(position, &array, texts, numbered)?);
             }
         }
         Ok(keys)
     }
 
-    /// Finds the group of each row of a span.
-    fn cut_by_values(&mut self, rows: Range<usize>, times: Option<&[i64]>, values: &[ValueKey]) -> Result<()> {
+    /// Finds the group of each row of a span. `places` has a small number for the values of each row, and how many there are.
+    fn cut_by_values(
+        &mut self,
+        rows: Range<usize>,
+        times: Option<&[i64]>,
+        values: &[ValueKey],
+        places: Option<&(Vec<u32>, usize)>,
+    ) -> Result<()> {
         self.rows.resize(rows.start, NO_GROUP);
-        let nulls = self.asked.keys.len();
-        let choices = values.iter().try_fold(1usize, |all, value| all.checked_mul(value.choices?));
         let mut local: Vec<u32> = Vec::new();
         let mut start = rows.start;
         while start < rows.end {
@@ -484,35 +583,40 @@ impl<'a> State<'a> {
                 end = gallop(times, start + 1..rows.end, bucket_end);
             }
             // With few choices the groups of this stretch are looked up in a small table, each found by hash but once.
-            let small = choices.filter(|choices| *choices <= (end - start).max(64));
-            if let Some(choices) = small {
-                local.clear();
-                local.resize(choices, NO_GROUP);
-            }
-            for row in start..end {
-                let place =
-                    small.map(|_| values.iter().fold(0, |place, value| place * value.stride() + value.code(row)));
-                if let Some(place) = place
-                    && local[place] != NO_GROUP
-                {
-                    self.rows.push(local[place]);
-                    continue;
+            match places.filter(|(_, choices)| *choices <= (end - start).max(64)) {
+                Some((places, choices)) => {
+                    local.clear();
+                    local.resize(*choices, NO_GROUP);
+                    for (row, place) in (start..end).zip(&places[start..end]) {
+                        let mut group = local[*place as usize];
+                        if group == NO_GROUP {
+                            group = self.find_row(values, row);
+                            local[*place as usize] = group;
+                        }
+                        self.rows.push(group);
+                    }
                 }
-                for value in values {
-                    let word = value.word(row);
-                    self.words[value.key] = word.unwrap_or(0);
-                    self.words[nulls] &= !(1 << value.key);
-                    self.words[nulls] |= u64::from(word.is_none()) << value.key;
+                None => {
+                    for row in start..end {
+                        let group = self.find_row(values, row);
+                        self.rows.push(group);
+                    }
                 }
-                let group = self.groups.find(&self.words);
-                if let Some(place) = place {
-                    local[place] = group;
-                }
-                self.rows.push(group);
             }
             start = end;
         }
         Ok(())
+    }
+
+    fn find_row(&mut self, values: &[ValueKey], row: usize) -> u32 {
+        let nulls = self.asked.keys.len();
+        for value in values {
+            let word = value.word(row);
+            self.words[value.key] = word.unwrap_or(0);
+            self.words[nulls] &= !(1 << value.key);
+            self.words[nulls] |= u64::from(word.is_none()) << value.key;
+        }
+        self.groups.find(&self.words)
     }
 
     fn merge(&mut self, other: State<'_>) -> Result<()> {
@@ -665,6 +769,131 @@ fn over_runs(
         }
     }
     Ok(())
+}
+
+/// The symbols that an aggregate's filter asks for, if it asks for nothing else.
+fn only_symbols(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Option<Vec<String>> {
+    let spec = asked.snapshot.spec();
+    let position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol))?;
+    let mut symbols = Vec::new();
+    list_symbols(aggregate.filter.as_ref()?, position, asked.constants, &mut symbols).then_some(symbols)
+}
+
+fn list_symbols(filter: &Expr, position: usize, constants: &[ArrayRef], symbols: &mut Vec<String>) -> bool {
+    match filter {
+        Expr::Binary(BinaryOp::Or, left, right) => {
+            list_symbols(left, position, constants, symbols) && list_symbols(right, position, constants, symbols)
+        }
+        Expr::Binary(BinaryOp::Equal, left, right) => match (left.as_ref(), right.as_ref()) {
+            (Expr::Column(column), Expr::Constant(constant)) | (Expr::Constant(constant), Expr::Column(column))
+                if *column == position =>
+            {
+                // What equals null is no symbol.
+                crate::plan::text(&constants[*constant]).map(|text| symbols.extend(text)).is_ok()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The runs of those spans whose symbol is one of a few.
+fn runs_of(cover: &Cover, of_span: &[Range<usize>], runs: &[Run], symbols: &[String]) -> Result<Vec<Run>> {
+    let index = cover.segment.index()?;
+    let mut chosen = Vec::new();
+    for (span, range) in cover.spans.iter().zip(of_span) {
+        let symbol = span.run.map(|run| index.symbol(run)).transpose()?.flatten();
+        if symbol.is_some_and(|symbol| symbols.iter().any(|one| one == symbol)) {
+            chosen.extend_from_slice(&runs[range.clone()]);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The rows of a block by group.
+struct Grouped {
+    runs: Vec<Run>,
+    /// The rows in the order of the runs; `None` if they stand so.
+    order: Option<UInt32Array>,
+}
+
+impl Grouped {
+    /// `None` if there are so many groups that runs would be short.
+    fn new(rows: &[u32], groups: usize) -> Option<Grouped> {
+        let changes = rows.windows(2).filter(|pair| pair[0] != pair[1]).count();
+        if changes * RUN_ROWS_MIN < rows.len() {
+            let mut runs: Vec<Run> = Vec::with_capacity(changes + 1);
+            for (row, group) in rows.iter().enumerate() {
+                match runs.last_mut().filter(|run| run.group == *group) {
+                    Some(run) => run.end = row + 1,
+                    None => runs.push(Run { group: *group, start: row, end: row + 1 }),
+                }
+            }
+            runs.retain(|run| run.group != NO_GROUP);
+            return Some(Grouped { runs, order: None });
+        }
+        if groups * RUN_ROWS_MIN > rows.len() {
+            return None;
+        }
+        let mut ends = vec![0u32; groups + 1];
+        // Rows without a group come last, and are in no run.
+        let place = |group: u32| (group as usize).min(groups);
+        rows.iter().for_each(|group| ends[place(*group)] += 1);
+        let mut runs = Vec::new();
+        let mut start = 0;
+        for (group, end) in ends.iter_mut().enumerate() {
+            let count = std::mem::replace(end, start);
+            if count > 0 && group < groups {
+                runs.push(Run { group: group as u32, start: start as usize, end: (start + count) as usize });
+            }
+            start += count;
+        }
+        let mut order = vec![0u32; rows.len()];
+        for (row, group) in rows.iter().enumerate() {
+            let next = &mut ends[place(*group)];
+            order[*next as usize] = row as u32;
+            *next += 1;
+        }
+        Some(Grouped { runs, order: Some(order.into()) })
+    }
+}
+
+/// Columns of a block in another order.
+struct OrderedColumns<'a> {
+    block: &'a BlockColumns<'a>,
+    order: &'a UInt32Array,
+    /// What was put in order before, for several aggregates ask for it.
+    taken: RefCell<HashMap<usize, Value>>,
+}
+
+impl Columns for OrderedColumns<'_> {
+    fn rows(&self) -> usize {
+        self.order.len()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if let Some(value) = self.taken.borrow().get(&position) {
+            return Ok(value.clone());
+        }
+        let value = match self.block.column(position)? {
+            Value::Array(array) => Value::Array(take(&array, self.order, None)?),
+            scalar => scalar,
+        };
+        self.taken.borrow_mut().insert(position, value.clone());
+        Ok(value)
+    }
+}
+
+/// The groups of the rows that an aggregate's filter keeps; `None` without a filter.
+fn filtered(
+    aggregate: &Aggregate,
+    chunk: &dyn Columns,
+    assigned: Assigned<'_>,
+    constants: &[ArrayRef],
+) -> Result<Option<Vec<u32>>> {
+    let Some(filter) = &aggregate.filter else { return Ok(None) };
+    let mask = filter.evaluate(chunk, constants)?.into_array(chunk.rows())?;
+    Ok(Some(masked(assigned, &holds(&mask)?)))
 }
 
 /// The same groups without the rows that a mask leaves out.

@@ -197,6 +197,12 @@ impl Pair {
         self.products += distance * (right - self.right.mean);
     }
 
+    fn of(left: &[f64], right: &[f64]) -> Pair {
+        let (of_left, of_right) = (Moments::of(left), Moments::of(right));
+        let products = kernels::products(left, of_left.mean, right, of_right.mean);
+        Pair { left: of_left, right: of_right, products }
+    }
+
     fn join(&mut self, other: Pair) {
         if other.left.count == 0.0 {
             return;
@@ -234,8 +240,16 @@ impl Accumulator for Correlation {
 
     fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
         let (left, right) = (arguments[0].as_primitive::<Float64Type>(), arguments[1].as_primitive::<Float64Type>());
-        let nulls = NullBuffer::union(left.nulls(), right.nulls());
-        assigned.each(nulls.as_ref(), |group, row| self.groups[group].add(left.value(row), right.value(row)));
+        let nulls = NullBuffer::union(left.nulls(), right.nulls()).filter(|nulls| nulls.null_count() > 0);
+        match (assigned, &nulls) {
+            (Assigned::Runs(runs), None) => {
+                for run in runs.iter().filter(|run| run.start < run.end) {
+                    let rows = run.start..run.end;
+                    self.groups[run.group as usize].join(Pair::of(&left.values()[rows.clone()], &right.values()[rows]));
+                }
+            }
+            _ => assigned.each(nulls.as_ref(), |group, row| self.groups[group].add(left.value(row), right.value(row))),
+        }
         Ok(())
     }
 
@@ -266,6 +280,18 @@ mod tests {
         let mut single = Moments::default();
         values.iter().for_each(|value| single.add(*value));
         assert!((joined.squares - single.squares).abs() / single.squares < 1e-9);
+    }
+
+    #[test]
+    fn pairs_join_as_if_seen_together() {
+        let left: Vec<f64> = (0..100).map(|value| 1e5 + f64::from(value % 7)).collect();
+        let right: Vec<f64> = (0..100).map(|value| f64::from(value % 11) - 3.0).collect();
+        let mut joined = Pair::of(&left[..13], &right[..13]);
+        joined.join(Pair::of(&left[13..], &right[13..]));
+        let mut single = Pair::default();
+        left.iter().zip(&right).for_each(|(left, right)| single.add(*left, *right));
+        assert!((joined.products - single.products).abs() < 1e-8);
+        assert!((joined.correlation().unwrap() - single.correlation().unwrap()).abs() < 1e-12);
     }
 
     #[test]

@@ -1,0 +1,279 @@
+//! Orders of rows by keys that are written as numbers.
+//!
+//! Each key of a row becomes an unsigned number with the key's order, cut to as many bits as its values need, and as many keys as
+//! fit 64 bits are put side by side into one number, by which rows are sorted. Only rows that tie look at further keys. What is
+//! no number and no dictionary of texts is left to Arrow's row format.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{SortColumn, take};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64NanosecondType, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow::row::{RowConverter, SortField};
+
+use crate::aggregate::Ordered;
+use crate::error::{Error, Result};
+
+/// The numbers of the rows in order, equal ones as they stand; `None` if all of them stand in order. With `fetch` only the first
+/// ones.
+pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Option<Vec<u32>>> {
+    let Some(rows) = columns.first().map(|column| column.values.len()) else { return Ok(None) };
+    if u32::try_from(rows).is_err() {
+        return Err(Error::Unsupported("a sort of so many rows".to_owned()));
+    }
+    let Some((keys, used)) = leading(columns) else { return by_rows(columns, fetch).map(Some) };
+    if let Some(fetch) = fetch.filter(|fetch| *fetch < rows / 8) {
+        let candidates = first_ones(&keys, fetch);
+        if candidates.len() < rows / 2 {
+            let found = order(&chosen(columns, &candidates)?, None)?;
+            let mut first = match found {
+                Some(found) => found.into_iter().map(|place| candidates[place as usize]).collect(),
+                None => candidates,
+            };
+            first.truncate(fetch);
+            return Ok(Some(first));
+        }
+    }
+    let in_order = keys.is_sorted();
+    let rest = &columns[used..];
+    if in_order && (rest.is_empty() || keys.windows(2).all(|pair| pair[0] < pair[1])) {
+        return Ok(None);
+    }
+    let mut numbered: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(key, row)| (*key, row)).collect();
+    // Groups of several dates come as stretches that are in order, which this sort merges.
+    if !in_order {
+        numbered.sort();
+    }
+    let is_moved = if rest.is_empty() { false } else { settle_ties(&mut numbered, rest)? };
+    if in_order && !is_moved {
+        return Ok(None);
+    }
+    numbered.truncate(fetch.unwrap_or(rows));
+    Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()))
+}
+
+/// The rows whose keys are among the first `fetch`, with those that tie with the last of them.
+fn first_ones(keys: &[u64], fetch: usize) -> Vec<u32> {
+    let Some(last) = fetch.checked_sub(1) else { return Vec::new() };
+    let mut scratch = keys.to_vec();
+    let (_, greatest, _) = scratch.select_nth_unstable(last);
+    keys.iter().zip(0..).filter(|(key, _)| *key <= greatest).map(|(_, row)| row).collect()
+}
+
+/// Puts rows of equal keys in the order of further columns; whether any moved.
+fn settle_ties(numbered: &mut [(u64, u32)], rest: &[SortColumn]) -> Result<bool> {
+    let mut tied = Vec::new();
+    let mut stretches = Vec::new();
+    let mut start = 0;
+    for stretch in numbered.chunk_by(|one, other| one.0 == other.0) {
+        if stretch.len() > 1 {
+            stretches.push((start, tied.len(), stretch.len()));
+            tied.extend(stretch.iter().map(|(_, row)| *row));
+        }
+        start += stretch.len();
+    }
+    let Some(order) = order(&chosen(rest, &tied)?, None)? else { return Ok(false) };
+    let mut ranks = vec![0u32; tied.len()];
+    for (rank, place) in (0..).zip(&order) {
+        ranks[*place as usize] = rank;
+    }
+    let mut ranked: Vec<(u32, u32)> = Vec::new();
+    for (start, first, rows) in stretches {
+        ranked.clear();
+        ranked.extend((first..first + rows).map(|place| (ranks[place], tied[place])));
+        ranked.sort_unstable();
+        for ((_, row), (_, sorted)) in numbered[start..start + rows].iter_mut().zip(&ranked) {
+            *row = *sorted;
+        }
+    }
+    Ok(true)
+}
+
+fn chosen(columns: &[SortColumn], rows: &[u32]) -> Result<Vec<SortColumn>> {
+    let rows = UInt32Array::from(rows.to_vec());
+    let chosen = columns
+        .iter()
+        .map(|column| Ok(SortColumn { values: take(&column.values, &rows, None)?, options: column.options }));
+    chosen.collect()
+}
+
+/// Sorts by Arrow's row format, whose bytes compare as the rows do.
+fn by_rows(columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
+    let fields = columns.iter().map(|column| {
+        SortField::new_with_options(column.values.data_type().clone(), column.options.unwrap_or_default())
+    });
+    let converter = RowConverter::new(fields.collect())?;
+    let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(&column.values)).collect();
+    let keys = converter.convert_columns(&values)?;
+    let mut order: Vec<u32> = (0..).take(keys.num_rows()).collect();
+    order.sort_by(|one, other| keys.row(*one as usize).cmp(&keys.row(*other as usize)));
+    order.truncate(fetch.unwrap_or(order.len()));
+    Ok(order)
+}
+
+/// The keys of as many leading columns as fit a word, and how many those are; `None` if the first has no such key.
+fn leading(columns: &[SortColumn]) -> Option<(Vec<u64>, usize)> {
+    let (first, rest) = columns.split_first()?;
+    let Part { values: mut keys, mut bits } = Part::new(first)?;
+    let mut used = 1;
+    for column in rest {
+        let Some(part) = Part::new(column).filter(|part| bits + part.bits <= u64::BITS) else { break };
+        for (key, value) in keys.iter_mut().zip(&part.values) {
+            // Of all 64 bits: the key before has none.
+            *key = key.checked_shl(part.bits).unwrap_or(0) | value;
+        }
+        bits += part.bits;
+        used += 1;
+    }
+    Some((keys, used))
+}
+
+/// One key of all rows.
+struct Part {
+    /// Numbers with the key's order, from 0.
+    values: Vec<u64>,
+    bits: u32,
+}
+
+impl Part {
+    fn new(column: &SortColumn) -> Option<Part> {
+        let array = &column.values;
+        let options = column.options.unwrap_or_default();
+        let mut values = numbers(array)?;
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+        let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        let (mut least, mut greatest) = (u64::MAX, 0);
+        match &nulls {
+            None => values.iter().for_each(|value| (least, greatest) = (least.min(*value), greatest.max(*value))),
+            Some(_) => values.iter().enumerate().filter(|(row, _)| valid(*row)).for_each(|(_, value)| {
+                (least, greatest) = (least.min(*value), greatest.max(*value));
+            }),
+        }
+        // Of nulls alone there is no least and no greatest one.
+        let (least, greatest) = if least <= greatest { (least, greatest) } else { (0, 0) };
+        let span = greatest - least;
+        if options.descending {
+            values.iter_mut().for_each(|value| *value = greatest.wrapping_sub(*value));
+        } else {
+            values.iter_mut().for_each(|value| *value = value.wrapping_sub(least));
+        }
+        let mut top = span;
+        if nulls.is_some() {
+            top = span.checked_add(1)?;
+            for (row, value) in values.iter_mut().enumerate() {
+                *value = match (valid(row), options.nulls_first) {
+                    (true, true) => value.wrapping_add(1),
+                    (true, false) => *value,
+                    (false, true) => 0,
+                    (false, false) => top,
+                };
+            }
+        }
+        Some(Part { values, bits: u64::BITS - top.leading_zeros() })
+    }
+}
+
+/// The values as unsigned numbers with the same order; what stands for nulls doesn't matter.
+fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
+    const SIGN: u64 = 1 << 63;
+    fn signed<T: ArrowPrimitiveType>(array: &ArrayRef, wide: impl Fn(T::Native) -> i64) -> Vec<u64> {
+        array.as_primitive::<T>().values().iter().map(|value| wide(*value).cast_unsigned() ^ SIGN).collect()
+    }
+    fn unsigned<T: ArrowPrimitiveType<Native: Into<u64>>>(array: &ArrayRef) -> Vec<u64> {
+        array.as_primitive::<T>().values().iter().map(|value| (*value).into()).collect()
+    }
+    Some(match array.data_type() {
+        DataType::Boolean => array.as_boolean().values().iter().map(u64::from).collect(),
+        DataType::Int8 => signed::<Int8Type>(array, i64::from),
+        DataType::Int16 => signed::<Int16Type>(array, i64::from),
+        DataType::Int32 => signed::<Int32Type>(array, i64::from),
+        DataType::Date32 => signed::<Date32Type>(array, i64::from),
+        DataType::Int64 => signed::<Int64Type>(array, |value| value),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => signed::<TimestampNanosecondType>(array, |value| value),
+        DataType::Time64(TimeUnit::Nanosecond) => signed::<Time64NanosecondType>(array, |value| value),
+        DataType::Float32 => signed::<Float32Type>(array, |value| i64::from(value.key())),
+        DataType::Float64 => signed::<Float64Type>(array, Ordered::key),
+        DataType::UInt8 => unsigned::<UInt8Type>(array),
+        DataType::UInt16 => unsigned::<UInt16Type>(array),
+        DataType::UInt32 => unsigned::<UInt32Type>(array),
+        DataType::UInt64 => unsigned::<UInt64Type>(array),
+        DataType::Dictionary(_, _) => {
+            let dictionary = array.as_dictionary_opt::<Int32Type>()?;
+            let texts = dictionary.values().as_string_opt::<i32>()?;
+            let mut sorted: Vec<usize> = (0..texts.len()).collect();
+            sorted.sort_by_key(|code| texts.value(*code));
+            let mut ranks = vec![0u64; texts.len()];
+            // Texts that are equal have one rank.
+            let mut rank = 0;
+            for (place, code) in sorted.iter().enumerate() {
+                rank += u64::from(place > 0 && texts.value(sorted[place - 1]) != texts.value(*code));
+                ranks[*code] = rank;
+            }
+            let rank = |code: &i32| usize::try_from(*code).ok().and_then(|code| ranks.get(code)).copied().unwrap_or(0);
+            dictionary.keys().values().iter().map(rank).collect()
+        }
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray};
+    use arrow::compute::{SortOptions, lexsort_to_indices};
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn options() -> impl Strategy<Value = SortOptions> {
+        (any::<bool>(), any::<bool>()).prop_map(|(descending, nulls_first)| SortOptions { descending, nulls_first })
+    }
+
+    proptest! {
+        #[test]
+        fn orders_are_those_of_the_row_format(
+            rows in prop::collection::vec(
+                (
+                    prop::option::of(prop_oneof![Just(f64::NAN), Just(-0.0), Just(0.0), Just(f64::INFINITY), -9.0..9.0f64]),
+                    prop::option::of(prop_oneof![Just(i64::MIN), Just(i64::MAX), -5..5i64]),
+                    prop::option::of("[a-c]{0,2}"),
+                    -4..4i64,
+                ),
+                0..60,
+            ),
+            by in (options(), options(), options(), options()),
+            picked in prop::collection::vec(0..5usize, 1..4),
+            fetch in prop::option::of(0..8usize),
+        ) {
+            let columns: [(ArrayRef, SortOptions); 5] = [
+                (Arc::new(rows.iter().map(|row| row.0).collect::<Float64Array>()), by.0),
+                (Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()), by.1),
+                (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<DictionaryArray<Int32Type>>()), by.2),
+                (Arc::new(rows.iter().map(|row| Some(row.3)).collect::<TimestampNanosecondArray>()), by.3),
+                // Of a type that has no numbers.
+                (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<StringArray>()), by.2),
+            ];
+            let columns: Vec<SortColumn> = picked
+                .iter()
+                .map(|column| SortColumn { values: Arc::clone(&columns[*column].0), options: Some(columns[*column].1) })
+                .collect();
+            let mut expected = by_rows(&columns, None).unwrap();
+            expected.truncate(fetch.unwrap_or(rows.len()));
+            let mut found = order(&columns, fetch).unwrap().unwrap_or_else(|| (0..rows.len() as u32).collect());
+            found.truncate(fetch.unwrap_or(rows.len()));
+            prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn full_words_stand_side_by_side() {
+        let extremes: ArrayRef = Arc::new(Int64Array::from(vec![i64::MAX, i64::MIN, 0, i64::MIN]));
+        let others: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, 3, i64::MIN]));
+        let columns: Vec<SortColumn> =
+            [extremes, others].map(|values| SortColumn { values, options: None }).into_iter().collect();
+        assert_eq!(order(&columns, None).unwrap().unwrap(), [3, 1, 2, 0]);
+        assert_eq!(lexsort_to_indices(&columns, None).unwrap().values().to_vec(), [3, 1, 2, 0]);
+    }
+}
