@@ -58,7 +58,18 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         }
         Plan::Window { input, calls } => {
             write!(f, "Window: {} functions", calls.len())?;
+            if calls.iter().any(|call| call.first.is_some()) {
+                write!(f, ", the first rows of each partition")?;
+            }
             Some(input)
+        }
+        Plan::Union { inputs } => {
+            write!(f, "Union")?;
+            for input in inputs {
+                writeln!(f)?;
+                write_step(f, input, depth + 1)?;
+            }
+            None
         }
         Plan::Filter { input, .. } => {
             write!(f, "Filter")?;

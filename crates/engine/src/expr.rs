@@ -7,13 +7,16 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Datum, DictionaryArray, Int32Array, Scalar, StringArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, Datum, DictionaryArray, Int32Array, Scalar, StringArray, new_null_array,
+};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::{boolean, cmp, numeric, zip};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
 use crate::error::{Error, Result};
+use crate::lookup::LookupTable;
 
 /// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
 #[derive(Debug, Clone)]
@@ -43,6 +46,8 @@ pub enum Expr {
         /// Type of all values.
         data_type: DataType,
     },
+    /// What a constant table has for a value: a column of its row, null without one; or, without a column, whether it has one.
+    Lookup(Arc<LookupTable>, Option<usize>, Box<Expr>),
     /// A function that the engine doesn't know.
     Call(Arc<dyn ScalarFunction>, Vec<Expr>),
 }
@@ -129,6 +134,7 @@ impl Value {
     pub fn into_array(self, rows: usize) -> Result<ArrayRef> {
         match self {
             Value::Array(array) => Ok(array),
+            Value::Scalar(one) if *one.data_type() == DataType::Null => Ok(new_null_array(&DataType::Null, rows)),
             Value::Scalar(one) => {
                 let zeros = arrow::array::UInt32Array::from(vec![0; rows]);
                 Ok(arrow::compute::take(&one, &zeros, None)?)
@@ -184,7 +190,7 @@ impl Expr {
             Expr::Case { branches, otherwise, data_type } => {
                 let mut result = match otherwise {
                     Some(expr) => expr.evaluate(columns, constants)?,
-                    None => Value::Scalar(arrow::array::new_null_array(data_type, 1)),
+                    None => Value::Scalar(new_null_array(data_type, 1)),
                 };
                 for (condition, value) in branches.iter().rev() {
                     let mask = condition.evaluate(columns, constants)?.into_array(columns.rows())?;
@@ -195,6 +201,10 @@ impl Expr {
                 }
                 Ok(result)
             }
+            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
+                Some(column) => table.column(keys, *column),
+                None => table.has(keys),
+            }),
             Expr::Call(function, arguments) => {
                 let arguments = arguments
                     .iter()
@@ -205,8 +215,40 @@ impl Expr {
         }
     }
 
-    /// The values as codes of a dictionary, where they are a choice of constant texts; `None` for other expressions.
+    /// Whether another expression has the same values, as far as that can be seen from its form.
+    pub(crate) fn is_same(&self, other: &Expr, constants: &[ArrayRef]) -> bool {
+        let all = |one: &[Expr], other: &[Expr]| {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same(other, constants))
+        };
+        match (self, other) {
+            (Expr::Column(one), Expr::Column(other)) => one == other,
+            (Expr::Constant(one), Expr::Constant(other)) => {
+                one == other || constants[*one].as_ref() == constants[*other].as_ref()
+            }
+            (Expr::Binary(op, left, right), Expr::Binary(other, other_left, other_right)) => {
+                op == other && left.is_same(other_left, constants) && right.is_same(other_right, constants)
+            }
+            (Expr::Not(one), Expr::Not(other))
+            | (Expr::Negative(one), Expr::Negative(other))
+            | (Expr::IsNull(one), Expr::IsNull(other))
+            | (Expr::IsNotNull(one), Expr::IsNotNull(other)) => one.is_same(other, constants),
+            (Expr::Cast(one, data_type), Expr::Cast(other, other_type)) => {
+                data_type == other_type && one.is_same(other, constants)
+            }
+            (Expr::Call(function, arguments), Expr::Call(other, other_arguments)) => {
+                Arc::ptr_eq(function, other) && all(arguments, other_arguments)
+            }
+            _ => false,
+        }
+    }
+
+    /// The values as codes of a dictionary, where they are a choice of constant texts or texts of a constant table; `None` for
+    /// other expressions.
     pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        if let Expr::Lookup(table, Some(column), key) = self {
+            let keys = key.evaluate(columns, constants)?.into_array(columns.rows())?;
+            return table.coded(&keys, *column);
+        }
         let Expr::Case { branches, otherwise, data_type: DataType::Utf8 } = self else { return Ok(None) };
         let is_constant = |expr: &Expr| matches!(expr, Expr::Constant(_));
         if !branches.iter().all(|(_, value)| is_constant(value)) || !otherwise.as_deref().is_none_or(is_constant) {
@@ -251,7 +293,8 @@ impl Expr {
             | Expr::Negative(expr)
             | Expr::IsNull(expr)
             | Expr::IsNotNull(expr)
-            | Expr::Cast(expr, _) => expr.visit_columns(visit),
+            | Expr::Cast(expr, _)
+            | Expr::Lookup(_, _, expr) => expr.visit_columns(visit),
             Expr::Case { branches, otherwise, .. } => {
                 for (condition, value) in branches {
                     condition.visit_columns(visit);
@@ -278,6 +321,7 @@ impl Expr {
             Expr::IsNull(expr) => Expr::IsNull(sub(expr)),
             Expr::IsNotNull(expr) => Expr::IsNotNull(sub(expr)),
             Expr::Cast(expr, data_type) => Expr::Cast(sub(expr), data_type.clone()),
+            Expr::Lookup(table, column, key) => Expr::Lookup(Arc::clone(table), *column, sub(key)),
             Expr::Case { branches, otherwise, data_type } => Expr::Case {
                 branches: branches.iter().map(|(c, v)| (c.substitute(columns), v.substitute(columns))).collect(),
                 otherwise: otherwise.as_deref().map(sub),
@@ -291,6 +335,17 @@ impl Expr {
 }
 
 impl BinaryOp {
+    /// The operation for which `b swapped a` is `a op b`; of a comparison.
+    pub(crate) fn swapped(self) -> BinaryOp {
+        match self {
+            BinaryOp::Less => BinaryOp::Greater,
+            BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
+            BinaryOp::Greater => BinaryOp::Less,
+            BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
+            other => other,
+        }
+    }
+
     fn apply(self, left: &Value, right: &Value) -> Result<Value> {
         let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
         let result = left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?;

@@ -133,13 +133,17 @@ pub(crate) fn sorted_indices(
     fetch: Option<usize>,
     constants: &[ArrayRef],
 ) -> Result<Option<UInt32Array>> {
-    let mut columns = Vec::with_capacity(keys.len());
-    for key in keys {
+    Ok(order(&sort_columns(frame, keys, constants)?, fetch)?.map(UInt32Array::from))
+}
+
+/// What rows are sorted by.
+pub(crate) fn sort_columns(frame: &Frame, keys: &[SortKey], constants: &[ArrayRef]) -> Result<Vec<SortColumn>> {
+    let columns = keys.iter().map(|key| {
         let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
-        columns.push(SortColumn { values, options: Some(options) });
-    }
-    Ok(order(&columns, fetch)?.map(UInt32Array::from))
+        Ok(SortColumn { values, options: Some(options) })
+    });
+    columns.collect()
 }
 
 impl Columns for Frame {

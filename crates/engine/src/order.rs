@@ -43,9 +43,8 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
         return Ok(None);
     }
     let mut numbered: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(key, row)| (*key, row)).collect();
-    // Groups of several dates come as stretches that are in order, which this sort merges.
     if !in_order {
-        numbered.sort();
+        sort(&mut numbered);
     }
     let is_moved = if rest.is_empty() { false } else { settle_ties(&mut numbered, rest)? };
     if in_order && !is_moved {
@@ -53,6 +52,39 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     }
     numbered.truncate(fetch.unwrap_or(rows));
     Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()))
+}
+
+/// Rows from which on they are sorted by digits.
+const DIGITS_ROWS: usize = 2048;
+
+/// Bits of a digit.
+const DIGIT_BITS: u32 = 11;
+
+fn sort(numbered: &mut Vec<(u64, u32)>) {
+    let breaks = numbered.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
+    if numbered.len() < DIGITS_ROWS || breaks < numbered.len() / 64 {
+        // Groups of several dates come as stretches that are in order, which this sort merges.
+        numbered.sort();
+        return;
+    }
+    // From the lowest digit to the highest, each time keeping the order of rows with equal digits.
+    let all = numbered.iter().fold(0, |all, (key, _)| all | key);
+    let mut sorted = vec![(0, 0); numbered.len()];
+    for shift in (0..u64::BITS - all.leading_zeros()).step_by(DIGIT_BITS as usize) {
+        let digit = |key: u64| (key >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+        let mut places = vec![0usize; 1 << DIGIT_BITS];
+        numbered.iter().for_each(|(key, _)| places[digit(*key)] += 1);
+        let mut start = 0;
+        for place in &mut places {
+            start += std::mem::replace(place, start);
+        }
+        for (key, row) in numbered.iter() {
+            let place = &mut places[digit(*key)];
+            sorted[*place] = (*key, *row);
+            *place += 1;
+        }
+        std::mem::swap(numbered, &mut sorted);
+    }
 }
 
 /// The rows whose keys are among the first `fetch`, with those that tie with the last of them.
@@ -112,6 +144,11 @@ fn by_rows(columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     order.sort_by(|one, other| keys.row(*one as usize).cmp(&keys.row(*other as usize)));
     order.truncate(fetch.unwrap_or(order.len()));
     Ok(order)
+}
+
+/// Numbers by which rows are ordered as by their first columns; `None` if those have none.
+pub(crate) fn leading_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
+    leading(columns).map(|(keys, _)| keys)
 }
 
 /// The keys of as many leading columns as fit a word, and how many those are; `None` if the first has no such key.
@@ -264,6 +301,22 @@ mod tests {
             let mut found = order(&columns, fetch).unwrap().unwrap_or_else(|| (0..rows.len() as u32).collect());
             found.truncate(fetch.unwrap_or(rows.len()));
             prop_assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn many_rows_are_sorted_by_digits() {
+        let mut random = 7u64;
+        let mut next = move |bound: u64| {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (random >> 33) % bound
+        };
+        for bound in [2, 3000, 1 << 31] {
+            let mut rows: Vec<(u64, u32)> = (0..5000).map(|row| (next(bound) << 20 | next(bound), row)).collect();
+            let mut expected = rows.clone();
+            expected.sort_by_key(|(key, _)| *key);
+            sort(&mut rows);
+            assert_eq!(rows, expected);
         }
     }
 

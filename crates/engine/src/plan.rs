@@ -63,6 +63,11 @@ pub enum Plan {
         /// What is computed.
         calls: Vec<WindowCall>,
     },
+    /// The rows of several plans of the same columns, one behind the other.
+    Union {
+        /// Where the rows come from.
+        inputs: Vec<Plan>,
+    },
     /// Rows for which a condition holds.
     Filter {
         /// Where the rows come from.

@@ -18,13 +18,15 @@ impl Plan {
     }
 
     /// Columns of the step's output.
-    fn width(&self) -> usize {
+    #[must_use]
+    pub fn width(&self) -> usize {
         match self {
             Plan::Rows { outputs, .. } | Plan::Project { outputs, .. } => outputs.len(),
             Plan::AggregateTable { keys, aggregates, .. } => keys.len() + aggregates.len(),
             Plan::Aggregate { keys, aggregates, .. } => keys.len() + aggregates.len(),
             Plan::Window { input, calls } => input.width() + calls.len(),
             Plan::Asof { input, asof } => input.width() + asof.outputs.len(),
+            Plan::Union { inputs } => inputs.first().map_or(0, Plan::width),
             Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => input.width(),
         }
     }
@@ -82,6 +84,7 @@ impl Plan {
                 input.keep(&below, null);
             }
             Plan::Limit { input, .. } => input.keep(used, null),
+            Plan::Union { inputs } => inputs.iter_mut().for_each(|input| input.keep(used, null)),
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::expr::{Chosen, Columns, Expr, Value, holds};
 use crate::frame::Frame;
 use crate::join::join;
 use crate::plan::{Plan, Scan};
-use crate::table::{Block, Cover, CoverColumns, End, Wanted, count, find, find_end};
+use crate::table::{Block, Cover, CoverColumns, End, Wanted, count, find, find_end, narrow};
 use crate::window::windows;
 
 /// Rows that are evaluated at once.
@@ -66,6 +66,13 @@ fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
             // What comes next learns the types from the rows.
             Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
         }
+        Plan::Union { inputs } => {
+            let mut all = Vec::new();
+            for input in inputs {
+                all.extend(frames(input, setting)?);
+            }
+            Ok(all)
+        }
         Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
         Plan::Filter { input, predicate } => each(input, &|frame| frame.filter(predicate, setting.constants)),
         Plan::Project { input, outputs } => each(input, &|frame| frame.project(outputs, setting.constants)),
@@ -82,7 +89,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             check_memory(rows, types.iter(), setting.memory_bytes / 2)?;
             Frame::concat(frames, types)
         }
-        Plan::Asof { .. } | Plan::Filter { .. } | Plan::Project { .. } => {
+        Plan::Asof { .. } | Plan::Union { .. } | Plan::Filter { .. } | Plan::Project { .. } => {
             let frames = frames(plan, setting)?;
             let types: Vec<DataType> = match frames.first() {
                 Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
@@ -156,6 +163,10 @@ fn found(
     let covers = match scan.wanted(setting.constants)? {
         Some(wanted) => find(snapshot, &wanted)?,
         None => Vec::new(),
+    };
+    let covers = match &scan.predicate {
+        Some(predicate) => narrow(snapshot, covers, predicate, setting.constants)?,
+        None => covers,
     };
     setting.scanned.borrow_mut().push(count(snapshot, &covers)?);
     Ok(covers)

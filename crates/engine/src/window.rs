@@ -3,17 +3,20 @@
 //! Rows are brought into the order of the partition keys and the order keys (they mostly stand in it), each partition is
 //! worked on as slices, and the results go back to where the rows stood.
 
+use std::collections::BinaryHeap;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array};
-use arrow::compute::{partition, take};
+use arrow::compute::{cast, partition, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
+use crate::aggregate::group_rows;
 use crate::error::{Error, Result};
-use crate::expr::Expr;
-use crate::frame::{Frame, SortKey, joined, sorted_indices};
+use crate::expr::{BinaryOp, Expr};
+use crate::frame::{Frame, SortKey, joined, sort_columns, sorted_indices};
+use crate::order::leading_keys;
 
 /// Widest frame whose rows are gone through for every row. Wider ones would need sums that are added to and taken from,
 /// which drift and which a NaN spoils for good.
@@ -32,6 +35,36 @@ pub struct WindowCall {
     pub order_by: Vec<SortKey>,
     /// Type of the result.
     pub data_type: DataType,
+    /// Of row numbers: how they must compare with a constant. Rows whose number doesn't may be left out.
+    pub first: Option<(BinaryOp, usize)>,
+}
+
+/// Most rows of each partition that are picked instead of sorting all.
+const FIRST_ROWS_MAX: i64 = 64;
+
+impl WindowCall {
+    /// Whether its results are the numbers of the rows in their partition.
+    #[must_use]
+    pub fn numbers_rows(&self) -> bool {
+        matches!(&self.function, WindowFunction::Partition(function) if function.numbers_rows())
+    }
+
+    /// How many rows of each partition are wanted, where that is known and few.
+    fn first_rows(&self, constants: &[ArrayRef]) -> Option<usize> {
+        let (op, constant) = self.first?;
+        let data_type = constants[constant].data_type();
+        if !data_type.is_integer() && !matches!(data_type, DataType::Decimal128(_, 0)) {
+            return None;
+        }
+        let value = cast(&constants[constant], &DataType::Int64).ok()?;
+        let value = value.as_primitive::<Int64Type>().iter().next().flatten()?;
+        let rows = match op {
+            BinaryOp::Equal | BinaryOp::LessOrEqual => value,
+            BinaryOp::Less => value.checked_sub(1)?,
+            _ => return None,
+        };
+        usize::try_from(rows).ok().filter(|_| (1..=FIRST_ROWS_MAX).contains(&rows))
+    }
 }
 
 /// What is computed of a window.
@@ -50,6 +83,11 @@ pub trait PartitionFunction: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Function`] with the function's own words.
     fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
+
+    /// Whether the values are the numbers of the rows, from 1.
+    fn numbers_rows(&self) -> bool {
+        false
+    }
 }
 
 /// Aggregates over frames, of floats or (sums, extremes) of 64-bit integers. Nulls are left out.
@@ -82,6 +120,12 @@ pub enum FrameRows {
 pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Frame> {
     let width = frame.columns().len();
     let mut results = Vec::with_capacity(calls.len());
+    if let [call] = calls
+        && let Some(first) = call.first_rows(constants)
+        && let Some(candidates) = candidates(&frame, call, first, constants)?
+    {
+        frame = frame.take(&candidates)?;
+    }
     let input = frame.clone();
     for call in calls {
         results.push(window(&input, call, constants)?);
@@ -89,6 +133,35 @@ pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], constants: &[Array
     debug_assert_eq!(width, frame.columns().len());
     results.into_iter().for_each(|result| frame.push(result));
     Ok(frame)
+}
+
+/// Rows among which those are that come first in their partition, with all that come before them; `None` if all may be.
+fn candidates(frame: &Frame, call: &WindowCall, first: usize, constants: &[ArrayRef]) -> Result<Option<UInt32Array>> {
+    let columns = sort_columns(frame, &call.order_by, constants)?;
+    let Some(keys) = leading_keys(&columns) else { return Ok(None) };
+    let (groups, count) = group_rows(frame, &call.partition_by, constants)?;
+    // The greatest key that may still be among the first ones.
+    let mut bounds = vec![u64::MAX; count];
+    if first == 1 {
+        groups.iter().zip(&keys).for_each(|(group, key)| bounds[*group as usize] = bounds[*group as usize].min(*key));
+    } else {
+        let mut least: Vec<BinaryHeap<u64>> = vec![BinaryHeap::new(); count];
+        for (group, key) in groups.iter().zip(&keys) {
+            let least = &mut least[*group as usize];
+            if least.len() < first {
+                least.push(*key);
+            } else if let Some(mut greatest) = least.peek_mut()
+                && *key < *greatest
+            {
+                *greatest = *key;
+            }
+        }
+        for (bound, least) in bounds.iter_mut().zip(&least) {
+            *bound = if least.len() < first { u64::MAX } else { least.peek().copied().unwrap_or(u64::MAX) };
+        }
+    }
+    let rows = groups.iter().zip(&keys).zip(0..).filter(|((group, key), _)| **key <= bounds[**group as usize]);
+    Ok(Some(rows.map(|(_, row)| row).collect::<Vec<u32>>().into()))
 }
 
 fn window(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<ArrayRef> {

@@ -102,14 +102,22 @@ floats!(f64, i64, 63; f32, i32, 31);
 
 /// The least and the greatest of some values; `None` of nothing.
 pub(crate) fn extreme<T: Ordered>(values: &[T], greatest: bool) -> Option<T> {
-    let (first, rest) = values.split_first()?;
-    let start = first.key();
-    let key = if greatest {
-        rest.iter().fold(start, |key, value| key.max(value.key()))
-    } else {
-        rest.iter().fold(start, |key, value| key.min(value.key()))
-    };
+    let key = if greatest { picked(values, T::Key::max)? } else { picked(values, T::Key::min)? };
     Some(T::from_key(key))
+}
+
+fn picked<T: Ordered>(values: &[T], pick: impl Fn(T::Key, T::Key) -> T::Key) -> Option<T::Key> {
+    let start = values.first()?.key();
+    // Lanes that don't wait for each other.
+    let mut lanes = [start; 4];
+    let chunks = values.chunks_exact(4);
+    let rest = chunks.remainder();
+    for chunk in chunks {
+        for (lane, value) in lanes.iter_mut().zip(chunk) {
+            *lane = pick(*lane, value.key());
+        }
+    }
+    Some(rest.iter().map(|value| value.key()).chain(lanes).fold(start, pick))
 }
 
 #[cfg(test)]

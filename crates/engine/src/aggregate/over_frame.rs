@@ -12,14 +12,20 @@ use crate::error::{Error, Result};
 use crate::expr::{Expr, holds};
 use crate::frame::Frame;
 
-/// Keys and results, a row for each group. First and last go by the order of the frame's rows.
-pub(crate) fn over_frame(
-    frame: &Frame,
-    keys: &[Expr],
-    key_types: &[DataType],
-    aggregates: &[Aggregate],
-    constants: &[ArrayRef],
-) -> Result<Vec<ArrayRef>> {
+/// The group of each row by some keys, and how many groups there are.
+pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<(Vec<u32>, usize)> {
+    let Grouping { rows, groups, .. } = group(frame, keys, constants)?;
+    Ok((rows, groups.len()))
+}
+
+struct Grouping {
+    /// The group of each row.
+    rows: Vec<u32>,
+    groups: Groups,
+    texts: Vec<Texts>,
+}
+
+fn group(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<Grouping> {
     let mut texts: Vec<Texts> = keys.iter().map(|_| Texts::default()).collect();
     let mut values = Vec::with_capacity(keys.len());
     for (position, key) in keys.iter().enumerate() {
@@ -30,17 +36,43 @@ pub(crate) fn over_frame(
     let mut words = vec![0; keys.len() + 1];
     if keys.is_empty() {
         groups.find(&words);
+        return Ok(Grouping { rows: vec![0; frame.len()], groups, texts });
     }
-    let mut rows = Vec::with_capacity(frame.len());
-    for row in 0..frame.len() {
+    let mut find = |row: usize| {
         words[keys.len()] = 0;
         for value in &values {
             let word = value.word(row);
             words[value.key] = word.unwrap_or(0);
             words[keys.len()] |= u64::from(word.is_none()) << value.key;
         }
-        rows.push(groups.find(&words));
-    }
+        groups.find(&words)
+    };
+    let rows = match ValueKey::places(&values, frame.len()).filter(|(_, choices)| *choices <= frame.len()) {
+        Some((places, choices)) => {
+            let mut known = vec![NO_GROUP; choices];
+            let mut group = |(row, place): (usize, &u32)| {
+                let known = &mut known[*place as usize];
+                if *known == NO_GROUP {
+                    *known = find(row);
+                }
+                *known
+            };
+            places.iter().enumerate().map(&mut group).collect()
+        }
+        None => (0..frame.len()).map(find).collect(),
+    };
+    Ok(Grouping { rows, groups, texts })
+}
+
+/// Keys and results, a row for each group. First and last go by the order of the frame's rows.
+pub(crate) fn over_frame(
+    frame: &Frame,
+    keys: &[Expr],
+    key_types: &[DataType],
+    aggregates: &[Aggregate],
+    constants: &[ArrayRef],
+) -> Result<Vec<ArrayRef>> {
+    let Grouping { rows, groups, texts } = group(frame, keys, constants)?;
     let mut columns = Vec::with_capacity(keys.len() + aggregates.len());
     for (key, data_type) in key_types.iter().enumerate() {
         columns.push(key_column(&groups, key, &texts[key], data_type)?);

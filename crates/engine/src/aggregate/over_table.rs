@@ -26,7 +26,7 @@ use crate::gather::position;
 use crate::table::{Block, Cover, CoverColumns, date_position};
 
 /// Rows whose filters and arguments are evaluated at once.
-const BLOCK_ROWS_MAX: usize = 16_384;
+const BLOCK_ROWS_MAX: usize = 4_096;
 
 /// Rows from which on a second thread pays.
 const PARALLEL_ROWS: usize = 100_000;
@@ -228,6 +228,8 @@ struct State<'a> {
     numbered: Vec<Numbered>,
     /// The symbols that a slot's filter asks for, where it asks for nothing else.
     only_symbols: Vec<Option<Vec<String>>>,
+    /// For each argument of each slot the number of the first one with the same values.
+    same: Vec<Vec<usize>>,
     /// Position of the bucket among the keys.
     bucket: Option<(usize, &'a dyn Buckets)>,
     words: Vec<u64>,
@@ -251,6 +253,7 @@ impl<'a> State<'a> {
             slots,
             numbered: (0..keys).map(|_| Numbered::default()).collect(),
             only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
+            same: same_arguments(asked),
             bucket,
             words: vec![0; keys + 1],
             runs: Vec::new(),
@@ -527,7 +530,8 @@ impl<'a> State<'a> {
 
     /// Takes the rows of a block into the other slots.
     fn keep(&mut self, chunk: &dyn Columns, assigned: Assigned<'_>) -> Result<()> {
-        for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
+        let mut evaluated: Vec<Option<ArrayRef>> = vec![None; self.same.iter().map(Vec::len).sum()];
+        for ((slot, aggregate), same) in self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.same) {
             if let Slot::Kept(accumulator) = slot {
                 let only;
                 let assigned = match filtered(aggregate, chunk, assigned, self.asked.constants)? {
@@ -537,11 +541,17 @@ impl<'a> State<'a> {
                     }
                     None => assigned,
                 };
-                let arguments = aggregate
-                    .arguments
-                    .iter()
-                    .map(|argument| argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows()))
-                    .collect::<Result<Vec<_>>>()?;
+                let mut arguments = Vec::with_capacity(same.len());
+                for (argument, number) in aggregate.arguments.iter().zip(same) {
+                    let array = match &evaluated[*number] {
+                        Some(known) => known,
+                        None => {
+                            let value = argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows())?;
+                            evaluated[*number].insert(value)
+                        }
+                    };
+                    arguments.push(ArrayRef::clone(array));
+                }
                 accumulator.update(&arguments, assigned)?;
             }
         }
@@ -769,6 +779,19 @@ fn over_runs(
         }
     }
     Ok(())
+}
+
+fn same_arguments(asked: &TableAggregate<'_>) -> Vec<Vec<usize>> {
+    let mut known: Vec<&Expr> = Vec::new();
+    let number = |argument| {
+        let first = known.iter().position(|one| one.is_same(argument, asked.constants));
+        known.push(argument);
+        first.unwrap_or(known.len() - 1)
+    };
+    let mut numbers =
+        asked.aggregates.iter().flat_map(|aggregate| &aggregate.arguments).map(number).collect::<Vec<_>>();
+    let mut rest = numbers.drain(..);
+    asked.aggregates.iter().map(|aggregate| rest.by_ref().take(aggregate.arguments.len()).collect()).collect()
 }
 
 /// The symbols that an aggregate's filter asks for, if it asks for nothing else.

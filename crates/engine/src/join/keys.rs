@@ -52,6 +52,12 @@ impl KeyColumn {
 
     /// The last row with these values.
     pub fn last_equal(keys: &[KeyColumn], wanted: &[i64], rows: Range<usize>) -> Option<usize> {
+        if let ([KeyColumn { values: Values::Codes(codes, _), nulls: None }], [wanted]) = (keys, wanted) {
+            return codes[rows.clone()]
+                .iter()
+                .rposition(|code| i64::from(*code) == *wanted)
+                .map(|row| rows.start + row);
+        }
         rows.rev().find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
     }
 

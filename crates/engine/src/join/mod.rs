@@ -11,7 +11,7 @@ mod keys;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, UInt32Array, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, filter};
 use arrow::datatypes::{DataType, Int32Type};
@@ -123,6 +123,8 @@ impl Joiner<'_> {
                 Expr::Column(column) => {
                     gather.stored(data_type, |source, rows| self.right.take(source, *column, rows))?
                 }
+                // What nobody looks at.
+                Expr::Constant(_) if *data_type == DataType::Null => new_null_array(data_type, rows),
                 Expr::Constant(_) => gather.computed(data_type, |_, rows| self.evaluate(output, Vec::new(), rows))?,
                 computed => {
                     let read = |source: u32, rows: &UInt32Array| {

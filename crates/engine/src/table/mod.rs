@@ -1,9 +1,11 @@
 //! Tables as the engine reads them: runs of rows of one symbol in ascending time, cut exactly to what is wanted.
 
+mod blocks;
 mod count;
 mod cover;
 mod find;
 
+pub(crate) use blocks::narrow;
 pub(crate) use count::count;
 pub(crate) use cover::{Block, Cover, CoverColumns, Span, instants, times_of};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};

@@ -33,7 +33,7 @@ mod window_node;
 mod window_relation;
 mod window_stream;
 
-pub(crate) use convert::{asof_parts, convert};
+pub(crate) use convert::{AsofParts, asof_parts, convert};
 pub(crate) use planner::{JoinPlanner, register};
 pub(crate) use statement::arrange;
 pub(crate) use syntax::rewrite;

@@ -1,46 +1,19 @@
 //! As-of joins as tick plans: rows of any tick plan with a table, by its symbol and time.
 
-use std::sync::Arc;
-
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, JoinType};
-use datafusion::logical_expr::logical_plan::{Filter, Join};
-use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction, split_conjunction_owned};
+use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
 
 use super::LIFTED;
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, instants, is_text, types};
-use crate::joins::asof_parts;
+use crate::joins::AsofParts;
 
 impl Recogniser<'_> {
-    /// A filter over a join. What it says of the left alone is asked of the left's rows.
-    pub(super) fn filtered_asof(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
-        let said = |error: datafusion::error::DataFusionError| Unknown(error.to_string());
-        let (mut of_left, mut kept) = (Vec::new(), Vec::new());
-        for condition in split_conjunction_owned(predicate.clone()) {
-            let columns = condition.column_refs();
-            let is_left =
-                !columns.is_empty() && check_all_columns_from_schema(&columns, join.left.schema()).map_err(said)?;
-            if is_left { of_left.push(condition) } else { kept.push(condition) }
-        }
-        let left = match conjunction(of_left) {
-            Some(filter) => {
-                Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(&join.left)).map_err(said)?))
-            }
-            None => Arc::clone(&join.left),
-        };
-        let stage = self.asof(join, &left)?;
-        let (Some(kept), Stage::Frame(input)) = (conjunction(kept), &stage) else { return Ok(stage) };
-        let predicate = self.convert(&kept, &join.schema)?;
-        Ok(Stage::Frame(Plan::Filter { input: Box::new(input.clone()), predicate }))
-    }
-
     /// A join over a left side that may be narrower than its own.
-    pub(super) fn asof(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
-        let parts = asof_parts(join).map_err(|error| Unknown(error.to_string()))?;
-        let Some(parts) = parts else { return unknown("a join that isn't by time") };
+    pub(super) fn asof(&mut self, join: &Join, parts: &AsofParts, left: &LogicalPlan) -> Result<Stage, Unknown> {
         if matches!(&parts.tolerance, Expr::Literal(_, Some(metadata)) if metadata.inner().contains_key(LIFTED)) {
             return unknown("a tolerance that is a parameter");
         }
@@ -88,7 +61,7 @@ impl Recogniser<'_> {
 }
 
 /// A text without casts to other kinds of text.
-fn as_text<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
+pub(super) fn as_text<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
     match expr {
         Expr::Cast(cast)
             if is_text(cast.field.data_type()) && cast.expr.get_type(schema).is_ok_and(|inner| is_text(&inner)) =>

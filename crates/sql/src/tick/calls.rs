@@ -82,6 +82,10 @@ impl PartitionFunction for WindowCall {
         let result = evaluator.evaluate_all(arguments, rows).map_err(said)?;
         if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
+
+    fn numbers_rows(&self) -> bool {
+        self.function.name() == "row_number"
+    }
 }
 
 fn said(error: datafusion::error::DataFusionError) -> Error {

@@ -10,6 +10,7 @@
 
 mod asof;
 mod calls;
+mod combine;
 mod constants;
 mod convert;
 mod recognise;

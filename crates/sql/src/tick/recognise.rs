@@ -22,9 +22,9 @@ use splay_engine::{
 };
 use splay_store::{TableSnapshot, TableSpec};
 
-use super::calls;
 use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
+use super::{calls, combine};
 use crate::functions;
 use crate::provider::TickTable;
 
@@ -147,7 +147,8 @@ impl Recogniser<'_> {
                 };
                 Ok(Stage::Frame(Plan::Limit { input: Box::new(input), skip, fetch }))
             }
-            LogicalPlan::Join(join) => self.asof(join, &join.left),
+            LogicalPlan::Join(join) => self.join(join, &join.left),
+            LogicalPlan::Union(union) => self.union(union),
             other => unknown(node_name(other)),
         }
     }
@@ -180,14 +181,14 @@ impl Recogniser<'_> {
 
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
         if let LogicalPlan::Join(join) = input {
-            return self.filtered_asof(predicate, join);
+            return self.filtered_join(predicate, join);
         }
         let stage = self.stage(input)?;
         let schema = input.schema();
         let Stage::Table { mut scan, columns } = stage else {
             let predicate = self.convert(predicate, schema)?;
             let Stage::Frame(input) = stage else { return unknown("a filter") };
-            return Ok(Stage::Frame(Plan::Filter { input: Box::new(input), predicate }));
+            return Ok(Stage::Frame(combine::filtered(input, predicate)));
         };
         let spec = self.spec(&scan);
         for condition in split_conjunction(predicate) {
@@ -507,7 +508,7 @@ impl Recogniser<'_> {
         let partition_by =
             params.partition_by.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
         let order_by = self.sort_keys(&params.order_by, schema)?;
-        Ok(WindowCall { function, arguments, partition_by, order_by, data_type })
+        Ok(WindowCall { function, arguments, partition_by, order_by, data_type, first: None })
     }
 
     fn framed(

@@ -263,10 +263,41 @@ fn asof(numbers: &mut Numbers) -> String {
     }
 }
 
+/// Unions, joins to a list of values, and the first rows of groups.
+fn combined(numbers: &mut Numbers) -> String {
+    let (one, other) = (filter(numbers), filter(numbers));
+    match numbers.below(5) {
+        0 => format!(
+            "select sym, kind, count(*), sum(v), max(ts) from (select sym, 'bid' as kind, bid as v, ts from quote{one} union all \
+             select sym, 'ask', ask, ts from trade{other}) group by sym, kind"
+        ),
+        1 => format!(
+            "select v.family, sum(size), count(*), avg(bid) from quote {} join (values ('N', 'x'), ('P', 'y'), ('Q', 'x')) as v \
+             (code, family) on quote.venue = v.code{one} group by v.family",
+            numbers.one(&["inner", "left"])
+        ),
+        2 => format!(
+            "select sym, ts, seq, v.family, v.fee * size from (select * from trade{one}) t {} join (values ('N', 'x', 0.5), ('Z', \
+             'y', 2)) as v (code, family, fee) on v.code = t.venue{}",
+            numbers.one(&["inner", "left"]),
+            numbers.one(&["", " where v.family = 'x'", " where t.bid > 120 and v.fee < 1"]),
+        ),
+        _ => format!(
+            "select * from (select sym, venue, ts, seq, bid, size, row_number() over (partition by {} order by {}, ts, seq, size, \
+             sym, bid, venue, ask, firm) as place from quote{one}) where place {}",
+            numbers.one(&["venue", "sym", "sym, firm", "size / 50"]),
+            numbers.one(&["bid desc", "ask", "venue desc nulls last", "seq % 7"]),
+            numbers.one(&["= 1", "<= 3", "< 2", "= 2", "> 400", "< 2.5"]),
+        ),
+    }
+}
+
 /// A statement whose rows don't depend on an order that it doesn't ask for.
 fn statement(numbers: &mut Numbers) -> String {
-    if numbers.happens(25) {
-        return asof(numbers);
+    match numbers.below(10) {
+        0 | 1 => return asof(numbers),
+        2 => return combined(numbers),
+        _ => {}
     }
     let filter = filter(numbers);
     match numbers.below(10) {

@@ -1,0 +1,156 @@
+//! Leaves out blocks of rows that can't pass a filter, by the least and the greatest value of each.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType, Date32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampNanosecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind, sortable};
+
+use super::cover::{Cover, Span};
+use crate::error::Result;
+use crate::expr::{BinaryOp, Expr};
+
+/// Values of a column between which one must lie, as [`sortable`] bits.
+#[derive(Debug)]
+struct Reach {
+    column: usize,
+    /// Inclusive bounds, any of which will do.
+    any: Vec<(u64, u64)>,
+}
+
+/// The covers without those blocks that hold no row for which `predicate` is true.
+pub(crate) fn narrow(
+    snapshot: &TableSnapshot,
+    covers: Vec<Cover>,
+    predicate: &Expr,
+    constants: &[ArrayRef],
+) -> Result<Vec<Cover>> {
+    let mut reaches = Vec::new();
+    collect(snapshot, predicate, constants, &mut reaches);
+    if reaches.is_empty() {
+        return Ok(covers);
+    }
+    let mut narrowed = Vec::with_capacity(covers.len());
+    for cover in covers {
+        let index = cover.segment.index()?;
+        let mut known: Vec<(&ColumnSummaries, &Reach)> = Vec::new();
+        for reach in &reaches {
+            let column = &snapshot.spec().columns[reach.column];
+            let summaries = index.by_block(&column.name)?;
+            // A column that was widened since has summaries of another kind.
+            let summaries =
+                summaries.filter(|summaries| Some(summaries.kind()) == ValueKind::of(&column.column_type.arrow()));
+            known.extend(summaries.map(|summaries| (summaries, reach)));
+        }
+        let mut spans = Vec::with_capacity(cover.spans.len());
+        for span in &cover.spans {
+            cut(span, &known, &mut spans);
+        }
+        if spans == cover.spans {
+            narrowed.push(cover);
+        } else if let (Some(first), Some(last)) = (spans.first(), spans.last()) {
+            narrowed.push(Cover { rows: first.rows.start..last.rows.end, spans, ..cover });
+        }
+    }
+    Ok(narrowed)
+}
+
+/// Adds the parts of a span that may hold a wanted row.
+fn cut(span: &Span, known: &[(&ColumnSummaries, &Reach)], spans: &mut Vec<Span>) {
+    let mut open: Option<Range<usize>> = None;
+    let mut start = span.rows.start;
+    while start < span.rows.end {
+        let block = start / BLOCK_ROWS;
+        let end = span.rows.end.min((block + 1) * BLOCK_ROWS);
+        if known.iter().all(|(summaries, reach)| may_hold(summaries, block, reach)) {
+            match &mut open {
+                Some(rows) => rows.end = end,
+                None => open = Some(start..end),
+            }
+        } else if let Some(rows) = open.take() {
+            spans.push(Span { rows, run: span.run });
+        }
+        start = end;
+    }
+    spans.extend(open.map(|rows| Span { rows, run: span.run }));
+}
+
+fn may_hold(summaries: &ColumnSummaries, block: usize, reach: &Reach) -> bool {
+    if block >= summaries.len() {
+        return true;
+    }
+    let summary = summaries.get(block);
+    let (least, greatest) = (sortable(summaries.kind(), summary.min), sortable(summaries.kind(), summary.max));
+    summary.count > 0 && reach.any.iter().any(|(min, max)| least <= *max && *min <= greatest)
+}
+
+/// Finds what a condition says of single columns; all of it must hold.
+fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], reaches: &mut Vec<Reach>) {
+    match predicate {
+        Expr::Binary(BinaryOp::And, left, right) => {
+            collect(snapshot, left, constants, reaches);
+            collect(snapshot, right, constants, reaches);
+        }
+        other => reaches.extend(reach(snapshot, other, constants)),
+    }
+}
+
+/// What a comparison, or a choice of comparisons of one column, says.
+fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<Reach> {
+    let Expr::Binary(op, left, right) = condition else { return None };
+    if *op == BinaryOp::Or {
+        let (mut one, other) = (reach(snapshot, left, constants)?, reach(snapshot, right, constants)?);
+        one.any.extend(other.any);
+        return (one.column == other.column).then_some(one);
+    }
+    let (column, op, constant) = match (left.as_ref(), right.as_ref()) {
+        (Expr::Column(column), Expr::Constant(constant)) => (*column, *op, *constant),
+        (Expr::Constant(constant), Expr::Column(column)) => (*column, op.swapped(), *constant),
+        _ => return None,
+    };
+    let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
+    let value = bits(&constants[constant], &stored)?;
+    let any = match op {
+        BinaryOp::Equal => (value, value),
+        BinaryOp::Less | BinaryOp::LessOrEqual => (0, value),
+        BinaryOp::Greater | BinaryOp::GreaterOrEqual => (value, u64::MAX),
+        _ => return None,
+    };
+    Some(Reach { column, any: vec![any] })
+}
+
+/// A constant of the column's own type as sortable bits; `None` for null, which nothing equals, and for other types.
+fn bits(constant: &ArrayRef, stored: &DataType) -> Option<u64> {
+    if constant.data_type() != stored || constant.len() != 1 || constant.is_null(0) {
+        return None;
+    }
+    macro_rules! signed {
+        ($type:ty) => {
+            i64::from(constant.as_primitive::<$type>().value(0)).cast_unsigned()
+        };
+    }
+    macro_rules! unsigned {
+        ($type:ty) => {
+            u64::from(constant.as_primitive::<$type>().value(0))
+        };
+    }
+    let bits = match stored {
+        DataType::Int8 => signed!(Int8Type),
+        DataType::Int16 => signed!(Int16Type),
+        DataType::Int32 => signed!(Int32Type),
+        DataType::Int64 => signed!(Int64Type),
+        DataType::Date32 => signed!(Date32Type),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => signed!(TimestampNanosecondType),
+        DataType::UInt8 => unsigned!(UInt8Type),
+        DataType::UInt16 => unsigned!(UInt16Type),
+        DataType::UInt32 => unsigned!(UInt32Type),
+        DataType::UInt64 => unsigned!(UInt64Type),
+        // Both zeros and all NaN compare by the total order, as the filter itself does.
+        DataType::Float64 => constant.as_primitive::<Float64Type>().value(0).to_bits(),
+        _ => return None,
+    };
+    Some(sortable(ValueKind::of(stored)?, bits))
+}

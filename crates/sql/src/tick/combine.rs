@@ -1,0 +1,231 @@
+//! Tick plans of several inputs: joins with the filters above them, joins to a list of values, unions.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, JoinType, ScalarValue};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::logical_plan::{Filter, Join, Union};
+use datafusion::logical_expr::utils::{
+    check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
+};
+use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
+use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, texts};
+
+use super::asof::as_text;
+use super::convert::{Unknown, unknown};
+use super::recognise::{Recogniser, Stage, types};
+use crate::joins::asof_parts;
+
+/// Most rows of a list of values.
+const LIST_ROWS_MAX: usize = 10_000;
+
+fn said(error: DataFusionError) -> Unknown {
+    Unknown(error.to_string())
+}
+
+impl Recogniser<'_> {
+    /// A filter over a join. What it says of the left alone is asked of the left's rows.
+    pub(super) fn filtered_join(&mut self, predicate: &Expr, join: &Join) -> Result<Stage, Unknown> {
+        let (mut of_left, mut kept) = (Vec::new(), Vec::new());
+        for condition in split_conjunction_owned(predicate.clone()) {
+            let columns = condition.column_refs();
+            let is_left =
+                !columns.is_empty() && check_all_columns_from_schema(&columns, join.left.schema()).map_err(said)?;
+            if is_left { of_left.push(condition) } else { kept.push(condition) }
+        }
+        let left = match conjunction(of_left) {
+            Some(filter) => {
+                Arc::new(LogicalPlan::Filter(Filter::try_new(filter, Arc::clone(&join.left)).map_err(said)?))
+            }
+            None => Arc::clone(&join.left),
+        };
+        let stage = self.join(join, &left)?;
+        let Some(kept) = conjunction(kept) else { return Ok(stage) };
+        let predicate = self.convert(&kept, &join.schema)?;
+        Ok(match stage {
+            Stage::Frame(input) => Stage::Frame(filtered(input, predicate)),
+            Stage::Table { mut scan, columns } => {
+                scan.predicate = Some(and(scan.predicate.take(), predicate.substitute(&columns)));
+                Stage::Table { scan, columns }
+            }
+        })
+    }
+
+    /// A join, over a left side that may be narrower than its own.
+    pub(super) fn join(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+        match asof_parts(join).map_err(said)? {
+            Some(parts) => self.asof(join, &parts, left),
+            None => self.lookup(join, left),
+        }
+    }
+
+    /// A join to a list of values, each of whose keys is there once.
+    fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
+        if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
+            return unknown(format!("a {} join", join.join_type));
+        }
+        let Some(columns) = listed(&join.right)? else {
+            return unknown("a join that isn't by time or to a list of values");
+        };
+        let Some((left_key, right_key)) = only_equality(join)? else {
+            return unknown("a join to a list of values by more than one equality");
+        };
+        let right_schema = join.right.schema();
+        let Expr::Column(right_key) = as_text(&right_key, right_schema) else {
+            return unknown("a join by something computed from a list of values");
+        };
+        let right_key = right_schema.index_of_column(right_key).map_err(said)?;
+        let Some(keys) = texts(&columns[right_key]) else {
+            return unknown("a join to a list by values that are no texts");
+        };
+        let Some(table) = LookupTable::new(&keys, columns) else { return unknown("a join to a list with equal keys") };
+        let table = Arc::new(table);
+        let key = self.convert(as_text(&left_key, join.left.schema()), join.left.schema())?;
+        let stage = self.stage(left)?;
+        let looked_up = |key: &TickExpr, column| TickExpr::Lookup(Arc::clone(&table), column, Box::new(key.clone()));
+        let width = right_schema.fields().len();
+        Ok(match stage {
+            Stage::Table { mut scan, mut columns } => {
+                let key = key.substitute(&columns);
+                columns.extend((0..width).map(|column| looked_up(&key, Some(column))));
+                if join.join_type == JoinType::Inner {
+                    scan.predicate = Some(and(scan.predicate.take(), looked_up(&key, None)));
+                }
+                Stage::Table { scan, columns }
+            }
+            Stage::Frame(mut input) => {
+                if join.join_type == JoinType::Inner {
+                    input = filtered(input, looked_up(&key, None));
+                }
+                let left_columns = (0..join.left.schema().fields().len()).map(TickExpr::Column);
+                let outputs = left_columns.chain((0..width).map(|column| looked_up(&key, Some(column)))).collect();
+                Stage::Frame(Plan::Project { input: Box::new(input), outputs })
+            }
+        })
+    }
+
+    pub(super) fn union(&mut self, union: &Union) -> Result<Stage, Unknown> {
+        let wanted = types(&union.schema);
+        let mut inputs = Vec::with_capacity(union.inputs.len());
+        for input in &union.inputs {
+            if types(input.schema()) != wanted {
+                return unknown("a union of different types");
+            }
+            inputs.push(self.stage(input)?.into_plan(input.schema()));
+        }
+        Ok(Stage::Frame(Plan::Union { inputs }))
+    }
+}
+
+fn and(known: Option<TickExpr>, condition: TickExpr) -> TickExpr {
+    match known {
+        Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+        None => condition,
+    }
+}
+
+/// A filter over rows in memory, as near to where they come from as it may be.
+pub(super) fn filtered(input: Plan, predicate: TickExpr) -> Plan {
+    match input {
+        Plan::Union { inputs } => {
+            Plan::Union { inputs: inputs.into_iter().map(|input| filtered(input, predicate.clone())).collect() }
+        }
+        Plan::Project { input, outputs } if reads_plain(&predicate, &outputs) => {
+            let predicate = predicate.substitute(&outputs);
+            Plan::Project { input: Box::new(filtered(*input, predicate)), outputs }
+        }
+        Plan::Window { input, mut calls } => {
+            if let ([call], Some((column, op, constant))) = (calls.as_mut_slice(), compared(&predicate))
+                && column == input.width()
+                && call.numbers_rows()
+            {
+                call.first = Some((op, constant));
+            }
+            Plan::Filter { input: Box::new(Plan::Window { input, calls }), predicate }
+        }
+        input => Plan::Filter { input: Box::new(input), predicate },
+    }
+}
+
+/// Whether all that a condition reads are columns that are passed on as they are.
+fn reads_plain(predicate: &TickExpr, outputs: &[TickExpr]) -> bool {
+    let mut plain = true;
+    predicate.visit_columns(&mut |column| plain &= matches!(outputs[column], TickExpr::Column(_)));
+    plain
+}
+
+/// The column that a condition compares with a constant, maybe as another number, and how.
+fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
+    let TickExpr::Binary(op, left, right) = predicate else { return None };
+    let left = match left.as_ref() {
+        TickExpr::Cast(inner, DataType::Decimal128(_, 0)) => inner,
+        TickExpr::Cast(inner, data_type) if data_type.is_integer() => inner,
+        other => other,
+    };
+    match (left, right.as_ref()) {
+        (TickExpr::Column(column), TickExpr::Constant(constant)) => Some((*column, *op, *constant)),
+        _ => None,
+    }
+}
+
+/// The equality that is all of a join's condition.
+fn only_equality(join: &Join) -> Result<Option<(Expr, Expr)>, Unknown> {
+    let mut pairs = join.on.clone();
+    for condition in join.filter.iter().flat_map(split_conjunction) {
+        let Expr::BinaryExpr(binary) = condition else { return Ok(None) };
+        if binary.op != Operator::Eq {
+            return Ok(None);
+        }
+        let is_of = |expr: &Expr, schema: &DFSchema| {
+            let columns = expr.column_refs();
+            Ok(!columns.is_empty() && check_all_columns_from_schema(&columns, schema).map_err(said)?)
+        };
+        let (left, right) = (binary.left.as_ref().clone(), binary.right.as_ref().clone());
+        if is_of(&left, join.left.schema())? && is_of(&right, join.right.schema())? {
+            pairs.push((left, right));
+        } else if is_of(&right, join.left.schema())? && is_of(&left, join.right.schema())? {
+            pairs.push((right, left));
+        } else {
+            return Ok(None);
+        }
+    }
+    let mut pairs = pairs.into_iter();
+    Ok(pairs.next().filter(|_| pairs.next().is_none()))
+}
+
+/// The columns of a list of values; `None` for anything else.
+fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknown> {
+    Ok(match plan {
+        LogicalPlan::SubqueryAlias(alias) => listed(&alias.input)?,
+        LogicalPlan::Projection(projection) => {
+            let Some(columns) = listed(&projection.input)? else { return Ok(None) };
+            let mut chosen: Vec<ArrayRef> = Vec::with_capacity(projection.expr.len());
+            for expr in &projection.expr {
+                let Expr::Column(column) = expr.clone().unalias() else { return Ok(None) };
+                let position = projection.input.schema().index_of_column(&column).map_err(said)?;
+                chosen.push(Arc::clone(&columns[position]));
+            }
+            Some(chosen)
+        }
+        LogicalPlan::Values(values) if values.values.len() <= LIST_ROWS_MAX => {
+            let mut columns = Vec::with_capacity(values.schema.fields().len());
+            for (position, field) in values.schema.fields().iter().enumerate() {
+                let mut column = Vec::with_capacity(values.values.len());
+                for row in &values.values {
+                    // A literal that was lifted would be another one in the next run.
+                    let Expr::Literal(value, None) = &row[position] else { return Ok(None) };
+                    column.push(value.cast_to(field.data_type()).map_err(said)?);
+                }
+                let array = ScalarValue::iter_to_array(column).map_err(said)?;
+                if array.data_type() != field.data_type() {
+                    return Ok(None);
+                }
+                columns.push(array);
+            }
+            Some(columns)
+        }
+        _ => None,
+    })
+}
