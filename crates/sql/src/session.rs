@@ -133,16 +133,24 @@ impl Session {
         let Some(given) = Given::new(text, parameters) else {
             return Some("none, because the text has a comment or something else that is not looked into".to_owned());
         };
-        let (statements, state) = (Arc::clone(&self.statements), self.context.state());
+        let learnt = |given: Given| {
+            let given = Arc::new(given);
+            match self.learn(&given) {
+                Ok(()) => self.statements.describe(&given),
+                Err(error) => Some(format!("none, because it can't be planned: {error}")),
+            }
+        };
+        learnt(given).or_else(|| learnt(Given::as_written(text, parameters)))
+    }
+
+    /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
+    fn learn(&self, given: &Arc<Given>) -> Result<(), String> {
+        let (statements, state, given) = (Arc::clone(&self.statements), self.context.state(), Arc::clone(given));
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.threads.spawn(async move {
-            let learnt = statements.learn(&given, &state).await;
-            let _ = sender.send(match learnt {
-                Ok(()) => statements.describe(&given),
-                Err(error) => format!("none, because it can't be planned: {error}"),
-            });
+            let _ = sender.send(statements.learn(&given, &state).await);
         });
-        receiver.recv().ok()
+        receiver.recv().unwrap_or_else(|_| Err("planning broke off".to_owned()))
     }
 
     /// Plans a statement by DataFusion and starts it.
@@ -167,23 +175,24 @@ impl Session {
         }
         let start = Instant::now();
         let Some(given) = Given::new(text, parameters) else { return Ok(None) };
-        let run = |given: &Given| {
-            self.statements.run(given, &self.database, self.settings.threads, self.settings.memory_bytes)
-        };
         let mut planning = Duration::ZERO;
-        let ran = match run(&given)? {
-            Ran::Unknown => {
-                let (statements, state) = (Arc::clone(&self.statements), self.context.state());
-                let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-                self.threads.spawn(async move {
+        let mut run = |given: Given| -> Result<Ran> {
+            let run = |given: &Given| {
+                self.statements.run(given, &self.database, self.settings.threads, self.settings.memory_bytes)
+            };
+            match run(&given)? {
+                Ran::Unknown => {
+                    let (given, start) = (Arc::new(given), Instant::now());
                     // What is wrong with a statement that can't be planned, DataFusion will say.
-                    let _ = statements.learn(&given, &state).await;
-                    let _ = sender.send(given);
-                });
-                let Ok(given) = receiver.recv() else { return Ok(None) };
-                planning = start.elapsed();
-                run(&given)?
+                    let _ = self.learn(&given);
+                    planning += start.elapsed();
+                    run(&given)
+                }
+                ran => Ok(ran),
             }
+        };
+        let ran = match run(given)? {
+            Ran::AsWritten => run(Given::as_written(text, parameters))?,
             ran => ran,
         };
         Ok(match ran {
@@ -192,7 +201,7 @@ impl Session {
                 let source = Source::Ready { batches: batches.into(), execution, scanned };
                 Some(Answer { schema, source, planning, start, rows: 0, failed: false })
             }
-            Ran::Not | Ran::Unknown => None,
+            Ran::Not | Ran::Unknown | Ran::AsWritten => None,
         })
     }
 

@@ -195,6 +195,19 @@ fn only_equality(join: &Join) -> Result<Option<(Expr, Expr)>, Unknown> {
     Ok(pairs.next().filter(|_| pairs.next().is_none()))
 }
 
+/// The value of a literal, cast to what a list makes of it; `None` for one that was lifted, which would be another one in the
+/// next run, and for other expressions.
+fn constant(expr: &Expr) -> Result<Option<ScalarValue>, Unknown> {
+    match expr {
+        Expr::Literal(value, None) => Ok(Some(value.clone())),
+        Expr::Cast(cast) => {
+            let value = constant(&cast.expr)?;
+            value.map(|value| value.cast_to(cast.field.data_type()).map_err(said)).transpose()
+        }
+        _ => Ok(None),
+    }
+}
+
 /// The columns of a list of values; `None` for anything else.
 fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknown> {
     Ok(match plan {
@@ -214,8 +227,7 @@ fn listed(plan: &LogicalPlan) -> Result<Option<Vec<ArrayRef>>, Unknown> {
             for (position, field) in values.schema.fields().iter().enumerate() {
                 let mut column = Vec::with_capacity(values.values.len());
                 for row in &values.values {
-                    // A literal that was lifted would be another one in the next run.
-                    let Expr::Literal(value, None) = &row[position] else { return Ok(None) };
+                    let Some(value) = constant(&row[position])? else { return Ok(None) };
                     column.push(value.cast_to(field.data_type()).map_err(said)?);
                 }
                 let array = ScalarValue::iter_to_array(column).map_err(said)?;

@@ -59,6 +59,8 @@ pub(crate) struct TickStatement {
 #[derive(Debug, Clone)]
 enum Known {
     Tick(Arc<TickStatement>),
+    /// Its literals must not be lifted, since they are part of the names of its columns: the text as it is written is the shape.
+    AsWritten,
     /// Why it doesn't run as a tick plan.
     Other(String),
 }
@@ -81,7 +83,17 @@ pub(crate) struct Given {
 impl Given {
     /// `None` for a text that can't be recognised by its shape.
     pub fn new(text: &str, parameters: &Parameters) -> Option<Given> {
-        let shape = shape::shape(text)?;
+        Some(Given::of_shape(text, shape::shape(text)?, parameters))
+    }
+
+    /// The same without lifting anything.
+    pub fn as_written(text: &str, parameters: &Parameters) -> Given {
+        // No shape begins so.
+        let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
+        Given::of_shape(text, shape, parameters)
+    }
+
+    fn of_shape(text: &str, shape: Shape, parameters: &Parameters) -> Given {
         let lifted = shape.literals.len();
         let text = if lifted == 0 { text.to_owned() } else { shape::with_parameters(&shape) };
         let Shape { mut key, literals } = shape;
@@ -103,7 +115,7 @@ impl Given {
             names.push(name);
             values.push(value.clone());
         }
-        Some(Given { key, text, names, values })
+        Given { key, text, names, values }
     }
 
     /// Values that say which parameter they are of.
@@ -144,6 +156,8 @@ pub(crate) enum Ran {
     Not,
     /// Nothing is known of its shape.
     Unknown,
+    /// The text as it is written has to be asked for.
+    AsWritten,
 }
 
 impl TickStatements {
@@ -156,6 +170,7 @@ impl TickStatements {
         let statement = match known {
             None => return Ok(Ran::Unknown),
             Some(Known::Other(_)) => return Ok(Ran::Not),
+            Some(Known::AsWritten) => return Ok(Ran::AsWritten),
             Some(Known::Tick(statement)) => statement,
         };
         let mut tables = Vec::with_capacity(statement.tables.len());
@@ -184,13 +199,14 @@ impl TickStatements {
         }
     }
 
-    /// What is known of a statement, in words.
-    pub fn describe(&self, given: &Given) -> String {
-        match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key) {
+    /// What is known of a statement, in words; `None` if the text as it is written has to be asked for.
+    pub fn describe(&self, given: &Given) -> Option<String> {
+        Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key) {
             Some(Known::Tick(statement)) => statement.plan.to_string(),
             Some(Known::Other(reason)) => format!("none, because of {reason}"),
+            Some(Known::AsWritten) => return None,
             None => "none".to_owned(),
-        }
+        })
     }
 
     fn forget(&self, given: &Given) -> Ran {
@@ -202,9 +218,13 @@ impl TickStatements {
     /// a table; that is described.
     pub async fn learn(&self, given: &Given, state: &SessionState) -> Result<(), String> {
         let plan = logical_plan(given, state).await.map_err(|error| error.to_string())?;
-        let known = match recognise(plan, state) {
-            Ok(statement) => Known::Tick(Arc::new(statement)),
-            Err(Unknown(reason)) => Known::Other(reason),
+        let known = if plan.0.schema().fields().iter().any(|field| field.name().contains(LIFTED)) {
+            Known::AsWritten
+        } else {
+            match recognise(plan, state) {
+                Ok(statement) => Known::Tick(Arc::new(statement)),
+                Err(Unknown(reason)) => Known::Other(reason),
+            }
         };
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= SHAPES_MAX {
@@ -240,10 +260,6 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     }
     let options: Arc<ConfigOptions> = Arc::new(state.config_options().as_ref().clone());
     let plan = TypeCoercion::new().analyze(plan, &options).map_err(said)?;
-    let fields = plan.schema().fields();
-    if fields.iter().any(|field| field.name().contains(LIFTED)) {
-        return convert::unknown("a literal in the name of a column");
-    }
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, &options)?;
