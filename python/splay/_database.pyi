@@ -33,6 +33,7 @@ def open(
     memory_bytes: int | None = None,
     threads: int | None = None,
     batch_rows: int | None = None,
+    result_cache_bytes: int = 0,
 ) -> Database:
     """Open a database; create it if the folder is absent or empty.
 
@@ -48,6 +49,8 @@ def open(
         Threads of queries. Default: as many as the machine runs at once.
     batch_rows
         Rows of a batch. Default 8,192.
+    result_cache_bytes
+        Bytes of answers of tick plans that are kept for the next time the same is asked of the same state of the tables.
 
     Returns
     -------

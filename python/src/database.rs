@@ -22,7 +22,7 @@ use crate::write;
 
 /// Opens a database; creates it if the folder is absent or empty.
 #[pyfunction]
-#[pyo3(signature = (path, *, create=true, memory_bytes=None, threads=None, batch_rows=None))]
+#[pyo3(signature = (path, *, create=true, memory_bytes=None, threads=None, batch_rows=None, result_cache_bytes=0))]
 pub(crate) fn open(
     py: Python<'_>,
     path: PathBuf,
@@ -30,12 +30,14 @@ pub(crate) fn open(
     memory_bytes: Option<usize>,
     threads: Option<usize>,
     batch_rows: Option<usize>,
+    result_cache_bytes: usize,
 ) -> Result<PyDatabase> {
     let defaults = SessionSettings::default();
     let settings = SessionSettings {
         memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
         threads: threads.unwrap_or(defaults.threads),
         batch_rows: batch_rows.unwrap_or(defaults.batch_rows),
+        result_cache_bytes,
         ..defaults
     };
     py.detach(|| {

@@ -53,12 +53,15 @@ pub struct SessionSettings {
     pub batch_rows: usize,
     /// Whether statements that are recognised run as tick plans. Without, DataFusion runs all of them. Default true.
     pub tick_plans: bool,
+    /// Bytes of answers of tick plans that are kept for the next time the same is asked of the same state of the tables.
+    /// Default 0: none.
+    pub result_cache_bytes: usize,
 }
 
 impl Default for SessionSettings {
     fn default() -> SessionSettings {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        SessionSettings { memory_bytes: 4 << 30, threads, batch_rows: 8192, tick_plans: true }
+        SessionSettings { memory_bytes: 4 << 30, threads, batch_rows: 8192, tick_plans: true, result_cache_bytes: 0 }
     }
 }
 
@@ -98,7 +101,7 @@ impl Session {
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let context = context(&database, &settings)?;
-        let statements = Arc::new(TickStatements::default());
+        let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
         Ok(Session { database, settings, context, threads, statements })
     }
 

@@ -219,6 +219,16 @@ impl Accumulator for FloatSum {
                     self.counts[run.group as usize] += (run.end - run.start) as u64;
                 }
             }
+            (Assigned::Rows(groups), None) => {
+                for (group, value) in groups.iter().zip(values) {
+                    // No group has the number of none.
+                    let group = *group as usize;
+                    if let (Some(sum), Some(count)) = (self.sums.get_mut(group), self.counts.get_mut(group)) {
+                        *sum += value;
+                        *count += 1;
+                    }
+                }
+            }
             _ => assigned.each(nulls, |group, row| {
                 self.sums[group] += values[row];
                 self.counts[group] += 1;

@@ -230,6 +230,8 @@ struct State<'a> {
     only_symbols: Vec<Option<Vec<String>>>,
     /// For each argument of each slot the number of the first one with the same values.
     same: Vec<Vec<usize>>,
+    /// Whether putting a block in the order of its groups is made good by what the kernels gain.
+    gains_by_order: bool,
     /// Position of the bucket among the keys.
     bucket: Option<(usize, &'a dyn Buckets)>,
     words: Vec<u64>,
@@ -254,6 +256,7 @@ impl<'a> State<'a> {
             numbered: (0..keys).map(|_| Numbered::default()).collect(),
             only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
             same: same_arguments(asked),
+            gains_by_order: gains_by_order(asked.aggregates),
             bucket,
             words: vec![0; keys + 1],
             runs: Vec::new(),
@@ -492,7 +495,8 @@ impl<'a> State<'a> {
         };
         let as_they_stand = if values.is_empty() { Assigned::Runs(&runs) } else { Assigned::Rows(&rows) };
         self.pick(&chunk, as_they_stand, positions, times)?;
-        let grouped = if values.is_empty() { None } else { Grouped::new(&rows, self.groups.len()) };
+        let grouped =
+            if values.is_empty() || !self.gains_by_order { None } else { Grouped::new(&rows, self.groups.len()) };
         match &grouped {
             Some(Grouped { runs, order: Some(order) }) => {
                 self.keep(&OrderedColumns { block: &chunk, order, taken: RefCell::default() }, Assigned::Runs(runs))?;
@@ -779,6 +783,17 @@ fn over_runs(
         }
     }
     Ok(())
+}
+
+/// Counts and single sums cost less row by row than the order does.
+fn gains_by_order(aggregates: &[Aggregate]) -> bool {
+    let kept = aggregates.iter().map(|aggregate| aggregate.function).filter(|function| function.picks().is_none());
+    let weights = kept.map(|function| match function {
+        AggregateFunction::CountRows | AggregateFunction::Count => 0,
+        AggregateFunction::Sum | AggregateFunction::Average => 1,
+        _ => 2,
+    });
+    weights.sum::<usize>() >= 3
 }
 
 fn same_arguments(asked: &TableAggregate<'_>) -> Vec<Vec<usize>> {

@@ -14,6 +14,7 @@ mod combine;
 mod constants;
 mod convert;
 mod recognise;
+mod results;
 mod shape;
 
 use std::cell::RefCell;
@@ -35,6 +36,7 @@ use splay_store::{Database, SelectionStats, TableSpec};
 
 use self::constants::Constants;
 use self::convert::Unknown;
+use self::results::{Asked, Results};
 use self::shape::{LIFTED, Shape};
 use crate::error::{Error, Result};
 use crate::joins;
@@ -66,9 +68,10 @@ enum Known {
 }
 
 /// Statements by shape.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct TickStatements {
     known: Mutex<HashMap<String, Known>>,
+    results: Option<Results>,
 }
 
 /// A statement as it was given: its shape, and the values of its parameters with those of lifted literals.
@@ -161,6 +164,11 @@ pub(crate) enum Ran {
 }
 
 impl TickStatements {
+    /// Nothing is known yet. Answers of up to `result_bytes` together are kept; with 0 none.
+    pub fn new(result_bytes: usize) -> TickStatements {
+        TickStatements { known: Mutex::default(), results: Results::new(result_bytes) }
+    }
+
     /// Runs a statement whose shape is known.
     ///
     /// # Errors
@@ -190,10 +198,23 @@ impl TickStatements {
             Ok(constants) => constants,
             Err(_) => return Ok(Ran::Not),
         };
+        let asked = self.results.as_ref().map(|results| {
+            let epochs = tables.iter().map(splay_store::TableSnapshot::epoch).collect();
+            (results, Asked { shape: given.key.clone(), values: given.values.clone(), epochs })
+        });
+        if let Some((batches, scanned)) = asked.as_ref().and_then(|(results, asked)| results.get(asked)) {
+            return Ok(Ran::Rows(Arc::clone(&statement.schema), batches, scanned));
+        }
         let scanned = RefCell::default();
         let setting = Setting { tables: &tables, constants: &constants, threads, memory_bytes, scanned };
         match splay_engine::run(&statement.plan, &setting, &statement.schema) {
-            Ok(batches) => Ok(Ran::Rows(Arc::clone(&statement.schema), batches, setting.scanned.into_inner())),
+            Ok(batches) => {
+                let kept = (batches, setting.scanned.into_inner());
+                if let Some((results, asked)) = asked {
+                    results.put(asked, &kept);
+                }
+                Ok(Ran::Rows(Arc::clone(&statement.schema), kept.0, kept.1))
+            }
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
             Err(_) => Ok(Ran::Not),
         }

@@ -543,3 +543,33 @@ fn a_commit_is_seen_by_a_known_shape() {
     load.commit().unwrap();
     assert_eq!(both.compare(text), Ok(true));
 }
+
+#[test]
+fn kept_answers_are_those_of_the_present_state() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let settings = SessionSettings { result_cache_bytes: 1 << 20, threads: 1, ..SessionSettings::default() };
+    let session = Session::new(database.clone(), settings).unwrap();
+    let ask = |value: i64| {
+        let text = format!("select count(*) from trade where size < {value}");
+        let mut answer = session.sql(&text, Parameters::None).unwrap();
+        assert!(answer.is_tick_plan());
+        format!("{:?}", cells(&answer.batches().unwrap()))
+    };
+    let first = ask(250);
+    assert_eq!(ask(250), first);
+    assert_ne!(ask(100), first);
+    let spec = spec("trade");
+    let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+    load.append(&rows(&mut Numbers(11), &spec, 1000, 20, 1)).unwrap();
+    load.commit().unwrap();
+    assert_ne!(ask(250), first);
+}
+
+#[test]
+fn literals_in_names_of_columns_are_kept_apart() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 1);
+    for size in [3, 100, 400] {
+        assert_eq!(both.compare(&format!("select count(*) filter (where size > {size}) from trade")), Ok(true));
+    }
+}

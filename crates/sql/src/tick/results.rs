@@ -1,0 +1,113 @@
+//! Answers that are kept for the next time the same is asked: by shape, values, and the states of the tables.
+//!
+//! A commit changes the state of its table, so that what was kept for the old one is never asked for again; it goes when room
+//! is needed.
+
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+use arrow::record_batch::RecordBatch;
+use datafusion::common::ScalarValue;
+use lru::LruCache;
+use splay_store::SelectionStats;
+
+/// Most answers, however small they are.
+const ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
+
+/// What an answer is to.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Asked {
+    pub shape: String,
+    pub values: Vec<ScalarValue>,
+    /// The epoch of each table.
+    pub epochs: Vec<u64>,
+}
+
+/// An answer: its rows, and what was read for them.
+pub(super) type Kept = (Vec<RecordBatch>, Vec<SelectionStats>);
+
+/// Answers of up to so many bytes together, those that were asked for longest ago going first.
+#[derive(Debug)]
+pub(super) struct Results {
+    bytes_max: usize,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    answers: LruCache<Asked, (Kept, usize)>,
+    bytes: usize,
+}
+
+impl Results {
+    /// `None` keeps nothing.
+    pub fn new(bytes_max: usize) -> Option<Results> {
+        let held = Mutex::new(Held { answers: LruCache::new(ANSWERS_MAX), bytes: 0 });
+        (bytes_max > 0).then_some(Results { bytes_max, held })
+    }
+
+    pub fn get(&self, asked: &Asked) -> Option<Kept> {
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.answers.get(asked).map(|(kept, _)| kept.clone())
+    }
+
+    /// Keeps an answer, unless it alone would take most of the room.
+    pub fn put(&self, asked: Asked, kept: &Kept) {
+        let of_column =
+            |column: &arrow::array::ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+        let of_values = asked.values.iter().map(ScalarValue::size).fold(asked.shape.len(), usize::saturating_add);
+        let columns = kept.0.iter().flat_map(RecordBatch::columns);
+        let bytes = columns.map(of_column).fold(of_values, usize::saturating_add).saturating_add(size_of::<Held>());
+        if bytes > self.bytes_max / 2 {
+            return;
+        }
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, (_, replaced))) = held.answers.push(asked, (kept.clone(), bytes)) {
+            held.bytes -= replaced;
+        }
+        held.bytes += bytes;
+        while held.bytes > self.bytes_max
+            && let Some((_, (_, freed))) = held.answers.pop_lru()
+        {
+            held.bytes -= freed;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    fn asked(value: i64, epoch: u64) -> Asked {
+        Asked { shape: "shape".to_owned(), values: vec![value.into()], epochs: vec![epoch] }
+    }
+
+    fn kept(rows: usize) -> Kept {
+        let column: ArrayRef = Arc::new(Int64Array::from(vec![1; rows]));
+        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], Vec::new())
+    }
+
+    #[test]
+    fn the_longest_unasked_goes_first() {
+        let results = Results::new(3 * 8 * 1000 + 2000).unwrap();
+        (1..=3).for_each(|value| results.put(asked(value, 1), &kept(1000)));
+        assert!(results.get(&asked(1, 1)).is_some());
+        results.put(asked(4, 1), &kept(1000));
+        let found = [1, 2, 3, 4].map(|value| results.get(&asked(value, 1)).is_some());
+        assert_eq!(found, [true, false, true, true]);
+        assert!(results.get(&asked(1, 2)).is_none(), "another state of the table");
+        results.put(asked(5, 1), &kept(2000));
+        assert!(results.get(&asked(5, 1)).is_none(), "an answer of more than half the room");
+        results.put(asked(4, 1), &kept(1000));
+        assert!(results.get(&asked(1, 1)).is_some(), "put twice, it counts once");
+    }
+
+    #[test]
+    fn no_room_keeps_nothing() {
+        assert!(Results::new(0).is_none());
+    }
+}
