@@ -6,6 +6,7 @@ import re
 import subprocess
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import splay
@@ -82,7 +83,7 @@ def close(one, other):
     missing = [x is None or (isinstance(x, float) and math.isnan(x)) or x is pd.NA or x is pd.NaT for x in (one, other)]
     if any(missing):
         return all(missing)
-    if isinstance(one, str) or isinstance(other, str):
+    if isinstance(other, (str, pa.MonthDayNano)):
         return one == other
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
 
@@ -341,6 +342,36 @@ def effective_spread(trade, quote):
         yield symbol, venue, weighted / weight if weight else None
 
 
+def standing_mids(quote):
+    """For each symbol a function from an instant to the mid of the last quote at or before it, with that quote's time."""
+    found = {}
+    for symbol, rows in quote.sort_values(["Time", "Sequence_Number"], kind="stable").groupby("Symbol"):
+        times, mids = rows.Time.to_numpy(), (0.5 * (rows.Bid_Price + rows.Offer_Price)).to_numpy()
+
+        def mid(instant, times=times, mids=mids):
+            place = times.searchsorted(instant, side="right") - 1
+            return (mids[place], times[place]) if place >= 0 else None
+
+        found[symbol] = mid
+    return found
+
+
+def slippage(trade, quote):
+    mids = standing_mids(quote)
+    for row in trade.itertuples():
+        mid = mids[row.Symbol](row.Time)
+        stands = mid is not None and row.Time - mid[1] <= 60_000_000_000
+        yield row.Symbol, row.Time, row.Sequence_Number, 10000 * (row.Trade_Price / mid[0] - 1) if stands else None
+
+
+def markout(trade, quote):
+    mids = standing_mids(quote)
+    for seconds in (-10, 0, 1, 10, 60):
+        found = [(mids[row.Symbol](row.Time + seconds * 1_000_000_000), row.Trade_Price) for row in trade.itertuples()]
+        moves = [mid[0] - price for mid, price in found if mid]
+        yield pa.MonthDayNano([0, 0, seconds * 1_000_000_000]), len(moves), sum(moves) / len(moves)
+
+
 def weighted_mid(trade, quote):
     width = 600_000_000_000
     mids = (quote.Bid_Price * quote.Offer_Size + quote.Offer_Price * quote.Bid_Size) / (quote.Bid_Size + quote.Offer_Size)
@@ -461,6 +492,8 @@ EXPECTED = {
     "VPIN": vpin,
     "Quoted spread": quoted_spread,
     "Effective spread": effective_spread,
+    "Slippage": slippage,
+    "Markout": markout,
     "Liquidity-weighted mid": weighted_mid,
     "Order-flow imbalance": order_flow_imbalance,
     "Venue liquidity": venue_liquidity,

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
-use arrow::compute::{SortColumn, SortOptions, cast, concat, filter, take};
-use arrow::datatypes::DataType;
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, UInt32Array};
+use arrow::compute::{SortColumn, SortOptions, concat, filter, take};
+use arrow::datatypes::{DataType, Int32Type};
+use hashbrown::HashMap;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value, holds};
 use crate::order::order;
 
@@ -111,19 +112,42 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     if parts.iter().all(is_first) {
         return Ok(parts);
     }
-    let lengths: Vec<usize> = parts.iter().map(|part| part.len()).collect();
-    let data_type = parts[0].data_type().clone();
-    let plain = parts.iter().map(|part| cast(part, &DataType::Utf8)).collect::<Result<Vec<_>, _>>()?;
-    let plain: Vec<&dyn arrow::array::Array> = plain.iter().map(AsRef::as_ref).collect();
-    let whole = cast(&concat(&plain)?, &data_type)?;
-    let mut start = 0;
-    Ok(lengths
-        .into_iter()
-        .map(|rows| {
-            start += rows;
-            whole.slice(start - rows, rows)
-        })
-        .collect())
+    let coded: Option<Vec<&DictionaryArray<Int32Type>>> = parts.iter().map(|part| part.as_dictionary_opt()).collect();
+    let Some(coded) = coded.filter(|coded| coded.iter().all(|part| part.values().as_string_opt::<i32>().is_some()))
+    else {
+        return Err(Error::Unsupported(format!("dictionaries of {}", parts[0].data_type())));
+    };
+    // The texts of all, each once, and for each part what its codes become.
+    let mut texts: Vec<&str> = Vec::new();
+    let mut known: HashMap<&str, i32> = HashMap::new();
+    let mut mappings: Vec<Vec<i32>> = Vec::with_capacity(coded.len());
+    for part in &coded {
+        let values = part.values().as_string::<i32>();
+        mappings.push(
+            (0..values.len())
+                .map(|code| {
+                    *known.entry(values.value(code)).or_insert_with(|| {
+                        texts.push(values.value(code));
+                        i32::try_from(texts.len() - 1).unwrap_or(i32::MAX)
+                    })
+                })
+                .collect(),
+        );
+    }
+    let texts: ArrayRef = Arc::new(StringArray::from(texts));
+    let mapped = coded.iter().zip(&mappings).map(|(part, mapping)| {
+        let keys = part.keys();
+        let is_same = mapping.iter().zip(0..).all(|(new, old)| *new == old);
+        let keys = if is_same {
+            keys.clone()
+        } else {
+            // What stands for a null may be any number.
+            let new = |code: i32| usize::try_from(code).ok().and_then(|code| mapping.get(code)).copied().unwrap_or(0);
+            Int32Array::new(keys.values().iter().map(|code| new(*code)).collect(), keys.nulls().cloned())
+        };
+        Ok(Arc::new(DictionaryArray::try_new(keys, Arc::clone(&texts))?) as ArrayRef)
+    });
+    mapped.collect()
 }
 
 /// The numbers of the rows in order, or `None` if they stand in order.

@@ -1,10 +1,11 @@
 //! Values of rows that stand in several parts, put together in an order of their own.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, UInt32Array, new_null_array};
 use arrow::compute::{interleave, take};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int32Type};
 
 use crate::error::Result;
 use crate::frame::one_dictionary;
@@ -102,21 +103,36 @@ impl Gather {
             Gather::One(part, rows) => return read(*part, rows),
             Gather::Many { by_part, indices, has_nothing } => (by_part, indices, has_nothing),
         };
-        let mut arrays = by_part.iter().map(|(part, rows)| read(*part, rows)).collect::<Result<Vec<_>>>()?;
+        let arrays = by_part.iter().map(|(part, rows)| read(*part, rows)).collect::<Result<Vec<_>>>()?;
+        let mut arrays = one_dictionary(arrays)?;
+        if let Some(coded) = interleaved_codes(&arrays, indices)? {
+            return Ok(coded);
+        }
         if *has_nothing {
             arrays.push(new_null_array(data_type, 1));
         }
-        let arrays = one_dictionary(arrays)?;
         let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
         Ok(interleave(&arrays, indices)?)
     }
 }
 
+/// Dictionaries of the same values put together as one of these values: Arrow's kernel would write them behind each other.
+fn interleaved_codes(arrays: &[ArrayRef], indices: &[(usize, usize)]) -> Result<Option<ArrayRef>> {
+    let codes: Option<Vec<&DictionaryArray<Int32Type>>> =
+        arrays.iter().map(|array| array.as_dictionary_opt()).collect();
+    let Some(codes) = codes else { return Ok(None) };
+    let Some(first) = codes.first() else { return Ok(None) };
+    let code = |(part, row): &(usize, usize)| {
+        let keys = codes.get(*part)?.keys();
+        keys.is_valid(*row).then(|| keys.value(*row))
+    };
+    let keys: Int32Array = indices.iter().map(code).collect();
+    Ok(Some(Arc::new(DictionaryArray::try_new(keys, Arc::clone(first.values()))?)))
+}
+
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use arrow::array::{AsArray, Int64Array};
+    use arrow::array::Int64Array;
     use arrow::datatypes::Int64Type;
 
     use super::*;
@@ -144,5 +160,25 @@ mod tests {
         assert_eq!(gathered(&[position(2, 5), NOTHING, position(2, 1)]), [Some(205), None, Some(201)]);
         assert_eq!(gathered(&[NOTHING, NOTHING]), [None, None]);
         assert_eq!(gathered(&[]), []);
+    }
+
+    #[test]
+    fn dictionaries_of_several_parts_hold_no_value_twice() {
+        let text = |row: usize| ["N", "P", "Q"][row % 3];
+        let parts: Vec<ArrayRef> = (0..2)
+            .map(|part| {
+                Arc::new((0..500).map(|row| Some(text(row + part))).collect::<DictionaryArray<Int32Type>>()) as _
+            })
+            .collect();
+        let read = |part: u32, rows: &UInt32Array| Ok(take(&parts[part as usize], rows, None)?);
+        let asked: Vec<u64> =
+            (0..900).map(|row| if row == 7 { NOTHING } else { position(row % 2, row as usize / 2) }).collect();
+        let column = Gather::new(&asked).stored(parts[0].data_type(), read).unwrap();
+        let column = column.as_dictionary::<Int32Type>();
+        assert_eq!(column.values().len(), 3);
+        for (row, found) in column.downcast_dict::<arrow::array::StringArray>().unwrap().into_iter().enumerate() {
+            let expected = (row != 7).then(|| text(row / 2 + row % 2));
+            assert_eq!(found, expected, "row {row}");
+        }
     }
 }

@@ -24,6 +24,9 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     if u32::try_from(rows).is_err() {
         return Err(Error::Unsupported("a sort of so many rows".to_owned()));
     }
+    if columns.len() == 1 && is_plainly_sorted(&columns[0]) {
+        return Ok(None);
+    }
     let Some((keys, used)) = leading(columns) else { return by_rows(columns, fetch).map(Some) };
     if let Some(fetch) = fetch.filter(|fetch| *fetch < rows / 8) {
         let candidates = first_ones(&keys, fetch);
@@ -53,6 +56,9 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     numbered.truncate(fetch.unwrap_or(rows));
     Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()))
 }
+
+/// Bits that a further key should find free.
+const KEY_BITS_MIN: u32 = 4;
 
 /// Rows from which on they are sorted by digits.
 const DIGITS_ROWS: usize = 2048;
@@ -84,6 +90,20 @@ fn sort(numbered: &mut Vec<(u64, u32)>) {
             *place += 1;
         }
         std::mem::swap(numbered, &mut sorted);
+    }
+}
+
+/// Whether a column stands in order, where a look at its values tells.
+fn is_plainly_sorted(column: &SortColumn) -> bool {
+    if column.values.null_count() > 0 || column.options.is_some_and(|options| options.descending) {
+        return false;
+    }
+    match column.values.data_type() {
+        DataType::Int64 => column.values.as_primitive::<Int64Type>().values().is_sorted(),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            column.values.as_primitive::<TimestampNanosecondType>().values().is_sorted()
+        }
+        _ => false,
     }
 }
 
@@ -157,6 +177,10 @@ fn leading(columns: &[SortColumn]) -> Option<(Vec<u64>, usize)> {
     let Part { values: mut keys, mut bits } = Part::new(first)?;
     let mut used = 1;
     for column in rest {
+        // Hardly a column needs so few bits, and finding out costs a pass over it.
+        if bits + KEY_BITS_MIN > u64::BITS {
+            break;
+        }
         let Some(part) = Part::new(column).filter(|part| bits + part.bits <= u64::BITS) else { break };
         for (key, value) in keys.iter_mut().zip(&part.values) {
             // Of all 64 bits: the key before has none.

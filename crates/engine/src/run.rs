@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, SchemaRef};
 use splay_store::{SelectionStats, TableSnapshot};
@@ -11,17 +11,21 @@ use splay_store::{SelectionStats, TableSnapshot};
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frame, over_table};
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Columns, Expr, Value, holds};
-use crate::frame::Frame;
+use crate::frame::{Frame, SortKey};
 use crate::join::join;
 use crate::plan::{Plan, Scan};
-use crate::table::{Block, Cover, CoverColumns, End, Wanted, count, find, find_end, narrow};
-use crate::window::windows;
+use crate::table::{Block, Cover, CoverColumns, End, PickedColumns, Span, Wanted, count, find, find_end, narrow};
+use crate::window::{over_partitions, windows, windows_of_partitions};
 
 /// Rows that are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 65_536;
 
 /// Batches of fewer rows are put together.
 const BATCH_ROWS_MIN: usize = 8_192;
+
+/// Spans of a cover from which on, and rows of each on average up to which, rows are picked one by one.
+const SPANS_MIN: usize = 16;
+const SPAN_ROWS: usize = 128;
 
 /// Rows from which on a second thread pays.
 const PARALLEL_ROWS: usize = 200_000;
@@ -74,6 +78,9 @@ fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
             Ok(all)
         }
         Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
+        Plan::Window { input, calls } if over_partitions(calls) => {
+            windows_of_partitions(frames(input, setting)?, calls, setting.constants)
+        }
         Plan::Filter { input, predicate } => each(input, &|frame| frame.filter(predicate, setting.constants)),
         Plan::Project { input, outputs } => each(input, &|frame| frame.project(outputs, setting.constants)),
         other => Ok(vec![frame(other, setting)?]),
@@ -91,11 +98,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         }
         Plan::Asof { .. } | Plan::Union { .. } | Plan::Filter { .. } | Plan::Project { .. } => {
             let frames = frames(plan, setting)?;
-            let types: Vec<DataType> = match frames.first() {
-                Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
-                None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
-            };
-            Frame::concat(frames, &types)
+            whole(frames)
         }
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
@@ -120,13 +123,37 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             let input = frame(input, setting)?;
             over_frame(&input, keys, key_types, aggregates, setting.constants).map(of_columns)
         }
+        Plan::Window { calls, .. } if over_partitions(calls) => whole(frames(plan, setting)?),
         Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting.constants),
-        Plan::Sort { input, keys, fetch } => frame(input, setting)?.sort(keys, *fetch, setting.constants),
+        Plan::Sort { input, keys, fetch: Some(fetch) } => first_of(frames(input, setting)?, keys, *fetch, setting),
+        Plan::Sort { input, keys, fetch: None } => frame(input, setting)?.sort(keys, None, setting.constants),
         Plan::Limit { input, skip, fetch } => {
             let input = frame(input, setting)?;
             Ok(input.slice(*skip, fetch.unwrap_or(input.len())))
         }
     }
+}
+
+/// Frames one behind the other.
+fn whole(frames: Vec<Frame>) -> Result<Frame> {
+    let types: Vec<DataType> = match frames.first() {
+        Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
+        None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
+    };
+    Frame::concat(frames, &types)
+}
+
+/// The first rows in an order, each frame's first and then those of all.
+fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, setting: &Setting<'_>) -> Result<Frame> {
+    use rayon::prelude::*;
+    let first = |frame: &Frame| frame.sort(keys, Some(fetch), setting.constants);
+    let rows: usize = frames.iter().map(Frame::len).sum();
+    let parts: Vec<Frame> = if setting.threads > 1 && rows >= PARALLEL_ROWS {
+        frames.par_iter().map(first).collect::<Result<_>>()?
+    } else {
+        frames.iter().map(first).collect::<Result<_>>()?
+    };
+    whole(parts)?.sort(keys, Some(fetch), setting.constants)
 }
 
 fn of_columns(columns: Vec<ArrayRef>) -> Frame {
@@ -217,6 +244,12 @@ impl RowReader<'_> {
         let mut left = fetch.unwrap_or(usize::MAX);
         for cover in covers {
             let columns = CoverColumns::new(self.snapshot, cover);
+            if fetch.is_none() && cover.spans.len() >= SPANS_MIN && cover.wanted() < cover.spans.len() * SPAN_ROWS {
+                for spans in cover.spans.chunks(BLOCK_ROWS_MAX / SPAN_ROWS) {
+                    frames.push(self.picked(&columns, spans)?);
+                }
+                continue;
+            }
             for block in cover.blocks(BLOCK_ROWS_MAX.min(left.max(1))) {
                 if left == 0 {
                     return Ok(frames);
@@ -249,17 +282,30 @@ impl RowReader<'_> {
         read.into_iter().collect::<Result<Vec<_>>>().map(|frames| frames.into_iter().flatten().collect())
     }
 
+    /// The rows of many short spans: picked one by one, which costs less than a slice of each column for each span.
+    fn picked(&self, columns: &CoverColumns<'_>, spans: &[Span]) -> Result<Frame> {
+        let first = columns.cover().rows.start;
+        let rows = spans.iter().flat_map(|span| span.rows.start - first..span.rows.end - first);
+        let rows = rows.map(|row| u32::try_from(row).ok()).collect::<Option<Vec<u32>>>();
+        let rows = UInt32Array::from(rows.ok_or_else(|| Error::Unsupported("a segment of so many rows".to_owned()))?);
+        self.chosen(&PickedColumns { columns, rows: &rows })
+    }
+
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
-        let all = BlockRows { columns, block };
-        let mut rows = block.rows.len();
+        self.chosen(&BlockRows { columns, block })
+    }
+
+    /// The wanted ones of some rows.
+    fn chosen(&self, all: &dyn Columns) -> Result<Frame> {
+        let mut rows = all.rows();
         let Some(predicate) = self.predicate else {
-            return Ok(Frame::new(self.evaluate(&all)?, rows));
+            return Ok(Frame::new(self.evaluate(all)?, rows));
         };
-        let mask = predicate.evaluate(&all, self.constants)?.into_array(rows)?;
+        let mask = predicate.evaluate(all, self.constants)?.into_array(rows)?;
         let mask = holds(&mask)?;
         let kept = mask.true_count();
         if kept == rows {
-            return Ok(Frame::new(self.evaluate(&all)?, rows));
+            return Ok(Frame::new(self.evaluate(all)?, rows));
         }
         rows = kept;
         if kept == 0 {

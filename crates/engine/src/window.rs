@@ -12,7 +12,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Arr
 use arrow::compute::{cast, partition, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 
-use crate::aggregate::group_rows;
+use crate::aggregate::{Aggregate, AggregateFunction, at_each_row, group_rows};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::{Frame, SortKey, joined, sort_columns, sorted_indices};
@@ -105,6 +105,19 @@ pub enum FrameFunction {
     Max,
 }
 
+impl FrameFunction {
+    fn over_groups(self, has_argument: bool) -> AggregateFunction {
+        match self {
+            FrameFunction::Count if has_argument => AggregateFunction::Count,
+            FrameFunction::Count => AggregateFunction::CountRows,
+            FrameFunction::Sum => AggregateFunction::Sum,
+            FrameFunction::Average => AggregateFunction::Average,
+            FrameFunction::Min => AggregateFunction::Min,
+            FrameFunction::Max => AggregateFunction::Max,
+        }
+    }
+}
+
 /// Which rows a frame holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FrameRows {
@@ -114,6 +127,36 @@ pub enum FrameRows {
     Running,
     /// The row itself and as many before it.
     Last(usize),
+}
+
+/// Whether no call depends on an order of rows.
+pub(crate) fn over_partitions(calls: &[WindowCall]) -> bool {
+    calls.iter().all(|call| matches!(call.function, WindowFunction::Frame(_, FrameRows::Whole)))
+}
+
+/// The frames with a column more for each call, none of which depends on an order.
+pub(crate) fn windows_of_partitions(
+    mut frames: Vec<Frame>,
+    calls: &[WindowCall],
+    constants: &[ArrayRef],
+) -> Result<Vec<Frame>> {
+    let mut results = Vec::with_capacity(calls.len());
+    for call in calls {
+        let WindowFunction::Frame(function, _) = call.function else {
+            return Err(Error::Unsupported("a window that depends on an order".to_owned()));
+        };
+        let aggregate = Aggregate {
+            function: function.over_groups(!call.arguments.is_empty()),
+            arguments: call.arguments.clone(),
+            filter: None,
+            data_type: call.data_type.clone(),
+        };
+        results.push(at_each_row(&frames, &call.partition_by, &aggregate, constants)?);
+    }
+    for result in results {
+        frames.iter_mut().zip(result).for_each(|(frame, column)| frame.push(column));
+    }
+    Ok(frames)
 }
 
 /// The frame with a column more for each call.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 
 pub(crate) use kernels::Ordered;
-pub(crate) use over_frame::{group_rows, over_frame};
+pub(crate) use over_frame::{at_each_row, group_rows, over_frame};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 
 use crate::expr::Expr;

@@ -1,6 +1,7 @@
 //! Aggregation over rows in memory, by hash.
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
 
 use super::Aggregate;
@@ -14,54 +15,68 @@ use crate::frame::Frame;
 
 /// The group of each row by some keys, and how many groups there are.
 pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<(Vec<u32>, usize)> {
-    let Grouping { rows, groups, .. } = group(frame, keys, constants)?;
-    Ok((rows, groups.len()))
+    let mut grouping = Grouping::new(keys);
+    let rows = grouping.rows(frame, constants)?;
+    Ok((rows, grouping.groups.len()))
 }
 
-struct Grouping {
-    /// The group of each row.
-    rows: Vec<u32>,
+/// Groups of the rows of several frames.
+struct Grouping<'a> {
+    keys: &'a [Expr],
     groups: Groups,
+    /// By key.
     texts: Vec<Texts>,
+    numbered: Vec<Numbered>,
 }
 
-fn group(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<Grouping> {
-    let mut texts: Vec<Texts> = keys.iter().map(|_| Texts::default()).collect();
-    let mut values = Vec::with_capacity(keys.len());
-    for (position, key) in keys.iter().enumerate() {
-        let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
-        values.push(ValueKey::new(position, &array, &mut texts[position], &mut Numbered::default())?);
-    }
-    let mut groups = Groups::new(keys.len());
-    let mut words = vec![0; keys.len() + 1];
-    if keys.is_empty() {
-        groups.find(&words);
-        return Ok(Grouping { rows: vec![0; frame.len()], groups, texts });
-    }
-    let mut find = |row: usize| {
-        words[keys.len()] = 0;
-        for value in &values {
-            let word = value.word(row);
-            words[value.key] = word.unwrap_or(0);
-            words[keys.len()] |= u64::from(word.is_none()) << value.key;
+impl<'a> Grouping<'a> {
+    fn new(keys: &'a [Expr]) -> Grouping<'a> {
+        let mut groups = Groups::new(keys.len());
+        if keys.is_empty() {
+            // Without keys there is one group, of nothing if need be.
+            groups.find(&[0]);
         }
-        groups.find(&words)
-    };
-    let rows = match ValueKey::places(&values, frame.len()).filter(|(_, choices)| *choices <= frame.len()) {
-        Some((places, choices)) => {
-            let mut known = vec![NO_GROUP; choices];
-            let mut group = |(row, place): (usize, &u32)| {
-                let known = &mut known[*place as usize];
-                if *known == NO_GROUP {
-                    *known = find(row);
-                }
-                *known
-            };
-            places.iter().enumerate().map(&mut group).collect()
+        let (texts, numbered) = keys.iter().map(|_| (Texts::default(), Numbered::default())).unzip();
+        Grouping { keys, groups, texts, numbered }
+    }
+
+    /// The group of each row of a frame.
+    fn rows(&mut self, frame: &Frame, constants: &[ArrayRef]) -> Result<Vec<u32>> {
+        let keys = self.keys.len();
+        if keys == 0 {
+            return Ok(vec![0; frame.len()]);
         }
-        None => (0..frame.len()).map(find).collect(),
-    };
-    Ok(Grouping { rows, groups, texts })
+        let mut values = Vec::with_capacity(keys);
+        for (position, key) in self.keys.iter().enumerate() {
+            let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
+            values.push(ValueKey::new(position, &array, &mut self.texts[position], &mut self.numbered[position])?);
+        }
+        let mut words = vec![0; keys + 1];
+        let groups = &mut self.groups;
+        let mut find = |row: usize| {
+            words[keys] = 0;
+            for value in &values {
+                let word = value.word(row);
+                words[value.key] = word.unwrap_or(0);
+                words[keys] |= u64::from(word.is_none()) << value.key;
+            }
+            groups.find(&words)
+        };
+        let Some((places, choices)) =
+            ValueKey::places(&values, frame.len()).filter(|(_, choices)| *choices <= frame.len())
+        else {
+            return Ok((0..frame.len()).map(find).collect());
+        };
+        let mut known = vec![NO_GROUP; choices];
+        let group = |(row, place): (usize, &u32)| {
+            let known = &mut known[*place as usize];
+            if *known == NO_GROUP {
+                *known = find(row);
+            }
+            *known
+        };
+        Ok(places.iter().enumerate().map(group).collect())
+    }
 }
 
 /// Keys and results, a row for each group. First and last go by the order of the frame's rows.
@@ -72,7 +87,9 @@ pub(crate) fn over_frame(
     aggregates: &[Aggregate],
     constants: &[ArrayRef],
 ) -> Result<Vec<ArrayRef>> {
-    let Grouping { rows, groups, texts } = group(frame, keys, constants)?;
+    let mut grouping = Grouping::new(keys);
+    let rows = grouping.rows(frame, constants)?;
+    let Grouping { groups, texts, .. } = grouping;
     let mut columns = Vec::with_capacity(keys.len() + aggregates.len());
     for (key, data_type) in key_types.iter().enumerate() {
         columns.push(key_column(&groups, key, &texts[key], data_type)?);
@@ -81,6 +98,42 @@ pub(crate) fn over_frame(
         columns.push(aggregated(frame, aggregate, &rows, groups.len(), constants)?);
     }
     Ok(columns)
+}
+
+/// An aggregate over all rows of a partition, at each of its rows: a column for each frame.
+pub(crate) fn at_each_row(
+    frames: &[Frame],
+    keys: &[Expr],
+    aggregate: &Aggregate,
+    constants: &[ArrayRef],
+) -> Result<Vec<ArrayRef>> {
+    let mut grouping = Grouping::new(keys);
+    let mut of_frames = Vec::with_capacity(frames.len());
+    let mut kept: Option<Box<dyn Accumulator>> = None;
+    for frame in frames {
+        let rows = grouping.rows(frame, constants)?;
+        let arguments = arguments(frame, aggregate, constants)?;
+        let accumulator = match &mut kept {
+            Some(accumulator) => accumulator,
+            None => kept.insert(accumulator_of(aggregate, &arguments)?),
+        };
+        accumulator.grow(grouping.groups.len());
+        accumulator.update(&arguments, Assigned::Rows(&rows))?;
+        of_frames.push(rows);
+    }
+    let Some(kept) = kept else { return Ok(Vec::new()) };
+    let results = kept.finish()?;
+    of_frames.into_iter().map(|rows| Ok(take(&results, &UInt32Array::from(rows), None)?)).collect()
+}
+
+fn arguments(frame: &Frame, aggregate: &Aggregate, constants: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+    let evaluate = |argument: &Expr| argument.evaluate(frame, constants)?.into_array(frame.len());
+    aggregate.arguments.iter().map(evaluate).collect()
+}
+
+fn accumulator_of(aggregate: &Aggregate, arguments: &[ArrayRef]) -> Result<Box<dyn Accumulator>> {
+    let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
+    accumulator(aggregate, &types)
 }
 
 fn aggregated(
@@ -101,11 +154,7 @@ fn aggregated(
             &only
         }
     };
-    let arguments = aggregate
-        .arguments
-        .iter()
-        .map(|argument| argument.evaluate(frame, constants)?.into_array(frame.len()))
-        .collect::<Result<Vec<_>>>()?;
+    let arguments = arguments(frame, aggregate, constants)?;
     match aggregate.function.picks() {
         Some((_, true)) => return Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
         Some((last, false)) => {
@@ -116,8 +165,7 @@ fn aggregated(
         }
         None => {}
     }
-    let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
-    let mut accumulator: Box<dyn Accumulator> = accumulator(aggregate, &types)?;
+    let mut accumulator = accumulator_of(aggregate, &arguments)?;
     accumulator.grow(groups);
     accumulator.update(&arguments, Assigned::Rows(rows))?;
     accumulator.finish()

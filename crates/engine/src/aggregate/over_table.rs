@@ -18,12 +18,12 @@ use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, Run, accumulator};
 use super::groups::{Groups, Texts, key_column};
 use super::keys::{Numbered, ValueKey};
-use super::picks::{Picks, Positions, rows_of};
+use super::picks::{Picks, Positions};
 use super::{Aggregate, AggregateFunction, Buckets, Key};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
 use crate::gather::position;
-use crate::table::{Block, Cover, CoverColumns, date_position};
+use crate::table::{Block, Cover, CoverColumns, PickedColumns, date_position};
 
 /// Rows whose filters and arguments are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 4_096;
@@ -937,11 +937,27 @@ fn filtered(
 /// The same groups without the rows that a mask leaves out.
 fn masked(assigned: Assigned<'_>, mask: &BooleanArray) -> Vec<u32> {
     let mut groups = vec![NO_GROUP; mask.len()];
-    assigned.each(None, |group, row| {
-        if mask.value(row) {
-            groups[row] = u32::try_from(group).unwrap_or(NO_GROUP);
-        }
-    });
+    let mut runs: &[Run] = &[];
+    for row in mask.values().set_indices() {
+        groups[row] = match assigned {
+            Assigned::Rows(rows) => rows[row],
+            Assigned::Runs(all) => {
+                if runs.is_empty() {
+                    runs = all;
+                }
+                while let [run, rest @ ..] = runs
+                    && run.end <= row
+                    && !rest.is_empty()
+                {
+                    runs = rest;
+                }
+                match runs {
+                    [run, ..] if run.start <= row && row < run.end => run.group,
+                    _ => NO_GROUP,
+                }
+            }
+        };
+    }
     groups
 }
 
@@ -990,26 +1006,6 @@ impl Columns for BlockColumns<'_> {
             None => column,
             Some(mask) => filter(&column, mask)?,
         }))
-    }
-}
-
-/// Columns of single rows of a cover.
-struct PickedColumns<'a> {
-    columns: &'a CoverColumns<'a>,
-    /// Rows of the cover.
-    rows: &'a UInt32Array,
-}
-
-impl Columns for PickedColumns<'_> {
-    fn rows(&self) -> usize {
-        self.rows.len()
-    }
-
-    fn column(&self, position: usize) -> Result<Value> {
-        if position == self.columns.date_position() {
-            return Ok(Value::Scalar(self.columns.date()));
-        }
-        rows_of(self.columns.column(position)?, self.rows).map(Value::Array)
     }
 }
 

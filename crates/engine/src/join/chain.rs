@@ -131,9 +131,14 @@ impl<'a> Right<'a> {
         for number in 0..self.sources.len() {
             parts.extend(self.part(number, symbol)?);
         }
-        if let Some(part) = self.merged(parts)? {
-            chain.links.push(Link { earliest: i64::MIN, latest: i64::MAX, rows: LinkRows::Read(Some(part)) });
-        }
+        // Segments of one load overlap in time, though not in the times of a symbol.
+        let follows = |pair: &[Part]| pair[0].times.last() <= pair[1].times.first();
+        let parts = if parts.windows(2).all(follows) { parts } else { self.merged(parts)?.into_iter().collect() };
+        chain.links.extend(parts.into_iter().map(|part| {
+            let (earliest, latest) = (part.times.first().copied(), part.times.last().copied());
+            let (earliest, latest) = (earliest.unwrap_or(i64::MIN), latest.unwrap_or(i64::MAX));
+            Link { earliest, latest, rows: LinkRows::Read(Some(part)) }
+        }));
         Ok(chain)
     }
 

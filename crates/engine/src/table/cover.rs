@@ -4,11 +4,13 @@ use std::cell::OnceCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Date32Array};
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use splay_store::{Segment, TableSnapshot};
 
 use crate::error::{Error, Result};
+use crate::expr::{Columns, Value};
 
 /// A stretch of a segment and the wanted rows in it.
 #[derive(Debug, Clone)]
@@ -116,6 +118,26 @@ impl<'a> CoverColumns<'a> {
     /// The date, as an array of one value.
     pub fn date(&self) -> ArrayRef {
         Arc::new(Date32Array::from(vec![self.cover.date]))
+    }
+}
+
+/// Columns of single rows of a cover.
+pub(crate) struct PickedColumns<'a> {
+    pub columns: &'a CoverColumns<'a>,
+    /// Rows of the cover.
+    pub rows: &'a UInt32Array,
+}
+
+impl Columns for PickedColumns<'_> {
+    fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == self.columns.date_position() {
+            return Ok(Value::Scalar(self.columns.date()));
+        }
+        Ok(Value::Array(take(self.columns.column(position)?, self.rows, None)?))
     }
 }
 

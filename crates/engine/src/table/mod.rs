@@ -7,7 +7,7 @@ mod find;
 
 pub(crate) use blocks::narrow;
 pub(crate) use count::count;
-pub(crate) use cover::{Block, Cover, CoverColumns, Span, instants, times_of};
+pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
 
 use splay_store::{Bounds, TableSnapshot};

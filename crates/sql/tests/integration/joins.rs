@@ -180,7 +180,8 @@ proptest! {
                 for condition in CONDITIONS {
                     let statement = statement(keys, condition, tolerance);
                     let found = pairs(&session, &statement);
-                    prop_assert_eq!(found, naive(&left, &right, keys, condition, tolerance), "{}", statement);
+                    let expected = naive(&left, &right, keys, condition, tolerance);
+                    prop_assert_eq!(found, expected, "{} by {} threads in batches of {}", statement, threads, batch_rows);
                 }
             }
         }

@@ -103,9 +103,9 @@ fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
         ("quote", 500, 5, 1),
         ("quote", 9_000, 6, 1),
         ("trade", 1_500, 0, 8),
-        ("late", 3_000, 1, 3),
+        ("late", 8_000, 1, 3),
         ("late", 400, 0, 3),
-        ("late", 2_000, 2, 5),
+        ("late", 7_000, 2, 5),
     ];
     for (table, count, first_day, days) in loads {
         let spec = spec(table);
