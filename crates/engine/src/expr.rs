@@ -250,17 +250,13 @@ impl Expr {
             return table.coded(&keys, *column);
         }
         let Expr::Case { branches, otherwise, data_type: DataType::Utf8 } = self else { return Ok(None) };
-        let is_constant = |expr: &Expr| matches!(expr, Expr::Constant(_));
-        if !branches.iter().all(|(_, value)| is_constant(value)) || !otherwise.as_deref().is_none_or(is_constant) {
-            return Ok(None);
-        }
         let mut texts = vec![None; branches.len() + 1];
         let values = branches.iter().map(|(_, value)| value).chain(otherwise.as_deref());
         for (text, value) in texts.iter_mut().zip(values) {
-            if let Expr::Constant(constant) = value
-                && let Some(array) = constants[*constant].as_string_opt::<i32>()
-                && array.is_valid(0)
-            {
+            let Expr::Constant(constant) = value else { return Ok(None) };
+            let array = &constants[*constant];
+            if array.is_valid(0) && *array.data_type() != DataType::Null {
+                let Some(array) = array.as_string_opt::<i32>() else { return Ok(None) };
                 *text = Some(array.value(0).to_owned());
             }
         }
@@ -336,7 +332,8 @@ impl Expr {
 
 impl BinaryOp {
     /// The operation for which `b swapped a` is `a op b`; of a comparison.
-    pub(crate) fn swapped(self) -> BinaryOp {
+    #[must_use]
+    pub fn swapped(self) -> BinaryOp {
         match self {
             BinaryOp::Less => BinaryOp::Greater,
             BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,

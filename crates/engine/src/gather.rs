@@ -19,6 +19,7 @@ pub(crate) fn position(part: u32, row: usize) -> u64 {
 }
 
 /// The part and the row of a position.
+#[expect(clippy::cast_possible_truncation, reason = "both halves of a word")]
 pub(crate) fn place(position: u64) -> (u32, u32) {
     ((position >> 32) as u32, (position & u64::from(u32::MAX)) as u32)
 }

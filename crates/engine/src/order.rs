@@ -27,8 +27,11 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     if columns.len() == 1 && is_plainly_sorted(&columns[0]) {
         return Ok(None);
     }
-    let Some((keys, used)) = leading(columns) else { return by_rows(columns, fetch).map(Some) };
-    if let Some(fetch) = fetch.filter(|fetch| *fetch < rows / 8) {
+    let few = fetch.filter(|fetch| *fetch < rows / 8);
+    // Of a few rows only those are looked at further that the first column leaves.
+    let wanted = if few.is_some() { 1 } else { columns.len() };
+    let Some((keys, used)) = leading(&columns[..wanted]) else { return by_rows(columns, fetch).map(Some) };
+    if let Some(fetch) = few {
         let candidates = first_ones(&keys, fetch);
         if candidates.len() < rows / 2 {
             let found = order(&chosen(columns, &candidates)?, None)?;
@@ -77,7 +80,7 @@ fn sort(numbered: &mut Vec<(u64, u32)>) {
     let all = numbered.iter().fold(0, |all, (key, _)| all | key);
     let mut sorted = vec![(0, 0); numbered.len()];
     for shift in (0..u64::BITS - all.leading_zeros()).step_by(DIGIT_BITS as usize) {
-        let digit = |key: u64| (key >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+        let digit = |key: u64| usize::try_from((key >> shift) & ((1 << DIGIT_BITS) - 1)).unwrap_or(0);
         let mut places = vec![0usize; 1 << DIGIT_BITS];
         numbered.iter().for_each(|(key, _)| places[digit(*key)] += 1);
         let mut start = 0;

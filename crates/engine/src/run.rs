@@ -15,7 +15,7 @@ use crate::frame::{Frame, SortKey};
 use crate::join::join;
 use crate::plan::{Plan, Scan};
 use crate::table::{Block, Cover, CoverColumns, End, PickedColumns, Span, Wanted, count, find, find_end, narrow};
-use crate::window::{over_partitions, windows, windows_of_partitions};
+use crate::window::{first_rows, over_partitions, wants_few, windows, windows_of_partitions};
 
 /// Rows that are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 65_536;
@@ -97,8 +97,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             Frame::concat(frames, types)
         }
         Plan::Asof { .. } | Plan::Union { .. } | Plan::Filter { .. } | Plan::Project { .. } => {
-            let frames = frames(plan, setting)?;
-            whole(frames)
+            whole(frames(plan, setting)?, setting)
         }
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
@@ -123,7 +122,12 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             let input = frame(input, setting)?;
             over_frame(&input, keys, key_types, aggregates, setting.constants).map(of_columns)
         }
-        Plan::Window { calls, .. } if over_partitions(calls) => whole(frames(plan, setting)?),
+        Plan::Window { calls, .. } if over_partitions(calls) => whole(frames(plan, setting)?, setting),
+        Plan::Window { input, calls } if wants_few(calls, setting.constants) => {
+            let constants = setting.constants;
+            let parts = over_frames(frames(input, setting)?, setting, |frame| first_rows(frame, calls, constants))?;
+            windows(whole(parts, setting)?, calls, constants)
+        }
         Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting.constants),
         Plan::Sort { input, keys, fetch: Some(fetch) } => first_of(frames(input, setting)?, keys, *fetch, setting),
         Plan::Sort { input, keys, fetch: None } => frame(input, setting)?.sort(keys, None, setting.constants),
@@ -135,25 +139,37 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
 }
 
 /// Frames one behind the other.
-fn whole(frames: Vec<Frame>) -> Result<Frame> {
+fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
     let types: Vec<DataType> = match frames.first() {
         Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
         None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
     };
+    if frames.len() > 1 {
+        check_memory(frames.iter().map(Frame::len).sum(), types.iter(), setting.memory_bytes / 2)?;
+    }
     Frame::concat(frames, &types)
+}
+
+/// A step on each frame, by threads where that pays.
+fn over_frames(
+    frames: Vec<Frame>,
+    setting: &Setting<'_>,
+    step: impl Fn(Frame) -> Result<Frame> + Send + Sync,
+) -> Result<Vec<Frame>> {
+    use rayon::prelude::*;
+    let rows: usize = frames.iter().map(Frame::len).sum();
+    if setting.threads > 1 && rows >= PARALLEL_ROWS {
+        frames.into_par_iter().map(step).collect()
+    } else {
+        frames.into_iter().map(step).collect()
+    }
 }
 
 /// The first rows in an order, each frame's first and then those of all.
 fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, setting: &Setting<'_>) -> Result<Frame> {
-    use rayon::prelude::*;
-    let first = |frame: &Frame| frame.sort(keys, Some(fetch), setting.constants);
-    let rows: usize = frames.iter().map(Frame::len).sum();
-    let parts: Vec<Frame> = if setting.threads > 1 && rows >= PARALLEL_ROWS {
-        frames.par_iter().map(first).collect::<Result<_>>()?
-    } else {
-        frames.iter().map(first).collect::<Result<_>>()?
-    };
-    whole(parts)?.sort(keys, Some(fetch), setting.constants)
+    let constants = setting.constants;
+    let parts = over_frames(frames, setting, |frame| frame.sort(keys, Some(fetch), constants))?;
+    whole(parts, setting)?.sort(keys, Some(fetch), constants)
 }
 
 fn of_columns(columns: Vec<ArrayRef>) -> Frame {

@@ -39,6 +39,9 @@ pub struct WindowCall {
     pub first: Option<(BinaryOp, usize)>,
 }
 
+/// Rows whose frames are worked on together.
+const FRAME_CHUNK_ROWS: usize = 4096;
+
 /// Most rows of each partition that are picked instead of sorting all.
 const FIRST_ROWS_MAX: i64 = 64;
 
@@ -163,18 +166,29 @@ pub(crate) fn windows_of_partitions(
 pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Frame> {
     let width = frame.columns().len();
     let mut results = Vec::with_capacity(calls.len());
-    if let [call] = calls
-        && let Some(first) = call.first_rows(constants)
-        && let Some(candidates) = candidates(&frame, call, first, constants)?
-    {
-        frame = frame.take(&candidates)?;
-    }
+    frame = first_rows(frame, calls, constants)?;
     let input = frame.clone();
     for call in calls {
         results.push(window(&input, call, constants)?);
     }
     debug_assert_eq!(width, frame.columns().len());
     results.into_iter().for_each(|result| frame.push(result));
+    Ok(frame)
+}
+
+/// Whether a few rows of each partition are all that is wanted.
+pub(crate) fn wants_few(calls: &[WindowCall], constants: &[ArrayRef]) -> bool {
+    matches!(calls, [call] if call.first_rows(constants).is_some())
+}
+
+/// The frame without rows that can't be among the first of their partition, where those are all that is wanted.
+pub(crate) fn first_rows(frame: Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Frame> {
+    if let [call] = calls
+        && let Some(first) = call.first_rows(constants)
+        && let Some(candidates) = candidates(&frame, call, first, constants)?
+    {
+        return frame.take(&candidates);
+    }
     Ok(frame)
 }
 
@@ -245,7 +259,7 @@ fn partitions(rows: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<Vec
         return Ok(Vec::new());
     }
     if keys.is_empty() {
-        return Ok(vec![0..rows.len()]);
+        return Ok(std::iter::once(0..rows.len()).collect());
     }
     let columns = keys.iter().map(|key| key.evaluate(rows, constants)?.into_array(rows.len()));
     Ok(partition(&columns.collect::<Result<Vec<_>>>()?)?.ranges())
@@ -332,14 +346,20 @@ fn floats(function: FrameFunction, frame: FrameRows, values: &[f64]) -> Vec<f64>
             std::iter::once(values[0]).chain(rest).collect()
         }
         FrameRows::Last(before) => {
-            // One pass for each place in the frame: neighbours are independent of each other, so they are added at once.
+            // One pass for each place in the frame, over rows that stay in cache: neighbours are independent of each other, so
+            // they are added at once.
             let mut states = values.to_vec();
-            for back in 1..=before.min(values.len() - 1) {
-                match function {
-                    FrameFunction::Min | FrameFunction::Max => {
-                        states[back..].iter_mut().zip(values).for_each(|(state, value)| *state = pick(*state, *value));
+            for start in (0..values.len()).step_by(FRAME_CHUNK_ROWS) {
+                let end = values.len().min(start + FRAME_CHUNK_ROWS);
+                for back in 1..=before.min(end - 1) {
+                    let first = start.max(back);
+                    let pairs = states[first..end].iter_mut().zip(&values[first - back..end - back]);
+                    match function {
+                        FrameFunction::Min | FrameFunction::Max => {
+                            pairs.for_each(|(state, value)| *state = pick(*state, *value));
+                        }
+                        _ => pairs.for_each(|(state, value)| *state += value),
                     }
-                    _ => states[back..].iter_mut().zip(values).for_each(|(state, value)| *state += value),
                 }
             }
             states

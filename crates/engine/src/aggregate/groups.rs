@@ -120,6 +120,7 @@ impl Texts {
 }
 
 /// A column of keys from the words of the groups.
+#[expect(clippy::cast_possible_truncation, reason = "a word holds a value of the type that it becomes again")]
 pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: &DataType) -> Result<ArrayRef> {
     let keys = groups.stride - 1;
     let words = || (0..groups.len()).map(|group| groups.words(group)[key]);

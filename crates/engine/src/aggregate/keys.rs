@@ -94,7 +94,7 @@ impl ValueKey {
             }
             KeyWords::Words(words) => {
                 for (place, word) in places.iter_mut().zip(words) {
-                    *place = *place * stride + (*word).min(u64::from(last)) as u32;
+                    *place = *place * stride + u32::try_from(*word).unwrap_or(last).min(last);
                 }
             }
         }

@@ -879,17 +879,17 @@ impl Grouped {
         rows.iter().for_each(|group| ends[place(*group)] += 1);
         let mut runs = Vec::new();
         let mut start = 0;
-        for (group, end) in ends.iter_mut().enumerate() {
+        for (group, end) in (0u32..).zip(&mut ends) {
             let count = std::mem::replace(end, start);
-            if count > 0 && group < groups {
-                runs.push(Run { group: group as u32, start: start as usize, end: (start + count) as usize });
+            if count > 0 && (group as usize) < groups {
+                runs.push(Run { group, start: start as usize, end: (start + count) as usize });
             }
             start += count;
         }
         let mut order = vec![0u32; rows.len()];
-        for (row, group) in rows.iter().enumerate() {
+        for (row, group) in (0u32..).zip(rows) {
             let next = &mut ends[place(*group)];
-            order[*next as usize] = row as u32;
+            order[*next as usize] = row;
             *next += 1;
         }
         Some(Grouped { runs, order: Some(order.into()) })

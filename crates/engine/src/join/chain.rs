@@ -1,6 +1,7 @@
 //! The right rows of one symbol, over all segments, in ascending time.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array};
 use arrow::buffer::ScalarBuffer;
@@ -29,8 +30,9 @@ pub(super) struct Right<'a> {
     sources: Vec<Source<'a>>,
     /// Whether no segment begins before the one before it has ended.
     in_sequence: bool,
-    /// Bytes that rows may take which have to be copied.
+    /// Bytes that may be copied, and those that were.
     copied_bytes_max: usize,
+    copied_bytes: AtomicUsize,
 }
 
 struct Source<'a> {
@@ -59,7 +61,8 @@ impl<'a> Right<'a> {
         let entries = sources.windows(2).map(|pair| (pair[0].segment.entry(), pair[1].segment.entry()));
         let in_sequence = entries.into_iter().all(|(one, next)| one.time_max <= next.time_min);
         let predicate = scan.predicate.as_ref();
-        Ok(Right { snapshot, wanted, predicate, constants, sources, in_sequence, copied_bytes_max })
+        let copied_bytes = AtomicUsize::new(0);
+        Ok(Right { snapshot, wanted, predicate, constants, sources, in_sequence, copied_bytes_max, copied_bytes })
     }
 
     /// Columns of the table, with the date.
@@ -97,7 +100,7 @@ impl<'a> Right<'a> {
                 Ok(reader.read(*first..*first + *rows)?)
             }
             Rows::From { source, first, rows } => {
-                let rows = UInt32Array::from_iter_values((*first..*first + *rows).map(|row| row as u32));
+                let rows = UInt32Array::from_iter_values((*first..*first + *rows).map(number));
                 self.take(*source, column, &rows)
             }
             Rows::Listed(positions) => {
@@ -113,7 +116,7 @@ impl<'a> Right<'a> {
     /// The rows of a symbol. If segments don't overlap, none is looked into before a row may be there.
     pub fn chain(&self, symbol: Option<&str>) -> Result<Chain> {
         let is_wanted = self.wanted.as_ref().is_some_and(|wanted| match (&wanted.symbols, symbol) {
-            (Some(symbols), Some(symbol)) => symbols.iter().any(|one| one == symbol),
+            (Some(symbols), Some(symbol)) => symbols.binary_search_by(|one| one.as_str().cmp(symbol)).is_ok(),
             _ => true,
         });
         let mut chain = Chain { symbol: symbol.map(str::to_owned), links: Vec::new() };
@@ -143,13 +146,14 @@ impl<'a> Right<'a> {
     }
 
     /// The wanted rows of a symbol in a source.
-    fn part(&self, number: usize, symbol: Option<&str>) -> Result<Option<Part>> {
-        let (Some(wanted), source) = (&self.wanted, &self.sources[number]) else { return Ok(None) };
-        let range = rows_of_symbol(self.snapshot, source.segment, symbol, wanted)?;
+    fn part(&self, source: usize, symbol: Option<&str>) -> Result<Option<Part>> {
+        let Some(wanted) = &self.wanted else { return Ok(None) };
+        let range = rows_of_symbol(self.snapshot, self.sources[source].segment, symbol, wanted)?;
+        let source = number(source);
         if range.is_empty() {
             return Ok(None);
         }
-        let rows = Rows::From { source: number as u32, first: range.start, rows: range.len() };
+        let rows = Rows::From { source, first: range.start, rows: range.len() };
         let time = self.snapshot.spec().time_position();
         let Some(predicate) = self.predicate else {
             let times = self.column(&rows, time)?;
@@ -171,18 +175,21 @@ impl<'a> Right<'a> {
             let times = self.column(&rows, time)?;
             return Part::new(rows, &times).map(Some);
         }
-        let kept = mask.values().set_indices().map(|row| position(number as u32, range.start + row));
+        let kept = mask.values().set_indices().map(|row| position(source, range.start + row));
         let kept: Vec<u64> = kept.collect();
         if kept.is_empty() {
             return Ok(None);
         }
-        self.check_copied(kept.len())?;
+        self.count_copied(kept.len())?;
         let times = arrow::compute::filter(&self.column(&rows, time)?, &mask)?;
         Part::new(Rows::Listed(kept.into()), &times).map(Some)
     }
 
-    fn check_copied(&self, rows: usize) -> Result<()> {
-        let needed = rows.saturating_mul(2 * size_of::<u64>());
+    /// Counts rows of which two words each are copied, and kept for the whole join.
+    fn count_copied(&self, rows: usize) -> Result<()> {
+        let bytes = rows.saturating_mul(2 * size_of::<u64>());
+        // Relaxed: nothing but the sum matters.
+        let needed = self.copied_bytes.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
         let limit = self.copied_bytes_max;
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
@@ -193,7 +200,7 @@ impl<'a> Right<'a> {
             return Ok(parts.pop());
         }
         let rows = parts.iter().map(|part| part.times.len()).sum();
-        self.check_copied(rows)?;
+        self.count_copied(rows)?;
         let mut merged: Vec<(i64, u64)> = Vec::with_capacity(rows);
         for part in &parts {
             merged.extend(part.times.iter().enumerate().map(|(row, time)| (*time, part.rows.position(row))));
@@ -375,7 +382,7 @@ impl Part {
         if from == 0 {
             return Ok(None);
         }
-        let split = self.split.get_or_insert_with(|| Split::new(keys, self.times.len()));
+        let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
         Ok(split.last_before(&wanted, rows))
     }
 
@@ -393,7 +400,7 @@ impl Part {
         if end == self.times.len() {
             return Ok(None);
         }
-        let split = self.split.get_or_insert_with(|| Split::new(keys, self.times.len()));
+        let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
         Ok(split.first_from(&wanted, first))
     }
 
@@ -401,6 +408,7 @@ impl Part {
     fn wanted(&mut self, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<Vec<i64>>> {
         if self.keys.is_none() {
             let mut columns = Vec::with_capacity(searched.keys.len());
+            searched.right.count_copied(self.times.len().saturating_mul(searched.keys.len()).div_ceil(2))?;
             for key in searched.keys.iter() {
                 columns.push(KeyColumn::new(&searched.right.column(&self.rows, key.column)?)?);
             }
@@ -410,5 +418,21 @@ impl Part {
         let wanted: Option<Vec<i64>> =
             columns.zip(searched.keys.iter_mut()).map(|(column, key)| key.wanted(left_row, column)).collect();
         Ok(wanted)
+    }
+}
+
+/// The number of a segment, or of a row of one; there are no more (see [`Right::new`]).
+fn number(position: usize) -> u32 {
+    u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+/// The rows of a part dealt out by their keys, which is done once.
+fn split<'s>(known: &'s mut Option<Split>, keys: &[KeyColumn], rows: usize, right: &Right<'_>) -> Result<&'s Split> {
+    match known {
+        Some(split) => Ok(split),
+        None => {
+            right.count_copied(rows)?;
+            Ok(known.insert(Split::new(keys, rows)))
+        }
     }
 }

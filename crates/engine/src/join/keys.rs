@@ -76,15 +76,15 @@ impl Split {
     pub fn new(keys: &[KeyColumn], rows: usize) -> Split {
         let mut by_keys: HashMap<Vec<i64>, Vec<u32>> = HashMap::new();
         let mut values = Vec::with_capacity(keys.len());
-        for row in 0..rows {
+        for (row, number) in (0..rows).zip(0u32..) {
             if keys.iter().any(|key| key.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row))) {
                 continue;
             }
             values.clear();
             values.extend(keys.iter().map(|key| key.at(row)));
             match by_keys.get_mut(&values) {
-                Some(list) => list.push(row as u32),
-                None => _ = by_keys.insert(values.clone(), vec![row as u32]),
+                Some(list) => list.push(number),
+                None => _ = by_keys.insert(values.clone(), vec![number]),
             }
         }
         Split { rows: by_keys }

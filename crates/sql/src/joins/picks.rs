@@ -68,10 +68,8 @@ impl Picks {
             let data_type = self.sources[0].1[column].data_type().clone();
             copied.push(self.column(column, &data_type, &taken)?);
         }
-        let mut next = 0;
-        for row in self.rows.iter_mut().flatten() {
+        for (row, next) in self.rows.iter_mut().flatten().zip(0..) {
             *row = (0, next);
-            next += 1;
         }
         self.bytes = copied.iter().map(|column| column.to_data().get_slice_memory_size().unwrap_or_default()).sum();
         // Batches are numbered from one.

@@ -258,7 +258,7 @@ impl Recogniser<'_> {
         }
         let (column, op, constant) = match (instants(left), instants(right)) {
             (TickExpr::Column(column), TickExpr::Constant(constant)) => (*column, *op, *constant),
-            (TickExpr::Constant(constant), TickExpr::Column(column)) => (*column, swapped(*op), *constant),
+            (TickExpr::Constant(constant), TickExpr::Column(column)) => (*column, op.swapped(), *constant),
             _ => return false,
         };
         let is_range = matches!(
@@ -620,16 +620,6 @@ pub(super) fn instants(expr: &TickExpr) -> &TickExpr {
         {
             inner
         }
-        other => other,
-    }
-}
-
-fn swapped(op: BinaryOp) -> BinaryOp {
-    match op {
-        BinaryOp::Less => BinaryOp::Greater,
-        BinaryOp::LessOrEqual => BinaryOp::GreaterOrEqual,
-        BinaryOp::Greater => BinaryOp::Less,
-        BinaryOp::GreaterOrEqual => BinaryOp::LessOrEqual,
         other => other,
     }
 }

@@ -50,7 +50,8 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
         return None;
     }
     let bytes = text.as_bytes();
-    if bytes.contains(&1) {
+    // What keys are marked with.
+    if bytes.iter().any(|byte| (1..=3).contains(byte)) {
         return None;
     }
     let mut shape = Shape { key: String::with_capacity(text.len()), literals: Vec::new() };

@@ -124,7 +124,9 @@ fn neighbourhoods(rows: &UInt32Array) -> Vec<Range<usize>> {
         let Some(row) = row else { continue };
         if last.is_some_and(|last| row.abs_diff(last) > NEIGHBOUR_ROWS) {
             if stretches.len() + 1 >= NEIGHBOURHOODS_MAX {
-                return vec![0..rows.len()];
+                stretches.clear();
+                stretches.push(0..rows.len());
+                return stretches;
             }
             stretches.push(start..place);
             start = place;
