@@ -35,7 +35,6 @@ def tables(folder: pathlib.Path) -> dict[str, pa.Table]:
 
 
 def read(folder: pathlib.Path) -> pa.Table:
-    table = pq.read_table(sorted(folder.rglob("*.parquet"))[0])
     names = [
         "Symbol",
         "Time",
@@ -48,7 +47,9 @@ def read(folder: pathlib.Path) -> pa.Table:
         "Trade_Volume",
         "Sequence_Number",
     ]
-    return table.select([name for name in names if name in table.column_names]).unify_dictionaries()
+    paths = sorted(folder.rglob("*.parquet"))
+    present = [name for name in names if name in pq.read_schema(paths[0]).names]
+    return pa.concat_tables(pq.read_table(path, columns=present) for path in paths).unify_dictionaries()
 
 
 def thinned(rows: pa.Table) -> pa.Table:

@@ -5,7 +5,6 @@ import random
 from dataclasses import dataclass
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 MARKET_OFFSET = datetime.timedelta(hours=4)
 """UTC less New York on the simulated day, which is in October."""
@@ -42,7 +41,7 @@ class TaqParameters:
 def draw(tables, seed: int) -> TaqParameters:
     """Draws parameters from the quotes."""
     rng = random.Random(seed)
-    quotes = pq.read_table(tables.files("quote")[0], columns=["Symbol", "Sequence_Number", "Time"])
+    quotes = tables.read("quote", ["Symbol", "Sequence_Number", "Time"])
     counts = sorted(
         (entry["counts"], entry["values"]) for entry in pc.value_counts(quotes["Symbol"].cast("string")).to_pylist()
     )
@@ -50,7 +49,7 @@ def draw(tables, seed: int) -> TaqParameters:
     half = symbols[: max(1, len(symbols) // 2)]
     busy = symbols[-1]
     numbers = quotes.filter(pc.equal(quotes["Symbol"].cast("string"), busy))["Sequence_Number"]
-    volumes = pq.read_table(tables.files("trade")[0], columns=["Trade_Volume"])["Trade_Volume"]
+    volumes = tables.read("trade", ["Trade_Volume"])["Trade_Volume"]
     first = quotes["Time"][0].as_py()
     return TaqParameters(
         day=(first - MARKET_OFFSET).date(),

@@ -32,6 +32,10 @@ class Tables:
     def files(self, table: str) -> list[pathlib.Path]:
         return self.paths[table]
 
+    def read(self, table: str, columns: list[str]) -> pa.Table:
+        """Some columns of a table's rows, of all its files."""
+        return pa.concat_tables(pq.read_table(path, columns=columns) for path in self.files(table)).unify_dictionaries()
+
     def schema(self, table: str) -> pa.Schema:
         return pq.read_schema(self.paths[table][0])
 

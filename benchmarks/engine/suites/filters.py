@@ -1,7 +1,6 @@
 """Filters over 100,000 one-minute bars: what a filter costs or saves against reading all rows."""
 
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from ..ask import ask
 from ..polars_words import column
@@ -32,7 +31,7 @@ class Limits:
     """Values that a share of the bars exceeds."""
 
     def __init__(self, tables):
-        bars = pq.read_table(tables.files("bar")[0], columns=["close", "volume"])
+        bars = tables.read("bar", ["close", "volume"])
         self.top, self.half, self.most = (pc.quantile(bars["close"], share)[0].as_py() for share in (0.9, 0.5, 0.1))
         self.busy = int(pc.quantile(bars["volume"], 0.5)[0].as_py())
         self.beyond = pc.max(bars["close"]).as_py() + 1

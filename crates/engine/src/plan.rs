@@ -183,7 +183,11 @@ fn bounds<T: Copy>(op: BinaryOp, value: T, full: Bounds<T>, below: Option<T>, ab
 }
 
 pub(crate) fn text(constant: &ArrayRef) -> Result<Option<String>> {
-    let array = cast(constant, &DataType::Utf8)?;
+    let array = if *constant.data_type() == DataType::Utf8 {
+        ArrayRef::clone(constant)
+    } else {
+        cast(constant, &DataType::Utf8)?
+    };
     let array = array.as_string::<i32>();
     Ok(array.is_valid(0).then(|| array.value(0).to_owned()))
 }

@@ -236,6 +236,11 @@ impl Recogniser<'_> {
         }
         let mut numbers = Vec::with_capacity(items.len());
         for item in items {
+            // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
+            let item = match without_casts(item) {
+                literal @ Expr::Literal(ScalarValue::Utf8(_), _) => literal,
+                _ => item,
+            };
             match self.convert(item, schema)? {
                 TickExpr::Constant(number) => numbers.push(number),
                 _ => return Ok(None),

@@ -3,11 +3,16 @@
 //! Statements of one shape share a plan. Lifted are numbers and texts that something is compared with; everything else, a
 //! bucket's width among it, stays in the shape. Reading the shape takes one pass over the text and no parser.
 
+use std::collections::HashMap;
+
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 
 /// Longest text that is looked at.
 const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Literals up to which each new one is compared with all before it.
+const LITERALS_COMPARED: usize = 32;
 
 /// Prefix of the parameters that stand for lifted literals.
 pub(super) const LIFTED: &str = "splay_lifted_";
@@ -55,6 +60,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
         return None;
     }
     let mut shape = Shape { key: String::with_capacity(text.len()), literals: Vec::new() };
+    let mut seen = HashMap::new();
     let mut before = Before::Other;
     let mut at = 0;
     while at < bytes.len() {
@@ -70,7 +76,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
             b'/' if bytes.get(at + 1) == Some(&b'*') => return None,
             b'\'' => {
                 let (end, value) = text_literal(text, at)?;
-                before = take(&mut shape, before, &text[at..end], ScalarValue::Utf8(Some(value)));
+                before = take(&mut shape, &mut seen, before, &text[at..end], ScalarValue::Utf8(Some(value)));
                 at = end;
             }
             b'"' => {
@@ -83,7 +89,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
                 let end = number_end(bytes, at);
                 let literal = &text[at..end];
                 before = match number(literal) {
-                    Some(value) => take(&mut shape, before, literal, value),
+                    Some(value) => take(&mut shape, &mut seen, before, literal, value),
                     None => {
                         shape.key.push_str(literal);
                         Before::Other
@@ -99,7 +105,7 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
                 }
                 let word = &text[at..end];
                 if let Some((literal_end, value)) = typed_literal(text, word, end) {
-                    before = take(&mut shape, before, &text[at..literal_end], value?);
+                    before = take(&mut shape, &mut seen, before, &text[at..literal_end], value?);
                     at = literal_end;
                     continue;
                 }
@@ -129,7 +135,15 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
 }
 
 /// Lifts a literal, or leaves it in the shape.
-fn take(shape: &mut Shape, before: Before, written: &str, value: ScalarValue) -> Before {
+///
+/// `seen` has the number of each literal by how it is written.
+fn take<'t>(
+    shape: &mut Shape,
+    seen: &mut HashMap<&'t str, usize>,
+    before: Before,
+    written: &'t str,
+    value: ScalarValue,
+) -> Before {
     let after = match before {
         Before::Comparison => Before::Other,
         Before::Between => Before::LowerBound,
@@ -148,9 +162,15 @@ fn take(shape: &mut Shape, before: Before, written: &str, value: ScalarValue) ->
         _ => 'f',
     };
     // Equal literals are one parameter, so that expressions which are equal stay so.
-    let known = shape.literals.iter().position(|literal| *literal == value);
+    // Of a long list only those that are written alike, for it is looked through for each of them.
+    let known = if shape.literals.len() < LITERALS_COMPARED {
+        shape.literals.iter().position(|literal| *literal == value)
+    } else {
+        seen.get(written).copied()
+    };
     let number = known.unwrap_or(shape.literals.len());
     if known.is_none() {
+        seen.insert(written, number);
         shape.literals.push(value);
     }
     shape.key.push_str(&format!("\u{1}{kind}{number}\u{1}"));
