@@ -6,7 +6,6 @@ import re
 import subprocess
 
 import pandas as pd
-import pyarrow as pa
 import pytest
 
 import splay
@@ -83,7 +82,7 @@ def close(one, other):
     missing = [x is None or (isinstance(x, float) and math.isnan(x)) or x is pd.NA or x is pd.NaT for x in (one, other)]
     if any(missing):
         return all(missing)
-    if isinstance(other, (str, pa.MonthDayNano)):
+    if isinstance(other, (str, pd.DateOffset)):
         return one == other
     return math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9)
 
@@ -369,7 +368,7 @@ def markout(trade, quote):
     for seconds in (-10, 0, 1, 10, 60):
         found = [(mids[row.Symbol](row.Time + seconds * 1_000_000_000), row.Trade_Price) for row in trade.itertuples()]
         moves = [mid[0] - price for mid, price in found if mid]
-        yield pa.MonthDayNano([0, 0, seconds * 1_000_000_000]), len(moves), sum(moves) / len(moves)
+        yield pd.DateOffset(months=0, days=0, nanoseconds=seconds * 1_000_000_000), len(moves), sum(moves) / len(moves)
 
 
 def weighted_mid(trade, quote):
