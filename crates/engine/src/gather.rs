@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, UInt32Array, new_null_array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Int32Type};
 
@@ -45,8 +46,16 @@ impl Gather {
         if let Some(first) = first
             && parts.all(|part| part == first)
         {
-            let row = |position: &u64| (*position != NOTHING).then(|| place(*position).1);
-            return Gather::One(first, positions.iter().map(row).collect());
+            let rows: Vec<u32> = positions.iter().map(|position| place(*position).1).collect();
+            let found = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
+            let nulls = Some(NullBuffer::new(found)).filter(|nulls| nulls.null_count() > 0);
+            // What stands for no row must be a row nevertheless, for who looks at the numbers alone.
+            let rows = if nulls.is_some() {
+                rows.iter().map(|row| if *row == u32::MAX { 0 } else { *row }).collect()
+            } else {
+                rows
+            };
+            return Gather::One(first, UInt32Array::new(rows.into(), nulls));
         }
         let mut by_part: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut places = Vec::with_capacity(positions.len());

@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, TimestampNanosecondType};
 use splay_store::{Segment, TableSnapshot};
 
 use super::keys::{KeyColumn, LeftKey, Split};
-use crate::asof::{Direction, MatchRule, before, up_to};
+use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value, holds};
 use crate::gather::{Gather, position};
@@ -301,6 +301,28 @@ impl Chain {
         };
         let near = |found: &(i64, u64)| tolerance.is_none_or(|most| time.abs_diff(found.0) <= most);
         Ok(found.filter(near).map(|(_, position)| position))
+    }
+
+    /// Finds the matches of many left rows at once, where no further key and no second segment matters; false if one does.
+    pub fn find_all(
+        &mut self,
+        searched: &Searched<'_, '_>,
+        times: &[i64],
+        mut put: impl FnMut(usize, u64),
+    ) -> Result<bool> {
+        if self.links.len() != 1 || !searched.keys.is_empty() {
+            return Ok(false);
+        }
+        if let Some(part) = self.part(0, searched.right)? {
+            let mut left_row = 0;
+            match_rows(searched.rule, times, &part.times, |row| {
+                if let Some(row) = row {
+                    put(left_row, part.rows.position(row));
+                }
+                left_row += 1;
+            });
+        }
+        Ok(true)
     }
 
     /// The last row at or before a time, with its time.

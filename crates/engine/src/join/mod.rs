@@ -176,6 +176,10 @@ impl Joiner<'_> {
                 None => self.chains.entry(name.to_owned()).or_insert(self.right.chain(symbol)?),
             };
             let mut searched = Searched { right: self.right, rule: self.join.rule, keys: &mut keys };
+            let found = &mut positions[run.clone()];
+            if timed.is_none() && chain.find_all(&searched, &times[run.clone()], |row, place| found[row] = place)? {
+                continue;
+            }
             for row in run {
                 if timed.is_none_or(|nulls| nulls.is_valid(row))
                     && let Some(found) = chain.find(&mut searched, times[row], row)?
