@@ -1,0 +1,1 @@
+//! Capture: from feed to journal to real-time table to history.
