@@ -6,6 +6,7 @@
 //! - For a join it may be split by symbols instead: then each stream reads its symbols one by one, over all dates.
 //! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
 
+use std::collections::HashMap;
 use std::fmt::{self, Formatter};
 use std::ops::Range;
 use std::pin::Pin;
@@ -28,7 +29,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
 };
 use futures::Stream;
-use splay_store::{DATE_COLUMN, Piece, SegmentFormat, SelectionStats, TableSnapshot};
+use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, Selection, SegmentFormat, SelectionStats, TableSnapshot};
 
 use crate::error::external;
 use crate::provider::ColumnSource;
@@ -188,10 +189,12 @@ fn runs(piece: &Piece) -> Result<Vec<(Option<&str>, Range<u64>)>> {
     for run in low..all {
         let rows = index.symbol_rows(run).map_err(external)?;
         let rows = rows.start.max(piece.rows.start)..rows.end.min(piece.rows.end);
-        if rows.start >= rows.end {
+        if rows.start >= piece.rows.end {
             break;
         }
-        runs.push((index.symbol(run).map_err(external)?, rows));
+        if !rows.is_empty() {
+            runs.push((index.symbol(run).map_err(external)?, rows));
+        }
     }
     Ok(runs)
 }
@@ -229,8 +232,7 @@ struct ReadPlan {
     filters: Vec<ScanFilter>,
     limit: Option<usize>,
     batch_rows: usize,
-    /// Number of the first row of each segment, by path; only where rows are numbered.
-    row_numbers: std::collections::HashMap<String, i64>,
+    row_numbers: RowNumbers,
 }
 
 /// A filter and the columns it looks at.
@@ -271,7 +273,7 @@ impl TickScanExec {
             Boundedness::Bounded,
         ));
         let numbers = if settings.projection.iter().any(|c| settings.columns[*c] == ColumnSource::Row) {
-            row_numbers(&settings.snapshot)
+            row_numbers(&settings.snapshot)?
         } else {
             Default::default()
         };
@@ -404,14 +406,28 @@ fn dates_follow(streams: &[Vec<Piece>]) -> bool {
     bounds.windows(2).all(|pair| pair[0].2 <= pair[1].1)
 }
 
-fn row_numbers(snapshot: &TableSnapshot) -> std::collections::HashMap<String, i64> {
+/// Numbers of rows in the order of the table: for each segment, by path, stretches of rows by the first, with its number. Empty
+/// where rows aren't numbered.
+type RowNumbers = HashMap<String, Vec<(u64, i64)>>;
+
+fn row_numbers(snapshot: &TableSnapshot) -> Result<RowNumbers> {
     let mut next = 0;
-    let mut numbers = std::collections::HashMap::new();
-    for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
-        numbers.insert(segment.entry().path.clone(), next);
-        next += i64::try_from(segment.rows()).unwrap_or(i64::MAX);
+    let mut numbers = RowNumbers::new();
+    let mut number = |segment: &Segment, rows: Range<u64>| {
+        numbers.entry(segment.entry().path.clone()).or_default().push((rows.start, next));
+        next += i64::try_from(rows.end - rows.start).unwrap_or(i64::MAX);
+    };
+    for partition in snapshot.partitions() {
+        if partition.is_in_sequence() && !partition.segments.iter().any(|segment| segment.is_cut()) {
+            partition.segments.iter().for_each(|segment| number(segment, 0..segment.rows()));
+        } else {
+            let everything = Selection { date: Bounds { min: partition.date, max: partition.date }, ..Selection::default() };
+            let (pieces, _) = snapshot.select(&everything).map_err(external)?;
+            pieces.into_iter().for_each(|piece| number(&piece.segment, piece.rows));
+        }
     }
-    numbers
+    // Where symbols are spread over segments, a segment's stretches are in the order of its rows, too.
+    Ok(numbers)
 }
 
 impl DisplayAs for TickScanExec {
@@ -619,8 +635,11 @@ impl ReadPlan {
     }
 
     fn row_numbers(&self, piece: &Piece) -> Range<i64> {
-        let first = self.row_numbers.get(&piece.segment.entry().path).copied().unwrap_or_default();
-        let row = |row: u64| first + i64::try_from(row).unwrap_or(i64::MAX);
+        // Of a piece that reaches over several stretches, as one of few symbols may, numbers rise all the same.
+        let stretches = self.row_numbers.get(&piece.segment.entry().path).map(Vec::as_slice).unwrap_or_default();
+        let before = stretches.partition_point(|(first, _)| *first <= piece.rows.start);
+        let (start, first) = before.checked_sub(1).map_or((0, 0), |place| stretches[place]);
+        let row = |row: u64| first + i64::try_from(row - start).unwrap_or(i64::MAX);
         row(piece.rows.start)..row(piece.rows.end)
     }
 }

@@ -7,11 +7,12 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::error::{Error, Result};
-use crate::load::{Load, LoadOptions};
-use crate::manifest::{self, FileEntry, Head, HeadFile, Source, TableState};
+use crate::live::LiveRows;
+use crate::load::{Load, LoadOptions, follow_each_other};
+use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState};
 use crate::schema::{TableSpec, validate_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
@@ -46,6 +47,7 @@ struct Lease {
 #[derive(Debug, Default)]
 struct TableCache {
     last: Mutex<Option<Last>>,
+    live: RwLock<Option<Arc<dyn LiveRows>>>,
 }
 
 /// The commit that was seen last, and the HEAD that named it.
@@ -64,15 +66,30 @@ struct Known {
 }
 
 /// Rows of one date, as a snapshot has them.
+///
+/// The table's order within it is (symbol, time, arrival).
 #[derive(Debug, Clone)]
 pub struct Partition {
     /// Days since 1970-01-01, in the table's time zone.
     pub date: i32,
-    /// In order: each one's rows come behind those of the one before.
+    /// Each one's rows of a symbol come, by time, behind those that the ones before have of it.
     pub segments: Vec<Arc<Segment>>,
+    in_sequence: bool,
 }
 
 impl Partition {
+    pub(crate) fn new(spec: &TableSpec, date: i32, segments: Vec<Arc<Segment>>) -> Partition {
+        let in_sequence = follow_each_other(spec, segments.iter().map(|segment| segment.entry()));
+        Partition { date, segments, in_sequence }
+    }
+
+    /// Whether each segment's rows come, in the table's order, behind those of the one before. If not, symbols are spread over
+    /// the segments, and the table's order goes from symbol to symbol, and with each through all segments.
+    #[must_use]
+    pub fn is_in_sequence(&self) -> bool {
+        self.in_sequence
+    }
+
     /// Rows of all segments.
     #[must_use]
     pub fn rows(&self) -> u64 {
@@ -284,6 +301,18 @@ impl Table {
     /// # Errors
     /// [`Error::Corrupt`] if the manifest is damaged or lost.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
+        let live = self.cache.live.read().unwrap_or_else(PoisonError::into_inner).clone();
+        match live {
+            Some(live) => live.over(&|| self.stored()),
+            None => self.stored(),
+        }
+    }
+
+    /// The table as its files are now, without live rows.
+    ///
+    /// # Errors
+    /// As [`Table::snapshot`].
+    pub fn stored(&self) -> Result<TableSnapshot> {
         let storage = self.database.storage().as_ref();
         // Before the manifest is looked at: from now on no file of it is removed.
         let lease = self.database.lease()?;
@@ -291,7 +320,7 @@ impl Table {
         if let Some(Last { file, known }) = last.as_ref()
             && file.is_current(storage, &self.name).map_err(|error| self.without_head(error))?
         {
-            return Ok(TableSnapshot { known: Arc::clone(known), _lease: lease });
+            return Ok(TableSnapshot { known: Arc::clone(known), live: 0, _lease: lease });
         }
         let before = last.as_ref().map(|last| (last.known.head, Arc::clone(&last.known.state)));
         let refreshed = manifest::refresh(storage, &self.name, before.as_ref());
@@ -304,7 +333,7 @@ impl Table {
             }
         };
         *last = Some(Last { file, known: Arc::clone(&known) });
-        Ok(TableSnapshot { known, _lease: lease })
+        Ok(TableSnapshot { known, live: 0, _lease: lease })
     }
 
     /// The table was found, so that its HEAD has to be there.
@@ -318,25 +347,30 @@ impl Table {
         for partition in before.into_iter().flat_map(|known| known.partitions.iter()) {
             kept.extend(partition.segments.iter().map(|segment| (segment.entry().path.as_str(), segment)));
         }
-        let mut partitions: Vec<Partition> = Vec::new();
+        let mut partitions: Vec<(i32, Vec<Arc<Segment>>)> = Vec::new();
         for entry in state.files.values() {
             let segment = match kept.get(entry.path.as_str()) {
                 Some(segment) if segment.entry() == entry => Arc::clone(segment),
                 _ => Arc::new(self.segment(entry)),
             };
-            match partitions.last_mut().filter(|partition| partition.date == entry.date) {
-                Some(partition) => partition.segments.push(segment),
-                None => partitions.push(Partition { date: entry.date, segments: vec![segment] }),
+            match partitions.last_mut().filter(|(date, _)| *date == entry.date) {
+                Some((_, segments)) => segments.push(segment),
+                None => partitions.push((entry.date, vec![segment])),
             }
         }
         // Paths sort as texts; dates before the year 0 or after 9999 don't.
-        partitions.sort_by_key(|partition| partition.date);
-        partitions
+        partitions.sort_by_key(|(date, _)| *date);
+        partitions.into_iter().map(|(date, segments)| Partition::new(&state.spec, date, segments)).collect()
     }
 
     fn segment(&self, entry: &FileEntry) -> Segment {
         let checks = self.database.settings().verify_on_read;
         Segment::new(Arc::clone(self.database.storage()), self.name.clone(), entry.clone(), checks)
+    }
+
+    /// From now on snapshots that this process takes of the table have live rows, too; with `None` they no longer have.
+    pub fn attach(&self, live: Option<Arc<dyn LiveRows>>) {
+        *self.cache.live.write().unwrap_or_else(PoisonError::into_inner) = live;
     }
 
     /// The database that it belongs to.
@@ -350,10 +384,40 @@ impl Table {
 #[derive(Debug, Clone)]
 pub struct TableSnapshot {
     known: Arc<Known>,
+    /// Number of the state of the live rows.
+    live: u64,
     _lease: Arc<Lease>,
 }
 
 impl TableSnapshot {
+    /// The same snapshot with some partitions as given: those of new dates are added, those that it has are replaced. `live` is
+    /// another number for any other rows over the same commit.
+    #[must_use]
+    pub fn with_partitions(&self, live: u64, partitions: Vec<(i32, Vec<Arc<Segment>>)>) -> TableSnapshot {
+        let mut all = self.known.partitions.clone();
+        for (date, segments) in partitions {
+            let partition = Partition::new(self.spec(), date, segments);
+            match all.binary_search_by_key(&date, |partition| partition.date) {
+                Ok(place) => all[place] = partition,
+                Err(place) => all.insert(place, partition),
+            }
+        }
+        let known = Known { head: self.known.head, state: Arc::clone(&self.known.state), partitions: all };
+        TableSnapshot { known: Arc::new(known), live, _lease: Arc::clone(&self._lease) }
+    }
+
+    /// Which of the captured rows are in the table's files.
+    #[must_use]
+    pub fn captured(&self) -> Captured {
+        self.known.state.captured
+    }
+
+    /// Number of the state of the live rows; 0 if there are none.
+    #[must_use]
+    pub fn live(&self) -> u64 {
+        self.live
+    }
+
     /// What the table is.
     #[must_use]
     pub fn spec(&self) -> &TableSpec {

@@ -48,6 +48,7 @@
 mod database;
 mod error;
 mod index;
+mod live;
 mod load;
 mod maintain;
 mod manifest;
@@ -58,14 +59,16 @@ mod select;
 mod settings;
 pub mod storage;
 mod write;
+mod write_down;
 
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
+pub use live::{LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
-pub use manifest::{FileEntry, SegmentFormat, Source};
-pub use partition::{date, days};
+pub use manifest::{Captured, FileEntry, SegmentFormat, Source};
+pub use partition::{Dates, date, days};
 pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};
 pub use segment::{ColumnReader, Segment, SegmentBatches};
 pub use select::{Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats};

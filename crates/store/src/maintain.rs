@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use crate::database::{Database, Table};
 use crate::error::{Error, Result};
-use crate::load::rewrite;
+use crate::load::{follow_each_other, rewrite};
 use crate::manifest::{FileEntry, Operation, SegmentFormat};
 use crate::partition;
-use crate::schema::{ColumnSpec, ColumnType};
+use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::segment;
 use crate::storage::Storage;
 use crate::write::{Change, Writer};
@@ -68,7 +68,7 @@ impl Table {
             let files = writer.partition(date);
             let Some(format) = options.format.or(files.first().map(|file| file.format)) else { continue };
             let rows_max = crate::load::rows_max(&writer, &spec, &files, memory)?;
-            if files.iter().all(|file| file.format == format) && !is_fragmented(&files, rows_max) {
+            if files.iter().all(|file| file.format == format) && !is_fragmented(&spec, &files, rows_max) {
                 continue;
             }
             let added = rewrite(&writer, &spec, date, &files, format, memory, observer)?;
@@ -186,7 +186,7 @@ impl Table {
             for (number, segment) in partition.segments.iter().enumerate() {
                 let name = format!("{:06}.{}", number + 1, format.extension());
                 let path = format!("{}/{name}", partition::folder(partition.date));
-                let batch = segment.read(snapshot.spec(), &all, 0..segment.rows())?;
+                let batch = segment.read_all(snapshot.spec(), &all)?;
                 bytes += segment::export(storage, &path, format, snapshot.spec(), &batch, written)?;
                 rows += segment.rows();
                 go_on(observer, segment.entry().bytes)?;
@@ -201,10 +201,10 @@ pub(crate) fn go_on(observer: Observer<'_>, bytes: u64) -> Result<()> {
     if observer(bytes).is_break() { Err(Error::Stopped) } else { Ok(()) }
 }
 
-/// Whether a partition has more segments than its rows need.
-fn is_fragmented(files: &[FileEntry], rows_max: usize) -> bool {
+/// Whether a partition has more segments than its rows need, or its symbols are spread over them.
+fn is_fragmented(spec: &TableSpec, files: &[FileEntry], rows_max: usize) -> bool {
     let rows: u64 = files.iter().map(|file| file.rows).sum();
-    files.len() as u64 > rows.div_ceil(rows_max as u64)
+    files.len() as u64 > rows.div_ceil(rows_max as u64) || !follow_each_other(spec, files.iter())
 }
 
 impl Database {

@@ -8,7 +8,7 @@ const NS_PER_QUARTER_HOUR: i64 = 900_000_000_000;
 
 /// Finds the dates of instants. Remembers the last date's bounds, since neighbours mostly share one.
 #[derive(Debug)]
-pub(crate) struct Dates {
+pub struct Dates {
     zone: Tz,
     date: i32,
     start: i64,
@@ -16,12 +16,14 @@ pub(crate) struct Dates {
 }
 
 impl Dates {
-    pub(crate) fn new(zone: Tz) -> Dates {
+    /// Those of a time zone.
+    #[must_use]
+    pub fn new(zone: Tz) -> Dates {
         Dates { zone, date: 0, start: 0, end: 0 }
     }
 
     /// Days since 1970-01-01 of an instant given in nanoseconds since the epoch.
-    pub(crate) fn of(&mut self, instant: i64) -> i32 {
+    pub fn of(&mut self, instant: i64) -> i32 {
         if instant < self.start || instant >= self.end {
             self.locate(instant);
         }

@@ -121,9 +121,12 @@ impl TableSnapshot {
             for segment in &partition.segments {
                 stats.rows.total += segment.rows();
                 stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
-                if wanted {
+                if wanted && partition.is_in_sequence() {
                     self.select_segment(selection, partition, segment, &mut pieces, &mut stats)?;
                 }
+            }
+            if wanted && !partition.is_in_sequence() {
+                self.select_symbols(selection, partition, &mut pieces, &mut stats)?;
             }
             stats.partitions.total += 1;
             stats.partitions.kept += u64::from(pieces.len() > kept_before);
@@ -141,24 +144,67 @@ impl TableSnapshot {
         pieces: &mut Vec<Piece>,
         stats: &mut SelectionStats,
     ) -> Result<()> {
-        let entry = segment.entry();
-        let in_time = entry.time_max >= selection.time.min && entry.time_min <= selection.time.max;
-        if !in_time || selection.time.is_empty() {
+        if is_outside(selection, segment) {
             return Ok(());
         }
-        let whole_time = entry.time_min >= selection.time.min && entry.time_max <= selection.time.max;
-        let rows = if selection.symbols.is_some() || !whole_time || !selection.columns.is_empty() {
-            if outside_symbols(selection, segment) {
-                return Ok(());
-            }
-            let narrowing = Narrowing { spec: self.spec(), index: segment.index()?, selection };
-            narrowing.rows(whole_time, stats)?
+        let rows = if selection.symbols.is_some() || !within_time(selection, segment) || !selection.columns.is_empty() {
+            let narrowing = Narrowing::new(self.spec(), segment, selection)?;
+            let runs = narrowing.runs()?;
+            stats.symbols.total += segment.index()?.symbols()? as u64;
+            stats.symbols.kept += runs.len() as u64;
+            narrowing.rows(runs.into_iter().map(|run| run.1))
         } else {
-            std::iter::once(0..segment.rows()).collect()
+            segment.ranges()?
         };
         pieces.extend(rows.into_iter().map(|rows| Piece { segment: Arc::clone(segment), date: partition.date, rows }));
         Ok(())
     }
+
+    /// Of a partition whose symbols are spread over its segments: symbol after symbol, and each through all segments.
+    fn select_symbols(
+        &self,
+        selection: &Selection,
+        partition: &Partition,
+        pieces: &mut Vec<Piece>,
+        stats: &mut SelectionStats,
+    ) -> Result<()> {
+        let mut narrowings = Vec::new();
+        for segment in partition.segments.iter().filter(|segment| !is_outside(selection, segment)) {
+            narrowings.push((segment, Narrowing::new(self.spec(), segment, selection)?));
+        }
+        let mut runs = Vec::new();
+        for (number, (segment, narrowing)) in narrowings.iter().enumerate() {
+            stats.symbols.total += segment.index()?.symbols()? as u64;
+            for (run, rows) in narrowing.runs()? {
+                runs.push((segment.index()?.symbol(run)?, number, rows));
+            }
+        }
+        stats.symbols.kept += runs.len() as u64;
+        runs.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+        for (_, number, rows) in runs {
+            let (segment, narrowing) = &narrowings[number];
+            for rows in narrowing.rows(std::iter::once(rows)) {
+                match pieces.last_mut().filter(|last| Arc::ptr_eq(&last.segment, segment) && last.rows.end == rows.start) {
+                    Some(last) => last.rows.end = rows.end,
+                    None => pieces.push(Piece { segment: Arc::clone(segment), date: partition.date, rows }),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether the manifest alone shows that a segment has no wanted row.
+fn is_outside(selection: &Selection, segment: &Segment) -> bool {
+    let entry = segment.entry();
+    let in_time = entry.time_max >= selection.time.min && entry.time_min <= selection.time.max;
+    !in_time || selection.time.is_empty() || outside_symbols(selection, segment)
+}
+
+/// Whether the manifest alone shows that the bounds of time leave no row out.
+fn within_time(selection: &Selection, segment: &Segment) -> bool {
+    let entry = segment.entry();
+    entry.time_min >= selection.time.min && entry.time_max <= selection.time.max
 }
 
 /// Whether the manifest alone shows that a segment has none of the symbols.
@@ -168,25 +214,30 @@ fn outside_symbols(selection: &Selection, segment: &Segment) -> bool {
 }
 
 struct Narrowing<'a> {
-    spec: &'a TableSpec,
     index: &'a SegmentIndex,
     selection: &'a Selection,
+    /// Where time bounds leave rows out.
+    times: Option<&'a ColumnSummaries>,
+    filters: Vec<(&'a ColumnBounds, &'a ColumnSummaries)>,
 }
 
-impl Narrowing<'_> {
-    /// Ranges of rows, in order, not overlapping, neighbours joined.
-    fn rows(&self, whole_time: bool, stats: &mut SelectionStats) -> Result<Vec<Range<u64>>> {
-        let runs = self.runs()?;
-        stats.symbols.total += self.index.symbols()? as u64;
-        stats.symbols.kept += runs.len() as u64;
-        let times = if whole_time { None } else { self.index.by_block(&self.spec.time)? };
+impl<'a> Narrowing<'a> {
+    fn new(spec: &TableSpec, segment: &'a Segment, selection: &'a Selection) -> Result<Narrowing<'a>> {
+        let index = segment.index()?;
+        let times = if within_time(selection, segment) { None } else { index.by_block(&spec.time)? };
         let mut filters = Vec::new();
-        for wanted in &self.selection.columns {
+        for wanted in &selection.columns {
             // Summaries of a column that was widened since are of another kind, and of no use here.
-            if let Some(summaries) = self.index.by_block(&wanted.column)?.filter(|s| s.kind() == wanted.kind) {
+            if let Some(summaries) = index.by_block(&wanted.column)?.filter(|s| s.kind() == wanted.kind) {
                 filters.push((wanted, summaries));
             }
         }
+        Ok(Narrowing { index, selection, times, filters })
+    }
+
+    /// Of runs, ranges of rows: in order, not overlapping, neighbours joined.
+    fn rows(&self, runs: impl Iterator<Item = Range<u64>>) -> Vec<Range<u64>> {
+        let (times, filters) = (self.times, &self.filters);
         let mut rows: Vec<Range<u64>> = Vec::new();
         for run in runs {
             let run = match times {
@@ -206,19 +257,19 @@ impl Narrowing<'_> {
                 start = end;
             }
         }
-        Ok(rows)
+        rows
     }
 
-    /// Rows of the wanted symbols.
-    fn runs(&self) -> Result<Vec<Range<u64>>> {
+    /// The runs of the wanted symbols, with their rows.
+    fn runs(&self) -> Result<Vec<(usize, Range<u64>)>> {
         match &self.selection.symbols {
-            None => (0..self.index.symbols()?).map(|run| self.index.symbol_rows(run)).collect(),
+            None => (0..self.index.symbols()?).map(|run| Ok((run, self.index.symbol_rows(run)?))).collect(),
             Some(symbols) => {
                 let mut runs = Vec::new();
                 let sorted: std::collections::BTreeSet<&String> = symbols.iter().collect();
                 for symbol in sorted {
                     if let Some(run) = self.index.find_symbol(symbol)? {
-                        runs.push(self.index.symbol_rows(run)?);
+                        runs.push((run, self.index.symbol_rows(run)?));
                     }
                 }
                 Ok(runs)

@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use crate::database::{Database, READERS_LOCK, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::load::SPILL_FOLDER;
-use crate::manifest::{self, Commit, FileEntry, Head, Operation, SegmentFormat, Source, TableState};
+use crate::manifest::{self, Captured, Commit, FileEntry, Head, Operation, SegmentFormat, Source, TableState};
 use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
@@ -32,11 +32,13 @@ pub(crate) struct Change {
     pub(crate) add: Vec<FileEntry>,
     pub(crate) remove: Vec<String>,
     pub(crate) sources: Vec<Source>,
+    pub(crate) captured: Option<Captured>,
 }
 
 impl Change {
     pub(crate) fn new(operation: Operation) -> Change {
-        Change { operation, spec: None, add: Vec::new(), remove: Vec::new(), sources: Vec::new() }
+        let (add, remove, sources) = (Vec::new(), Vec::new(), Vec::new());
+        Change { operation, spec: None, add, remove, sources, captured: None }
     }
 }
 
@@ -170,6 +172,7 @@ impl Writer {
             add: change.add,
             remove: change.remove,
             sources: change.sources.into_iter().map(|source| (source, 0)).collect(),
+            captured: change.captured,
         };
         let committed = match &self.known {
             Some(known) => manifest::commit(storage.as_ref(), &self.table, known, commit),

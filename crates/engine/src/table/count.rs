@@ -1,5 +1,8 @@
 //! How much of a table is read, for those who want to know what a statement cost.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use splay_store::{BLOCK_ROWS, SelectionStats, TableSnapshot};
 
 use super::cover::Cover;
@@ -15,11 +18,10 @@ pub(crate) fn count(snapshot: &TableSnapshot, covers: &[Cover]) -> Result<Select
             stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
         }
     }
-    let (mut date, mut segment) = (None, "");
+    let (mut date, mut segments) = (None, HashSet::new());
     for cover in covers {
         stats.partitions.kept += u64::from(date.replace(cover.date) != Some(cover.date));
-        let is_first = std::mem::replace(&mut segment, &cover.segment.entry().path) != cover.segment.entry().path;
-        if is_first && cover.spans.iter().any(|span| span.run.is_some()) {
+        if segments.insert(Arc::as_ptr(&cover.segment)) && cover.spans.iter().any(|span| span.run.is_some()) {
             stats.symbols.total += cover.segment.index()?.symbols()? as u64;
         }
         for span in &cover.spans {

@@ -28,47 +28,55 @@ pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool) -
     }
     for partition in snapshot.partitions() {
         if wanted.dates.contains(partition.date) {
-            for segment in &partition.segments {
-                find_in(snapshot, wanted, by_symbol, partition, segment, &mut covers)?;
+            for stretch in stretches(partition) {
+                find_in(snapshot, wanted, by_symbol, partition.date, stretch, &mut covers)?;
             }
         }
     }
     Ok(covers)
 }
 
+/// Segments of a partition whose rows follow each other one by one, or all of them together if symbols are spread over them.
+fn stretches(partition: &Partition) -> Vec<&[Arc<Segment>]> {
+    let size = if partition.is_in_sequence() { 1 } else { partition.segments.len().max(1) };
+    partition.segments.chunks(size).collect()
+}
+
 /// Those of the wanted rows, in the order of the table, among which the one is that comes first or last, by time or in that
 /// order. Segments that can't have it aren't looked into.
 pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_time: bool) -> Result<Vec<Cover>> {
-    let mut segments: Vec<(&Partition, &Arc<Segment>)> = snapshot
+    let mut all: Vec<(i32, &[Arc<Segment>])> = snapshot
         .partitions()
         .iter()
         .filter(|partition| wanted.dates.contains(partition.date))
-        .flat_map(|partition| partition.segments.iter().map(move |segment| (partition, segment)))
+        .flat_map(|partition| stretches(partition).into_iter().map(move |segments| (partition.date, segments)))
         .collect();
     if end == End::Last {
-        segments.reverse();
+        all.reverse();
     }
     let mut covers = Vec::new();
     let mut best: Option<i64> = None;
-    for (partition, segment) in segments {
-        let entry = segment.entry();
+    for (date, segments) in all {
+        let entries = || segments.iter().map(|segment| segment.entry());
         let is_beaten = best.is_some_and(|best| match end {
             _ if !by_time => true,
-            End::First => entry.time_min >= best,
-            End::Last => entry.time_max <= best,
+            End::First => entries().all(|entry| entry.time_min >= best),
+            End::Last => entries().all(|entry| entry.time_max <= best),
         });
         if is_beaten {
             continue;
         }
-        let mut found = Vec::new();
-        find_in(snapshot, wanted, by_time, partition, segment, &mut found)?;
-        let times = segment.column(snapshot.spec(), snapshot.spec().time_position())?;
-        for span in found.iter().flat_map(|cover: &Cover| &cover.spans) {
-            let row = if end == End::First { span.rows.start } else { span.rows.end - 1 };
-            let time = times_of(&times.read(row..row + 1)?)?[0];
-            let is_better = best.is_none_or(|best| if end == End::First { time < best } else { time > best });
-            if is_better {
-                best = Some(time);
+        let mut found: Vec<Cover> = Vec::new();
+        find_in(snapshot, wanted, by_time, date, segments, &mut found)?;
+        for cover in &found {
+            let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
+            for span in &cover.spans {
+                let row = if end == End::First { span.rows.start } else { span.rows.end - 1 };
+                let time = times_of(&times.read(row..row + 1)?)?[0];
+                let is_better = best.is_none_or(|best| if end == End::First { time < best } else { time > best });
+                if is_better {
+                    best = Some(time);
+                }
             }
         }
         if end == End::Last {
@@ -86,51 +94,77 @@ fn find_in(
     snapshot: &TableSnapshot,
     wanted: &Wanted,
     by_symbol: bool,
-    partition: &Partition,
-    segment: &Arc<Segment>,
+    date: i32,
+    segments: &[Arc<Segment>],
     covers: &mut Vec<Cover>,
 ) -> Result<()> {
-    let entry = segment.entry();
-    if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max || segment.rows() == 0 {
+    if let [segment] = segments {
+        let spans = spans(snapshot, wanted, by_symbol, segment)?;
+        gather(segment, date, spans, covers);
         return Ok(());
+    }
+    // Symbols are spread over the segments: one after the other, each through all segments.
+    let mut all = Vec::new();
+    for (number, segment) in segments.iter().enumerate() {
+        for span in spans(snapshot, wanted, true, segment)? {
+            let symbol = span.run.map(|run| segment.index()?.symbol(run)).transpose()?.flatten();
+            all.push((symbol, number, span));
+        }
+    }
+    all.sort_by(|one, other| (one.0, one.1).cmp(&(other.0, other.1)));
+    let mut all = all.into_iter().peekable();
+    while let Some((_, number, span)) = all.next() {
+        let mut together = vec![span];
+        while let Some((_, _, span)) = all.next_if(|(_, next, _)| *next == number) {
+            together.push(span);
+        }
+        gather(&segments[number], date, together, covers);
+    }
+    Ok(())
+}
+
+/// The wanted rows of a segment, ascending. With `by_symbol` each span is of one symbol.
+fn spans(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool, segment: &Segment) -> Result<Vec<Span>> {
+    let entry = segment.entry();
+    let mut spans = Vec::new();
+    if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max || segment.rows() == 0 {
+        return Ok(spans);
     }
     if let (Some(symbols), Some((first, last))) = (&wanted.symbols, &entry.symbols)
         && !symbols.iter().any(|symbol| first <= symbol && symbol <= last)
     {
-        return Ok(());
+        return Ok(spans);
     }
     let whole_time = entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max;
-    let mut spans = Vec::new();
     if whole_time && wanted.symbols.is_none() && !by_symbol {
-        spans.push(Span { rows: 0..to_usize(segment.rows()), run: None });
-    } else {
-        let index = segment.index()?;
-        let narrowing = if whole_time { None } else { Some(Narrowing::new(snapshot, wanted, segment, index)?) };
-        let mut add = |run: usize| -> Result<()> {
-            let rows = index.symbol_rows(run)?;
-            let rows = to_usize(rows.start)..to_usize(rows.end);
-            let rows = match &narrowing {
-                Some(narrowing) => narrowing.within(rows)?,
-                None => rows,
-            };
-            if !rows.is_empty() {
-                spans.push(Span { rows, run: Some(run) });
-            }
-            Ok(())
+        let rows = segment.ranges()?.into_iter().map(|rows| to_usize(rows.start)..to_usize(rows.end));
+        return Ok(rows.map(|rows| Span { rows, run: None }).collect());
+    }
+    let index = segment.index()?;
+    let narrowing = if whole_time { None } else { Some(Narrowing::new(snapshot, wanted, segment, index)?) };
+    let mut add = |run: usize| -> Result<()> {
+        let rows = index.symbol_rows(run)?;
+        let rows = to_usize(rows.start)..to_usize(rows.end);
+        let rows = match &narrowing {
+            Some(narrowing) => narrowing.within(rows)?,
+            None => rows,
         };
-        match &wanted.symbols {
-            None => (0..index.symbols()?).try_for_each(&mut add)?,
-            Some(symbols) => {
-                for symbol in symbols {
-                    if let Some(run) = index.find_symbol(symbol)? {
-                        add(run)?;
-                    }
+        if !rows.is_empty() {
+            spans.push(Span { rows, run: Some(run) });
+        }
+        Ok(())
+    };
+    match &wanted.symbols {
+        None => (0..index.symbols()?).try_for_each(&mut add)?,
+        Some(symbols) => {
+            for symbol in symbols {
+                if let Some(run) = index.find_symbol(symbol)? {
+                    add(run)?;
                 }
             }
         }
     }
-    gather(segment, partition.date, spans, covers);
-    Ok(())
+    Ok(spans)
 }
 
 /// The wanted rows of one symbol in a segment; of a table without symbols all wanted rows. Dates aren't looked at.
@@ -146,7 +180,7 @@ pub(crate) fn rows_of_symbol(
     }
     let index = segment.index()?;
     let rows = match symbol {
-        None => 0..segment.rows(),
+        None => 0..segment.ranges()?.last().map_or(0, |rows| rows.end),
         Some(symbol) => match index.find_symbol(symbol)? {
             Some(run) => index.symbol_rows(run)?,
             None => return Ok(0..0),

@@ -20,6 +20,8 @@ pub struct SegmentIndex {
     sections: Vec<Section>,
     directory: OnceLock<Directory>,
     columns: OnceLock<Columns>,
+    /// Runs whose last rows don't count, with the row where they end; ascending.
+    ends: Vec<(usize, u64)>,
 }
 
 #[derive(Debug)]
@@ -37,7 +39,20 @@ impl SegmentIndex {
         if found != rows {
             return Err(Error::corrupt(path, 16, format!("{rows} rows"), format!("{found} rows")));
         }
-        Ok(SegmentIndex { path, bytes, rows, sections, directory: OnceLock::new(), columns: OnceLock::new() })
+        let (directory, columns, ends) = (OnceLock::new(), OnceLock::new(), Vec::new());
+        Ok(SegmentIndex { path, bytes, rows, sections, directory, columns, ends })
+    }
+
+    /// The same index, with runs that end earlier: ascending by run, each with the row where it ends now.
+    pub(crate) fn cut(&self, ends: Vec<(usize, u64)>) -> SegmentIndex {
+        let (path, bytes, sections) = (self.path.clone(), self.bytes.clone(), self.sections.clone());
+        let (directory, columns) = (OnceLock::new(), OnceLock::new());
+        SegmentIndex { path, bytes, rows: self.rows, sections, directory, columns, ends }
+    }
+
+    /// The runs that were cut, with their ends.
+    pub(crate) fn ends(&self) -> &[(usize, u64)] {
+        &self.ends
     }
 
     /// Rows of the segment.
@@ -94,7 +109,16 @@ impl SegmentIndex {
     /// [`Error::Corrupt`].
     pub fn symbol_rows(&self, run: usize) -> Result<Range<u64>> {
         let rows = &self.directory()?.rows;
-        Ok(rows[run]..rows[run + 1])
+        if self.ends.is_empty() {
+            return Ok(rows[run]..rows[run + 1]);
+        }
+        let cut = self.ends.binary_search_by_key(&run, |(run, _)| *run).map(|at| self.ends[at].1);
+        Ok(rows[run]..cut.unwrap_or(rows[run + 1]))
+    }
+
+    /// The row at which a run ends if it isn't cut.
+    pub(crate) fn full_end(&self, run: usize) -> Result<u64> {
+        Ok(self.directory()?.rows[run + 1])
     }
 
     /// The run of a symbol, by binary search.
@@ -116,12 +140,23 @@ impl SegmentIndex {
         Ok(None)
     }
 
-    /// Summaries of a column by run of equal symbols; `None` if the column has none. Costs a search by name once they were
+    /// The run of a symbol, or of the rows without one.
+    pub(crate) fn find_run(&self, symbol: Option<&str>) -> Result<Option<usize>> {
+        match symbol {
+            Some(symbol) => self.find_symbol(symbol),
+            None => Ok(self.directory()?.first_is_null.then_some(0)),
+        }
+    }
+
+    /// Summaries of a column by run of equal symbols; `None` if the column has none, or runs were cut. Costs a search by name once they were
     /// read.
     ///
     /// # Errors
     /// [`Error::Corrupt`].
     pub fn by_symbol(&self, column: &str) -> Result<Option<&ColumnSummaries>> {
+        if !self.ends.is_empty() {
+            return Ok(None);
+        }
         let columns = self.columns()?;
         let Some(number) = columns.find(column) else { return Ok(None) };
         let read = &columns.get(number).by_symbol;

@@ -27,6 +27,7 @@ use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::write::{Change, Writer};
 use gather::{Pick, gather};
+pub(crate) use merge::merge;
 pub(crate) use spill::FOLDER as SPILL_FOLDER;
 use spill::{Run, RunWriter};
 
@@ -173,7 +174,7 @@ impl Load {
         if self.failed {
             return Err(Error::Poisoned);
         }
-        let batch = self.conform(batch)?;
+        let batch = conform(&self.spec, &self.schema, batch)?;
         let times = batch.column(self.spec.time_position()).as_primitive::<TimestampNanosecondType>();
         if let Some(nulls) = times.nulls().filter(|nulls| nulls.null_count() > 0) {
             let row = (0..nulls.len()).find(|row| nulls.is_null(*row)).unwrap_or(0) as u64;
@@ -198,43 +199,6 @@ impl Load {
             self.failed = false;
         }
         Ok(())
-    }
-
-    /// Checks names and types. A batch may lack columns that may be null, and have them in any order.
-    fn conform(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let mut columns = Vec::with_capacity(self.schema.fields().len());
-        for field in self.schema.fields() {
-            let found = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
-            let Some(found) = found else {
-                if !field.is_nullable() {
-                    return Err(self.spec.error(format!("the batch lacks the column {:?}", field.name())));
-                }
-                columns.push(arrow::array::new_null_array(field.data_type(), batch.num_rows()));
-                continue;
-            };
-            let column = batch.column(found);
-            if column.data_type() != field.data_type() {
-                return Err(self.spec.error(format!(
-                    "column {:?} is {}, the batch has {}",
-                    field.name(),
-                    field.data_type(),
-                    column.data_type()
-                )));
-            }
-            columns.push(Arc::clone(column));
-        }
-        let known = |name: &str| self.spec.position(name).is_some();
-        if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
-            return Err(self.spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
-        }
-        let time = &columns[self.spec.time_position()];
-        if time.null_count() > 0 {
-            // Reported by row in `append`; the schema would refuse it without one.
-            let row = (0..time.len()).find(|row| time.is_null(*row)).unwrap_or(0) as u64;
-            let reason = format!("has no {}", self.spec.time);
-            return Err(Error::Row { table: self.spec.name.clone(), row, reason });
-        }
-        Ok(RecordBatch::try_new(Arc::clone(&self.schema), columns)?)
     }
 
     /// The batch by date; rows stay in order.
@@ -320,7 +284,7 @@ impl Load {
         let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
         let mut sources: Vec<merge::Source<'_>> = Vec::new();
         if !segments.is_empty() {
-            sources.push(stored(&spec, &segments, chunk_rows));
+            sources.extend(stored(&spec, &segments, chunk_rows));
         }
         for run in &incoming.runs {
             sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
@@ -345,6 +309,9 @@ impl Load {
     /// Whether all new rows belong behind the partition's last row.
     fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], picks: &[Pick]) -> Result<bool> {
         let (Some(last), Some(first)) = (existing.last(), picks.first()) else { return Ok(false) };
+        if !follow_each_other(&self.spec, existing.iter()) {
+            return Ok(false);
+        }
         let all: Vec<usize> = (0..self.spec.columns.len()).collect();
         let last = self.writer.segment(last).read(&self.spec, &all, last.rows - 1..last.rows)?;
         let first = gather(&self.schema, batches, &[*first])?;
@@ -409,15 +376,104 @@ impl Incoming {
     }
 }
 
-/// The stored rows of a partition as a source of a merge.
-pub(crate) fn stored<'a>(spec: &'a TableSpec, segments: &'a [Segment], chunk_rows: usize) -> merge::Source<'a> {
-    let all: Vec<usize> = (0..spec.columns.len()).collect();
-    Box::new(segments.iter().flat_map(move |segment| -> merge::Source<'a> {
-        match segment.batches(spec, &all, 0..segment.rows(), chunk_rows) {
-            Ok(batches) => Box::new(batches),
-            Err(error) => Box::new(std::iter::once(Err(error))),
+/// Checks names and types. A batch may lack columns that may be null, and have them in any order.
+pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for field in schema.fields() {
+        let found = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
+        let Some(found) = found else {
+            if !field.is_nullable() {
+                return Err(spec.error(format!("the batch lacks the column {:?}", field.name())));
+            }
+            columns.push(arrow::array::new_null_array(field.data_type(), batch.num_rows()));
+            continue;
+        };
+        let column = batch.column(found);
+        if column.data_type() != field.data_type() {
+            return Err(spec.error(format!(
+                "column {:?} is {}, the batch has {}",
+                field.name(),
+                field.data_type(),
+                column.data_type()
+            )));
         }
-    }))
+        columns.push(Arc::clone(column));
+    }
+    let known = |name: &str| spec.position(name).is_some();
+    if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
+        return Err(spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
+    }
+    let time = &columns[spec.time_position()];
+    if time.null_count() > 0 {
+        // Reported by row in `append`; the schema would refuse it without one.
+        let row = (0..time.len()).find(|row| time.is_null(*row)).unwrap_or(0) as u64;
+        let reason = format!("has no {}", spec.time);
+        return Err(Error::Row { table: spec.name.clone(), row, reason });
+    }
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// Rows that are read at once from each source of a merge.
+pub(crate) fn chunk_rows(row_bytes: usize) -> usize {
+    RunWriter::chunk_rows(row_bytes)
+}
+
+/// Rows in the table's order: those of equal symbol and time stay in the order of the batches, which may lack columns that were
+/// added since.
+pub(crate) fn in_order(spec: &TableSpec, batches: &[RecordBatch]) -> Result<RecordBatch> {
+    let schema = spec.arrow();
+    let batches = batches.iter().map(|batch| conform(spec, &schema, batch)).collect::<Result<Vec<_>>>()?;
+    let picks = sort::sorted(spec, &batches);
+    gather(&schema, &batches, &picks)
+}
+
+/// Sources of a merge that hold the rows of a partition: one if its segments follow each other, else one for each segment.
+pub(crate) fn stored<'a, S: std::borrow::Borrow<Segment> + Sync>(
+    spec: &'a TableSpec,
+    segments: &'a [S],
+    chunk_rows: usize,
+) -> Vec<merge::Source<'a>> {
+    let rows = move |segment: &'a Segment| -> merge::Source<'a> {
+        let all: Vec<usize> = (0..spec.columns.len()).collect();
+        let ranges = match segment.ranges() {
+            Ok(ranges) => ranges,
+            Err(error) => return Box::new(std::iter::once(Err(error))),
+        };
+        Box::new(ranges.into_iter().flat_map(move |rows| -> merge::Source<'a> {
+            match segment.batches(spec, &all, rows, chunk_rows) {
+                Ok(batches) => Box::new(batches),
+                Err(error) => Box::new(std::iter::once(Err(error))),
+            }
+        }))
+    };
+    let segments = || segments.iter().map(std::borrow::Borrow::borrow);
+    if follow_each_other(spec, segments().map(Segment::entry)) {
+        vec![Box::new(segments().flat_map(rows))]
+    } else {
+        segments().map(rows).collect()
+    }
+}
+
+/// Whether the rows of each segment stand, in the table's order, behind those of the one before. If not, that holds still for the
+/// rows of each symbol.
+pub(crate) fn follow_each_other<'a>(spec: &TableSpec, entries: impl Iterator<Item = &'a FileEntry>) -> bool {
+    if spec.symbol.is_none() {
+        // All rows are those of one symbol.
+        return true;
+    }
+    let mut before: Option<&FileEntry> = None;
+    for entry in entries {
+        let follows = |before: &FileEntry| match (&before.symbols, &entry.symbols) {
+            (Some((_, last)), Some((first, _))) => last <= first,
+            // Where one begins with rows without a symbol, the entries don't say.
+            _ => false,
+        };
+        if before.is_some_and(|before| !follows(before)) {
+            return false;
+        }
+        before = Some(entry);
+    }
+    true
 }
 
 /// The spec of an existing table for rows that come with `incoming`: new columns are added, what both have must agree.
@@ -468,7 +524,7 @@ pub(crate) fn rewrite(
     let row_bytes = row_bytes(spec, &segments)?;
     let mut added = Vec::new();
     let rows_max = segment_rows(writer, memory_bytes, row_bytes);
-    merge::merge(spec, vec![stored(spec, &segments, RunWriter::chunk_rows(row_bytes))], rows_max, &mut |rows| {
+    merge::merge(spec, stored(spec, &segments, RunWriter::chunk_rows(row_bytes)), rows_max, &mut |rows| {
         let entry = writer.write_segment(spec, date, format, &rows)?;
         let bytes = entry.bytes;
         added.push(entry);
@@ -484,16 +540,16 @@ pub(crate) fn rows_max(writer: &Writer, spec: &TableSpec, files: &[FileEntry], m
 }
 
 /// Bytes of a row in memory, from the first rows of a partition.
-fn row_bytes(spec: &TableSpec, segments: &[Segment]) -> Result<usize> {
-    let Some(segment) = segments.first() else { return Ok(1) };
+pub(crate) fn row_bytes<S: std::borrow::Borrow<Segment>>(spec: &TableSpec, segments: &[S]) -> Result<usize> {
+    let Some(segment) = segments.first().map(std::borrow::Borrow::borrow) else { return Ok(1) };
     let all: Vec<usize> = (0..spec.columns.len()).collect();
-    let rows = segment.read(spec, &all, 0..segment.rows().min(1024))?;
+    let rows = segment.read(spec, &all, 0..segment.entry().rows.min(1024))?;
     let bytes: usize = rows.columns().iter().map(|c| c.to_data().get_slice_memory_size().unwrap_or(0)).sum();
     Ok(bytes.div_ceil(rows.num_rows().max(1)))
 }
 
 /// Rows of a segment that fits the settings and the memory.
-fn segment_rows(writer: &Writer, memory_bytes: usize, row_bytes: usize) -> usize {
+pub(crate) fn segment_rows(writer: &Writer, memory_bytes: usize, row_bytes: usize) -> usize {
     let bytes = usize::try_from(writer.settings().segment_bytes).unwrap_or(usize::MAX).min(memory_bytes / 8);
     (bytes / row_bytes.max(1)).max(1024).next_multiple_of(crate::index::BLOCK_ROWS)
 }

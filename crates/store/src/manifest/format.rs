@@ -5,8 +5,9 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 
-/// Version of HEAD and log that this release writes.
-pub(crate) const VERSION: u32 = 1;
+/// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
+/// was captured.
+pub(crate) const VERSION: u32 = 2;
 
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
 const HEAD_BYTES: usize = 40;
@@ -86,6 +87,8 @@ pub(crate) fn check_log_header(bytes: &[u8], path: &std::path::Path) -> Result<(
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Operation {
     Load,
+    /// Captured rows were written down.
+    Capture,
     Compact,
     Schema,
     /// All of the table's state in one record, first in a log.
@@ -160,6 +163,23 @@ pub struct Source {
     pub rows: u64,
 }
 
+/// Which of a table's captured rows are in its files: those that came up to a sequence number and whose time is not behind a
+/// cut. Neither ever falls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Captured {
+    /// Sequence number of the last batch that was considered.
+    pub sequence: u64,
+    /// Latest time, in nanoseconds since the epoch, of rows of these batches that were written.
+    pub cut: i64,
+}
+
+impl Default for Captured {
+    /// Nothing.
+    fn default() -> Captured {
+        Captured { sequence: 0, cut: i64::MIN }
+    }
+}
+
 /// One record of the log.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Commit {
@@ -176,6 +196,9 @@ pub(crate) struct Commit {
     /// Sources with the epoch that loaded them; 0 means this commit.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) sources: Vec<(Source, u64)>,
+    /// Captured rows that are in the files from now on, if this commit says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) captured: Option<Captured>,
 }
 
 impl Commit {

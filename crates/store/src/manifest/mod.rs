@@ -15,7 +15,7 @@ mod state;
 mod writer;
 
 pub(crate) use format::{Commit, Head, Operation};
-pub use format::{FileEntry, SegmentFormat, Source};
+pub use format::{Captured, FileEntry, SegmentFormat, Source};
 pub(crate) use reader::{HeadFile, refresh};
 pub(crate) use state::TableState;
 pub(crate) use writer::{commit, create, mark_created};

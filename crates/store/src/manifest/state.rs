@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::{Commit, FileEntry, Operation, Source};
+use super::format::{Captured, Commit, FileEntry, Operation, Source};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 
@@ -15,6 +15,7 @@ pub(crate) struct TableState {
     pub(crate) files: BTreeMap<String, FileEntry>,
     /// Sources by digest, with the epoch that loaded them.
     pub(crate) sources: HashMap<String, (Source, u64)>,
+    pub(crate) captured: Captured,
 }
 
 impl TableState {
@@ -23,7 +24,8 @@ impl TableState {
         let Some(spec) = commit.spec.clone() else {
             return Err(Error::corrupt(path, 0, "a first record with a schema", "one without"));
         };
-        let mut state = TableState { epoch: 0, spec, files: BTreeMap::new(), sources: HashMap::new() };
+        let captured = Captured::default();
+        let mut state = TableState { epoch: 0, spec, files: BTreeMap::new(), sources: HashMap::new(), captured };
         state.apply(commit, path)?;
         Ok(state)
     }
@@ -55,6 +57,12 @@ impl TableState {
             let epoch = if epoch == 0 { commit.epoch } else { epoch };
             self.sources.insert(source.digest.clone(), (source, epoch));
         }
+        if let Some(captured) = commit.captured {
+            if captured.sequence < self.captured.sequence || captured.cut < self.captured.cut {
+                return Err(inconsistent(format!("captured rows up to {captured:?} after {:?}", self.captured)));
+            }
+            self.captured = captured;
+        }
         self.epoch = commit.epoch;
         Ok(())
     }
@@ -69,6 +77,7 @@ impl TableState {
             add: self.files.values().cloned().collect(),
             remove: Vec::new(),
             sources: self.sources.values().cloned().collect(),
+            captured: Some(self.captured).filter(|captured| *captured != Captured::default()),
         }
     }
 }

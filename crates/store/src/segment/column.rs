@@ -39,6 +39,7 @@ enum Source<'a> {
         file: &'a ParquetFile,
         position: usize,
     },
+    Memory(&'a ArrayRef),
     /// The column is younger than the segment.
     Absent,
 }
@@ -55,6 +56,10 @@ impl<'a> ColumnReader<'a> {
         rows: usize,
     ) -> ColumnReader<'a> {
         ColumnReader { source: Source::Parquet { file, position }, data_type, rows }
+    }
+
+    pub(crate) fn of_memory(values: &'a ArrayRef, data_type: DataType) -> ColumnReader<'a> {
+        ColumnReader { source: Source::Memory(values), data_type, rows: values.len() }
     }
 
     pub(crate) fn absent(data_type: DataType, rows: usize) -> ColumnReader<'a> {
@@ -83,6 +88,7 @@ impl<'a> ColumnReader<'a> {
             Source::Absent => return Ok(new_null_array(&self.data_type, rows.len())),
             Source::Arrow { file, position } => file.read(*position, rows)?,
             Source::Parquet { file, position } => decode(file, *position, rows)?,
+            Source::Memory(values) => values.slice(rows.start, rows.len()),
         };
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
     }

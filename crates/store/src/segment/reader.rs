@@ -1,18 +1,22 @@
 //! Opens segments and reads ranges of their rows as record batches of the table's schema.
+//!
+//! A segment is a file, or rows in memory that aren't in a file yet; to who reads it they are the same.
 
 use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::cast;
-use arrow::datatypes::{Schema, SchemaRef};
+use arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
 
 use super::arrow_file::ArrowFile;
 use super::checksum::{self, CheckedFile};
 use super::column::ColumnReader;
 use super::parquet_file::{ParquetBatches, ParquetFile};
+use super::writer::end_symbols;
 use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
+use crate::load::in_order;
 use crate::manifest::{FileEntry, SegmentFormat};
 use crate::schema::TableSpec;
 use crate::storage::Storage;
@@ -20,22 +24,114 @@ use crate::storage::Storage;
 /// One segment of a snapshot. Nothing is opened before it is used.
 #[derive(Debug)]
 pub struct Segment {
-    storage: Arc<dyn Storage>,
+    /// Where its files are; `None` for rows in memory.
+    storage: Option<Arc<dyn Storage>>,
     table: String,
     entry: FileEntry,
     checks_data: bool,
-    opened: OnceLock<(SegmentIndex, Opened)>,
+    /// Rows that don't count.
+    hidden: u64,
+    opened: OnceLock<(SegmentIndex, Arc<Opened>)>,
 }
 
 #[derive(Debug)]
 enum Opened {
     Arrow(ArrowFile),
     Parquet(ParquetFile),
+    Memory(RecordBatch),
 }
 
 impl Segment {
     pub(crate) fn new(storage: Arc<dyn Storage>, table: String, entry: FileEntry, checks_data: bool) -> Segment {
-        Segment { storage, table, entry, checks_data, opened: OnceLock::new() }
+        Segment { storage: Some(storage), table, entry, checks_data, hidden: 0, opened: OnceLock::new() }
+    }
+
+    /// Rows in memory, put into the table's order: those of equal symbol and time stay in the order of the batches. Batches have
+    /// the columns of `spec`, or the first of them, which a column that was added since makes of all. `None` if there are no rows.
+    ///
+    /// The name tells it from others of the table; it names no file.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] for batches of other columns.
+    pub fn in_memory(spec: &TableSpec, date: i32, name: String, batches: &[RecordBatch]) -> Result<Option<Segment>> {
+        let rows = in_order(spec, batches)?;
+        if rows.num_rows() == 0 {
+            return Ok(None);
+        }
+        let (index, digest) = index::build(spec, &rows, &[]);
+        let mut aligned = arrow::buffer::MutableBuffer::new(index.len());
+        aligned.extend_from_slice(&index);
+        let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
+        let entry = FileEntry {
+            path: name,
+            format: SegmentFormat::Arrow,
+            date,
+            rows: rows.num_rows() as u64,
+            bytes: rows.get_array_memory_size() as u64,
+            digest: String::new(),
+            index_bytes: index.len() as u64,
+            index_digest: digest,
+            time_min: times.iter().copied().min().unwrap_or_default(),
+            time_max: times.iter().copied().max().unwrap_or_default(),
+            symbols: end_symbols(spec, &rows),
+        };
+        let index = SegmentIndex::open(aligned.into(), &entry.index_digest, entry.rows, entry.path.clone().into())?;
+        let opened = OnceLock::from((index, Arc::new(Opened::Memory(rows))));
+        let table = spec.name.clone();
+        Ok(Some(Segment { storage: None, table, entry, checks_data: false, hidden: 0, opened }))
+    }
+
+    /// The same segment without the last rows of some runs of equal symbols: `ends` has the number of a run, ascending, and the
+    /// row at which it shall end.
+    ///
+    /// # Errors
+    /// As [`Segment::index`].
+    pub fn cut(&self, ends: &[(usize, u64)]) -> Result<Segment> {
+        let (index, opened) = self.opened()?;
+        let mut all: std::collections::BTreeMap<usize, u64> = index.ends().iter().copied().collect();
+        let mut hidden = self.hidden;
+        for (run, end) in ends {
+            let rows = index.symbol_rows(*run)?;
+            let end = (*end).clamp(rows.start, rows.end);
+            hidden += rows.end - end;
+            all.insert(*run, end);
+        }
+        let opened = OnceLock::from((index.cut(all.into_iter().collect()), Arc::clone(opened)));
+        let (storage, table, entry) = (self.storage.clone(), self.table.clone(), self.entry.clone());
+        Ok(Segment { storage, table, entry, checks_data: self.checks_data, hidden, opened })
+    }
+
+    /// Whether some of its rows don't count, so that not all rows between two that do count too.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        self.hidden > 0
+    }
+
+    /// Whether it is rows in memory.
+    #[must_use]
+    pub fn is_in_memory(&self) -> bool {
+        self.storage.is_none()
+    }
+
+    /// The rows that count, ascending, neighbours joined.
+    ///
+    /// # Errors
+    /// As [`Segment::index`].
+    pub fn ranges(&self) -> Result<Vec<Range<u64>>> {
+        if self.hidden == 0 {
+            return Ok(std::iter::once(0..self.entry.rows).filter(|rows| !rows.is_empty()).collect());
+        }
+        let (index, _) = self.opened()?;
+        let mut ranges: Vec<Range<u64>> = Vec::new();
+        let mut start = 0;
+        for (run, end) in index.ends() {
+            // A run begins where the one before it would end if that weren't cut.
+            ranges.push(start..*end);
+            start = index.full_end(*run)?;
+        }
+        ranges.push(start..self.entry.rows);
+        ranges.retain(|rows| !rows.is_empty());
+        Ok(ranges)
     }
 
     /// What the manifest says of it.
@@ -44,10 +140,10 @@ impl Segment {
         &self.entry
     }
 
-    /// Rows.
+    /// Rows that count: all that its entry names but those that were cut.
     #[must_use]
     pub fn rows(&self) -> u64 {
-        self.entry.rows
+        self.entry.rows - self.hidden
     }
 
     /// Its index.
@@ -72,7 +168,7 @@ impl Segment {
     ) -> Result<SegmentBatches<'_>> {
         let to_usize = |row: u64| usize::try_from(row.min(self.entry.rows)).unwrap_or(usize::MAX);
         let rows = to_usize(rows.start)..to_usize(rows.end.max(rows.start));
-        let (_, opened) = self.opened()?;
+        let opened = self.opened()?.1.as_ref();
         let stored = opened.schema();
         let positions: Vec<Option<usize>> = columns
             .iter()
@@ -84,6 +180,7 @@ impl Segment {
         let batch_rows = batch_rows.max(1);
         let source = match opened {
             Opened::Arrow(file) => Source::Arrow { file, next: rows.start },
+            Opened::Memory(held) => Source::Memory { held, next: rows.start },
             Opened::Parquet(_) if rows.is_empty() || positions.iter().all(Option::is_none) => {
                 Source::Nothing { next: rows.start }
             }
@@ -103,13 +200,14 @@ impl Segment {
     pub fn column(&self, spec: &TableSpec, column: usize) -> Result<ColumnReader<'_>> {
         let wanted = &spec.columns[column];
         let (rows, data_type) = (usize::try_from(self.entry.rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
-        let (_, opened) = self.opened()?;
+        let opened = self.opened()?.1.as_ref();
         let is_wanted = |field: &arrow::datatypes::FieldRef| field.name().eq_ignore_ascii_case(&wanted.name);
         let position = opened.schema().fields().iter().position(is_wanted);
         Ok(match (opened, position) {
             (_, None) => ColumnReader::absent(data_type, rows),
             (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
             (Opened::Parquet(file), Some(position)) => ColumnReader::of_parquet(file, position, data_type, rows),
+            (Opened::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
         })
     }
 
@@ -129,14 +227,30 @@ impl Segment {
         })
     }
 
+    /// Reads all rows that count as one batch.
+    ///
+    /// # Errors
+    /// As [`Segment::batches`].
+    pub fn read_all(&self, spec: &TableSpec, columns: &[usize]) -> Result<RecordBatch> {
+        let mut parts = Vec::new();
+        for rows in self.ranges()? {
+            parts.push(self.read(spec, columns, rows)?);
+        }
+        Ok(match parts.len() {
+            1 => parts.swap_remove(0),
+            _ => arrow::compute::concat_batches(&Arc::new(spec.arrow().project(columns)?), &parts)?,
+        })
+    }
+
     /// Checks every byte of the segment and of its index against the manifest.
     ///
     /// # Errors
     /// [`Error::Corrupt`] for the first that differs.
     pub fn verify(&self, spec: &TableSpec) -> Result<()> {
+        let Some(storage) = &self.storage else { return Ok(()) };
         let path = self.path();
-        let bytes = self.storage.map(&path)?;
-        let shown = self.storage.display_path(&path);
+        let bytes = storage.map(&path)?;
+        let shown = storage.display_path(&path);
         if bytes.len() as u64 != self.entry.bytes {
             let expected = format!("{} bytes", self.entry.bytes);
             return Err(Error::corrupt(shown, bytes.len() as u64, expected, format!("{} bytes", bytes.len())));
@@ -145,10 +259,10 @@ impl Segment {
         if checksum::digest(&checksums) != self.entry.digest {
             return Err(Error::corrupt(shown, 0, "the digest in the manifest", "another"));
         }
-        let index = self.open_index().map_err(|error| self.without_index(error))?;
+        let index = self.open_index(storage.as_ref()).map_err(|error| self.without_index(storage.as_ref(), error))?;
         index.verify()?;
         if index.checksums()?[..] != checksums[..] {
-            let shown = self.storage.display_path(&self.index_path());
+            let shown = storage.display_path(&self.index_path());
             return Err(Error::corrupt(shown, 0, "the checksums of the segment", "others"));
         }
         let all: Vec<usize> = (0..spec.columns.len()).collect();
@@ -156,9 +270,9 @@ impl Segment {
     }
 
     /// A missing index, with the segment that it belongs to.
-    fn without_index(&self, error: Error) -> Error {
+    fn without_index(&self, storage: &dyn Storage, error: Error) -> Error {
         if error.is_not_found() {
-            let shown = self.storage.display_path(&self.index_path());
+            let shown = storage.display_path(&self.index_path());
             Error::corrupt(shown, 0, format!("the index of {}", self.entry.path), "no file")
         } else {
             error
@@ -173,21 +287,24 @@ impl Segment {
         format!("{}/{}", self.table, self.entry.index_path())
     }
 
-    fn opened(&self) -> Result<&(SegmentIndex, Opened)> {
+    fn opened(&self) -> Result<&(SegmentIndex, Arc<Opened>)> {
         if let Some(opened) = self.opened.get() {
             return Ok(opened);
         }
-        let bytes = self.storage.map(&self.path())?;
-        let shown = self.storage.display_path(&self.path());
+        // Rows in memory are open from the beginning.
+        let Some(storage) = &self.storage else { return Err(Error::Poisoned) };
+        let storage = storage.as_ref();
+        let bytes = storage.map(&self.path())?;
+        let shown = storage.display_path(&self.path());
         if bytes.len() as u64 != self.entry.bytes {
             let expected = format!("{} bytes", self.entry.bytes);
             return Err(Error::corrupt(shown, bytes.len() as u64, expected, format!("{} bytes", bytes.len())));
         }
-        let (index, rebuilt) = match self.open_index() {
+        let (index, rebuilt) = match self.open_index(storage) {
             Ok(index) => (index, false),
             Err(error) if error.is_not_found() || matches!(error, Error::Corrupt { .. }) => {
                 tracing::warn!(%error, "index is unusable; made anew in memory");
-                (self.rebuild_index(&bytes)?, true)
+                (self.rebuild_index(storage, &bytes)?, true)
             }
             Err(error) => return Err(error),
         };
@@ -195,7 +312,7 @@ impl Segment {
             Ok(checksums) => (index, checksums),
             Err(error) if !rebuilt => {
                 tracing::warn!(%error, "index is unusable; made anew in memory");
-                let index = self.rebuild_index(&bytes)?;
+                let index = self.rebuild_index(storage, &bytes)?;
                 let checksums = index.checksums()?;
                 (index, checksums)
             }
@@ -203,7 +320,7 @@ impl Segment {
         };
         let (index, checksums) = file;
         let file = CheckedFile::new(bytes, shown, checksums, self.checks_data)?;
-        let opened = (index, self.open_file(file)?);
+        let opened = (index, Arc::new(self.open_file(file)?));
         Ok(self.opened.get_or_init(|| opened))
     }
 
@@ -214,36 +331,36 @@ impl Segment {
         })
     }
 
-    fn open_index(&self) -> Result<SegmentIndex> {
+    fn open_index(&self, storage: &dyn Storage) -> Result<SegmentIndex> {
         let path = self.index_path();
-        let shown = self.storage.display_path(&path);
-        SegmentIndex::open(self.storage.map(&path)?.into(), &self.entry.index_digest, self.entry.rows, shown)
+        let shown = storage.display_path(&path);
+        SegmentIndex::open(storage.map(&path)?.into(), &self.entry.index_digest, self.entry.rows, shown)
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
-    fn rebuild_index(&self, bytes: &bytes::Bytes) -> Result<SegmentIndex> {
+    fn rebuild_index(&self, storage: &dyn Storage, bytes: &bytes::Bytes) -> Result<SegmentIndex> {
         let checksums = checksum::of(bytes);
-        let shown = self.storage.display_path(&self.path());
+        let shown = storage.display_path(&self.path());
         if checksum::digest(&checksums) != self.entry.digest {
             return Err(Error::corrupt(shown, 0, "the digest in the manifest", "another"));
         }
         let file = CheckedFile::new(bytes.clone(), shown, checksums.clone().into(), true)?;
         let opened = self.open_file(file)?;
         let stored = Arc::clone(opened.schema());
-        let spec = self.stored_spec(&stored)?;
+        let spec = self.stored_spec(storage, &stored)?;
         let rows = opened.read_all(&stored, self.entry.rows)?;
         let (index, digest) = index::build(&spec, &rows, &checksums);
-        let path = self.storage.display_path(&self.index_path());
+        let path = storage.display_path(&self.index_path());
         let mut aligned = arrow::buffer::MutableBuffer::new(index.len());
         aligned.extend_from_slice(&index);
         SegmentIndex::open(aligned.into(), &digest, self.entry.rows, path)
     }
 
     /// A schema good enough for an index: the symbol column is the first one by which the rows are ordered.
-    fn stored_spec(&self, stored: &Schema) -> Result<TableSpec> {
+    fn stored_spec(&self, storage: &dyn Storage, stored: &Schema) -> Result<TableSpec> {
         let text = stored.metadata().get("splay.table").cloned().unwrap_or_default();
         serde_json::from_str(&text).map_err(|error| {
-            Error::corrupt(self.storage.display_path(&self.path()), 0, "the table's schema", error.to_string())
+            Error::corrupt(storage.display_path(&self.path()), 0, "the table's schema", error.to_string())
         })
     }
 }
@@ -253,12 +370,14 @@ impl Opened {
         match self {
             Opened::Arrow(file) => file.schema(),
             Opened::Parquet(file) => file.schema(),
+            Opened::Memory(held) => held.schema_ref(),
         }
     }
 
     fn read_all(&self, schema: &SchemaRef, rows: u64) -> Result<RecordBatch> {
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         match self {
+            Opened::Memory(held) => Ok(held.clone()),
             Opened::Arrow(file) => {
                 let columns = (0..schema.fields().len()).map(|column| file.read(column, 0..rows));
                 Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<Vec<_>>>()?)?)
@@ -285,6 +404,10 @@ pub struct SegmentBatches<'a> {
 enum Source<'a> {
     Arrow {
         file: &'a ArrowFile,
+        next: usize,
+    },
+    Memory {
+        held: &'a RecordBatch,
         next: usize,
     },
     Parquet {
@@ -334,6 +457,15 @@ impl Iterator for SegmentBatches<'_> {
                 *next = rows.end;
                 let file = *file;
                 Some(self.fit(|column| file.read(column, rows.clone()), rows.len()))
+            }
+            Source::Memory { held, next } => {
+                let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
+                if rows.is_empty() {
+                    return None;
+                }
+                *next = rows.end;
+                let held = *held;
+                Some(self.fit(|column| Ok(held.column(column).slice(rows.start, rows.len())), rows.len()))
             }
             Source::Nothing { next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);

@@ -131,7 +131,7 @@ pub(crate) fn symbol_ranks(column: &ArrayRef) -> Vec<u32> {
     ranks
 }
 
-fn end_symbols(spec: &TableSpec, rows: &RecordBatch) -> Option<(String, String)> {
+pub(crate) fn end_symbols(spec: &TableSpec, rows: &RecordBatch) -> Option<(String, String)> {
     let column = rows.column(spec.symbol_position()?).as_dictionary::<Int32Type>();
     let texts = column.values().as_string::<i32>();
     let at =

@@ -1,0 +1,114 @@
+//! Live rows: captured, and not yet in a table's files.
+//!
+//! - Whoever captures attaches them to the table ([`Table::attach`](crate::Table::attach)); from then on each snapshot of it
+//!   has them, as segments in memory beside those on disk. Readers see one table.
+//! - What holds for every partition holds here: a symbol's rows in a segment come, by time, behind those in the segments before
+//!   it. Late rows are brought there by [`chain`], which takes the rows that they belong before along into the new segment.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::TimestampNanosecondType;
+
+use crate::database::TableSnapshot;
+use crate::error::Result;
+use crate::schema::TableSpec;
+use crate::segment::Segment;
+
+/// Rows that a table has beside those in its files.
+pub trait LiveRows: std::fmt::Debug + Send + Sync {
+    /// The table with its live rows. `stored` takes a snapshot of the files; it has to be called after the live rows were looked
+    /// at, so that rows which move to disk meanwhile are seen in one place or the other. [`TableSnapshot::captured`] says which
+    /// are there.
+    ///
+    /// # Errors
+    /// Those of `stored`.
+    fn over(&self, stored: &dyn Fn() -> Result<TableSnapshot>) -> Result<TableSnapshot>;
+}
+
+/// Puts a segment in memory behind others of its date.
+///
+/// Where the others have rows of a symbol that are later than the first that `upper` has of it, these rows are hidden in them and
+/// stand, in order, in the segment that is given back in `upper`'s place. Rows of equal time stay in the order of the segments.
+/// Costs a look at two times for each symbol and segment, and a copy only where rows are late.
+///
+/// # Errors
+/// Those of reading the segments.
+pub fn chain(
+    spec: &TableSpec,
+    lower: &[Arc<Segment>],
+    upper: Arc<Segment>,
+    name: impl FnOnce() -> String,
+) -> Result<Vec<Arc<Segment>>> {
+    let mut chained = lower.to_vec();
+    let mut taken: Vec<RecordBatch> = Vec::new();
+    // From the newest: what is taken out of one segment begins behind the late row still, so the row goes on to the next.
+    for place in (0..lower.len()).rev() {
+        let late = late_rows(spec, &lower[place], &upper)?;
+        if late.is_empty() {
+            continue;
+        }
+        let all: Vec<usize> = (0..spec.columns.len()).collect();
+        let mut ends = Vec::with_capacity(late.len());
+        for (run, rows) in late {
+            taken.push(lower[place].read(spec, &all, rows.clone())?);
+            ends.push((run, rows.start));
+        }
+        chained[place] = Arc::new(lower[place].cut(&ends)?);
+    }
+    chained.retain(|segment| segment.rows() > 0);
+    if taken.is_empty() {
+        chained.push(upper);
+        return Ok(chained);
+    }
+    // Of equal symbol and time those of older segments come first.
+    taken.reverse();
+    taken.push(upper.read_all(spec, &(0..spec.columns.len()).collect::<Vec<_>>())?);
+    let merged = Segment::in_memory(spec, upper.entry().date, name(), &taken)?;
+    chained.extend(merged.map(Arc::new));
+    Ok(chained)
+}
+
+/// Whether each symbol's rows in `upper` come behind those in `lower`, without a copy of any row.
+///
+/// # Errors
+/// Those of reading the segments.
+pub fn follows(spec: &TableSpec, lower: &Segment, upper: &Segment) -> Result<bool> {
+    Ok(late_rows(spec, lower, upper)?.is_empty())
+}
+
+/// Rows of `lower` that are later than the first that `upper` has of the same symbol: by run, ascending.
+fn late_rows(spec: &TableSpec, lower: &Segment, upper: &Segment) -> Result<Vec<(usize, Range<u64>)>> {
+    let mut late = Vec::new();
+    if upper.entry().time_min >= lower.entry().time_max {
+        return Ok(late);
+    }
+    let (below, above) = (lower.index()?, upper.index()?);
+    let position = spec.time_position();
+    let (times_below, times_above) = (lower.column(spec, position)?, upper.column(spec, position)?);
+    for run in 0..above.symbols()? {
+        let Some(below_run) = below.find_run(above.symbol(run)?)? else { continue };
+        let (rows, first) = (below.symbol_rows(below_run)?, above.symbol_rows(run)?.start);
+        if rows.is_empty() || above.symbol_rows(run)?.is_empty() {
+            continue;
+        }
+        let time_at = |column: &crate::ColumnReader<'_>, row: u64| -> Result<i64> {
+            let row = usize::try_from(row).unwrap_or(usize::MAX);
+            Ok(column.read(row..row + 1)?.as_primitive::<TimestampNanosecondType>().value(0))
+        };
+        let first = time_at(&times_above, first)?;
+        if time_at(&times_below, rows.end - 1)? <= first {
+            continue;
+        }
+        // The last row at or before the first of `upper`: times of a run never fall.
+        let (mut low, mut high) = (rows.start, rows.end - 1);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if time_at(&times_below, middle)? <= first { low = middle + 1 } else { high = middle }
+        }
+        late.push((below_run, low..rows.end));
+    }
+    late.sort_by_key(|(run, _)| *run);
+    Ok(late)
+}

@@ -1,0 +1,88 @@
+//! Writes captured rows down: from memory to segments on disk, by one commit that also says which rows these are.
+
+use std::sync::Arc;
+
+use crate::database::Database;
+use crate::error::{Error, Result};
+use crate::live::follows;
+use crate::load::{LoadReport, chunk_rows, merge, row_bytes, segment_rows, stored};
+use crate::manifest::{Captured, FileEntry, Operation, SegmentFormat};
+use crate::schema::TableSpec;
+use crate::segment::Segment;
+use crate::write::{Change, Writer};
+
+/// Memory that the size of segments is derived from, as in a load.
+const MEMORY_BYTES: usize = 1 << 30;
+
+impl Database {
+    /// Writes rows of a table, each date's in segments of which each one's rows of a symbol come, by time, behind those in the
+    /// segments before. In the same instant the table says that it has the rows which `captured` names.
+    ///
+    /// Where rows belong before some that stand on disk, the segments from there on are written anew with them; else nothing
+    /// that is there is touched.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::Locked`] while another writer is at work; others as a load. Unless it is
+    /// [`Error::Poisoned`] or a failure of the last step, nothing has changed.
+    pub fn write_down(
+        &self,
+        table: &str,
+        captured: Captured,
+        rows: &[(i32, Vec<Arc<Segment>>)],
+    ) -> Result<LoadReport> {
+        let writer = Writer::begin(self, table)?;
+        let Some(state) = writer.state() else {
+            return Err(Error::NoSuchTable { table: table.to_owned(), existing: self.tables()? });
+        };
+        let spec = state.spec.clone();
+        let mut change = Change::new(Operation::Capture);
+        change.captured = Some(captured);
+        let mut report = LoadReport::default();
+        for (date, segments) in rows {
+            let count: u64 = segments.iter().map(|segment| segment.rows()).sum();
+            if count > 0 {
+                write_date(&writer, &spec, *date, segments, &mut change)?;
+                report.partitions += 1;
+                report.rows += count;
+            }
+        }
+        report.segments = change.add.len();
+        report.bytes = change.add.iter().map(|file| file.bytes + file.index_bytes).sum();
+        report.epoch = writer.commit(change)?;
+        Ok(report)
+    }
+}
+
+fn write_date(
+    writer: &Writer,
+    spec: &TableSpec,
+    date: i32,
+    segments: &[Arc<Segment>],
+    change: &mut Change,
+) -> Result<()> {
+    let existing: Vec<FileEntry> = writer.partition(date);
+    let stands: Vec<Arc<Segment>> = existing.iter().map(|entry| Arc::new(writer.segment(entry))).collect();
+    let mut kept = stands.len();
+    for (number, lower) in stands.iter().enumerate() {
+        let mut all_follow = true;
+        for upper in segments {
+            all_follow &= follows(spec, lower, upper)?;
+        }
+        if !all_follow {
+            kept = number;
+            break;
+        }
+    }
+    let row_bytes = row_bytes(spec, segments)?;
+    let chunk_rows = chunk_rows(row_bytes);
+    let mut sources = stored(spec, &stands[kept..], chunk_rows);
+    sources.extend(stored(spec, segments, chunk_rows));
+    let format = existing.first().map_or(SegmentFormat::Arrow, |entry| entry.format);
+    let rows_max = segment_rows(writer, MEMORY_BYTES, row_bytes);
+    merge(spec, sources, rows_max, &mut |rows| {
+        change.add.push(writer.write_segment(spec, date, format, &rows)?);
+        Ok(())
+    })?;
+    change.remove.extend(existing.into_iter().skip(kept).map(|entry| entry.path));
+    Ok(())
+}
