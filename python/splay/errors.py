@@ -40,6 +40,24 @@ class LockedError(Error):
     path: Path
 
 
+class FullError(Error):
+    """There is no room for captured rows now, on disk or in memory. Nothing was lost: send them again later."""
+
+
+class RejectedError(Error, ValueError):
+    """Captured rows don't fit their table. Sending them again won't help."""
+
+    table: str
+
+
+class CaptureClosedError(Error):
+    """Capture was closed."""
+
+
+class CaptureFailedError(Error):
+    """The journal can't be written any more. End the process; the next start recovers by itself."""
+
+
 class NotADatabaseError(Error):
     """The folder holds no database."""
 
