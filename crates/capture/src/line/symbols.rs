@@ -1,0 +1,63 @@
+//! A column of few distinct texts: a dictionary that grows with the batch.
+
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// Codes of rows and the texts they stand for.
+#[derive(Debug, Default)]
+pub(super) struct Symbols {
+    pub codes: Vec<i32>,
+    /// Where each text ends in `bytes`, behind a zero.
+    pub offsets: Vec<i32>,
+    pub bytes: Vec<u8>,
+    table: HashTable<i32>,
+    hasher: DefaultHashBuilder,
+    last: i32,
+}
+
+impl Symbols {
+    pub fn new() -> Symbols {
+        Symbols { offsets: vec![0], last: -1, ..Symbols::default() }
+    }
+
+    /// Adds a row. `false` if the text isn't UTF-8; nothing is added then.
+    #[inline(always)]
+    pub fn push(&mut self, text: &[u8]) -> bool {
+        // Feeds come in runs of one symbol.
+        if text_of(&self.offsets, &self.bytes, self.last) != Some(text) {
+            match self.code(text) {
+                Some(code) => self.last = code,
+                None => return false,
+            }
+        }
+        self.codes.push(self.last);
+        true
+    }
+
+    #[inline]
+    fn code(&mut self, text: &[u8]) -> Option<i32> {
+        let Symbols { offsets, bytes, table, hasher, .. } = self;
+        let hash = hasher.hash_one(text);
+        if let Some(&code) = table.find(hash, |&code| text_of(offsets, bytes, code) == Some(text)) {
+            return Some(code);
+        }
+        std::str::from_utf8(text).ok()?;
+        // The batch's limits keep both numbers far below 31 bits.
+        let code = i32::try_from(offsets.len() - 1).ok()?;
+        let end = i32::try_from(bytes.len() + text.len()).ok()?;
+        bytes.extend_from_slice(text);
+        offsets.push(end);
+        table.insert_unique(hash, code, |&code| hasher.hash_one(text_of(offsets, bytes, code).unwrap_or_default()));
+        Some(code)
+    }
+}
+
+/// The text of a code, or `None` for a code that isn't one.
+#[inline(always)]
+fn text_of<'a>(offsets: &[i32], bytes: &'a [u8], code: i32) -> Option<&'a [u8]> {
+    let code = usize::try_from(code).ok()?;
+    let from = usize::try_from(*offsets.get(code)?).ok()?;
+    let to = usize::try_from(*offsets.get(code + 1)?).ok()?;
+    bytes.get(from..to)
+}
