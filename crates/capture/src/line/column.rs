@@ -230,7 +230,7 @@ impl Column {
             Values::Int(values) | Values::Time(values) => values.resize(rows, 0),
             Values::UInt(values) => values.resize(rows, 0),
             Values::Bool(values) => values.resize(rows, false),
-            Values::Symbol(symbols) => symbols.codes.resize(rows, 0),
+            Values::Symbol(symbols) => symbols.resize(rows),
             Values::Text { ends, bytes } => {
                 let last = ends.get(rows.min(before)).copied().unwrap_or(0);
                 ends.resize(rows + 1, last);

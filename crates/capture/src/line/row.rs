@@ -39,6 +39,7 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Lin
     let position = batch.table(name)?;
     let Batch { budget, tables, .. } = batch;
     let table = &mut tables[position];
+    let bytes = budget.bytes;
     table.begin();
     match row(text, end, table, budget) {
         Ok((time, next)) => {
@@ -49,6 +50,7 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Lin
         }
         Err(stop) => {
             table.take_back();
+            budget.bytes = bytes;
             Err(stop)
         }
     }

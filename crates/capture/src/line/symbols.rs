@@ -14,6 +14,8 @@ pub(super) struct Symbols {
     table: HashTable<i32>,
     hasher: DefaultHashBuilder,
     last: i32,
+    /// The row that brought the last text.
+    fresh: usize,
 }
 
 impl Symbols {
@@ -35,9 +37,28 @@ impl Symbols {
         true
     }
 
+    /// Cuts the column to a number of rows, at most one less than it has, with the text that only the row cut off had; or
+    /// fills it up to that number.
+    pub fn resize(&mut self, rows: usize) {
+        let cut = rows < self.codes.len();
+        self.codes.resize(rows, 0);
+        if !cut || self.fresh < rows || self.offsets.len() < 2 {
+            return;
+        }
+        let Symbols { offsets, bytes, table, hasher, .. } = self;
+        let Ok(code) = i32::try_from(offsets.len() - 2) else { return };
+        let hash = hasher.hash_one(text_of(offsets, bytes, code).unwrap_or_default());
+        if let Ok(entry) = table.find_entry(hash, |&other| other == code) {
+            entry.remove();
+            offsets.pop();
+            bytes.truncate(offsets.last().and_then(|&end| usize::try_from(end).ok()).unwrap_or(0));
+        }
+        self.last = -1;
+    }
+
     #[inline]
     fn code(&mut self, text: &[u8]) -> Option<i32> {
-        let Symbols { offsets, bytes, table, hasher, .. } = self;
+        let Symbols { codes, offsets, bytes, table, hasher, .. } = self;
         let hash = hasher.hash_one(text);
         if let Some(&code) = table.find(hash, |&code| text_of(offsets, bytes, code) == Some(text)) {
             return Some(code);
@@ -48,6 +69,7 @@ impl Symbols {
         let end = i32::try_from(bytes.len() + text.len()).ok()?;
         bytes.extend_from_slice(text);
         offsets.push(end);
+        self.fresh = codes.len();
         table.insert_unique(hash, code, |&code| hasher.hash_one(text_of(offsets, bytes, code).unwrap_or_default()));
         Some(code)
     }

@@ -51,6 +51,8 @@ pub(super) struct Table {
     time_column: String,
     columns: Vec<Column>,
     by_name: HashMap<String, usize>,
+    /// Columns that the table as it exists lacks.
+    added: usize,
     places: Vec<Place>,
     times: Vec<i64>,
     /// Bytes of a row of all columns.
@@ -71,6 +73,7 @@ impl Table {
             time_column,
             columns: Vec::new(),
             by_name: HashMap::new(),
+            added: 0,
             places: Vec::new(),
             times: Vec::new(),
             row_bytes: 8,
@@ -148,18 +151,16 @@ impl Table {
         }
     }
 
+    /// Whether the table as it exists lacks a column.
+    fn is_added(&self, name: &str) -> bool {
+        self.known.as_ref().is_none_or(|spec| spec.position(name).is_none())
+    }
+
     fn add(&mut self, column: Column, lower: String, at: usize, budget: &mut Budget) -> Scanned<usize> {
+        let added = self.is_added(&lower);
         // The time column counts as one.
-        let known = self.known.as_ref().map_or(0, |spec| spec.columns.len());
-        let new = match &self.known {
-            Some(spec) if spec.position(&lower).is_some() => false,
-            Some(spec) => {
-                let added = self.columns.iter().filter(|column| spec.position(&column.name).is_none()).count();
-                known + added >= budget.columns_max
-            }
-            None => self.columns.len() + 1 >= budget.columns_max,
-        };
-        if new {
+        let columns = self.known.as_ref().map_or(1, |spec| spec.columns.len()) + self.added;
+        if added && columns >= budget.columns_max {
             return Err(refused(Reason::TooManyColumns { columns_max: budget.columns_max }, at));
         }
         if !budget.fits(self.rows() * column.width()) {
@@ -167,6 +168,7 @@ impl Table {
         }
         budget.bytes += self.rows() * column.width();
         self.row_bytes += column.width();
+        self.added += usize::from(added);
         self.by_name.insert(lower, self.columns.len());
         self.columns.push(column);
         Ok(self.columns.len() - 1)
@@ -216,8 +218,9 @@ impl Table {
     #[cold]
     pub fn take_back(&mut self) {
         let rows = self.times.len();
-        for column in self.columns.drain(self.columns_before..) {
+        for column in self.columns.split_off(self.columns_before) {
             self.row_bytes -= column.width();
+            self.added -= usize::from(self.is_added(&column.name));
             self.by_name.remove(&column.name.to_ascii_lowercase());
         }
         let count = self.columns.len();

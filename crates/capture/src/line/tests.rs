@@ -1,5 +1,6 @@
 //! The rules, one test each; then cuts, hostile bytes and the oracle.
 
+mod clients;
 mod hostile;
 mod oracle;
 mod rules;

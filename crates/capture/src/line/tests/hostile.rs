@@ -254,3 +254,20 @@ fn wide_tables_and_new_columns_stay_within_the_batchs_bytes() {
     }
     assert_eq!(lines, 40 * 501);
 }
+
+#[test]
+fn refused_lines_leave_no_texts_behind() {
+    let mut decoder = LineDecoder::new(LineSettings { batch_bytes_max: 1 << 16, ..LineSettings::default() });
+    let good = b"t,s=a x=1 1\n";
+    assert_eq!(decoder.push(good, NOW), good.len());
+    for i in 0..1000 {
+        let line = format!("t,s={}{i} x=\"{}\" 2\n", "s".repeat(1000), "x".repeat(1000));
+        assert_eq!(decoder.push(line.as_bytes(), NOW), line.len());
+    }
+    assert_eq!(decoder.push(b"t,s=b x=2 3\nt,s=a x=3 4\n", NOW), 24);
+    assert_eq!(decoder.refused(), 1000);
+    let batch = decoder.take().remove(0);
+    check(&batch);
+    assert_eq!(column(&batch.rows, "s"), ["a", "b", "a"]);
+    assert_eq!(batch.rows.column(1).as_dictionary::<Int32Type>().values().len(), 2);
+}
