@@ -53,6 +53,23 @@ fn binary(text: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Trades of which every other has an id, of two tables in turn.
+fn mixed() -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for row in 0..LINES {
+        let table = ["trades-COINBASE", "trades-KRAKEN"][row % 2];
+        let id = if row % 4 < 2 { format!("id={row}i,") } else { String::new() };
+        let (price, micros) = (39_000.0 + (row % 977) as f64 / 100.0, 1_646_762_637_710_419 + row);
+        bytes.extend_from_slice(
+            format!(
+                "{table},symbol=BTC-USD,side=buy,type=None price={price},amount=0.011,{id}receipt_timestamp={micros}t {micros}000\n"
+            )
+            .as_bytes(),
+        );
+    }
+    bytes
+}
+
 /// A book of ten levels as Cryptofeed's QuestDB back end sends it: 42 columns.
 fn books() -> Vec<u8> {
     let mut bytes = Vec::new();
@@ -84,9 +101,15 @@ fn bench(criterion: &mut Criterion) {
     let trades = trades();
     let binary = binary(&trades);
     let books = books();
+    let mixed = mixed();
     let mut group = criterion.benchmark_group("line");
-    for (name, bytes, lines) in [("trades", &trades, LINES), ("binary", &binary, LINES), ("books", &books, LINES / 16)]
-    {
+    let inputs = [
+        ("trades", &trades, LINES),
+        ("binary", &binary, LINES),
+        ("mixed", &mixed, LINES),
+        ("books", &books, LINES / 16),
+    ];
+    for (name, bytes, lines) in inputs {
         group.throughput(Throughput::Elements(lines as u64));
         group.bench_function(format!("{name}/decoder"), |b| {
             b.iter(|| assert_eq!(decode(bytes, 64 << 10), lines as u64));

@@ -3,7 +3,7 @@
 //! `table[,tag=value…] [field=value[,field=value…]] [timestamp]`. A row needs a tag or a field; InfluxDB asks for a field,
 //! QuestDB doesn't.
 
-use super::batch::Batch;
+use super::batch::{Batch, Budget};
 use super::error::{Reason, Scanned, Stop, excerpt, expected, refused};
 use super::number::digits;
 use super::scan::Text;
@@ -66,25 +66,21 @@ fn comment(text: &Text<'_>, at: usize) -> Scanned<(Line, usize)> {
 
 /// Tags, fields and timestamp from behind the table's name.
 #[inline(always)]
-fn row(
-    text: &Text<'_>,
-    at: usize,
-    table: &mut Table,
-    budget: &mut super::batch::Budget,
-) -> Scanned<(Option<i64>, usize)> {
+fn row(text: &Text<'_>, at: usize, table: &mut Table, budget: &mut Budget) -> Scanned<(Option<i64>, usize)> {
     let mut at = at;
     let mut place = 0;
+    let mut items = false;
     while text.byte(at)? == b',' {
-        at = item(text, at + 1, place, true, table, budget).or_else(|stop| rest(text, true, stop))?;
-        place += 1;
+        (at, place) = item(text, at + 1, place, true, table, budget).map_err(|stop| rest(text, true, stop))?;
+        items = true;
     }
-    let tags = place;
+    let tags = items;
     if text.byte(at)? == b' ' {
         at = text.skip_spaces(at);
-        if text.line_end(at)?.is_none() && !(tags > 0 && is_timestamp(text, at)?) {
+        if text.line_end(at)?.is_none() && !(tags && is_timestamp(text, at)?) {
             loop {
-                at = item(text, at, place, false, table, budget).or_else(|stop| rest(text, false, stop))?;
-                place += 1;
+                (at, place) = item(text, at, place, false, table, budget).map_err(|stop| rest(text, false, stop))?;
+                items = true;
                 if text.byte(at)? != b',' {
                     break;
                 }
@@ -95,7 +91,7 @@ fn row(
             }
         }
     }
-    if place == 0 {
+    if !items {
         return Err(expected("a tag or a field", at));
     }
     if let Some(next) = text.line_end(at)? {
@@ -111,7 +107,7 @@ fn row(
     }
 }
 
-/// One `name=value`, and the position behind it.
+/// One `name=value`, the position behind it, and the place of the next name.
 #[inline(always)]
 fn item(
     text: &Text<'_>,
@@ -119,13 +115,13 @@ fn item(
     place: usize,
     tag: bool,
     table: &mut Table,
-    budget: &mut super::batch::Budget,
-) -> Scanned<usize> {
+    budget: &mut Budget,
+) -> Scanned<(usize, usize)> {
     let read = |at| if tag { tag_value(text, at) } else { value(text, at) };
-    if let Some((column, behind)) = table.guess(text, at, place) {
+    if let Some((column, behind, next)) = table.guess(text, at, place) {
         let (value, end) = read(behind)?;
         table.set(column, &value, tag, behind, budget).map_err(|stop| stop.behind(end))?;
-        return Ok(end);
+        return Ok((end, next));
     }
     let (name, behind) = text.name(at, false)?;
     if text.byte(behind)? != b'=' {
@@ -135,24 +131,24 @@ fn item(
         return Err(expected(if tag { "a tag's name" } else { "a field's name" }, at));
     }
     let (value, end) = read(behind + 1)?;
-    if let Some(column) = table.find(name, at, place, &value, tag, budget).map_err(|stop| stop.behind(end))? {
-        table.set(column, &value, tag, behind + 1, budget).map_err(|stop| stop.behind(end))?;
-    }
-    Ok(end)
+    let column = table.find(name, at, place, &value, tag, budget).map_err(|stop| stop.behind(end))?;
+    let Some(column) = column else { return Ok((end, place)) };
+    table.set(column, &value, tag, behind + 1, budget).map_err(|stop| stop.behind(end))?;
+    Ok((end, place + 1))
 }
 
 /// Reads on behind a value that was refused, for the line's end: binary values may hold line feeds.
 #[cold]
-fn rest(text: &Text<'_>, tag: bool, stop: Stop) -> Scanned<usize> {
-    let Stop::Refused(mut refusal) = stop else { return Err(stop) };
+fn rest(text: &Text<'_>, tag: bool, stop: Stop) -> Stop {
+    let Stop::Refused(mut refusal) = stop else { return stop };
     if refusal.whole {
         refusal.resume = match skip(text, refusal.resume, tag) {
             Ok(end) => end,
             Err(Stop::Refused(next)) => next.resume,
-            Err(stop) => return Err(stop),
+            Err(stop) => return stop,
         };
     }
-    Err(Stop::Refused(refusal))
+    Stop::Refused(refusal)
 }
 
 /// Where tags and fields end.

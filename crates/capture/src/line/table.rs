@@ -1,8 +1,8 @@
 //! The rows of one table in a batch.
 //!
 //! - A row is begun, set value by value, and either kept or taken back; a row taken back leaves nothing, not even a column.
-//! - Lines of a feed name the same columns in the same order: each name is first compared with the one that stood at its
-//!   place in the line before.
+//! - Lines of a feed name the same columns in the same order: each name is first compared with the ones that
+//!   stood at its place in the lines before.
 //! - Names that differ in case alone are one column, as in the store.
 
 use std::collections::HashMap;
@@ -36,7 +36,10 @@ pub struct LineRows {
     pub lines: u64,
 }
 
-/// A name at its place in the line before, with its equals sign.
+/// How many places a name is looked for.
+const LOOK_AHEAD: usize = 4;
+
+/// A name in the order of the lines before, with its equals sign.
 #[derive(Debug)]
 struct Place {
     raw: Vec<u8>,
@@ -92,11 +95,15 @@ impl Table {
         self.field_time = None;
     }
 
-    /// The column that is named at `at`, if it is the one that stood at this place in the line before.
+    /// The column that is named at `at`, the position behind the name, and the next place, if the name stands at this place
+    /// or a little behind: fields that are sent now and then are passed over.
     #[inline(always)]
-    pub fn guess(&self, text: &Text<'_>, at: usize, place: usize) -> Option<(usize, usize)> {
-        let guess = self.places.get(place)?;
-        text.bytes.get(at..)?.starts_with(&guess.raw).then_some((guess.column, at + guess.raw.len()))
+    pub fn guess(&self, text: &Text<'_>, at: usize, place: usize) -> Option<(usize, usize, usize)> {
+        let rest = text.bytes.get(at..)?;
+        let places = self.places.get(place..)?;
+        let (skipped, found) =
+            places.iter().take(LOOK_AHEAD).enumerate().find(|(_, place)| rest.starts_with(&place.raw))?;
+        Some((found.column, at + found.raw.len(), place + skipped + 1))
     }
 
     /// The column of a name, made if there is none; its place is remembered. `None`: there is none, and a null makes none.
@@ -126,15 +133,18 @@ impl Table {
             self.add(column, lower, at, budget)?
         };
         self.scratch = scratch;
-        if place <= self.places.len() {
-            let place_of_name = Place { raw: [name.raw, b"="].concat(), column };
-            if place == self.places.len() {
-                self.places.push(place_of_name);
-            } else {
-                self.places[place] = place_of_name;
-            }
-        }
+        self.remember(name, column, place);
         Ok(Some(column))
+    }
+
+    /// Puts a name among those of the lines before. The list is the order of all columns that were seen; senders without an
+    /// order make it long, and it begins anew.
+    fn remember(&mut self, name: Name<'_>, column: usize, place: usize) {
+        if self.places.len() > 2 * self.columns.len() + LOOK_AHEAD {
+            self.places.clear();
+        }
+        let place = place.min(self.places.len());
+        self.places.insert(place, Place { raw: [name.raw, b"="].concat(), column });
     }
 
     fn new_column(&self, name: &str, value: &Value<'_>, tag: bool, at: usize) -> Scanned<Option<Column>> {

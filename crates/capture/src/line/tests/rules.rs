@@ -257,3 +257,25 @@ fn errors_beyond_the_limit_are_counted_only() {
     assert_eq!(decoder.take_errors().len(), 2);
     assert_eq!(decoder.refused(), 10);
 }
+
+#[test]
+fn fields_may_come_in_any_order_and_number() {
+    let mut text = String::new();
+    for row in 0..200usize {
+        let fields: Vec<String> = (0..8)
+            .map(|i| (i * 5 + row * 3) % 11)
+            .filter(|i| (row + i) % 3 != 0)
+            .map(|i| format!("{}{i}={row}", if row % 2 == 0 { "c" } else { "C" }))
+            .collect();
+        text.push_str(&format!("t {} {row}\n", fields.join(",")));
+    }
+    let batch = table(&text);
+    for row in 0..200 {
+        for i in 0..11 {
+            let sent = (0..8).any(|j| (j * 5 + row * 3) % 11 == i) && (row + i) % 3 != 0;
+            let name = batch.spec.columns[batch.spec.position(&format!("c{i}")).unwrap()].name.clone();
+            let wanted = if sent { format!("{row}.0") } else { "-".to_owned() };
+            assert_eq!(column(&batch.rows, &name)[row], wanted, "{row} {i}");
+        }
+    }
+}
