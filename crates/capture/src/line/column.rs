@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use arrow::array::{
     ArrayRef, BooleanArray, DictionaryArray, FixedSizeListArray, Float64Array, Int32Array, Int64Array,
-    NullBufferBuilder, StringArray, TimestampNanosecondArray, UInt64Array,
+    NullBufferBuilder, StringArray, TimestampNanosecondArray, UInt64Array, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field};
@@ -265,9 +265,10 @@ impl Column {
                 let Symbols { codes, offsets, bytes, .. } = std::mem::replace(&mut **symbols, Symbols::new());
                 let keys = Int32Array::new(codes.into(), nulls);
                 let texts = strings(offsets, bytes, None);
-                // SAFETY: every code comes from `Symbols::push`, which gives positions in `offsets`, or belongs to a null
-                // row; a column with a null row and no text has no value under its null code 0, which Arrow allows.
-                Arc::new(unsafe { DictionaryArray::new_unchecked(keys, Arc::new(texts)) })
+                let array = DictionaryArray::try_new(keys, Arc::new(texts));
+                // Codes come from `Symbols`, so there is no error; were there one, the column would be null.
+                debug_assert!(array.is_ok(), "{array:?}");
+                array.map_or_else(|_| new_null_array(&column_type.arrow(), rows), |array| Arc::new(array))
             }
             Values::Text { ends, bytes } => {
                 Arc::new(strings(std::mem::replace(ends, vec![0]), std::mem::take(bytes), nulls))

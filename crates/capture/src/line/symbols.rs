@@ -14,8 +14,8 @@ pub(super) struct Symbols {
     table: HashTable<i32>,
     hasher: DefaultHashBuilder,
     last: i32,
-    /// The row that brought the last text.
-    fresh: usize,
+    /// The row that brought the last text, unless that text was cut off again.
+    fresh: Option<usize>,
 }
 
 impl Symbols {
@@ -42,9 +42,10 @@ impl Symbols {
     pub fn resize(&mut self, rows: usize) {
         let cut = rows < self.codes.len();
         self.codes.resize(rows, 0);
-        if !cut || self.fresh < rows || self.offsets.len() < 2 {
+        if !cut || self.fresh.is_none_or(|row| row < rows) || self.offsets.len() < 2 {
             return;
         }
+        self.fresh = None;
         let Symbols { offsets, bytes, table, hasher, .. } = self;
         let Ok(code) = i32::try_from(offsets.len() - 2) else { return };
         let hash = hasher.hash_one(text_of(offsets, bytes, code).unwrap_or_default());
@@ -69,7 +70,7 @@ impl Symbols {
         let end = i32::try_from(bytes.len() + text.len()).ok()?;
         bytes.extend_from_slice(text);
         offsets.push(end);
-        self.fresh = codes.len();
+        self.fresh = Some(codes.len());
         table.insert_unique(hash, code, |&code| hasher.hash_one(text_of(offsets, bytes, code).unwrap_or_default()));
         Some(code)
     }

@@ -169,6 +169,7 @@ proptest! {
         let (whole, whole_errors) = decode_cut(&bytes, &[bytes.len()]);
         let (cut, cut_errors) = decode_cut(&bytes, &cuts);
         whole.iter().for_each(check);
+        whole.iter().chain(&cut).for_each(check);
         same(&whole, &cut);
         prop_assert_eq!(faults(&whole_errors), faults(&cut_errors));
     }
@@ -192,6 +193,7 @@ proptest! {
     fn random_bytes_do_no_harm(bytes in vec(any::<u8>(), 1..400), cuts in vec(1usize..60, 1..8)) {
         let (whole, whole_errors) = decode(&bytes);
         let (cut, cut_errors) = decode_cut(&bytes, &cuts);
+        whole.iter().chain(&cut).for_each(check);
         same(&whole, &cut);
         prop_assert_eq!(faults(&whole_errors), faults(&cut_errors));
     }
@@ -270,4 +272,17 @@ fn refused_lines_leave_no_texts_behind() {
     check(&batch);
     assert_eq!(column(&batch.rows, "s"), ["a", "b", "a"]);
     assert_eq!(batch.rows.column(1).as_dictionary::<Int32Type>().values().len(), 2);
+}
+
+/// A refused line brought a text that went with it; the next line, cut behind a text that was known, then took another along.
+#[test]
+fn a_line_cut_after_a_refused_one_takes_no_text_of_other_rows() {
+    let lines: [&[u8]; 5] = [b"t,a=x 1\n", b"t,a=y 2\n", b"t,a=z bad 3\n", b"t,a=x ", b"3\n"];
+    let mut decoder = LineDecoder::new(LineSettings::default());
+    for piece in lines {
+        assert_eq!(decoder.push(piece, NOW), piece.len());
+    }
+    let batch = decoder.take().remove(0);
+    check(&batch);
+    assert_eq!(column(&batch.rows, "a"), ["x", "y", "x"]);
 }
