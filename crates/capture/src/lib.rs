@@ -36,6 +36,7 @@ mod conform;
 mod error;
 mod journal;
 mod keeper;
+pub mod line;
 mod live;
 mod queue;
 mod settings;

@@ -115,11 +115,12 @@ fn captured() -> (tempfile::TempDir, Database, Capture) {
     for (spec, rows) in all_rows() {
         let mut start = 0;
         while start < rows.num_rows() {
-            let size = usize::try_from(1 + numbers.below(4_000)).unwrap().min(rows.num_rows() - start);
+            let size = usize::try_from(1 + numbers.below(700)).unwrap().min(rows.num_rows() - start);
             let append = Append { spec: Some(spec.clone()), ..Append::new(&spec.name, rows.slice(start, size)) };
             capture.append(append).unwrap();
             start += size;
-            if numbers.happens(25) {
+            // The last rows stay in memory.
+            if numbers.happens(10) && start < rows.num_rows() {
                 capture.write_down(Some(&spec.name)).unwrap();
             }
             // A look puts what came in into a layer of its own.
