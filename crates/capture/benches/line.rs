@@ -1,4 +1,4 @@
-//! Lines per second of the decoder, against the crate influxdb-line-protocol, which parses only and builds no columns.
+//! Lines per second of the decoder, into columns.
 //!
 //! `cargo bench -p splay-capture --bench line`. Throughput is in lines ("elements") of 65,536 lines.
 
@@ -113,17 +113,6 @@ fn bench(criterion: &mut Criterion) {
         group.throughput(Throughput::Elements(lines as u64));
         group.bench_function(format!("{name}/decoder"), |b| {
             b.iter(|| assert_eq!(decode(bytes, 64 << 10), lines as u64));
-        });
-    }
-    for (name, bytes, lines) in [("trades", &trades, LINES), ("books", &books, LINES / 16)] {
-        // The crate doesn't know QuestDB's timestamps.
-        let text = String::from_utf8_lossy(bytes).replace("t ", "i ");
-        group.throughput(Throughput::Elements(lines as u64));
-        group.bench_function(format!("{name}/influxdb-line-protocol"), |b| {
-            b.iter(|| {
-                let parsed = influxdb_line_protocol::parse_lines(&text);
-                assert_eq!(parsed.filter(|line| std::hint::black_box(line).is_ok()).count(), lines);
-            });
         });
     }
     group.finish();

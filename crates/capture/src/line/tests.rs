@@ -1,8 +1,7 @@
-//! The rules, one test each; then cuts, hostile bytes and the oracle.
+//! The rules, one test each; then cuts, hostile bytes.
 
 mod clients;
 mod hostile;
-mod oracle;
 mod rules;
 mod types;
 

@@ -119,8 +119,8 @@ fn captured() -> (tempfile::TempDir, Database, Capture) {
             let append = Append { spec: Some(spec.clone()), ..Append::new(&spec.name, rows.slice(start, size)) };
             capture.append(append).unwrap();
             start += size;
-            // The last rows stay in memory.
-            if numbers.happens(10) && start < rows.num_rows() {
+            // The later half of a load stays in memory until the next.
+            if numbers.happens(20) && start < rows.num_rows() / 2 {
                 capture.write_down(Some(&spec.name)).unwrap();
             }
             // A look puts what came in into a layer of its own.
@@ -538,10 +538,13 @@ fn compare_with(both: &Both, seed: u64, count: u64) -> u64 {
 fn generated_statements_over_captured_rows_give_those_of_loaded_ones() {
     let (_folder, loaded) = database(SegmentFormat::Arrow);
     let (_other, live, capture) = captured();
-    let snapshot = live.table("late").unwrap().snapshot().unwrap();
-    let spread = snapshot.partitions().iter().filter(|partition| !partition.is_in_sequence()).count();
-    let cut = snapshot.partitions().iter().flat_map(|p| p.segments.iter()).filter(|segment| segment.is_cut()).count();
-    assert!(spread > 2 && cut > 0, "{spread} partitions are spread, {cut} segments are cut");
+    let (mut spread, mut cut) = (0, 0);
+    for table in ["quote", "trade", "late"] {
+        let snapshot = live.table(table).unwrap().snapshot().unwrap();
+        spread += snapshot.partitions().iter().filter(|partition| !partition.is_in_sequence()).count();
+        cut += snapshot.partitions().iter().flat_map(|p| p.segments.iter()).filter(|segment| segment.is_cut()).count();
+    }
+    assert!(spread > 5 && cut > 1, "{spread} partitions are spread, {cut} segments are cut");
     let tick = both(&live, 2).tick;
     let ticks = compare_with(&Both { tick, other: without_ticks(&loaded, 2) }, 3, count() / 2);
     assert!(ticks * 10 > count() / 2 * 7, "only {ticks} statements ran as tick plans");
