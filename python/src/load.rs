@@ -62,16 +62,22 @@ fn refuse_known(database: &Database, table: &str, files: &[InputFile]) -> Result
 }
 
 fn run(import: Import, load: &mut splay_store::Load, progress: Option<&Py<PyAny>>) -> Result<ImportReport> {
-    let (total, mut signals) = (import.total_bytes(), Signals::new());
-    import.run::<Failure>(&mut |block| {
-        if signals.is_due() {
-            Python::attach(|py| {
-                py.check_signals()?;
-                progress.map_or(Ok(()), |progress| progress.bind(py).call1((block.bytes_read, total)).map(|_| ()))
-            })?;
+    let (total, mut signals, mut is_first) = (import.total_bytes(), Signals::new(), true);
+    let tell = |read: u64| {
+        Python::attach(|py| {
+            py.check_signals()?;
+            progress.map_or(Ok(()), |progress| progress.bind(py).call1((read, total)).map(|_| ()))
+        })
+    };
+    let report = import.run::<Failure>(&mut |block| {
+        // Also of the first rows, so that a caller who wants to stop can do so however short the load is.
+        if signals.is_due() || std::mem::take(&mut is_first) {
+            tell(block.bytes_read)?;
         }
         Ok(load.append(&block.batch)?)
-    })
+    })?;
+    tell(total)?;
+    Ok(report)
 }
 
 /// What becomes of malformed rows, in the caller's words.

@@ -3,6 +3,7 @@
 
 mod basic;
 mod crash;
+mod kill;
 mod model;
 mod rows;
 mod subscriptions;
