@@ -20,16 +20,16 @@ fn small() -> CaptureSettings {
 }
 
 fn rows_of(number: i64) -> Vec<Row> {
-    (0..ROWS)
-        .map(|at| row(["A", "B"][at as usize % 2], START + (number * 31 % 17) * SECOND, number * ROWS + at))
-        .collect()
+    let time = |at: i64| START + (number * 31 % 17 + at) * SECOND;
+    (0..ROWS).map(|at| row(["A", "B"][at as usize % 2], time(at), number * ROWS + at)).collect()
 }
 
 /// A day of capture on any storage. Notes the batches that were sent and those that were acknowledged.
 fn day(storage: &FaultStorage, sent: &mut i64, acknowledged: &mut Vec<i64>) -> Result<()> {
     let database = Database::create_on(Arc::new(storage.clone()), &Settings::default())?;
     for start in 0..2 {
-        let clock = TestClock::at(START + DAY + start * SECOND);
+        // Amid the rows, so that a roll leaves some of a batch in memory.
+        let clock = TestClock::at(START + (8 + start) * SECOND);
         let capture = Capture::open_with(database.clone(), small(), clock)?.0;
         let result = (|| {
             for step in 0..9 {
@@ -60,7 +60,7 @@ fn check(storage: &FaultStorage, sent: i64, acknowledged: &[i64], what: &str) {
         assert!(acknowledged.is_empty(), "{what}: the database is gone");
         return;
     };
-    let opened = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY));
+    let opened = Capture::open_with(database.clone(), small(), TestClock::at(START + 12 * SECOND));
     let capture = opened.unwrap_or_else(|error| panic!("{what}: {error}")).0;
     let ids = || -> Vec<i64> {
         let mut ids: Vec<i64> = match database.table("trade") {
