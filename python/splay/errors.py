@@ -193,3 +193,51 @@ class RecipeError(ImportFailedError, ValueError):
     """A recipe that can't be used."""
 
     origin: str
+
+
+class ServerError(Error):
+    """A server refused, or failed; its subclasses are what a client would do something about."""
+
+    code: str
+    """What happened, as the server names it: ``rejected``, ``full``, ``too_large`` and so on."""
+    status: int
+    """The HTTP status."""
+    retryable: bool = False
+    """Whether the same request may succeed later."""
+
+
+class AccessError(ServerError, PermissionError):
+    """The server asks for a token, or for one that may do more."""
+
+
+class RejectedError(ServerError, ValueError):
+    """The server took none of these rows: they don't fit the table."""
+
+    table: str
+
+
+class TooLargeError(ServerError):
+    """The message is larger than the server takes. Writers send it in parts by themselves."""
+
+
+class BusyError(ServerError):
+    """The server has no room now, or is stopping. Writers send the same again by themselves."""
+
+    retryable = True
+
+
+class UnreachableError(Error, ConnectionError):
+    """No server answers at the address, or the connection broke. Writers send the same again by themselves."""
+
+    retryable = True
+
+
+class ProducerError(Error):
+    """Another writer uses the producer's name: the server has had a batch with this number before. Choose another name."""
+
+    producer: str
+    sequence: int
+
+
+class ClosedError(Error, ValueError):
+    """The writer is closed."""
