@@ -47,6 +47,7 @@ BATCH_ROWS = 5_000
 BATCH_BYTES_MAX = 32 << 20
 """Bytes in memory beyond which a batch is sent in parts; servers take 64 MiB unless they are told otherwise."""
 LINGER_MS = 100.0
+PRODUCER_BYTES_MAX = 256
 RETRY_SECONDS = 60.0
 RETRY_WAIT_SECONDS_FIRST = 0.05
 RETRY_WAIT_SECONDS_MAX = 5.0
@@ -166,6 +167,7 @@ class TickWriter:
         _check("batch_rows", batch_rows >= 1, "must be at least 1")
         _check("buffer_rows", buffer_rows >= batch_rows, "must hold a batch")
         _check("sequence", sequence is None or producer is not None, "numbers belong to a producer")
+        _check("producer", producer is None or 1 <= len(producer.encode()) <= PRODUCER_BYTES_MAX, "has 1 to 256 bytes")
         self.table = table
         self.producer = producer or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:12]}"
         self._transport, self._ack, self._columns = transport, ack, Columns(types)

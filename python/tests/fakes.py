@@ -91,16 +91,17 @@ class MemoryDatabase:
 
 
 class LocalTransport(MemoryTransport):
-    """Stores batches in a database of this process."""
+    """Stores batches in a database of this process, which takes one writer at a time."""
 
-    def __init__(self, db: "splay.Database", stored: Stored):
+    def __init__(self, db: "splay.Database", stored: Stored, turn: threading.Lock):
         super().__init__(stored)
-        self.db = db
+        self.db, self.turn = db, turn
 
     def write_batch(self, table: str, rows: pa.Table, ack: str, producer: str, sequence: int) -> Ack:
         answer = super().write_batch(table, rows, ack, producer, sequence)
         if not answer.duplicate:
-            self.db.write(table, rows, time="ts_event", symbol="symbol")
+            with self.turn:
+                self.db.write(table, rows, time="ts_event", symbol="symbol")
         return answer
 
 
@@ -109,10 +110,10 @@ class LocalDatabase:
 
     def __init__(self, db: "splay.Database"):
         self.db = db
-        self.stored = Stored()
+        self.stored, self.turn = Stored(), threading.Lock()
 
     def tick(self, table: str, **settings: Any) -> TickWriter:
-        return TickWriter(LocalTransport(self.db, self.stored), table, **settings)
+        return TickWriter(LocalTransport(self.db, self.stored, self.turn), table, **settings)
 
 
 Step = Callable[["Handler"], bool]

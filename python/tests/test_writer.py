@@ -280,6 +280,8 @@ def test_close_can_be_given_a_time(stored):
         {"batch_rows": 0},
         {"batch_rows": 9, "buffer_rows": 8},
         {"sequence": 1},
+        {"producer": ""},
+        {"producer": 129 * "é"},
         {"types": {"price": "varchar"}},
         {"types": {"book": "levels(0)"}},
     ],
