@@ -115,10 +115,10 @@ class Client:
         """
         body: dict[str, Any] = {"sql": statement, "format": "arrow"}
         if params is not None:
-            named = isinstance(params, Mapping)
-            items = params.items() if named else enumerate(params, start=1)
-            values = {name: _parameter(name, value) for name, value in items}
-            body["params"] = values if named else list(values.values())
+            if isinstance(params, Mapping):
+                body["params"] = {name: _parameter(name, value) for name, value in params.items()}
+            else:
+                body["params"] = [_parameter(place, value) for place, value in enumerate(params, start=1)]
         connection = self._address.connection()
         headers = {"Content-Type": "application/json", "Accept": _ARROW_STREAM}
         try:

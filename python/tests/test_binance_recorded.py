@@ -226,8 +226,7 @@ def real(tmp_path_factory):
     files = sorted(RECORDINGS.glob("*/*.gz"))
     if not files:
         pytest.skip(f"the real data is absent: no recordings in {RECORDINGS}; set SPLAY_REAL_DATA to the folder that holds hftbacktest/")
-    if not hasattr(splay, "open"):
-        pytest.skip("the compiled module is not installed")
+    pytest.importorskip("splay._splay", reason="the compiled module is not installed")
     db = splay.open(tmp_path_factory.mktemp("binance") / "db")
     return db, replay(db, files)
 

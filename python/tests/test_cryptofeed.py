@@ -10,8 +10,10 @@ import datetime as dt
 import json
 import os
 import pathlib
+import re
 import runpy
 import tarfile
+import time
 from types import SimpleNamespace
 
 import fakes
@@ -355,8 +357,7 @@ def test_books_of_recorded_sessions_are_sampled_and_cut(database, cryptofeed, ca
 
 
 def test_recorded_sessions_are_asked_by_sql(tmp_path, cryptofeed, captures):
-    if not hasattr(splay, "open"):
-        pytest.skip("the compiled module is not installed")
+    pytest.importorskip("splay._splay", reason="the compiled module is not installed")
     db = splay.open(tmp_path / "db", threads=1)
     database = fakes.LocalDatabase(db)
     venues = ("BITSTAMP", "KRAKEN", "GEMINI", "BINANCE_US", "BITFINEX")
@@ -468,3 +469,59 @@ def test_the_example_collects_from_five_venues(database, cryptofeed):
     assert (id(backend), backend.depth, backend.sample) == (books, 20, 40)
     given = example["arguments"](["--seconds", "5", "--server", "http://127.0.0.1:1"])
     assert (given.seconds, given.server, given.depth, given.sample) == (5, "http://127.0.0.1:1", 20, 40)
+
+
+def test_a_feed_handler_runs_and_stops(database, cryptofeed, captures, monkeypatch):
+    """Cryptofeed connects to a venue on this machine, which sends what Kraken sent; then all is stored and closed."""
+    from cryptofeed.connection import WebsocketEndpoint
+    from cryptofeed.exchanges import Kraken
+    from cryptofeed.symbols import Symbols
+    from websockets.asyncio.client import connect
+    from websockets.asyncio.server import serve
+
+    # Cryptofeed takes addresses with TLS only.
+    plain = lambda address, **settings: connect(address.replace("wss:", "ws:"), **settings)  # noqa: E731
+    monkeypatch.setattr(cryptofeed.connection, "connect", plain)
+    example = runpy.run_path(str(EXAMPLE))
+    messages = []
+    for path in sorted(captures.glob("KRAKEN.ws.*")):
+        lines = path.read_text().splitlines()
+        messages += [line.split(": ", 1)[1] for line in lines if line and not line.startswith("wss")]
+    products = json.loads((captures / "KRAKEN.0").read_text().splitlines()[0].split(": ", 1)[1])
+    symbols, info = Kraken._parse_symbol_data(products)
+    Symbols.set("KRAKEN", symbols, info)
+    wanted = json.loads(re.search(r"configuration: (.*)", (captures / "KRAKEN.0").read_text())[1])
+    books = BookSplay(database, depth=20)
+    callbacks = {"trades": TradeSplay(database), "l2_book": books}
+    counts = {TABLES[channel]: COUNTS["KRAKEN"][channel] for channel in callbacks}
+
+    async def venue(connection):
+        await connection.recv()
+        for message in messages:
+            await connection.send(message)
+        await connection.wait_closed()
+
+    async def run():
+        async with serve(venue, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+
+            class Here(Kraken):
+                websocket_endpoints = [WebsocketEndpoint(f"wss://127.0.0.1:{port}")]
+
+            config = {"log": {"disabled": True}, "uvloop": False}
+            handler = cryptofeed.FeedHandler(config=config)
+            subscription = {channel: wanted[channel] for channel in callbacks}
+            handler.add_feed(Here(subscription=subscription, callbacks=callbacks, config=config))
+            collecting = asyncio.create_task(example["collect"](handler, None))
+            deadline = time.monotonic() + 60
+            while sum(callback.stats.rows + callback.stats.waiting for callback in callbacks.values()) < sum(counts.values()):
+                assert time.monotonic() < deadline and not collecting.done(), [callback.stats for callback in callbacks.values()]
+                await asyncio.sleep(0)
+            collecting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await collecting
+
+    asyncio.run(run())
+    assert {table: database.stored.table(table).num_rows for table in database.stored.batches} == counts
+    assert all(writer.is_closed for writer in database.writers)
+    check_books(database.stored.rows("book"), is_numbered=False)

@@ -4,7 +4,12 @@ import datetime as dt
 import decimal
 import io
 import json
+import os
+import pathlib
+import shutil
 import socket
+import subprocess
+import sys
 
 import fakes
 import numpy as np
@@ -264,3 +269,20 @@ def test_a_path_before_ours_is_kept(server):
     server.answer = answers(stream(FRAME))
     splay.connect(server.url + "/ticks/").sql("select 1")
     assert server.requests[0][0] == "/ticks/query"
+
+
+def test_a_client_needs_no_compiled_module(tmp_path):
+    package = pathlib.Path(splay.__file__).parent
+    shutil.copytree(package, tmp_path / "splay", ignore=shutil.ignore_patterns("_splay*.so", "__pycache__"))
+    program = """
+import splay, splay.feeds.cryptofeed, splay.feeds.binance_recorded
+splay.connect("http://127.0.0.1:7750")
+try:
+    splay.open
+except ImportError as error:
+    assert "needs the compiled part" in str(error), error
+else:
+    raise SystemExit("splay.open is there")
+assert not hasattr(splay, "nothing")
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)})

@@ -137,9 +137,9 @@ class Book:
         found: dict[str, list[float | None]] = {}
         for side, sign in (("bid", -1.0), ("ask", 1.0)):
             best, sizes = self._prices[side][:depth], self._sizes[side]
-            rest: list[float | None] = [None] * (depth - len(best))
-            found[f"{side}_price"] = [sign * price for price in best] + rest
-            found[f"{side}_size"] = [sizes[price] for price in best] + rest
+            rest = [None] * (depth - len(best))
+            found[f"{side}_price"] = [*(sign * price for price in best), *rest]
+            found[f"{side}_size"] = [*(sizes[price] for price in best), *rest]
         return found
 
     def _change(self, side: str, sign: float, levels: Iterable[tuple[float, float]]) -> None:

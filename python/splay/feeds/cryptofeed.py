@@ -92,8 +92,8 @@ class SplayCallback:
     ):
         self.table = table or self.default_table
         self.__name__ = type(self).__name__
-        self._database = connect(database, token) if isinstance(database, str) else database
-        self._settings = {
+        self._database: Any = connect(database, token) if isinstance(database, str) else database
+        self._settings: dict[str, Any] = {
             "ack": ack,
             "batch_rows": batch_rows,
             "linger_ms": linger_ms,
@@ -333,7 +333,7 @@ def coinbase() -> type[Any]:
         async def subscribe(self, connection: Any) -> None:
             # Without heartbeats Coinbase closes a channel that has been quiet for a minute.
             products = sorted({product for products in self.subscription.values() for product in products})
-            self._l2_book = {}
+            self._l2_book: dict[str, Any] = {}
             for channel, wanted in [*self.subscription.items(), ("heartbeats", products)]:
                 message = {"type": "subscribe", "channel": channel, "product_ids": list(wanted)}
                 await connection.write(json.dumps(message))
