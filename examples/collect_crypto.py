@@ -4,9 +4,9 @@
     splay serve market &
     python examples/collect_crypto.py --server http://127.0.0.1:7750
 
-This is the collection of a published benchmark of databases for ticks (its figure 9): trades and order books of BTC-USD, ETH-USD
-and USDT-USD from Coinbase and four other venues, books cut to 20 levels a side, one update in 40. Of its venues FTX and FTX US are
-gone; Kraken and Gemini stand in for them. Ctrl-C, or the end of `--seconds`, stores what was received and stops.
+This is the collection of a published benchmark of databases for ticks (its figure 9): trades and order books of BTC-USD,
+ETH-USD and USDT-USD from Coinbase and four other venues, books cut to 20 levels a side, one update in 40. Of its venues FTX
+and FTX US are gone; Kraken and Gemini stand in for them. Ctrl-C, or the end of `--seconds`, stores what was received and stops.
 
 Needs no keys. A venue that doesn't list a symbol is asked for the others only.
 """
@@ -51,7 +51,9 @@ async def collect(handler: FeedHandler, seconds: float | None) -> None:
     try:
         await asyncio.sleep(seconds) if seconds else await asyncio.Event().wait()
     finally:
-        backends = {id(backend): backend for feed in handler.feeds for backend in (feed.callbacks[TRADES] + feed.callbacks[L2_BOOK])}
+        backends = {
+            id(backend): backend for feed in handler.feeds for backend in (feed.callbacks[TRADES] + feed.callbacks[L2_BOOK])
+        }
         await handler.stop_async()
         for backend in backends.values():
             LOG.info("%s: %s", backend.table, backend.stats)

@@ -299,9 +299,7 @@ class TickWriter:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None) -> None:
         """Close. If the block failed, rows that were appended are still sent, and the block's error stays the first."""
         try:
             self.close()

@@ -9,7 +9,6 @@ import os
 import pathlib
 
 import fakes
-import pyarrow as pa
 import pytest
 
 import splay
@@ -155,9 +154,9 @@ def test_each_message_becomes_rows(recording):
         },
     ]
     # Quotes of the spot market have no time of their own.
-    assert [(row["ts_event"], row["ts_recv"], row["bid_price"], row["ask_size"], row["sequence"]) for row in found["quote"]] == [
-        (1_000_000_011, 1_000_000_011, 99.5, 1.0, 5)
-    ]
+    assert [
+        (row["ts_event"], row["ts_recv"], row["bid_price"], row["ask_size"], row["sequence"]) for row in found["quote"]
+    ] == [(1_000_000_011, 1_000_000_011, 99.5, 1.0, 5)]
     names = ("ts_event", "side", "price", "size", "sequence_first", "sequence", "sequence_before")
     assert [tuple(row[name] for name in names) for row in found["change"]] == [
         (1001 * 10**6, "bid", 99.5, 1.5, 1, 3, None),
@@ -225,7 +224,9 @@ COUNTS = Counts(
 def real(tmp_path_factory):
     files = sorted(RECORDINGS.glob("*/*.gz"))
     if not files:
-        pytest.skip(f"the real data is absent: no recordings in {RECORDINGS}; set SPLAY_REAL_DATA to the folder that holds hftbacktest/")
+        pytest.skip(
+            f"the real data is absent: no recordings in {RECORDINGS}; set SPLAY_REAL_DATA to the folder that holds hftbacktest/"
+        )
     pytest.importorskip("splay._splay", reason="the compiled module is not installed")
     db = splay.open(tmp_path_factory.mktemp("binance") / "db")
     return db, replay(db, files)
@@ -245,7 +246,9 @@ def test_real_recordings_are_stored_whole(real):
 
 def test_real_trades_are_numbered_without_a_gap(real):
     db, _ = real
-    found = asked(db, "select venue, symbol, count(*) as n, max(trade_id) - min(trade_id) + 1 as span from trade group by venue, symbol")
+    found = asked(
+        db, "select venue, symbol, count(*) as n, max(trade_id) - min(trade_id) + 1 as span from trade group by venue, symbol"
+    )
     assert len(found) == 5
     assert [row["span"] for row in found] == [row["n"] for row in found]
 

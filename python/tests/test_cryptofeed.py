@@ -376,17 +376,32 @@ def test_recorded_sessions_are_asked_by_sql(tmp_path, cryptofeed, captures):
 
 def coinbase_session(folder: pathlib.Path) -> None:
     """A session of Coinbase's interface of today, with made-up prices: a snapshot, two changes, and three trades."""
-    products = {"products": [{"base_currency_id": "BTC", "quote_currency_id": "USD", "quote_increment": "0.01", "product_id": "BTC-USD"}]}
+    products = {
+        "products": [
+            {"base_currency_id": "BTC", "quote_currency_id": "USD", "quote_increment": "0.01", "product_id": "BTC-USD"}
+        ]
+    }
     levels = [("bid", 100 - n, 1 + n) for n in range(30)] + [("offer", 101 + n, 1 + n) for n in range(30)]
 
     def depth(kind: str, levels: list) -> dict:
         updates = [{"side": side, "price_level": str(price), "new_quantity": str(size)} for side, price, size in levels]
         time = "2024-08-08T10:00:00.123456Z"
-        return {"channel": "l2_data", "timestamp": time, "events": [{"type": kind, "product_id": "BTC-USD", "updates": updates}]}
+        return {
+            "channel": "l2_data",
+            "timestamp": time,
+            "events": [{"type": kind, "product_id": "BTC-USD", "updates": updates}],
+        }
 
     def trades(*ids: int) -> dict:
         made = [
-            {"trade_id": str(n), "product_id": "BTC-USD", "price": "100.5", "size": "0.5", "side": "BUY", "time": "2024-08-08T10:00:00.5Z"}
+            {
+                "trade_id": str(n),
+                "product_id": "BTC-USD",
+                "price": "100.5",
+                "size": "0.5",
+                "side": "BUY",
+                "time": "2024-08-08T10:00:00.5Z",
+            }
             for n in ids
         ]
         return {"channel": "market_trades", "events": [{"type": "update", "trades": made}]}
@@ -515,7 +530,9 @@ def test_a_feed_handler_runs_and_stops(database, cryptofeed, captures, monkeypat
             collecting = asyncio.create_task(example["collect"](handler, None))
             deadline = time.monotonic() + 60
             while sum(callback.stats.rows + callback.stats.waiting for callback in callbacks.values()) < sum(counts.values()):
-                assert time.monotonic() < deadline and not collecting.done(), [callback.stats for callback in callbacks.values()]
+                assert time.monotonic() < deadline and not collecting.done(), [
+                    callback.stats for callback in callbacks.values()
+                ]
                 await asyncio.sleep(0)
             collecting.cancel()
             with pytest.raises(asyncio.CancelledError):

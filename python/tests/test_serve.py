@@ -167,7 +167,8 @@ def test_a_server_that_is_killed_loses_and_doubles_nothing(served):
     assert failures == []
     assert sum(resent) > 10
     found = asked(
-        client, "select symbol, count(*) as n, count(distinct price) as prices, sum(price) as sum from trade group by symbol order by symbol"
+        client,
+        "select symbol, count(*) as n, count(distinct price) as prices, sum(price) as sum from trade group by symbol order by symbol",
     )
     total = float(sum(range(rows)))
     assert found == [{"symbol": name, "n": rows, "prices": rows, "sum": total} for name in "ABCD"]
@@ -179,7 +180,9 @@ def test_recorded_sessions_of_cryptofeed(served, cryptofeed, captures):  # noqa:
     for venue in venues:
         test_cryptofeed.playback(venue, captures, test_cryptofeed.backends(client))
     for channel, table in (("l2_book", "book"), ("trades", "trade"), ("ticker", "quote")):
-        expected = {venue: test_cryptofeed.COUNTS[venue][channel] for venue in venues if channel in test_cryptofeed.COUNTS[venue]}
+        expected = {
+            venue: test_cryptofeed.COUNTS[venue][channel] for venue in venues if channel in test_cryptofeed.COUNTS[venue]
+        }
         found = asked(client, f"select venue, count(*) as n from {table} group by venue")
         assert {row["venue"]: row["n"] for row in found} == expected
     rows = asked(client, "select * from book where venue = 'BINANCE_US' order by symbol, sequence")

@@ -296,7 +296,9 @@ def test_values_say_the_types_and_keep_them(stored):
     at = dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc)
     with writer(stored, batch_rows=1, types={"venue": "symbol", "ratio": "decimal(9,4)"}) as trades:
         trades.append(note=None, price=decimal.Decimal("1.5"), book=[1.0, None], venue="X", size=3, symbol="A", ts_event=at)
-        trades.append(note="late", price=2, book=None, venue=None, size=None, symbol="B", ts_event=5, ratio=decimal.Decimal("0.1"))
+        trades.append(
+            note="late", price=2, book=None, venue=None, size=None, symbol="B", ts_event=5, ratio=decimal.Decimal("0.1")
+        )
     first, second = stored.batches["trade"]
     assert first.schema.names == ["ts_event", "symbol", "price", "book", "venue", "size"]
     symbol = pa.dictionary(pa.int32(), pa.string())

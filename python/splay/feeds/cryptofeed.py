@@ -211,7 +211,9 @@ class BookSplay(SplayCallback):
 
     default_table = "book"
 
-    def __init__(self, database: str | Database = "http://127.0.0.1:7750", *, depth: int = DEPTH, sample: int = 1, **settings: Any):
+    def __init__(
+        self, database: str | Database = "http://127.0.0.1:7750", *, depth: int = DEPTH, sample: int = 1, **settings: Any
+    ):
         _check("depth", 1 <= depth <= DEPTH_MAX, f"must be 1 to {DEPTH_MAX}")
         _check("sample", sample >= 1, "must be at least 1")
         self.depth, self.sample = depth, sample
