@@ -15,6 +15,8 @@ from splay.errors import (
     ArrowError,
     BusyError,
     CancelledError,
+    CaptureClosedError,
+    CaptureFailedError,
     ClosedError,
     ConsumedError,
     CorruptError,
@@ -22,6 +24,7 @@ from splay.errors import (
     Error,
     ExecutionError,
     FormatVersionError,
+    FullError,
     ImportFailedError,
     InvalidNameError,
     LockedError,
@@ -53,12 +56,14 @@ from splay.errors import (
 
 if TYPE_CHECKING:
     from splay.remote import Client, RemoteAnswer, connect
-    from splay.writer import Ack, AsyncTickWriter, TickWriter, WriterStats
+    from splay.writer import AsyncTickWriter, TickWriter, WriterStats, tick
 
 try:
     from splay._splay import (
+        Ack,
         Answer,
         Batches,
+        Capture,
         CompactReport,
         Database,
         FileReport,
@@ -81,7 +86,7 @@ except ModuleNotFoundError as missing:
         raise
 
 _REMOTE = {"Client", "RemoteAnswer", "connect"}
-_WRITER = {"Ack", "AsyncTickWriter", "TickWriter", "WriterStats"}
+_WRITER = {"AsyncTickWriter", "TickWriter", "WriterStats", "tick"}
 
 __all__ = [
     "AccessError",
@@ -93,6 +98,9 @@ __all__ = [
     "Batches",
     "BusyError",
     "CancelledError",
+    "Capture",
+    "CaptureClosedError",
+    "CaptureFailedError",
     "Client",
     "ClosedError",
     "CompactReport",
@@ -104,6 +112,7 @@ __all__ = [
     "ExecutionError",
     "FileReport",
     "FormatVersionError",
+    "FullError",
     "ImportFailedError",
     "InvalidNameError",
     "Kept",
@@ -148,6 +157,7 @@ __all__ = [
     "errors",
     "open",
     "recipes",
+    "tick",
 ]
 
 

@@ -5,9 +5,10 @@ import decimal
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Protocol, TypeAlias, final
+from typing import Any, Literal, Protocol, TypeAlias, final
 
 from splay._answer import Answer
+from splay._capture import Capture
 from splay._reports import LoadReport
 from splay._table import Table
 
@@ -148,6 +149,30 @@ class Database:
         -------
         Prepared
             Threads may share it. It sees each commit from the next run on.
+        """
+
+    def capture(self, **settings: Any) -> Capture:
+        """Begin to capture rows into this database: a journal, then real-time tables that queries see at once.
+
+        Rows that a process before this one had acknowledged, and not written down, are back when this returns.
+
+        Parameters
+        ----------
+        settings
+            Those of capture by their names, such as ``default_ack="process"`` or ``live_rows_max=1_000_000``; see
+            docs/reference/settings.md.
+
+        Returns
+        -------
+        Capture
+            A context manager that closes it.
+
+        Raises
+        ------
+        LockedError
+            If another process captures into the database.
+        CorruptError
+            If the journal's bytes aren't what was written.
         """
 
     def write(

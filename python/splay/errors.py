@@ -40,6 +40,26 @@ class LockedError(Error):
     path: Path
 
 
+class FullError(Error):
+    """There is no room for captured rows now, on disk or in memory. Nothing was lost: send them again later."""
+
+    retryable = True
+
+
+class RejectedError(Error, ValueError):
+    """Captured rows don't fit their table. Sending them again won't help."""
+
+    table: str
+
+
+class CaptureClosedError(Error):
+    """Capture was closed."""
+
+
+class CaptureFailedError(Error):
+    """The journal can't be written any more. End the process; the next start recovers by itself."""
+
+
 class NotADatabaseError(Error):
     """The folder holds no database."""
 
@@ -210,18 +230,12 @@ class AccessError(ServerError, PermissionError):
     """The server asks for a token, or for one that may do more."""
 
 
-class RejectedError(ServerError, ValueError):
-    """The server took none of these rows: they don't fit the table."""
-
-    table: str
-
-
 class TooLargeError(ServerError):
     """The message is larger than the server takes. Writers send it in parts by themselves."""
 
 
 class BusyError(ServerError):
-    """The server has no room now, or is stopping. Writers send the same again by themselves."""
+    """The server has too much to do, or is stopping. Writers send the same again by themselves."""
 
     retryable = True
 

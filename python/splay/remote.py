@@ -150,7 +150,7 @@ class Client:
             If the rows don't fit the table.
         TooLargeError
             If the server takes no message of this size.
-        BusyError, UnreachableError
+        FullError, BusyError, UnreachableError
             If it may succeed later.
         AccessError
             If the server wants another token.
@@ -414,7 +414,7 @@ _CLASSES: dict[str, type[errors.Error]] = {
     "time": errors.CancelledError,
     "rejected": errors.RejectedError,
     "busy": errors.BusyError,
-    "full": errors.BusyError,
+    "full": errors.FullError,
     "closed": errors.BusyError,
     "execution": errors.ExecutionError,
 }

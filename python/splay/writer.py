@@ -5,7 +5,8 @@ A :class:`TickWriter` gathers rows, and a thread of its own sends them as batche
 - A batch has a producer and a number. What isn't acknowledged is sent again under the same number, and whoever stores it
   passes over numbers that were there before: a row is neither lost nor doubled by a connection that breaks.
 - Rows that wait are bounded; ``append`` blocks until there is room.
-- Where the rows go is a :class:`Transport`: over HTTP (:mod:`splay.remote`), or whatever has the one method.
+- Where the rows go is a :class:`Transport`: over HTTP (:mod:`splay.remote`), into the journal of a database of this process
+  (:class:`CaptureTransport`), or whatever has the two methods.
 """
 
 import asyncio
@@ -89,6 +90,21 @@ class Transport(Protocol):
         ...
 
 
+class CaptureTransport:
+    """Takes batches to the journal of a database of this process."""
+
+    def __init__(self, capture: Any):
+        self._capture = capture
+
+    def write_batch(self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str, sequence: int) -> Ack:
+        """As :meth:`Transport.write_batch`."""
+        told = self._capture.append(table, rows, ack=ack, producer=producer, sequence=sequence)
+        return Ack(told.sequence, told.ack_class, told.rows, told.duplicate, told.quarantined)
+
+    def close(self) -> None:
+        """Others may write yet; whoever began the capture closes it."""
+
+
 OnReject: TypeAlias = Callable[[Error, pyarrow.Table | list[Mapping[str, Any]]], object]
 """Called from the writer's thread with what was refused and why."""
 
@@ -114,7 +130,7 @@ class WriterStats:
 
 
 class TickWriter:
-    """Takes rows for one table. Made by :meth:`splay.remote.Client.tick`. Threads may share it.
+    """Takes rows for one table. Made by :func:`tick`. Threads may share it.
 
     After an error every method raises it: what is not acknowledged then is not stored, or perhaps stored if the connection
     broke. ``stats.waiting`` says how many rows that are.
@@ -522,6 +538,23 @@ class AsyncTickWriter:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await asyncio.to_thread(self._writer.__exit__, kind, error, traceback)
+
+
+def tick(database: Any, table: str, **settings: Any) -> TickWriter:
+    """A writer for rows that come one by one.
+
+    Parameters
+    ----------
+    database
+        A client (:func:`splay.connect`), or capture into a database of this process (``splay.open(...).capture()``).
+    table
+        Name of the table.
+    **settings
+        Those of :class:`TickWriter`.
+    """
+    if hasattr(database, "tick"):
+        return database.tick(table, **settings)
+    return TickWriter(CaptureTransport(database), table, **settings)
 
 
 def as_table(frame: Any) -> pyarrow.Table:

@@ -10,6 +10,7 @@ use splay_sql::{Session, SessionSettings};
 use splay_store::{Database, LoadOptions};
 
 use crate::answer::PyAnswer;
+use crate::capture::PyCapture;
 use crate::columns::Wishes;
 use crate::error::Result;
 use crate::load;
@@ -84,6 +85,12 @@ impl PyDatabase {
     /// A statement to be run many times.
     fn prepare(&self, statement: String) -> PyPrepared {
         PyPrepared { session: self.session.clone(), text: statement }
+    }
+
+    /// Begins to capture into this database.
+    #[pyo3(signature = (**settings))]
+    fn capture(&self, py: Python<'_>, settings: Option<&Bound<'_, PyDict>>) -> Result<PyCapture> {
+        PyCapture::open(py, self.database.clone(), settings)
     }
 
     /// Writes the rows of a frame into a table.

@@ -12,6 +12,7 @@ pub(crate) enum Failure {
     Store(splay_store::Error),
     Sql(splay_sql::Error),
     Import(splay_import::Error),
+    Capture(splay_capture::Error),
     /// The rows of an answer were taken before.
     Consumed,
     /// Ctrl-C, or what Python code of the caller raised.
@@ -42,6 +43,12 @@ impl From<splay_import::Error> for Failure {
     }
 }
 
+impl From<splay_capture::Error> for Failure {
+    fn from(error: splay_capture::Error) -> Failure {
+        Failure::Capture(error)
+    }
+}
+
 impl From<PyErr> for Failure {
     fn from(error: PyErr) -> Failure {
         Failure::Python(error)
@@ -54,6 +61,7 @@ impl std::fmt::Display for Failure {
             Failure::Store(error) => error.fmt(f),
             Failure::Sql(error) => error.fmt(f),
             Failure::Import(error) => error.fmt(f),
+            Failure::Capture(error) => error.fmt(f),
             Failure::Consumed => f.write_str(CONSUMED),
             Failure::Python(error) => error.fmt(f),
         }
@@ -71,6 +79,7 @@ impl From<Failure> for PyErr {
                 Failure::Store(error) => of_store(error, &fields),
                 Failure::Sql(error) => of_sql(error, &fields),
                 Failure::Import(error) => of_import(error, &fields),
+                Failure::Capture(error) => of_capture(error, &fields),
                 Failure::Consumed => Ok("ConsumedError"),
                 Failure::Python(error) => return error.clone_ref(py),
             };
@@ -162,6 +171,33 @@ fn of_sql(error: &splay_sql::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'st
         Error::Store(error) => of_store(error, fields)?,
         Error::Execution { .. } => "ExecutionError",
         Error::Cancelled => "CancelledError",
+        _ => "Error",
+    })
+}
+
+fn of_capture(error: &splay_capture::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    use splay_capture::Error;
+    Ok(match error {
+        Error::Full { .. } => "FullError",
+        Error::Rejected { table, .. } => {
+            keep!(fields, table);
+            "RejectedError"
+        }
+        Error::NoSuchTable { table } => {
+            keep!(fields, table);
+            "NoSuchTableError"
+        }
+        Error::Locked { path } => {
+            keep!(fields, path);
+            "LockedError"
+        }
+        Error::Closed => "CaptureClosedError",
+        Error::Failed { .. } => "CaptureFailedError",
+        Error::Damaged { path, offset, expected, found } => {
+            keep!(fields, path, offset, expected, found);
+            "CorruptError"
+        }
+        Error::Store(error) => of_store(error, fields)?,
         _ => "Error",
     })
 }

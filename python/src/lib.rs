@@ -5,6 +5,7 @@
 //! - Each variant of the Rust errors has its class in `splay.errors`.
 
 mod answer;
+mod capture;
 mod columns;
 mod database;
 mod dates;
@@ -44,6 +45,8 @@ fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(database::open, module)?)?;
     module.add_function(wrap_pyfunction!(recipes, module)?)?;
     module.add_class::<database::PyDatabase>()?;
+    module.add_class::<capture::PyAck>()?;
+    module.add_class::<capture::PyCapture>()?;
     module.add_class::<prepared::PyPrepared>()?;
     module.add_class::<table::PyTable>()?;
     module.add_class::<schema::PySchema>()?;

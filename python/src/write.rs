@@ -62,6 +62,35 @@ pub(crate) fn write(
     Ok(load.commit()?)
 }
 
+/// All rows of a frame as one batch in the types of a table, and what the table is, or shall be if there is none.
+///
+/// # Errors
+/// Those of the store.
+pub(crate) fn one_batch(
+    database: &Database,
+    table: &str,
+    rows: Box<dyn RecordBatchReader + Send>,
+    wishes: &Wishes,
+) -> Result<(TableSpec, RecordBatch)> {
+    let existing = existing(database, table)?;
+    let kept = kept_columns(&rows.schema(), existing.as_ref());
+    let frame = rows.schema().project(&kept).map_err(Error::from)?;
+    let spec = match &existing {
+        Some(existing) => columns::existing_table(existing, &frame, wishes)?,
+        None => columns::new_table(table, &frame, wishes)?,
+    };
+    let fitter = Fitter::new(&spec);
+    let mut parts = Vec::new();
+    for batch in rows {
+        parts.push(fitter.fit(&batch.and_then(|batch| batch.project(&kept)).map_err(Error::from)?)?);
+    }
+    let rows = match parts.as_slice() {
+        [one] => one.clone(),
+        several => arrow::compute::concat_batches(&spec.arrow(), several).map_err(Error::from)?,
+    };
+    Ok((spec, rows))
+}
+
 /// What a table is, or `None` if there is none of that name.
 ///
 /// # Errors

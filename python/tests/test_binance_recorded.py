@@ -209,6 +209,15 @@ def test_a_replay_to_a_server_can_be_started_again(recording):
         assert len(server.stored.batches["book"]) == 2
 
 
+def test_a_replay_into_this_process_is_stored_once(tmp_path, recording):
+    pytest.importorskip("splay._splay", reason="the compiled module is not installed")
+    db = splay.open(tmp_path / "db")
+    with db.capture() as capture:
+        for _ in range(2):
+            counts = replay(capture, recording, depth=2)
+            assert {table: db.sql(f"select count(*) as n from {table}").to_arrow()["n"][0].as_py() for table in counts.rows} == counts.rows
+
+
 # Rows of the real recordings, and what shows that they are whole.
 
 COUNTS = Counts(

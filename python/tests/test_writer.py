@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import splay
-from splay.writer import AsyncTickWriter, TickWriter
+from splay.writer import Ack, AsyncTickWriter, TickWriter
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +62,7 @@ def test_flush_waits_for_the_ack_and_gives_it(stored):
         assert trades.flush() is None
         trades.append_rows([row(1), row(2)])
         assert stored.count == 0
-        assert trades.flush() == splay.Ack(sequence=1, ack_class="process", rows=2, duplicate=False, quarantined=0)
+        assert trades.flush() == Ack(sequence=1, ack_class="process", rows=2, duplicate=False, quarantined=0)
 
 
 def test_a_lost_ack_neither_loses_nor_doubles_rows(stored):
@@ -371,3 +371,20 @@ def test_a_coroutine_that_waits_leaves_the_others_running(stored):
 
     asyncio.run(run())
     assert stored.column("trade", "price") == [0, 1]
+
+
+def test_a_writer_into_the_journal_of_this_process(db):
+    with db.capture() as capture:
+        with splay.tick(capture, "trade", batch_rows=100) as trades:
+            trades.append_rows(map(row, range(1_000)))
+            assert trades.flush().ack_class == "disk"
+        assert trades.stats.batches == 10
+        with splay.tick(capture, "trade", producer="day", sequence=1, batch_rows=10) as trades:
+            trades.append_rows(map(row, range(50)))
+        with splay.tick(capture, "trade", producer="day", sequence=1, batch_rows=10) as trades:
+            trades.append_rows(map(row, range(60)))
+        assert trades.stats.duplicates == 5
+        with pytest.raises(splay.SchemaError), splay.tick(capture, "trade") as trades:
+            trades.append(ts_event=1, price="high")
+        found = db.sql("select count(*) as n, sum(price) as sum from trade").to_arrow().to_pylist()
+        assert found == [{"n": 1_060, "sum": sum(range(1_000)) + sum(range(60))}]

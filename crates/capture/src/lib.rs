@@ -1,1 +1,54 @@
-//! Capture: from feed to journal to real-time table to history.
+//! Capture: from feed to journal to real-time table to history, with nothing lost on the way.
+//!
+//! A [`Capture`] takes batches of rows for the tables of a database. Each is numbered, written to the journal, visible to queries
+//! through the database's snapshots, and acknowledged; rows move on to the tables' files in the background, in one instant for
+//! every reader. After a crash [`Capture::open`] brings everything back that was acknowledged.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use arrow::array::{DictionaryArray, Float64Array, RecordBatch, TimestampNanosecondArray};
+//! use arrow::datatypes::Int32Type;
+//! use splay_capture::{Append, Capture, CaptureSettings};
+//! use splay_store::Database;
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let folder = tempfile::tempdir()?;
+//! let database = Database::create(folder.path())?;
+//! let (capture, _) = Capture::open(database.clone(), CaptureSettings::default())?;
+//! let rows = RecordBatch::try_from_iter([
+//!     ("time", Arc::new(TimestampNanosecondArray::from(vec![1]).with_timezone("UTC")) as _),
+//!     ("sym", Arc::new(vec!["IBM"].into_iter().collect::<DictionaryArray<Int32Type>>()) as _),
+//!     ("price", Arc::new(Float64Array::from(vec![180.5])) as _),
+//! ])?;
+//! let ack = capture.append(Append::new("trade", rows))?;
+//! assert_eq!((ack.sequence, ack.rows), (1, 1));
+//! assert_eq!(database.table("trade")?.snapshot()?.rows(), 1);
+//! capture.close()?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod append;
+mod capture;
+mod clock;
+mod codec;
+mod conform;
+mod error;
+mod journal;
+mod keeper;
+pub mod line;
+mod live;
+mod queue;
+mod settings;
+mod status;
+mod subscribe;
+mod tickerplant;
+
+pub use append::{Ack, AckClass, Append, Producer};
+pub use capture::Capture;
+pub use clock::{Clock, SystemClock};
+pub use error::{Error, Result};
+pub use keeper::{RollReport, WriteDownReport};
+pub use settings::CaptureSettings;
+pub use status::{Recovered, Rejected, Status, TableStatus};
+pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use splay_server::settings::Address;
 use splay_store::{ColumnType, SegmentFormat};
 
 use crate::size::Bytes;
@@ -24,6 +25,10 @@ pub enum Command {
     Load(LoadArguments),
     /// Run a SQL statement
     Sql(SqlArguments),
+    /// Capture into a database and serve it: HTTP, Flight SQL, WebSocket, line protocol
+    Serve(ServeArguments),
+    /// Make a token for clients of a server, and its digest for the server's settings
+    Token(TokenArguments),
     /// List the tables of a database
     Tables(DatabaseArguments),
     /// Show a table's columns, order, dates and size
@@ -201,6 +206,34 @@ pub struct SqlArguments {
     /// Rows that a table shows; 0 for all
     #[arg(long, default_value_t = 40)]
     pub rows: usize,
+}
+
+/// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug.
+#[derive(Debug, Args)]
+pub struct ServeArguments {
+    /// Folder of the database; made if need be
+    pub database: PathBuf,
+    /// Settings, a TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where HTTP and WebSocket listen, port 0 for a free one, or off; goes before the settings
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<Address>,
+    /// Where Flight and Flight SQL listen, port 0 for a free one, or off; goes before the settings
+    #[arg(long, value_name = "ADDRESS")]
+    pub flight: Option<Address>,
+    /// Where line protocol is taken over TCP, port 0 for a free one, or off; goes before the settings
+    #[arg(long, value_name = "ADDRESS")]
+    pub line: Option<Address>,
+    /// Take no rows: other processes may load, and the database must exist
+    #[arg(long)]
+    pub read_only: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct TokenArguments {
+    /// Whose token it is; shown in the server's logs
+    pub name: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

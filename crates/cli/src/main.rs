@@ -22,6 +22,8 @@ fn main() -> ExitCode {
         Command::Gen(what) => commands::generate::run(what),
         Command::Load(load) => commands::load::run(load),
         Command::Sql(sql) => commands::sql::run(sql),
+        Command::Serve(serve) => commands::serve::run(&serve),
+        Command::Token(token) => commands::serve::token(&token),
         Command::Tables(database) => commands::tables::tables(&database),
         Command::Describe(table) => commands::tables::describe(&table),
         Command::Verify(verify) => commands::upkeep::verify(&verify),

@@ -1,1 +1,40 @@
-//! Ways in and out over the network.
+//! The server: statements and rows over HTTP, Flight SQL, Flight, WebSocket and line protocol.
+//!
+//! A [`Server`] is bound first, which is when everything that can be wrong with its settings is said, and then runs until it
+//! is told to stop. Everything that a client can ask for is bounded by [`settings::Limits`].
+//!
+//! ```no_run
+//! use splay_server::settings::Settings;
+//! use splay_server::Server;
+//! use splay_store::Database;
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let settings = Settings::read("splay-server.toml")?;
+//! let server = Server::bind(settings, Database::open("market")?, None).await?;
+//! println!("{:?}", server.addresses());
+//! server.run(async { tokio::signal::ctrl_c().await.unwrap_or(()) }).await;
+//! # Ok(())
+//! # }
+//! ```
+
+mod appends;
+mod auth;
+mod error;
+mod flight;
+mod http;
+pub mod ingest;
+mod ipc;
+mod line;
+mod lines;
+mod listen;
+mod metrics;
+mod problem;
+mod server;
+pub mod settings;
+mod statements;
+mod subscriptions;
+mod tls;
+
+pub use auth::NewToken;
+pub use error::{Error, Result};
+pub use server::{Addresses, Server};

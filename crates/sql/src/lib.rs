@@ -35,4 +35,4 @@ mod tick;
 pub use answer::{Answer, StatementStats, Waited};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
-pub use session::{Parameters, Session, SessionSettings};
+pub use session::{Description, Parameters, Session, SessionSettings};

@@ -29,7 +29,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
 };
 use futures::Stream;
-use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, Selection, SegmentFormat, SelectionStats, TableSnapshot};
+use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, SegmentFormat, Selection, SelectionStats, TableSnapshot};
 
 use crate::error::external;
 use crate::provider::ColumnSource;
@@ -421,7 +421,8 @@ fn row_numbers(snapshot: &TableSnapshot) -> Result<RowNumbers> {
         if partition.is_in_sequence() && !partition.segments.iter().any(|segment| segment.is_cut()) {
             partition.segments.iter().for_each(|segment| number(segment, 0..segment.rows()));
         } else {
-            let everything = Selection { date: Bounds { min: partition.date, max: partition.date }, ..Selection::default() };
+            let everything =
+                Selection { date: Bounds { min: partition.date, max: partition.date }, ..Selection::default() };
             let (pieces, _) = snapshot.select(&everything).map_err(external)?;
             pieces.into_iter().for_each(|piece| number(&piece.segment, piece.rows));
         }

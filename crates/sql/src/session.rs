@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, StringArray};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
 use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -75,6 +75,15 @@ pub enum Parameters {
     Positional(Vec<ScalarValue>),
     /// By name.
     Named(HashMap<String, ScalarValue>),
+}
+
+/// What a statement would give.
+#[derive(Debug, Clone)]
+pub struct Description {
+    /// Columns of the answer. One that only shows whether it can be null when it runs may differ in that.
+    pub schema: SchemaRef,
+    /// Its placeholders in order, `$1` or `$name`, with the types that their places ask for, if they ask for one.
+    pub parameters: Vec<(String, Option<DataType>)>,
 }
 
 /// Runs statements against a database. Clones share it.
@@ -208,16 +217,51 @@ impl Session {
         })
     }
 
+    /// What a statement would give and which values it takes, without running it.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
+    pub fn describe(&self, text: &str) -> Result<Description> {
+        let session = self.clone();
+        let text = text.to_owned();
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.threads.spawn(async move {
+            let _ = sender.send(session.plan_to_describe(&text).await);
+        });
+        let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
+        receiver.recv().map_err(broke_off)?
+    }
+
+    async fn plan_to_describe(&self, text: &str) -> Result<Description> {
+        let limit = self.settings.memory_bytes;
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
+        let (plan, mut spellings, has_joins) = self.plan_logically(&self.context.state(), text).await?;
+        let mut parameters: Vec<_> = plan.get_parameter_types().map_err(wrap)?.into_iter().collect();
+        // `$10` comes behind `$9`.
+        parameters.sort_by_key(|(name, _)| (name.len(), name.clone()));
+        learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        let plan = if has_joins { joins::convert(plan, &TickRowOrder).map_err(wrap)? } else { plan };
+        let schema = spellings.restore(plan.schema().as_arrow());
+        Ok(Description { schema, parameters })
+    }
+
+    /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
+    async fn plan_logically(&self, state: &SessionState, text: &str) -> Result<(LogicalPlan, Spellings, bool)> {
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
+        let (folded, spellings) = Spellings::fold(text);
+        let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
+        let text = rewritten.as_deref().unwrap_or(&folded);
+        let plan = read_only::plan(state, text, rewritten.is_some()).await;
+        let plan = plan.map_err(|error| self.name_tables(wrap(error)))?;
+        Ok((plan, spellings, rewritten.is_some()))
+    }
+
     async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Arc<dyn ExecutionPlan>, Spellings, Duration)> {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
-        let (folded, mut spellings) = Spellings::fold(text);
         let state = self.context.state();
-        let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
-        let text = rewritten.as_deref().unwrap_or(&folded);
-        let plan = read_only::plan(&state, text, rewritten.is_some()).await;
-        let plan = plan.map_err(|error| self.name_tables(wrap(error)))?;
+        let (plan, mut spellings, has_joins) = self.plan_logically(&state, text).await?;
         let plan = match parameters {
             Parameters::None => plan,
             given => plan.with_param_values(given.into_values()).map_err(wrap)?,
@@ -226,10 +270,7 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
-        let plan = match rewritten {
-            None => plan,
-            Some(_) => joins::convert(plan, &TickRowOrder).map_err(wrap)?,
-        };
+        let plan = if has_joins { joins::convert(plan, &TickRowOrder).map_err(wrap)? } else { plan };
         let plan = state.create_physical_plan(&plan).await.and_then(give_way).map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
     }

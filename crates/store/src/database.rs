@@ -73,14 +73,14 @@ pub struct Partition {
     /// Days since 1970-01-01, in the table's time zone.
     pub date: i32,
     /// Each one's rows of a symbol come, by time, behind those that the ones before have of it.
-    pub segments: Vec<Arc<Segment>>,
+    pub segments: Arc<[Arc<Segment>]>,
     in_sequence: bool,
 }
 
 impl Partition {
     pub(crate) fn new(spec: &TableSpec, date: i32, segments: Vec<Arc<Segment>>) -> Partition {
         let in_sequence = follow_each_other(spec, segments.iter().map(|segment| segment.entry()));
-        Partition { date, segments, in_sequence }
+        Partition { date, segments: segments.into(), in_sequence }
     }
 
     /// Whether each segment's rows come, in the table's order, behind those of the one before. If not, symbols are spread over

@@ -164,7 +164,8 @@ impl Error {
     }
 
     /// Whether the failure leaves it unknown what is on disk: a sync or a renaming that failed.
-    pub(crate) fn leaves_disk_unknown(&self) -> bool {
+    #[must_use]
+    pub fn leaves_disk_unknown(&self) -> bool {
         matches!(self, Error::Io { act: "sync" | "rename", .. })
     }
 

@@ -142,7 +142,7 @@ impl Table {
     pub fn verify(&self, observer: Observer<'_>) -> Result<Vec<Problem>> {
         let snapshot = self.snapshot()?;
         let mut problems = Vec::new();
-        for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
+        for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
             if let Err(error) = segment.verify(snapshot.spec()) {
                 let path = format!("{}/{}", self.name(), segment.entry().path);
                 problems.push(Problem { path: self.database().storage().display_path(&path), error });

@@ -30,6 +30,12 @@ impl Dates {
         self.date
     }
 
+    /// Whether all instants from one to another have the same date, as far as that is known without a look at each.
+    pub fn is_one(&mut self, from: i64, to: i64) -> bool {
+        self.of(from);
+        from >= self.start && to < self.end && from <= to
+    }
+
     #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]
     fn locate(&mut self, instant: i64) {
         if self.zone == Tz::UTC {

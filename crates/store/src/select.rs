@@ -118,7 +118,7 @@ impl TableSnapshot {
         for partition in self.partitions() {
             let kept_before = pieces.len();
             let wanted = selection.date.contains(partition.date);
-            for segment in &partition.segments {
+            for segment in partition.segments.iter() {
                 stats.rows.total += segment.rows();
                 stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
                 if wanted && partition.is_in_sequence() {
@@ -184,7 +184,10 @@ impl TableSnapshot {
         for (_, number, rows) in runs {
             let (segment, narrowing) = &narrowings[number];
             for rows in narrowing.rows(std::iter::once(rows)) {
-                match pieces.last_mut().filter(|last| Arc::ptr_eq(&last.segment, segment) && last.rows.end == rows.start) {
+                match pieces
+                    .last_mut()
+                    .filter(|last| Arc::ptr_eq(&last.segment, segment) && last.rows.end == rows.start)
+                {
                     Some(last) => last.rows.end = rows.end,
                     None => pieces.push(Piece { segment: Arc::clone(segment), date: partition.date, rows }),
                 }

@@ -28,12 +28,13 @@ import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import pyarrow
 
 from splay._columns import arrow_type
 from splay.errors import DamagedFileError, SettingError
+from splay.writer import tick
 
 BATCH_ROWS = 20_000
 DEPTH = 20
@@ -45,14 +46,6 @@ VENUES = {"spot": "BINANCE", "usdm": "BINANCE_FUTURES", "cm": "BINANCE_DELIVERY"
 
 _KEYS = {"ts_event": "timestamp", "symbol": "symbol", "ts_recv": "timestamp", "venue": "symbol"}
 _QUOTE = ("bid_price", "bid_size", "ask_price", "ask_size")
-
-
-class Database(Protocol):
-    """A local database (:func:`splay.open`) has ``write``, a server's (:func:`splay.connect`) has ``tick``, too."""
-
-    def write(self, table: str, frame: Any, **settings: Any) -> Any:
-        """Store a frame."""
-        ...
 
 
 @dataclasses.dataclass
@@ -328,7 +321,7 @@ class _Frame:
 
 
 def replay(
-    database: Database,
+    database: Any,
     paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
     *,
     depth: int = DEPTH,
@@ -338,13 +331,13 @@ def replay(
 ) -> Counts:
     """Store recordings.
 
-    A server stores each recording once: batches have the file's name and a number, so that a replay that broke off can be
+    A server, and capture, store each recording once: batches have the file's name and a number, so that a replay that broke off can be
     started again as it was. A local database takes each call's rows as new ones.
 
     Parameters
     ----------
     database
-        What :func:`splay.connect` or :func:`splay.open` gives.
+        What :func:`splay.connect` or :func:`splay.open` gives, or capture into a database of this process.
     paths
         Recordings, those of one symbol in order of time. Their folders say the venue, see :data:`VENUES`.
     depth, sample, tables
@@ -364,7 +357,7 @@ def replay(
     """
     recording = Recording(depth=depth, sample=sample, tables=tables)
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        if hasattr(database, "tick"):
+        if not hasattr(database, "write") or hasattr(database, "tick"):
             _send(database, recording, Path(path), f"depth={depth} sample={sample}", ack)
         else:
             _store(database, recording, Path(path))
@@ -380,12 +373,12 @@ def _send(database: Any, recording: Recording, path: Path, settings: str, ack: s
             if table not in writers:
                 # Other settings make other batches, which must not be taken for these.
                 producer = f"{path.parent.name}/{path.name} {table} {settings}"
-                writer = database.tick(table, ack=ack, producer=producer, sequence=1, **rows)
+                writer = tick(database, table, ack=ack, producer=producer, sequence=1, **rows)
                 writers[table] = opened.enter_context(writer)
             writers[table].append_frame(frame)
 
 
-def _store(database: Database, recording: Recording, path: Path) -> None:
+def _store(database: Any, recording: Recording, path: Path) -> None:
     frames: dict[str, list[pyarrow.Table]] = {}
     for table, frame in recording.frames(path):
         frames.setdefault(table, []).append(frame)

@@ -25,11 +25,11 @@ import datetime
 import json
 import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from splay.errors import Error, SettingError
 from splay.remote import connect
-from splay.writer import AckClass, AsyncTickWriter, TickWriter, WriterStats
+from splay.writer import AckClass, AsyncTickWriter, WriterStats, tick
 
 LOG = logging.getLogger("splay.feeds.cryptofeed")
 
@@ -42,14 +42,6 @@ Row: TypeAlias = dict[str, Any]
 _KEYS = {"ts_event": "timestamp", "symbol": "symbol", "ts_recv": "timestamp", "venue": "symbol"}
 
 
-class Database(Protocol):
-    """What has writers: :class:`splay.Client`."""
-
-    def tick(self, table: str, **settings: Any) -> TickWriter:
-        """A writer for the table."""
-        ...
-
-
 class SplayCallback:
     """Base of the back ends: takes what Cryptofeed calls back with, and appends a row for it.
 
@@ -58,7 +50,7 @@ class SplayCallback:
     Parameters
     ----------
     database
-        Address of a server, or what :func:`splay.connect` gives.
+        Address of a server, or what :func:`splay.connect` gives, or capture into a database of this process.
     table
         Name of the table, if it shall be another.
     token
@@ -80,7 +72,7 @@ class SplayCallback:
 
     def __init__(
         self,
-        database: str | Database = "http://127.0.0.1:7750",
+        database: Any = "http://127.0.0.1:7750",
         *,
         table: str | None = None,
         token: str | None = None,
@@ -126,7 +118,7 @@ class SplayCallback:
         received = nanoseconds(receipt_timestamp)
         happened = nanoseconds(event.timestamp) if event.timestamp else received
         if self._writer is None or self._writer.is_closed:
-            self._writer = AsyncTickWriter(self._database.tick(self.table, **self._settings))
+            self._writer = AsyncTickWriter(tick(self._database, self.table, **self._settings))
         await self._writer.append(ts_event=happened, symbol=event.symbol, ts_recv=received, venue=event.exchange, **row)
 
     def start(self, loop: asyncio.AbstractEventLoop, multiprocess: bool = False) -> None:
@@ -212,7 +204,7 @@ class BookSplay(SplayCallback):
     default_table = "book"
 
     def __init__(
-        self, database: str | Database = "http://127.0.0.1:7750", *, depth: int = DEPTH, sample: int = 1, **settings: Any
+        self, database: Any = "http://127.0.0.1:7750", *, depth: int = DEPTH, sample: int = 1, **settings: Any
     ):
         _check("depth", 1 <= depth <= DEPTH_MAX, f"must be 1 to {DEPTH_MAX}")
         _check("sample", sample >= 1, "must be at least 1")

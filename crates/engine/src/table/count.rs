@@ -13,7 +13,7 @@ pub(crate) fn count(snapshot: &TableSnapshot, covers: &[Cover]) -> Result<Select
     let mut stats = SelectionStats::default();
     for partition in snapshot.partitions() {
         stats.partitions.total += 1;
-        for segment in &partition.segments {
+        for segment in partition.segments.iter() {
             stats.rows.total += segment.rows();
             stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
         }

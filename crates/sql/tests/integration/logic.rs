@@ -84,16 +84,29 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 fn run_all(format: SegmentFormat, threads: usize, batch_rows: usize) {
     let (_folder, database) = market::database(format);
+    let errors = errors(&database, threads, batch_rows);
+    assert!(errors.is_empty(), "{format:?}, {threads} threads, {batch_rows} rows:\n{}", errors.join("\n\n"));
+}
+
+fn errors(database: &splay_store::Database, threads: usize, batch_rows: usize) -> Vec<String> {
     let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt"));
     assert!(!files.is_empty());
     let mut errors = Vec::new();
     for file in files {
-        let session = market::session(&database, threads, batch_rows);
+        let session = market::session(database, threads, batch_rows);
         let mut runner = Runner::new(|| async { Ok(Database(session.clone())) });
         let records = sqllogictest::parse_file(&file).unwrap();
         errors.extend(records.into_iter().filter_map(|record| runner.run(record).err()).map(|error| error.to_string()));
     }
-    assert!(errors.is_empty(), "{format:?}, {threads} threads, {batch_rows} rows:\n{}", errors.join("\n\n"));
+    errors
+}
+
+#[test]
+fn logic_files_hold_over_captured_rows() {
+    let (_folder, database, capture) = market::captured();
+    let errors = errors(&database, 2, 8192);
+    assert!(errors.is_empty(), "{}", errors.join("\n\n"));
+    capture.close().unwrap();
 }
 
 #[test]

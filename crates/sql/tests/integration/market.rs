@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::TimestampNanosecondArray;
 use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::Int32Type;
+use splay_capture::{Append, Capture, CaptureSettings};
 use splay_sql::{Session, SessionSettings};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
@@ -154,6 +155,31 @@ pub fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
         load.commit().unwrap();
     }
     (folder, database)
+}
+
+/// Capture that does nothing by itself.
+pub fn capture(database: &Database) -> Capture {
+    let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
+    Capture::open(database.clone(), settings).unwrap().0
+}
+
+/// The same tables, captured: a part of the rows on disk, the others in memory.
+pub fn captured() -> (tempfile::TempDir, Database, Capture) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let capture = capture(&database);
+    let (tick_spec, tick_rows) = ticks();
+    for (spec, rows, size) in [(trade_spec(), trades(), 1), (quote_spec(), quotes(), 2), (tick_spec, tick_rows, 7_001)]
+    {
+        for (number, start) in (0..rows.num_rows()).step_by(size).enumerate() {
+            let part = rows.slice(start, size.min(rows.num_rows() - start));
+            capture.append(Append { spec: Some(spec.clone()), ..Append::new(&spec.name, part) }).unwrap();
+            if number % 5 == 2 {
+                capture.write_down(Some(&spec.name)).unwrap();
+            }
+        }
+    }
+    (folder, database, capture)
 }
 
 pub fn session(database: &Database, threads: usize, batch_rows: usize) -> Session {

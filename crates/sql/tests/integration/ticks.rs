@@ -11,10 +11,11 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Float64Array, Int3
 use arrow::array::{BooleanArray, Int64Array, TimestampNanosecondArray};
 use arrow::datatypes::{DataType, Float64Type, Int32Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
+use splay_capture::{Append, Capture};
 use splay_sql::{Parameters, Session, SessionSettings};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
-use crate::market::OPENING;
+use crate::market::{self, OPENING};
 
 /// Numbers that look random and are the same in every run.
 struct Numbers(u64);
@@ -97,6 +98,40 @@ fn spec(name: &str) -> TableSpec {
 fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
+    for (spec, rows) in all_rows() {
+        let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+        load.append(&rows).unwrap();
+        load.commit().unwrap();
+    }
+    (folder, database)
+}
+
+/// The same rows as captured: symbols spread over segments on disk, over rows in memory, and late rows that belong before those.
+fn captured() -> (tempfile::TempDir, Database, Capture) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let capture = market::capture(&database);
+    let mut numbers = Numbers(11);
+    for (spec, rows) in all_rows() {
+        let mut start = 0;
+        while start < rows.num_rows() {
+            let size = usize::try_from(1 + numbers.below(700)).unwrap().min(rows.num_rows() - start);
+            let append = Append { spec: Some(spec.clone()), ..Append::new(&spec.name, rows.slice(start, size)) };
+            capture.append(append).unwrap();
+            start += size;
+            // The later half of a load stays in memory until the next.
+            if numbers.happens(20) && start < rows.num_rows() / 2 {
+                capture.write_down(Some(&spec.name)).unwrap();
+            }
+            // A look puts what came in into a layer of its own.
+            drop(database.table(&spec.name).unwrap().snapshot().unwrap());
+        }
+    }
+    (folder, database, capture)
+}
+
+/// All tables' rows, load by load.
+fn all_rows() -> Vec<(TableSpec, RecordBatch)> {
     let mut numbers = Numbers(7);
     let loads = [
         ("quote", 30_000, 0, 3),
@@ -107,13 +142,12 @@ fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
         ("late", 400, 0, 3),
         ("late", 7_000, 2, 5),
     ];
-    for (table, count, first_day, days) in loads {
+    let rows = |(table, count, first_day, days)| {
         let spec = spec(table);
-        let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
-        load.append(&rows(&mut numbers, &spec, count, first_day, days)).unwrap();
-        load.commit().unwrap();
-    }
-    (folder, database)
+        let rows = rows(&mut numbers, &spec, count, first_day, days);
+        (spec, rows)
+    };
+    loads.into_iter().map(rows).collect()
 }
 
 fn instant(numbers: &mut Numbers) -> String {
@@ -461,8 +495,12 @@ impl Both {
 fn both(database: &Database, threads: usize) -> Both {
     let settings = SessionSettings { threads, ..SessionSettings::default() };
     let tick = Session::new(database.clone(), settings.clone()).unwrap();
-    let other = Session::new(database.clone(), SessionSettings { tick_plans: false, ..settings }).unwrap();
-    Both { tick, other }
+    Both { tick, other: without_ticks(database, threads) }
+}
+
+fn without_ticks(database: &Database, threads: usize) -> Session {
+    let settings = SessionSettings { threads, tick_plans: false, ..SessionSettings::default() };
+    Session::new(database.clone(), settings).unwrap()
 }
 
 fn count() -> u64 {
@@ -471,7 +509,13 @@ fn count() -> u64 {
 
 fn compare_all(format: SegmentFormat, threads: usize, seed: u64, count: u64) {
     let (_folder, database) = database(format);
-    let both = both(&database, threads);
+    let ticks = compare_with(&both(&database, threads), seed, count);
+    // Otherwise nothing would have been compared.
+    assert!(ticks * 10 > count * 7, "only {ticks} of {count} statements ran as tick plans");
+}
+
+/// Compares statements, and says how many of them ran as tick plans.
+fn compare_with(both: &Both, seed: u64, count: u64) -> u64 {
     let mut numbers = Numbers(seed);
     let (mut ticks, mut errors) = (0, Vec::new());
     let mut reasons: BTreeMap<String, u64> = BTreeMap::new();
@@ -487,8 +531,26 @@ fn compare_all(format: SegmentFormat, threads: usize, seed: u64, count: u64) {
     if std::env::var_os("SPLAY_TICK_REASONS").is_some() {
         eprintln!("{ticks} of {count} statements ran as tick plans: {reasons:#?}");
     }
-    // Otherwise nothing would have been compared.
-    assert!(ticks * 10 > count * 7, "only {ticks} of {count} statements ran as tick plans: {reasons:#?}");
+    ticks
+}
+
+#[test]
+fn generated_statements_over_captured_rows_give_those_of_loaded_ones() {
+    let (_folder, loaded) = database(SegmentFormat::Arrow);
+    let (_other, live, capture) = captured();
+    let (mut spread, mut cut) = (0, 0);
+    for table in ["quote", "trade", "late"] {
+        let snapshot = live.table(table).unwrap().snapshot().unwrap();
+        spread += snapshot.partitions().iter().filter(|partition| !partition.is_in_sequence()).count();
+        cut += snapshot.partitions().iter().flat_map(|p| p.segments.iter()).filter(|segment| segment.is_cut()).count();
+    }
+    assert!(spread > 5 && cut > 1, "{spread} partitions are spread, {cut} segments are cut");
+    let tick = both(&live, 2).tick;
+    let ticks = compare_with(&Both { tick, other: without_ticks(&loaded, 2) }, 3, count() / 2);
+    assert!(ticks * 10 > count() / 2 * 7, "only {ticks} statements ran as tick plans");
+    let tick = without_ticks(&live, 2);
+    compare_with(&Both { tick, other: without_ticks(&loaded, 2) }, 4, count() / 4);
+    capture.close().unwrap();
 }
 
 #[test]

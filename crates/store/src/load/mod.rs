@@ -423,6 +423,9 @@ pub(crate) fn chunk_rows(row_bytes: usize) -> usize {
 pub(crate) fn in_order(spec: &TableSpec, batches: &[RecordBatch]) -> Result<RecordBatch> {
     let schema = spec.arrow();
     let batches = batches.iter().map(|batch| conform(spec, &schema, batch)).collect::<Result<Vec<_>>>()?;
+    if batches.is_empty() {
+        return Ok(RecordBatch::new_empty(schema));
+    }
     let picks = sort::sorted(spec, &batches);
     gather(&schema, &batches, &picks)
 }

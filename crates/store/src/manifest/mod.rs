@@ -14,8 +14,8 @@ mod reader;
 mod state;
 mod writer;
 
-pub(crate) use format::{Commit, Head, Operation};
 pub use format::{Captured, FileEntry, SegmentFormat, Source};
+pub(crate) use format::{Commit, Head, Operation};
 pub(crate) use reader::{HeadFile, refresh};
 pub(crate) use state::TableState;
 pub(crate) use writer::{commit, create, mark_created};

@@ -72,7 +72,7 @@ pub(crate) type Summaries = Vec<(u64, Option<String>, Vec<Summary>)>;
 pub(crate) fn summaries(database: &Database) -> Result<Summaries> {
     let snapshot = database.table("trade")?.snapshot()?;
     let mut found = Vec::new();
-    for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
+    for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
         let index = segment.index()?;
         for column in snapshot.spec().columns.iter().map(|column| &column.name) {
             for run in 0..index.symbols()? {

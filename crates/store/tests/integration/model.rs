@@ -171,7 +171,7 @@ pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
     let snapshot = database.table("trade").unwrap().snapshot().unwrap();
     let mut paths: Vec<String> =
         ["splay.toml", "readers.lock", "trade/manifest/HEAD", "trade/manifest/CREATED"].map(str::to_owned).to_vec();
-    for segment in snapshot.partitions().iter().flat_map(|partition| &partition.segments) {
+    for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
         paths.push(format!("trade/{}", segment.entry().path));
         paths.push(format!("trade/{}", segment.entry().index_path()));
     }

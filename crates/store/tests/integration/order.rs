@@ -20,7 +20,7 @@ fn assert_holds(rng: &mut ChaCha8Rng, database: &Database, expected: &RecordBatc
     assert_eq!(snapshot.rows(), expected.num_rows() as u64, "{what}: rows");
     let mut start = 0;
     for partition in snapshot.partitions() {
-        for segment in &partition.segments {
+        for segment in partition.segments.iter() {
             let rows = usize::try_from(segment.rows()).unwrap();
             assert!(rows > 0 && dates[start..start + rows].iter().all(|date| *date == partition.date), "{what}: dates");
             let all: Vec<usize> = (0..expected.num_columns()).collect();

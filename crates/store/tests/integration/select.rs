@@ -101,7 +101,7 @@ fn assert_selects(snapshot: &TableSnapshot, selection: &Selection, rows: &Record
     let mut partitions_kept = 0;
     for partition in snapshot.partitions() {
         let before = kept.iter().filter(|kept| **kept).count();
-        for segment in &partition.segments {
+        for segment in partition.segments.iter() {
             let mut end = 0;
             while let Some(piece) = pieces.next_if(|piece| Arc::ptr_eq(&piece.segment, segment)) {
                 assert!(piece.rows.start >= end && piece.rows.start < piece.rows.end, "{what}: {:?}", piece.rows);

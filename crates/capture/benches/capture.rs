@@ -1,0 +1,104 @@
+//! What taking rows costs, and looking at them while they come: `cargo bench -p splay-capture --bench capture`.
+#![allow(missing_docs, clippy::unwrap_used)]
+
+use std::hint::black_box;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DictionaryArray, Float64Array, RecordBatch, TimestampNanosecondArray};
+use arrow::datatypes::Int32Type;
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use splay_capture::{AckClass, Append, Capture, CaptureSettings};
+use splay_store::{Database, Selection};
+
+const SYMBOLS: usize = 500;
+
+/// Trades in order of time: `start` numbers the first.
+fn trades(start: usize, rows: usize) -> RecordBatch {
+    let names: Vec<String> = (0..SYMBOLS).map(|symbol| format!("SYM{symbol:03}")).collect();
+    let at = |row: usize| i64::try_from(start + row).unwrap();
+    let mixed = |row: usize| (start + row).wrapping_mul(2_654_435_761) >> 7;
+    let times = (0..rows).map(|row| 1_700_000_000_000_000_000 + at(row) * 5_000);
+    let columns: [(&str, ArrayRef); 5] = [
+        ("time", Arc::new(TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC"))),
+        (
+            "sym",
+            Arc::new(
+                (0..rows).map(|row| Some(names[mixed(row) % SYMBOLS].as_str())).collect::<DictionaryArray<Int32Type>>(),
+            ),
+        ),
+        (
+            "side",
+            Arc::new(
+                (0..rows).map(|row| Some(["buy", "sell"][mixed(row) % 2])).collect::<DictionaryArray<Int32Type>>(),
+            ),
+        ),
+        (
+            "price",
+            Arc::new((0..rows).map(|row| Some(100.0 + (mixed(row) % 1000) as f64 / 8.0)).collect::<Float64Array>()),
+        ),
+        ("size", Arc::new((0..rows).map(|row| Some((mixed(row) % 100) as f64)).collect::<Float64Array>())),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn open() -> (tempfile::TempDir, Capture) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = Capture::open(database, CaptureSettings::default()).unwrap().0;
+    (folder, capture)
+}
+
+fn bench(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("capture");
+    for (name, rows, class) in [
+        ("one row, process", 1, AckClass::Process),
+        ("one row, disk", 1, AckClass::Disk),
+        ("1,000 rows, process", 1_000, AckClass::Process),
+        ("20,000 rows, process", 20_000, AckClass::Process),
+    ] {
+        let (_folder, capture) = open();
+        let mut start = 0;
+        group.throughput(Throughput::Elements(rows as u64));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || {
+                    start += rows;
+                    Append { ack: Some(class), ..Append::new("trade", trades(start, rows)) }
+                },
+                |append| capture.append(append).unwrap(),
+                BatchSize::PerIteration,
+            );
+        });
+        capture.close().unwrap();
+    }
+    for live in [0, 1_000_000] {
+        let (_folder, capture) = open();
+        let mut start = 0;
+        while start < live {
+            capture.append(Append::new("trade", trades(start, 50_000))).unwrap();
+            start += 50_000;
+        }
+        let table = {
+            capture.append(Append::new("trade", trades(start, 200))).unwrap();
+            capture.database().table("trade").unwrap()
+        };
+        let selection = Selection { symbols: Some(vec!["SYM007".to_owned()]), ..Selection::default() };
+        group.throughput(Throughput::Elements(200));
+        group.bench_function(format!("look at a symbol behind 200 new rows, {live} live"), |bencher| {
+            bencher.iter_batched(
+                || {
+                    start += 200;
+                    let append = Append { ack: Some(AckClass::Process), ..Append::new("trade", trades(start, 200)) };
+                    capture.append(append).unwrap();
+                },
+                |()| black_box(table.snapshot().unwrap().select(&selection).unwrap()),
+                BatchSize::PerIteration,
+            );
+        });
+        capture.close().unwrap();
+    }
+    group.finish();
+}
+
+criterion_group!(benches, bench);
+criterion_main!(benches);

@@ -1,0 +1,89 @@
+//! What goes in, and what is said of it.
+
+use arrow::array::RecordBatch;
+use serde::{Deserialize, Serialize};
+use splay_store::TableSpec;
+
+/// How safe rows are when they are acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum AckClass {
+    /// Accepted. Lost if the process ends before they are written, which is a moment later.
+    Memory,
+    /// Written to the journal and visible. They survive the process, not a power cut within `sync_interval_ms`.
+    Process,
+    /// The journal is synced to disk.
+    #[default]
+    Disk,
+}
+
+impl std::fmt::Display for AckClass {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            AckClass::Memory => "memory",
+            AckClass::Process => "process",
+            AckClass::Disk => "disk",
+        })
+    }
+}
+
+impl std::str::FromStr for AckClass {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AckClass, String> {
+        match text {
+            "memory" => Ok(AckClass::Memory),
+            "process" => Ok(AckClass::Process),
+            "disk" => Ok(AckClass::Disk),
+            _ => Err(format!("{text:?} is no class of acknowledgement; there are memory, process, disk")),
+        }
+    }
+}
+
+/// Who sends, and the number of what is sent: one that isn't greater than the last of that name is a repeat.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Producer {
+    /// Name, at most 256 bytes.
+    pub name: String,
+    /// Number, rising with each batch of that name.
+    pub sequence: u64,
+}
+
+/// Rows for a table.
+#[derive(Debug, Clone)]
+pub struct Append {
+    /// Name of the table, matched without regard to case.
+    pub table: String,
+    /// Columns in any order, matched by name. Those that the table has and these lack are null; those that it lacks are added
+    /// to it. Values are cast where nothing is lost.
+    pub rows: RecordBatch,
+    /// How to create the table if there is none. `None`: its time is the first timestamp column, its symbol the first
+    /// dictionary column.
+    pub spec: Option<TableSpec>,
+    /// Who sends.
+    pub producer: Option<Producer>,
+    /// What the acknowledgement shall mean; `None` for the setting.
+    pub ack: Option<AckClass>,
+}
+
+impl Append {
+    /// Rows of nobody in particular.
+    pub fn new(table: impl Into<String>, rows: RecordBatch) -> Append {
+        Append { table: table.into(), rows, spec: None, producer: None, ack: None }
+    }
+}
+
+/// What is said of rows that were taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Ack {
+    /// Number of the batch in the journal; that of the last batch for a repeat.
+    pub sequence: u64,
+    /// How safe the rows are.
+    pub class: AckClass,
+    /// Rows taken, those in quarantine included.
+    pub rows: u64,
+    /// Whether it was a repeat: its rows had been taken before, and weren't now.
+    pub duplicate: bool,
+    /// Rows whose time is too far ahead of the clock. They are in the table `<table>_quarantine`.
+    pub quarantined: u64,
+}

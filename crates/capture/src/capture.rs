@@ -1,0 +1,560 @@
+//! Capture of a database: opens and recovers it, takes rows, and ends in good order.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::TimestampNanosecondType;
+use splay_store::storage::LockMode;
+use splay_store::{Database, LoadOptions, TableSpec};
+
+use crate::append::{Ack, Append, Producer};
+use crate::clock::{Clock, SystemClock};
+use crate::conform::{conform, derive_spec, new_columns};
+use crate::error::{Error, Result};
+use crate::journal::{self, JournalWriter};
+use crate::live::{LiveTable, Tail};
+use crate::queue::{Queue, Waiting};
+use crate::settings::CaptureSettings;
+use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
+use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
+use crate::tickerplant::Tickerplant;
+use crate::{codec, keeper};
+
+/// Refusals that are remembered.
+const REJECTED_MAX: usize = 1_000;
+
+/// Bytes of a refused message that are remembered.
+const SAMPLE_BYTES: usize = 200;
+
+/// Most producers.
+const PRODUCERS_MAX: usize = 1 << 16;
+
+/// One process's capture of a database. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Capture {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all clones have.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) database: Database,
+    pub(crate) settings: CaptureSettings,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// By lower-case name.
+    tables: RwLock<HashMap<String, Arc<LiveTable>>>,
+    queue: Arc<Queue>,
+    pub(crate) journal: Arc<Mutex<JournalWriter>>,
+    pub(crate) counters: Arc<Counters>,
+    subscribers: Arc<Subscribers>,
+    rejected: Mutex<std::collections::VecDeque<Rejected>>,
+    /// Held while tables are created, given columns, or written down.
+    pub(crate) changing: Mutex<()>,
+    failed: Mutex<Option<Error>>,
+    pub(crate) keeper: keeper::Signal,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Until capture is closed.
+    lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
+}
+
+impl Capture {
+    /// Opens the journal of a database, takes rows that aren't in its tables' files back to memory, and begins to take more.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] if another process captures; [`Error::Damaged`] for a journal whose bytes aren't what was written.
+    pub fn open(database: Database, settings: CaptureSettings) -> Result<(Capture, Recovered)> {
+        Capture::open_with(database, settings, Arc::new(SystemClock::default()))
+    }
+
+    /// As [`Capture::open`], with a clock of the caller's.
+    ///
+    /// # Errors
+    /// As [`Capture::open`].
+    pub fn open_with(
+        database: Database,
+        settings: CaptureSettings,
+        clock: Arc<dyn Clock>,
+    ) -> Result<(Capture, Recovered)> {
+        let storage = database.raw_storage();
+        storage.create_dir(journal::FOLDER)?;
+        storage.sync_dir("")?;
+        if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
+            drop(storage.create(journal::LOCK)?);
+        }
+        let Some(lock) = storage.try_lock(journal::LOCK, LockMode::Exclusive)? else {
+            return Err(Error::Locked { path: storage.display_path(journal::LOCK) });
+        };
+        let mut tables: HashMap<String, Arc<LiveTable>> = HashMap::new();
+        let known = RwLock::new(HashMap::new());
+        let mut recovered = Recovered::default();
+        let found = journal::replay(
+            storage.as_ref(),
+            |table, sequence, latest| {
+                let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
+                let captured = *known.entry(table.to_owned()).or_insert_with(|| {
+                    database
+                        .table(table)
+                        .and_then(|table| table.stored())
+                        .map(|stored| stored.captured())
+                        .unwrap_or_default()
+                });
+                sequence > captured.sequence || latest > captured.cut
+            },
+            |batch| {
+                let name = batch.spec.name.to_lowercase();
+                let live = match tables.get(&name) {
+                    Some(live) => Arc::clone(live),
+                    None => {
+                        let live = LiveTable::new(create_table(&database, &batch.spec)?)?;
+                        tables.insert(name, Arc::clone(&live));
+                        live
+                    }
+                };
+                let captured = live.captured();
+                let rows = if batch.sequence <= captured.sequence {
+                    behind(&batch.spec, &batch.rows, captured.cut)?
+                } else {
+                    batch.rows
+                };
+                if rows.num_rows() > 0 {
+                    recovered.batches += 1;
+                    recovered.rows += rows.num_rows() as u64;
+                    let (bytes, latest) = (rows.get_array_memory_size() as u64, times(&batch.spec, &rows).1);
+                    live.push(Tail { sequence: batch.sequence, received: batch.received, rows, bytes, latest });
+                    if live.size().tail_rows > crate::live::TAIL_ROWS_MAX {
+                        live.organise()?;
+                    }
+                }
+                Ok(())
+            },
+        )?;
+        recovered.files = found.files.len() as u64;
+        recovered.torn = found.torn;
+        let next_sequence = found.next_sequence.max(known_sequence(&database)? + 1);
+        let writer = JournalWriter::begin(
+            Arc::clone(&storage),
+            found.files,
+            next_sequence,
+            &found.producers,
+            settings.journal_segment_bytes,
+        )?;
+        let shared = Arc::new(Shared {
+            database,
+            clock,
+            tables: RwLock::new(tables),
+            queue: Arc::default(),
+            journal: Arc::new(Mutex::new(writer)),
+            counters: Arc::default(),
+            subscribers: Arc::default(),
+            rejected: Mutex::default(),
+            changing: Mutex::new(()),
+            failed: Mutex::new(None),
+            keeper: keeper::Signal::default(),
+            threads: Mutex::default(),
+            settings,
+            lock: Mutex::new(Some(lock)),
+        });
+        shared.counters.sequence.set(next_sequence - 1);
+        let capture = Capture { shared };
+        capture.start(found.producers, next_sequence)?;
+        Ok((capture, recovered))
+    }
+
+    fn start(&self, producers: HashMap<String, u64>, next_sequence: u64) -> Result<()> {
+        let shared = &self.shared;
+        let plant = Tickerplant {
+            queue: Arc::clone(&shared.queue),
+            journal: Arc::clone(&shared.journal),
+            counters: Arc::clone(&shared.counters),
+            subscribers: Arc::clone(&shared.subscribers),
+            producers,
+            producers_max: PRODUCERS_MAX,
+            next_sequence,
+            sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
+        };
+        let keeper = keeper::Keeper::new(Arc::downgrade(shared));
+        let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
+            std::thread::Builder::new()
+                .name(name.to_owned())
+                .spawn(work)
+                .map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })
+        };
+        let threads =
+            vec![spawn("journal", Box::new(move || plant.run()))?, spawn("keeper", Box::new(move || keeper.run()))?];
+        *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
+        Ok(())
+    }
+
+    /// The database. Snapshots of it have the live rows, too.
+    #[must_use]
+    pub fn database(&self) -> &Database {
+        &self.shared.database
+    }
+
+    /// The settings.
+    #[must_use]
+    pub fn settings(&self) -> &CaptureSettings {
+        &self.shared.settings
+    }
+
+    /// Takes rows and waits until they are as safe as asked for.
+    ///
+    /// # Errors
+    /// [`Error::Full`] where sending again helps; [`Error::Rejected`] and [`Error::NoSuchTable`] where it doesn't;
+    /// [`Error::Closed`] and [`Error::Failed`] if nothing is taken any more. After an error no row of the batch is there, but for
+    /// `Failed`, where only the next start knows.
+    pub fn append(&self, append: Append) -> Result<Ack> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.submit(append, move |result| drop(sender.send(result)))?;
+        receiver.recv().unwrap_or(Err(Error::Closed))
+    }
+
+    /// Takes rows; `done` is told, by another thread, when they are as safe as asked for. Waits only while the queue is full.
+    ///
+    /// # Errors
+    /// As [`Capture::append`]; `done` isn't called then.
+    pub fn submit(&self, append: Append, done: impl FnOnce(Result<Ack>) + Send + 'static) -> Result<()> {
+        let shared = &self.shared;
+        shared.check()?;
+        let live = self.live_for(&append)?;
+        let spec = live.spec();
+        if append.producer.as_ref().is_some_and(|p| p.name.is_empty() || p.name.len() > journal::PRODUCER_BYTES_MAX) {
+            return Err(Error::rejected(&spec.name, "the name of a producer has 1 to 256 bytes"));
+        }
+        if shared.live_bytes() > shared.settings.live_bytes_max.saturating_mul(2) {
+            shared.keeper.wake();
+            return Err(Error::Full { reason: "the rows in memory wait to be written down".to_owned() });
+        }
+        let received = shared.clock.now();
+        let latest = received.saturating_add(seconds(shared.settings.future_s));
+        let rows = conform(&spec, &append.rows)?;
+        let (rows, ahead) = split_ahead(&spec, &rows, latest)?;
+        let mut together = Vec::with_capacity(2);
+        let count = rows.num_rows() as u64;
+        let quarantined = ahead.as_ref().map_or(0, |ahead| ahead.num_rows() as u64);
+        let class = append.ack.unwrap_or(shared.settings.default_ack);
+        if let Some(ahead) = ahead {
+            let live = self.quarantine(&spec)?;
+            // Not without the rest, which also carries the producer's number.
+            let mut ahead = self.waiting(live, ahead, received, class, None)?;
+            ahead.is_joined = true;
+            together.push(ahead);
+        }
+        let mut own = self.waiting(live, rows, received, class, append.producer)?;
+        (own.counted, own.quarantined) = (count + quarantined, quarantined);
+        own.done = Some(Box::new(done));
+        together.push(own);
+        shared.queue.push(together, shared.settings.queue_bytes_max)
+    }
+
+    fn waiting(
+        &self,
+        live: Arc<LiveTable>,
+        rows: RecordBatch,
+        received: i64,
+        class: crate::AckClass,
+        producer: Option<Producer>,
+    ) -> Result<Waiting> {
+        let spec = live.spec();
+        let rows = codec::compact(&rows);
+        let mut bytes = Vec::new();
+        codec::encode(&rows, &mut bytes);
+        if bytes.len() > self.shared.settings.batch_bytes_max {
+            let reason =
+                format!("a batch of {} bytes is longer than {}", bytes.len(), self.shared.settings.batch_bytes_max);
+            return Err(Error::rejected(&spec.name, reason));
+        }
+        let times = times(&spec, &rows);
+        let (is_joined, quarantined, counted, done) = (false, 0, 0, None);
+        Ok(Waiting { live, spec, rows, bytes, times, received, producer, class, is_joined, quarantined, counted, done })
+    }
+
+    /// The table of rows, created or given columns if need be.
+    fn live_for(&self, append: &Append) -> Result<Arc<LiveTable>> {
+        let shared = &self.shared;
+        let live = match self.live(&append.table)? {
+            Some(live) => live,
+            None if !shared.settings.create_tables => {
+                return Err(Error::NoSuchTable { table: append.table.clone() });
+            }
+            None => {
+                let spec = match &append.spec {
+                    Some(spec) => spec.clone(),
+                    None => derive_spec(&append.table, &append.rows)?,
+                };
+                self.create(&spec)?
+            }
+        };
+        let new = new_columns(&live.spec(), &append.rows)?;
+        if !new.is_empty() {
+            let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+            live.refresh_spec()?;
+            for column in new_columns(&live.spec(), &append.rows)? {
+                live.table().add_column(column)?;
+            }
+            live.refresh_spec()?;
+        }
+        Ok(live)
+    }
+
+    /// The live rows of a table, if there is such a table.
+    pub(crate) fn live(&self, table: &str) -> Result<Option<Arc<LiveTable>>> {
+        let name = table.to_lowercase();
+        if let Some(live) = self.tables().get(&name) {
+            return Ok(Some(Arc::clone(live)));
+        }
+        match self.shared.database.table(table) {
+            Ok(table) => {
+                let mut tables = self.shared.tables.write().unwrap_or_else(PoisonError::into_inner);
+                if let Some(live) = tables.get(&name) {
+                    return Ok(Some(Arc::clone(live)));
+                }
+                let live = LiveTable::new(table)?;
+                tables.insert(name, Arc::clone(&live));
+                Ok(Some(live))
+            }
+            Err(splay_store::Error::NoSuchTable { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn tables(&self) -> std::sync::RwLockReadGuard<'_, HashMap<String, Arc<LiveTable>>> {
+        self.shared.tables.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn create(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
+        let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        create_table(&self.shared.database, spec)?;
+        self.live(&spec.name)?.ok_or(Error::Closed)
+    }
+
+    /// Where rows go whose time is too far ahead.
+    fn quarantine(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
+        let name = format!("{}_quarantine", spec.name);
+        let mut wanted = spec.clone();
+        wanted.name.clone_from(&name);
+        match self.live(&name)? {
+            Some(live) if live.spec().columns == wanted.columns => Ok(live),
+            Some(live) => {
+                let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+                for column in &wanted.columns {
+                    if live.spec().position(&column.name).is_none() {
+                        live.table().add_column(column.clone())?;
+                    }
+                }
+                live.refresh_spec()?;
+                Ok(live)
+            }
+            None => self.create(&wanted),
+        }
+    }
+
+    /// What the table is; `None` if there is none.
+    ///
+    /// # Errors
+    /// Those of the store.
+    pub fn spec(&self, table: &str) -> Result<Option<Arc<TableSpec>>> {
+        Ok(self.live(table)?.map(|live| live.spec()))
+    }
+
+    /// Begins a subscription.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::Rejected`] for columns that there aren't; [`Error::Gone`] if it shall go on behind a batch
+    /// that the journal no longer has.
+    pub fn subscribe(&self, request: SubscribeRequest) -> Result<Subscriber> {
+        self.shared.check()?;
+        Subscriber::begin(self, &self.shared.subscribers, request)
+    }
+
+    /// Gives the batches of a table behind a number, out of the journal.
+    pub(crate) fn read_journal(
+        &self,
+        table: &str,
+        after: u64,
+        mut take: impl FnMut(u64, RecordBatch) -> Result<()>,
+    ) -> Result<()> {
+        let files = self.journal().files();
+        let oldest = files.first().map_or(0, |file| file.first);
+        if after + 1 < oldest {
+            return Err(Error::Gone { table: table.to_owned(), after, oldest });
+        }
+        // Files whose successor begins at or before the first wanted batch have none of them.
+        let skipped = files.windows(2).take_while(|pair| pair[1].first <= after + 1).count();
+        journal::read(
+            self.shared.database.raw_storage().as_ref(),
+            &files[skipped..],
+            |name, sequence| sequence > after && name.eq_ignore_ascii_case(table),
+            |batch| take(batch.sequence, batch.rows),
+        )
+    }
+
+    fn journal(&self) -> MutexGuard<'_, JournalWriter> {
+        self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What was done, and what is held.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let shared = &self.shared;
+        let counters = &shared.counters;
+        let mut tables: Vec<TableStatus> = self
+            .tables()
+            .values()
+            .map(|live| {
+                let (size, captured) = (live.size(), live.captured());
+                let (live_rows, live_bytes, written_sequence) = (size.rows, size.bytes, captured.sequence);
+                TableStatus { table: live.spec().name.clone(), live_rows, live_bytes, written_sequence }
+            })
+            .collect();
+        tables.sort_by(|one, other| one.table.cmp(&other.table));
+        Status {
+            tables,
+            sequence: counters.sequence.get(),
+            batches: counters.batches.get(),
+            rows: counters.rows.get(),
+            duplicates: counters.duplicates.get(),
+            quarantined: counters.quarantined.get(),
+            rejected: counters.rejected.get(),
+            journal_bytes: counters.journal_bytes.get(),
+            groups: counters.groups.get(),
+            syncs: counters.syncs.get(),
+            queue_bytes: shared.queue.bytes() as u64,
+            write_downs: counters.write_downs.get(),
+            write_downs_failed: counters.write_downs_failed.get(),
+            subscribers: shared.subscribers.count(),
+            failed: shared.failed().map(|error| error.to_string()),
+        }
+    }
+
+    /// Notes that something that came by `way` was refused.
+    pub fn reject(&self, way: &'static str, reason: impl Into<String>, message: &[u8]) {
+        let reason = reason.into();
+        tracing::debug!(way, %reason, "refused");
+        self.shared.counters.rejected.add(1);
+        let sample = String::from_utf8_lossy(&message[..message.len().min(SAMPLE_BYTES)]).into_owned();
+        let mut rejected = self.shared.rejected.lock().unwrap_or_else(PoisonError::into_inner);
+        if rejected.len() == REJECTED_MAX {
+            rejected.pop_front();
+        }
+        rejected.push_back(Rejected { at: self.shared.clock.now(), way, reason, sample });
+    }
+
+    /// The newest refusals, oldest first.
+    #[must_use]
+    pub fn rejected(&self) -> Vec<Rejected> {
+        self.shared.rejected.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// Takes nothing more, syncs the journal and ends the threads. Live rows stay in the journal, and are back after the next
+    /// start. Called twice it does nothing.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the journal had failed.
+    pub fn close(&self) -> Result<()> {
+        self.shared.queue.close(Error::Closed);
+        self.shared.keeper.stop();
+        let threads = std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            drop(thread.join());
+        }
+        self.shared.subscribers.close();
+        for live in self.tables().values() {
+            live.table().attach(None);
+        }
+        drop(self.shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
+        match self.shared.failed() {
+            Some(error @ Error::Failed { .. }) => Err(error),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Shared {
+    fn failed(&self) -> Option<Error> {
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Takes nothing more.
+    pub(crate) fn fail(&self, reason: String) -> Error {
+        tracing::error!(%reason, "capture has failed");
+        let error = Error::Failed { reason };
+        self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error.clone());
+        self.queue.close(error.clone());
+        error
+    }
+
+    fn check(&self) -> Result<()> {
+        match self.failed() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// The live rows of all tables.
+    pub(crate) fn all_live(&self) -> Vec<Arc<LiveTable>> {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    pub(crate) fn live_bytes(&self) -> u64 {
+        self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
+    }
+}
+
+/// A table that is there or is created now, by a commit without rows.
+fn create_table(database: &Database, spec: &TableSpec) -> Result<splay_store::Table> {
+    match database.table(&spec.name) {
+        Ok(table) => Ok(table),
+        Err(splay_store::Error::NoSuchTable { .. }) => {
+            database.load(spec, LoadOptions::default())?.commit()?;
+            Ok(database.table(&spec.name)?)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The greatest number that any table says to have: numbers go on behind it even if the journal was removed.
+fn known_sequence(database: &Database) -> Result<u64> {
+    let mut greatest = 0;
+    for table in database.tables()? {
+        // A table that can't be read is reported by whoever asks for it.
+        if let Ok(stored) = database.table(&table).and_then(|table| table.stored()) {
+            greatest = greatest.max(stored.captured().sequence);
+        }
+    }
+    Ok(greatest)
+}
+
+/// Earliest and latest time of rows.
+fn times(spec: &TableSpec, rows: &RecordBatch) -> (i64, i64) {
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
+    let (least, greatest) = (times.iter().min(), times.iter().max());
+    (least.copied().unwrap_or(i64::MAX), greatest.copied().unwrap_or(i64::MIN))
+}
+
+/// Rows whose time is behind a cut.
+fn behind(spec: &TableSpec, rows: &RecordBatch, cut: i64) -> Result<RecordBatch> {
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
+    let mask = BooleanArray::from_unary(times, |time| time > cut);
+    Ok(filter_record_batch(rows, &mask)?)
+}
+
+/// Rows up to a time, and those behind it if there are any.
+fn split_ahead(spec: &TableSpec, rows: &RecordBatch, latest: i64) -> Result<(RecordBatch, Option<RecordBatch>)> {
+    if times(spec, rows).1 <= latest {
+        return Ok((rows.clone(), None));
+    }
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
+    let ahead = BooleanArray::from_unary(times, |time| time > latest);
+    let near = BooleanArray::from_unary(times, |time| time <= latest);
+    Ok((filter_record_batch(rows, &near)?, Some(filter_record_batch(rows, &ahead)?)))
+}
+
+/// Seconds in nanoseconds.
+pub(crate) fn seconds(count: u64) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX).saturating_mul(1_000_000_000)
+}

@@ -1,0 +1,276 @@
+//! Rows as bytes, and back: what the journal keeps of a batch.
+//!
+//! - Columns follow each other in the order of the table; their types are known from the table's description.
+//! - A dictionary is written with the texts that its rows use, so that one row of a table of many symbols stays small.
+//! - Reading trusts nothing: lengths are checked before anything is allocated, and arrays are built with full validation.
+//!
+//! Bytes: docs/format/journal.md.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
+use arrow::datatypes::{DataType, Int32Type};
+use splay_store::TableSpec;
+
+use crate::conform::used_texts;
+
+/// Why bytes are no rows.
+pub(crate) type Reason = &'static str;
+
+/// Appends rows that have the columns of their table.
+pub(crate) fn encode(rows: &RecordBatch, bytes: &mut Vec<u8>) {
+    bytes.extend_from_slice(&u32::try_from(rows.num_rows()).unwrap_or(u32::MAX).to_le_bytes());
+    bytes.extend_from_slice(&u32::try_from(rows.num_columns()).unwrap_or(u32::MAX).to_le_bytes());
+    for column in rows.columns() {
+        encode_column(column, bytes);
+    }
+}
+
+fn encode_column(column: &ArrayRef, bytes: &mut Vec<u8>) {
+    let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    bytes.push(u8::from(nulls.is_some()));
+    if let Some(nulls) = nulls {
+        put(bytes, nulls.inner().sliced().as_slice(), column.len().div_ceil(8));
+    }
+    match column.data_type() {
+        DataType::Boolean => put(bytes, column.as_boolean().values().sliced().as_slice(), column.len().div_ceil(8)),
+        DataType::Utf8 => {
+            let column = column.as_string::<i32>();
+            put_texts(bytes, (0..column.len()).map(|row| if column.is_valid(row) { column.value(row) } else { "" }));
+        }
+        DataType::Dictionary(_, _) => {
+            let (texts, codes) = used_texts(column);
+            bytes.extend_from_slice(&u32::try_from(texts.len()).unwrap_or(u32::MAX).to_le_bytes());
+            put_texts(bytes, texts.iter().copied());
+            bytes.extend(codes.iter().flat_map(|code| code.to_le_bytes()));
+        }
+        DataType::FixedSizeList(_, size) => {
+            let list = column.as_fixed_size_list();
+            let size = usize::try_from(*size).unwrap_or(0);
+            encode_column(&list.values().slice(list.offset() * size, list.len() * size), bytes);
+        }
+        _ => {
+            let data = column.to_data();
+            let width = data.data_type().primitive_width().unwrap_or(0);
+            let start = data.offset() * width;
+            bytes.extend_from_slice(&data.buffers()[0][start..start + data.len() * width]);
+        }
+    }
+}
+
+/// Bytes of a buffer that may be shorter than its bits ask for only if it is empty.
+fn put(bytes: &mut Vec<u8>, bits: &[u8], length: usize) {
+    bytes.extend_from_slice(&bits[..length.min(bits.len())]);
+}
+
+fn put_texts<'a>(bytes: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>) {
+    for text in texts {
+        bytes.extend_from_slice(&u32::try_from(text.len()).unwrap_or(u32::MAX).to_le_bytes());
+        bytes.extend_from_slice(text.as_bytes());
+    }
+}
+
+/// Reads rows of a table. A table that was given columns since has more of them than the rows; those are left out.
+pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reason> {
+    let mut cursor = Cursor { bytes };
+    let (rows, columns) = (cursor.number()?, cursor.number()?);
+    let schema = spec.arrow();
+    if columns != schema.fields().len() {
+        return Err("another number of columns");
+    }
+    // Each row takes a byte at least of each column: times are never null.
+    if rows > bytes.len() {
+        return Err("more rows than bytes");
+    }
+    let mut arrays = Vec::with_capacity(columns);
+    for field in schema.fields() {
+        arrays.push(make_array(cursor.column(field.data_type(), rows)?));
+    }
+    if !cursor.bytes.is_empty() {
+        return Err("bytes behind the last column");
+    }
+    RecordBatch::try_new(schema, arrays).map_err(|_| "nulls where there may be none")
+}
+
+struct Cursor<'a> {
+    bytes: &'a [u8],
+}
+
+impl<'a> Cursor<'a> {
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Reason> {
+        if length > self.bytes.len() {
+            return Err("the end of the rows");
+        }
+        let (taken, rest) = self.bytes.split_at(length);
+        self.bytes = rest;
+        Ok(taken)
+    }
+
+    fn number(&mut self) -> Result<usize, Reason> {
+        let taken = self.take(4)?;
+        Ok(u32::from_le_bytes([taken[0], taken[1], taken[2], taken[3]]) as usize)
+    }
+
+    fn column(&mut self, data_type: &DataType, rows: usize) -> Result<ArrayData, Reason> {
+        let nulls = match self.take(1)?[0] {
+            0 => None,
+            1 => Some(NullBuffer::new(self.bits(rows)?)),
+            _ => return Err("a mark that is neither 0 nor 1"),
+        };
+        let builder = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
+        let builder = match data_type {
+            DataType::Boolean => builder.add_buffer(self.bits(rows)?.into_inner()),
+            DataType::Utf8 => {
+                let (offsets, texts) = self.texts(rows)?;
+                builder.add_buffer(offsets).add_buffer(texts)
+            }
+            DataType::Dictionary(_, _) => {
+                let used = self.number()?;
+                let (offsets, texts) = self.texts(used)?;
+                let values = ArrayData::builder(DataType::Utf8).len(used).add_buffer(offsets).add_buffer(texts);
+                let values = values.build().map_err(|_| "texts that aren't UTF-8")?;
+                let codes = aligned(self.take(length(rows, 4)?)?);
+                builder.add_buffer(codes).add_child_data(values)
+            }
+            DataType::FixedSizeList(item, size) => {
+                let size = usize::try_from(*size).unwrap_or(0);
+                builder.add_child_data(self.column(item.data_type(), length(rows, size)?)?)
+            }
+            other => {
+                let width = other.primitive_width().ok_or("a type that the journal doesn't hold")?;
+                builder.add_buffer(aligned(self.take(length(rows, width)?)?))
+            }
+        };
+        builder.build().map_err(|_| "values that their type doesn't have")
+    }
+
+    fn bits(&mut self, rows: usize) -> Result<BooleanBuffer, Reason> {
+        Ok(BooleanBuffer::new(aligned(self.take(rows.div_ceil(8))?), 0, rows))
+    }
+
+    /// Offsets and bytes of texts.
+    fn texts(&mut self, count: usize) -> Result<(Buffer, Buffer), Reason> {
+        // Each text has its length in front.
+        if length(count, 4)? > self.bytes.len() {
+            return Err("the end of the rows");
+        }
+        let mut offsets: Vec<i32> = Vec::with_capacity(count + 1);
+        let mut texts = Vec::new();
+        offsets.push(0);
+        for _ in 0..count {
+            let length = self.number()?;
+            texts.extend_from_slice(self.take(length)?);
+            offsets.push(i32::try_from(texts.len()).map_err(|_| "texts of more than 2 GiB")?);
+        }
+        Ok((Buffer::from_vec(offsets), Buffer::from_vec(texts)))
+    }
+}
+
+fn length(rows: usize, width: usize) -> Result<usize, Reason> {
+    rows.checked_mul(width).ok_or("more bytes than there can be")
+}
+
+/// Bytes where an array may begin.
+fn aligned(bytes: &[u8]) -> Buffer {
+    let mut buffer = MutableBuffer::new(bytes.len());
+    buffer.extend_from_slice(bytes);
+    buffer.into()
+}
+
+/// Rows in their smallest form: dictionaries without texts that no row uses.
+pub(crate) fn compact(rows: &RecordBatch) -> RecordBatch {
+    let is_wide = |column: &ArrayRef| {
+        column.as_any_dictionary_opt().is_some_and(|dictionary| dictionary.values().len() > 2 * column.len() + 16)
+    };
+    if !rows.columns().iter().any(is_wide) {
+        return rows.clone();
+    }
+    let columns = rows.columns().iter().map(|column| {
+        if !is_wide(column) {
+            return Arc::clone(column);
+        }
+        let (texts, codes) = used_texts(column);
+        let keys: arrow::array::Int32Array = codes
+            .iter()
+            .enumerate()
+            .map(|(row, code)| column.is_valid(row).then(|| i32::try_from(*code).unwrap_or(i32::MAX)))
+            .collect();
+        let texts = arrow::array::StringArray::from_iter_values(texts);
+        Arc::new(arrow::array::DictionaryArray::<Int32Type>::new(keys, Arc::new(texts))) as ArrayRef
+    });
+    // The columns are those it had.
+    RecordBatch::try_new(rows.schema(), columns.collect()).unwrap_or_else(|_| rows.clone())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use arrow::array::{
+        BooleanArray, DictionaryArray, FixedSizeListArray, Float64Array, StringArray, TimestampNanosecondArray,
+    };
+    use splay_store::{ColumnSpec, ColumnType};
+
+    fn spec() -> TableSpec {
+        let column = |name: &str, column_type| ColumnSpec::new(name, column_type);
+        TableSpec::new(
+            "t",
+            vec![
+                column("time", ColumnType::Timestamp),
+                column("sym", ColumnType::Symbol),
+                column("price", ColumnType::Float64),
+                column("note", ColumnType::Text),
+                column("odd", ColumnType::Bool),
+                column("bids", ColumnType::Levels { size: 2 }),
+            ],
+            "time",
+            Some("sym"),
+        )
+    }
+
+    fn rows() -> RecordBatch {
+        let item = Arc::new(arrow::datatypes::Field::new("item", DataType::Float64, true));
+        let levels = Float64Array::from(vec![Some(1.0), None, Some(3.0), Some(4.0), Some(5.0), Some(f64::NAN)]);
+        RecordBatch::try_new(
+            spec().arrow(),
+            vec![
+                Arc::new(TimestampNanosecondArray::from(vec![3, i64::MIN, i64::MAX]).with_timezone("UTC")),
+                Arc::new([Some("IBM"), None, Some("")].into_iter().collect::<DictionaryArray<Int32Type>>()),
+                Arc::new(Float64Array::from(vec![Some(-0.0), None, Some(f64::INFINITY)])),
+                Arc::new(StringArray::from(vec![None, Some("ä"), Some("")])),
+                Arc::new(BooleanArray::from(vec![Some(true), None, Some(false)])),
+                Arc::new(FixedSizeListArray::new(item, 2, Arc::new(levels), None)),
+            ],
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn rows_come_back_as_they_were_also_from_a_slice() {
+        for (start, length) in [(0, 3), (1, 2), (2, 1), (1, 0)] {
+            let rows = rows().slice(start, length);
+            let mut bytes = Vec::new();
+            encode(&rows, &mut bytes);
+            let back = decode(&spec(), &bytes).unwrap();
+            let text = |rows: RecordBatch| arrow::util::pretty::pretty_format_batches(&[rows]).unwrap().to_string();
+            assert_eq!(text(back), text(rows), "{start} {length}");
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_it_panic() {
+        let mut bytes = Vec::new();
+        encode(&rows(), &mut bytes);
+        for end in 0..bytes.len() {
+            assert!(decode(&spec(), &bytes[..end]).is_err());
+        }
+        for at in 0..bytes.len() {
+            for flip in [0x01, 0x80, 0xff] {
+                let mut damaged = bytes.clone();
+                damaged[at] ^= flip;
+                let _ = decode(&spec(), &damaged);
+            }
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What can go wrong in capture, one variant for each thing a caller would do differently.
+
+use std::path::PathBuf;
+
+/// Result of a capture operation.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Failure of a capture operation. Rows that were refused are in no file and no table.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// There is no room, on disk or in memory, or another writer holds the database. Nothing was lost: send the rows again later.
+    #[error("no room for now: {reason}; send the rows again")]
+    Full {
+        /// What is full.
+        reason: String,
+    },
+
+    /// The rows don't fit the table, or may not be captured. Sending them again won't help.
+    #[error("table {table:?}: {reason}")]
+    Rejected {
+        /// The table.
+        table: String,
+        /// What doesn't fit.
+        reason: String,
+    },
+
+    /// There is no such table, and the settings don't allow to create one.
+    #[error("no table {table:?}, and tables aren't created by the rows that come in (create_tables is off)")]
+    NoSuchTable {
+        /// The name asked for.
+        table: String,
+    },
+
+    /// The journal no longer has the updates behind this sequence number. Ask for a snapshot.
+    #[error("updates of {table:?} behind {after} are gone; the oldest kept is {oldest}")]
+    Gone {
+        /// The table.
+        table: String,
+        /// Sequence number asked for.
+        after: u64,
+        /// First sequence number that is there.
+        oldest: u64,
+    },
+
+    /// Another process captures into this database.
+    #[error("{} is locked: another process captures into this database", path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// Capture has been closed.
+    #[error("capture is closed")]
+    Closed,
+
+    /// The journal can't be written any more: a sync failed, and what is on disk is unknown. End the process; the next start
+    /// recovers by itself.
+    #[error("capture has failed and must be started anew: {reason}")]
+    Failed {
+        /// What failed.
+        reason: String,
+    },
+
+    /// Bytes of the journal aren't what was written. The file is kept.
+    #[error("{} is damaged at byte {offset}: expected {expected}, found {found}", path.display())]
+    Damaged {
+        /// The damaged file.
+        path: PathBuf,
+        /// Where in the file, in bytes.
+        offset: u64,
+        /// What a sound file has there.
+        expected: String,
+        /// What this file has.
+        found: String,
+    },
+
+    /// The store refused an operation.
+    #[error("{0}")]
+    Store(std::sync::Arc<splay_store::Error>),
+}
+
+impl Error {
+    /// Whether the same rows may be taken if they are sent again.
+    #[must_use]
+    pub fn is_retryable(&self) -> bool {
+        matches!(self, Error::Full { .. })
+    }
+
+    pub(crate) fn rejected(table: &str, reason: impl Into<String>) -> Error {
+        Error::Rejected { table: table.to_owned(), reason: reason.into() }
+    }
+}
+
+impl From<splay_store::Error> for Error {
+    fn from(error: splay_store::Error) -> Error {
+        match error {
+            splay_store::Error::Locked { .. } => Error::Full { reason: error.to_string() },
+            splay_store::Error::Io { ref source, .. } if is_full(source) => Error::Full { reason: error.to_string() },
+            other => Error::Store(std::sync::Arc::new(other)),
+        }
+    }
+}
+
+impl From<arrow::error::ArrowError> for Error {
+    fn from(error: arrow::error::ArrowError) -> Error {
+        Error::from(splay_store::Error::Arrow(error))
+    }
+}
+
+/// Whether a file system has no room.
+pub(crate) fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+}

@@ -1,0 +1,195 @@
+//! Bytes of a journal file: a header, then frames. Described in docs/format/journal.md.
+
+use serde::{Deserialize, Serialize};
+use splay_store::TableSpec;
+
+/// Version that this release writes.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"SPLAYJNL";
+
+/// Length of a file's header.
+pub(crate) const HEADER_BYTES: usize = 32;
+
+/// Length of what stands before a frame's content.
+pub(crate) const FRAME_HEADER_BYTES: usize = 8;
+
+/// Longest content of a frame. Longer ones are no frames of ours.
+pub(crate) const FRAME_BYTES_MAX: usize = 1 << 30;
+
+/// Longest name of a producer.
+pub(crate) const PRODUCER_BYTES_MAX: usize = 256;
+
+const LAYOUT: u8 = 1;
+const ROWS: u8 = 2;
+const PRODUCERS: u8 = 3;
+const ROWS_JOINED: u8 = 4;
+
+/// The first bytes of a file: its number, and the sequence number of the first batch that it may hold.
+pub(crate) fn header(number: u64, first: u64) -> [u8; HEADER_BYTES] {
+    let mut bytes = [0; HEADER_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..20].copy_from_slice(&number.to_le_bytes());
+    bytes[20..28].copy_from_slice(&first.to_le_bytes());
+    let crc = crc32c::crc32c(&bytes[..28]);
+    bytes[28..].copy_from_slice(&crc.to_le_bytes());
+    bytes
+}
+
+/// What a header says: version, number, first sequence number. `None` if it is none.
+pub(crate) fn parse_header(bytes: &[u8]) -> Option<(u32, u64, u64)> {
+    let header = bytes.get(..HEADER_BYTES)?;
+    let is_ours = header.starts_with(MAGIC) && crc32c::crc32c(&header[..28]) == u32_at(header, 28);
+    is_ours.then(|| (u32_at(header, 8), u64_at(header, 12), u64_at(header, 20)))
+}
+
+/// A table as frames of rows refer to it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Layout {
+    /// Number within the file.
+    pub(crate) id: u32,
+    /// The table, with the columns that the rows have.
+    pub(crate) spec: TableSpec,
+}
+
+/// One thing that a journal says.
+#[derive(Debug)]
+pub(crate) enum Frame<'a> {
+    /// What rows of a number are rows of.
+    Layout(Layout),
+    /// The last sequence number of each producer up to here.
+    Producers(Vec<(String, u64)>),
+    /// A batch.
+    Rows(RowsFrame<'a>),
+}
+
+/// A batch of rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct RowsFrame<'a> {
+    pub(crate) sequence: u64,
+    pub(crate) layout: u32,
+    /// When it came in, in nanoseconds since the epoch.
+    pub(crate) received: i64,
+    /// Earliest and latest time of a row.
+    pub(crate) times: (i64, i64),
+    /// Name, empty for none, and its sequence number.
+    pub(crate) producer: (&'a str, u64),
+    /// Whether it counts only if the next rows are there, too.
+    pub(crate) is_joined: bool,
+    /// See the crate's `codec`.
+    pub(crate) rows: &'a [u8],
+}
+
+/// Appends a frame.
+pub(crate) fn put(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
+    let start = bytes.len();
+    bytes.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
+    match frame {
+        Frame::Layout(layout) => {
+            bytes.push(LAYOUT);
+            // Plain data to memory: can't fail.
+            bytes.extend(serde_json::to_vec(layout).unwrap_or_default());
+        }
+        Frame::Producers(producers) => {
+            bytes.push(PRODUCERS);
+            bytes.extend(serde_json::to_vec(producers).unwrap_or_default());
+        }
+        Frame::Rows(rows) => {
+            bytes.push(if rows.is_joined { ROWS_JOINED } else { ROWS });
+            bytes.extend_from_slice(&rows.sequence.to_le_bytes());
+            bytes.extend_from_slice(&rows.layout.to_le_bytes());
+            bytes.extend_from_slice(&rows.received.to_le_bytes());
+            bytes.extend_from_slice(&rows.times.0.to_le_bytes());
+            bytes.extend_from_slice(&rows.times.1.to_le_bytes());
+            bytes.extend_from_slice(&rows.producer.1.to_le_bytes());
+            bytes.extend_from_slice(&u16::try_from(rows.producer.0.len()).unwrap_or(0).to_le_bytes());
+            bytes.extend_from_slice(rows.producer.0.as_bytes());
+            bytes.extend_from_slice(rows.rows);
+        }
+    }
+    let content = &bytes[start + FRAME_HEADER_BYTES..];
+    let (length, crc) = (u32::try_from(content.len()).unwrap_or(u32::MAX), crc32c::crc32c(content));
+    bytes[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    bytes[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
+}
+
+/// The content of the frame at the start of `bytes`, and the length of it all; `None` where no sound frame stands.
+pub(crate) fn content(bytes: &[u8]) -> Option<(&[u8], usize)> {
+    let length = u32_at(bytes.get(..FRAME_HEADER_BYTES)?, 0) as usize;
+    if length == 0 || length > FRAME_BYTES_MAX {
+        return None;
+    }
+    let content = bytes.get(FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + length)?;
+    (crc32c::crc32c(content) == u32_at(bytes, 4)).then_some((content, FRAME_HEADER_BYTES + length))
+}
+
+/// Reads a frame's content; `None` if its checksum is right and it is none of ours all the same.
+pub(crate) fn parse(content: &[u8]) -> Option<Frame<'_>> {
+    let (kind, rest) = content.split_first()?;
+    Some(match *kind {
+        LAYOUT => {
+            let layout: Layout = serde_json::from_slice(rest).ok()?;
+            layout.spec.validate().ok()?;
+            Frame::Layout(layout)
+        }
+        PRODUCERS => Frame::Producers(serde_json::from_slice(rest).ok()?),
+        ROWS | ROWS_JOINED => {
+            let fixed = rest.get(..46)?;
+            let name = usize::from(u16::from_le_bytes([fixed[44], fixed[45]]));
+            Frame::Rows(RowsFrame {
+                sequence: u64_at(fixed, 0),
+                layout: u32_at(fixed, 8),
+                received: u64_at(fixed, 12).cast_signed(),
+                times: (u64_at(fixed, 20).cast_signed(), u64_at(fixed, 28).cast_signed()),
+                is_joined: *kind == ROWS_JOINED,
+                producer: (std::str::from_utf8(rest.get(46..46 + name)?).ok()?, u64_at(fixed, 36)),
+                rows: rest.get(46 + name..)?,
+            })
+        }
+        _ => return None,
+    })
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    let mut word = [0; 4];
+    word.copy_from_slice(&bytes[at..at + 4]);
+    u32::from_le_bytes(word)
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[at..at + 8]);
+    u64::from_le_bytes(word)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_is_read_back_and_any_damage_is_seen() {
+        let rows = RowsFrame {
+            sequence: 7,
+            layout: 3,
+            received: -1,
+            times: (i64::MIN, i64::MAX),
+            producer: ("feed", 9),
+            is_joined: false,
+            rows: b"rows",
+        };
+        let mut bytes = Vec::new();
+        put(&mut bytes, &Frame::Rows(rows.clone()));
+        let (found, length) = content(&bytes).unwrap();
+        assert_eq!(length, bytes.len());
+        assert!(matches!(parse(found), Some(Frame::Rows(back)) if back == rows));
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 0x10;
+            assert!(content(&damaged).is_none(), "{at}");
+            assert!(content(&bytes[..at]).is_none(), "{at}");
+        }
+        assert!(content(&[0; 64]).is_none(), "zeros are no frame");
+    }
+}

@@ -1,0 +1,202 @@
+//! Reads the journal: all of it after a start, parts of it for who missed something.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use splay_store::TableSpec;
+use splay_store::storage::Storage;
+
+use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
+use super::{FOLDER, JournalFile, path};
+use crate::codec;
+use crate::error::{Error, Result};
+
+/// A batch as it was taken.
+pub(crate) struct Batch {
+    pub(crate) sequence: u64,
+    pub(crate) received: i64,
+    pub(crate) spec: Arc<TableSpec>,
+    pub(crate) rows: RecordBatch,
+}
+
+/// What was found after a start.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) files: Vec<JournalFile>,
+    pub(crate) producers: HashMap<String, u64>,
+    /// The next batch's number.
+    pub(crate) next_sequence: u64,
+    /// Bytes that were cut off the end, and where they are kept.
+    pub(crate) torn: Option<(u64, String)>,
+}
+
+/// Reads all files in order and gives each batch to `take`, which is asked first, by table, sequence number and latest time,
+/// whether it wants it. Cuts a torn end off and keeps it aside.
+pub(crate) fn replay(
+    storage: &dyn Storage,
+    wants: impl Fn(&str, u64, i64) -> bool,
+    mut take: impl FnMut(Batch) -> Result<()>,
+) -> Result<Found> {
+    let mut found = Found { next_sequence: 1, ..Found::default() };
+    let numbers = numbers(storage)?;
+    for (place, number) in numbers.iter().enumerate() {
+        let is_last = place + 1 == numbers.len();
+        let path = path(*number);
+        let bytes = storage.map(&path)?;
+        let Some((version, in_file, first)) = format::parse_header(&bytes) else {
+            if is_last {
+                // It was being begun: nothing in it was acknowledged.
+                found.torn = set_aside(storage, &path, &bytes, 0)?;
+                storage.remove(&path)?;
+                break;
+            }
+            return Err(damaged(storage, &path, 0, "the header of a journal file"));
+        };
+        if version > format::VERSION || in_file != *number {
+            return Err(damaged(storage, &path, 8, "a version and number of this release"));
+        }
+        found.next_sequence = found.next_sequence.max(first);
+        let mut file = JournalFile::new(*number, first);
+        let mut layouts = HashMap::new();
+        let mut offset = HEADER_BYTES;
+        // Where rows begin that count only together with others behind them, and these rows.
+        let mut open: Option<usize> = None;
+        let mut joined = Vec::new();
+        while let Some((content, length)) = format::content(&bytes[offset..]) {
+            match format::parse(content) {
+                Some(Frame::Layout(layout)) => {
+                    file.layouts += 1;
+                    layouts.insert(layout.id, Arc::new(layout.spec));
+                }
+                Some(Frame::Producers(producers)) => found.producers.extend(producers),
+                Some(Frame::Rows(rows)) => {
+                    let Some(spec) = layouts.get(&rows.layout) else {
+                        return Err(damaged(storage, &path, offset, "rows of a table that was described"));
+                    };
+                    joined.push((rows, Arc::clone(spec)));
+                    let (rows, _) = &joined[joined.len() - 1];
+                    if rows.is_joined {
+                        open.get_or_insert(offset);
+                    } else {
+                        open = None;
+                        for (rows, spec) in joined.drain(..) {
+                            found.note(&rows, &mut file, &spec);
+                            if wants(&spec.name, rows.sequence, rows.times.1) {
+                                take(batch(&rows, &spec).map_err(|what| damaged(storage, &path, offset, what))?)?;
+                            }
+                        }
+                    }
+                }
+                None => return Err(damaged(storage, &path, offset, "a frame of this release")),
+            }
+            offset += length;
+        }
+        offset = open.unwrap_or(offset);
+        if offset < bytes.len() {
+            if !is_last {
+                return Err(damaged(storage, &path, offset, "whole frames up to the file's end"));
+            }
+            found.torn = set_aside(storage, &path, &bytes, offset)?;
+            let mut cut = storage.open_append(&path, offset as u64)?;
+            cut.sync()?;
+        }
+        file.bytes = offset as u64;
+        found.files.push(file);
+    }
+    Ok(found)
+}
+
+impl Found {
+    fn note(&mut self, rows: &RowsFrame<'_>, file: &mut JournalFile, spec: &TableSpec) {
+        self.next_sequence = self.next_sequence.max(rows.sequence + 1);
+        let (name, last) = rows.producer;
+        if !name.is_empty() {
+            match self.producers.get_mut(name) {
+                Some(known) => *known = last.max(*known),
+                None => {
+                    self.producers.insert(name.to_owned(), last);
+                }
+            }
+        }
+        file.note(&spec.name, rows.sequence, rows.times.1);
+    }
+}
+
+/// Gives the batches of files, which other threads may still write behind, as far as they are whole. `wants` as in [`replay`].
+pub(crate) fn read(
+    storage: &dyn Storage,
+    files: &[JournalFile],
+    wants: impl Fn(&str, u64) -> bool,
+    mut take: impl FnMut(Batch) -> Result<()>,
+) -> Result<()> {
+    for file in files {
+        let path = path(file.number);
+        let bytes = storage.read_at(&path, 0, usize::try_from(file.bytes).unwrap_or(usize::MAX))?;
+        let mut layouts = HashMap::new();
+        let mut offset = HEADER_BYTES;
+        while let Some((content, length)) = format::content(&bytes[offset.min(bytes.len())..]) {
+            match format::parse(content) {
+                Some(Frame::Layout(layout)) => drop(layouts.insert(layout.id, Arc::new(layout.spec))),
+                Some(Frame::Rows(rows)) => {
+                    if let Some(spec) = layouts.get(&rows.layout)
+                        && wants(&spec.name, rows.sequence)
+                    {
+                        take(batch(&rows, spec).map_err(|what| damaged(storage, &path, offset, what))?)?;
+                    }
+                }
+                Some(Frame::Producers(_)) | None => {}
+            }
+            offset += length;
+        }
+    }
+    Ok(())
+}
+
+fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch, codec::Reason> {
+    let (sequence, received) = (rows.sequence, rows.received);
+    Ok(Batch { sequence, received, rows: codec::decode(spec, rows.rows)?, spec: Arc::clone(spec) })
+}
+
+/// Numbers of the files, ascending.
+fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
+    let names = storage.list(FOLDER)?;
+    let number = |name: &str| name.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());
+    let mut numbers: Vec<u64> = names.iter().filter_map(|entry| number(&entry.name)).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Keeps a torn end for people to look at; a zero-filled one is none. Gives its length and where it is.
+fn set_aside(storage: &dyn Storage, path: &str, bytes: &[u8], offset: usize) -> Result<Option<(u64, String)>> {
+    let torn = &bytes[offset..];
+    if torn.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    let aside = format!("{path}.torn");
+    let name = aside.rsplit('/').next().unwrap_or_default();
+    if storage.list(FOLDER)?.iter().any(|entry| entry.name == name) {
+        storage.remove(&aside)?;
+    }
+    let mut file = storage.create(&aside)?;
+    file.write(torn)?;
+    file.sync()?;
+    let shown = storage.display_path(&aside).display().to_string();
+    // Behind a frame that was torn there can be none that was acknowledged as `disk`, unless bytes were changed afterwards.
+    let sound = (1..torn.len().min(1 << 20)).any(|at| format::content(&torn[at..]).is_some());
+    if sound {
+        tracing::error!(bytes = torn.len(), kept = %shown, "whole frames stand behind a broken one at the journal's end");
+    } else {
+        tracing::warn!(bytes = torn.len(), kept = %shown, "the journal's end was torn; it had not been acknowledged as disk");
+    }
+    Ok(Some((torn.len() as u64, shown)))
+}
+
+fn damaged(storage: &dyn Storage, path: &str, offset: usize, expected: &str) -> Error {
+    Error::Damaged {
+        path: storage.display_path(path),
+        offset: offset as u64,
+        expected: expected.to_owned(),
+        found: "other bytes".to_owned(),
+    }
+}

@@ -1,0 +1,279 @@
+//! The keeper: bounds what is in memory by writing rows down, and rolls dates that have ended.
+//!
+//! - A write-down is one commit; the files and the live rows change over in one instant for every reader (see `live`).
+//! - Rows that are later, by their own time, than a cut stay live, so that rows which come a little late find their place in
+//!   memory and no file has to be written anew for them.
+//! - A roll writes an ended date's rows down and joins its segments. It may be interrupted anywhere and done again.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use splay_store::{CompactOptions, Dates};
+
+use crate::capture::{Capture, Shared, seconds};
+use crate::error::{Error, Result};
+use crate::live::{LiveTable, TAIL_ROWS_MAX};
+
+/// How often the keeper looks.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long it waits after a write-down that failed, and between looks at the calendar.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Memory of a compaction.
+const COMPACT_BYTES: usize = 1 << 30;
+
+/// Which rows are written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Cut {
+    /// All.
+    All,
+    /// All but the latest.
+    Settled,
+    /// All but those of the last moments by the clock.
+    Past,
+}
+
+/// What a write-down did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct WriteDownReport {
+    /// Rows that went to disk.
+    pub rows: u64,
+    /// Segments written.
+    pub segments: usize,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// What a roll did.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct RollReport {
+    /// Rows that went to disk.
+    pub rows: u64,
+    /// Partitions whose segments were joined.
+    pub partitions: usize,
+}
+
+/// Wakes and stops the keeper.
+#[derive(Debug, Default)]
+pub(crate) struct Signal {
+    state: Mutex<SignalState>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct SignalState {
+    woken: bool,
+    stopped: bool,
+}
+
+impl Signal {
+    pub(crate) fn wake(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).woken = true;
+        self.changed.notify_all();
+    }
+
+    pub(crate) fn stop(&self) {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits a little; false if the keeper shall end.
+    fn wait(&self) -> bool {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut state, _) = self
+            .changed
+            .wait_timeout_while(state, INTERVAL, |state| !state.woken && !state.stopped)
+            .unwrap_or_else(PoisonError::into_inner);
+        state.woken = false;
+        !state.stopped
+    }
+}
+
+/// The keeper's thread.
+#[derive(Debug)]
+pub(crate) struct Keeper {
+    shared: Weak<Shared>,
+    /// Newest date that has been rolled, by table.
+    rolled: HashMap<String, i32>,
+    paused_until: Option<Instant>,
+    calendar_due: Instant,
+}
+
+impl Keeper {
+    pub(crate) fn new(shared: Weak<Shared>) -> Keeper {
+        Keeper { shared, rolled: HashMap::new(), paused_until: None, calendar_due: Instant::now() }
+    }
+
+    pub(crate) fn run(mut self) {
+        loop {
+            // Not held while waiting: the last clone of a capture that goes ends the thread.
+            let Some(shared) = self.shared.upgrade() else { return };
+            let is_paused = self.paused_until.is_some_and(|until| Instant::now() < until);
+            if !is_paused && let Err(error) = self.look(&shared) {
+                tracing::warn!(%error, "rows stay in memory for now");
+                shared.counters.write_downs_failed.add(1);
+                self.paused_until = Some(Instant::now() + PAUSE);
+            }
+            if !shared.keeper.wait() {
+                return;
+            }
+        }
+    }
+
+    fn look(&mut self, shared: &Arc<Shared>) -> Result<()> {
+        let settings = &shared.settings;
+        let all = shared.all_live();
+        for live in &all {
+            if live.size().tail_rows > TAIL_ROWS_MAX {
+                live.organise()?;
+            }
+        }
+        if !settings.automatic {
+            return Ok(());
+        }
+        let now = shared.clock.now();
+        for live in &all {
+            let size = live.size();
+            let is_old = size.since.is_some_and(|since| now.saturating_sub(since) > seconds(settings.write_down_age_s));
+            if size.rows >= settings.live_rows_max {
+                write_down(shared, live, Cut::Settled)?;
+            } else if is_old && size.rows > 0 {
+                write_down(shared, live, Cut::Past)?;
+            }
+        }
+        if shared.live_bytes() > settings.live_bytes_max
+            && let Some(largest) = all.iter().max_by_key(|live| live.size().bytes)
+        {
+            write_down(shared, largest, Cut::Settled)?;
+        }
+        if Instant::now() >= self.calendar_due {
+            self.calendar_due = Instant::now() + PAUSE;
+            for live in &all {
+                let today = today(shared, live, now)?;
+                let name = live.spec().name.clone();
+                if self.rolled.get(&name).is_none_or(|rolled| *rolled < today - 1) {
+                    roll_table(shared, live, today)?;
+                    self.rolled.insert(name, today - 1);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Capture {
+    /// Writes live rows down, of a table or of all.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::Full`] if there is no room or another writer is at work: the rows stay live.
+    pub fn write_down(&self, table: Option<&str>) -> Result<WriteDownReport> {
+        let tables = match table {
+            Some(table) => {
+                vec![self.live(table)?.ok_or_else(|| Error::NoSuchTable { table: table.to_owned() })?]
+            }
+            None => self.shared.all_live(),
+        };
+        let mut report = WriteDownReport::default();
+        for live in tables {
+            let one = write_down(&self.shared, &live, Cut::All)?;
+            report.rows += one.rows;
+            report.segments += one.segments;
+            report.bytes += one.bytes;
+        }
+        Ok(report)
+    }
+
+    /// Rolls the dates that have ended at an instant, in nanoseconds since the epoch; `None` for now.
+    ///
+    /// # Errors
+    /// As [`Capture::write_down`]. What was done stays done; call it again.
+    pub fn roll(&self, now: Option<i64>) -> Result<RollReport> {
+        let mut report = RollReport::default();
+        for live in self.shared.all_live() {
+            let today = today(&self.shared, &live, now.unwrap_or_else(|| self.shared.clock.now()))?;
+            let one = roll_table(&self.shared, &live, today)?;
+            report.rows += one.rows;
+            report.partitions += one.partitions;
+        }
+        Ok(report)
+    }
+}
+
+/// The oldest date that hasn't ended, in the table's time zone.
+fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
+    let at = now.saturating_sub(seconds(shared.settings.roll_delay_s));
+    Ok(Dates::new(live.spec().zone()?).of(at))
+}
+
+fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollReport> {
+    let mut report = RollReport::default();
+    live.organise()?;
+    if live.earliest_date().is_some_and(|date| date < today) {
+        report.rows = write_down(shared, live, Cut::Past)?.rows;
+    }
+    let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    let options = CompactOptions { format: None, before: Some(today), memory_bytes: COMPACT_BYTES };
+    report.partitions = live.table().compact(&options, &mut |_| std::ops::ControlFlow::Continue(()))?.partitions;
+    Ok(report)
+}
+
+fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
+    let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    let now = shared.clock.now();
+    let late = seconds(shared.settings.late_s);
+    let cut = |latest: i64| match how {
+        Cut::All => latest,
+        Cut::Settled => latest.min(now).saturating_sub(late),
+        Cut::Past => now.saturating_sub(late),
+    };
+    let before = live.size().rows;
+    let mut down = live.begin_write_down(cut)?;
+    let count = |down: &crate::live::WriteDown| -> u64 {
+        down.rows.iter().flat_map(|(_, segments)| segments).map(|segment| segment.rows()).sum()
+    };
+    if how == Cut::Settled && count(&down) < before / 2 {
+        // A burst: most of what is here is new, and must go all the same.
+        live.give_up_write_down();
+        down = live.begin_write_down(|latest| latest)?;
+    }
+    if count(&down) == 0 {
+        live.give_up_write_down();
+        return Ok(WriteDownReport::default());
+    }
+    let (name, database) = (live.spec().name.clone(), &shared.database);
+    let written = database.write_down(&name, down.captured, &down.rows);
+    let report = match written {
+        Ok(report) => report,
+        Err(error) if error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned) => {
+            // Perhaps the rows are on disk, perhaps not: both states stay, and readers take the one that fits.
+            return Err(shared.fail(error.to_string()));
+        }
+        Err(error) => {
+            live.give_up_write_down();
+            return Err(error.into());
+        }
+    };
+    live.organise_next()?;
+    live.finish_write_down();
+    shared.counters.write_downs.add(1);
+    release(shared)?;
+    tracing::info!(table = %name, rows = report.rows, segments = report.segments, bytes = report.bytes, "rows written down");
+    Ok(WriteDownReport { rows: report.rows, segments: report.segments, bytes: report.bytes })
+}
+
+/// Removes journal files that nobody needs.
+fn release(shared: &Shared) -> Result<()> {
+    let captured: HashMap<String, splay_store::Captured> =
+        shared.all_live().iter().map(|live| (live.spec().name.to_lowercase(), live.captured())).collect();
+    let is_stored = |table: &str, sequence: u64, latest: i64| {
+        let captured = captured.get(&table.to_lowercase()).copied();
+        captured.is_some_and(|captured| sequence <= captured.sequence && latest <= captured.cut)
+    };
+    let mut journal = shared.journal.lock().unwrap_or_else(PoisonError::into_inner);
+    let released = journal.release(shared.settings.journal_keep_bytes, is_stored);
+    shared.counters.journal_bytes.set(journal.bytes());
+    released
+}

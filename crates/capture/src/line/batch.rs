@@ -1,0 +1,149 @@
+//! The tables of a batch, and what it may hold.
+
+use std::collections::HashMap;
+
+use splay_store::TableSpec;
+
+use super::error::{Reason, Scanned, Stop, refused};
+use super::names::table_name;
+use super::scan::Name;
+use super::settings::{LineSettings, Precision};
+use super::table::{LineRows, Table};
+
+/// What a batch holds and may hold.
+#[derive(Debug)]
+pub(super) struct Budget {
+    pub bytes: usize,
+    pub rows: usize,
+    pub bytes_max: usize,
+    pub rows_max: usize,
+    pub columns_max: usize,
+    pub precision: Precision,
+}
+
+impl Budget {
+    /// Whether so many bytes more are within the limit; an empty batch takes any line.
+    pub fn fits(&self, bytes: usize) -> bool {
+        self.rows == 0 || self.bytes + bytes <= self.bytes_max
+    }
+}
+
+/// Looks up a table that exists, by the store's name.
+pub type TableLookup = Box<dyn Fn(&str) -> Option<TableSpec> + Send>;
+
+/// The tables of a batch.
+pub(super) struct Batch {
+    pub budget: Budget,
+    pub tables: Vec<Table>,
+    /// Positions by measurement as written, and by the store's name in lower case: one table may be written in many ways.
+    by_raw: HashMap<Vec<u8>, usize>,
+    by_name: HashMap<String, usize>,
+    /// The measurement of the line before, and its table.
+    last: (Vec<u8>, usize),
+    tables_max: usize,
+    time_column: String,
+    lookup: Option<TableLookup>,
+    scratch: Vec<u8>,
+}
+
+impl Batch {
+    pub fn new(settings: &LineSettings, lookup: Option<TableLookup>) -> Batch {
+        Batch {
+            budget: Budget {
+                bytes: 0,
+                rows: 0,
+                bytes_max: settings.batch_bytes_max,
+                rows_max: settings.rows_max,
+                columns_max: settings.columns_max,
+                precision: settings.precision,
+            },
+            tables: Vec::new(),
+            by_raw: HashMap::new(),
+            by_name: HashMap::new(),
+            last: (Vec::new(), usize::MAX),
+            tables_max: settings.tables_max,
+            time_column: settings.time_column.clone(),
+            lookup,
+            scratch: Vec::new(),
+        }
+    }
+
+    /// Whether another row goes in.
+    #[inline(always)]
+    pub fn has_room(&self) -> bool {
+        self.budget.rows < self.budget.rows_max && self.budget.fits(0)
+    }
+
+    /// The table of a measurement, made if there is none.
+    #[inline(always)]
+    pub fn table(&mut self, name: Name<'_>) -> Scanned<usize> {
+        if self.last.0 == name.raw && self.last.1 < self.tables.len() {
+            return Ok(self.last.1);
+        }
+        self.other_table(name)
+    }
+
+    #[inline(never)]
+    fn other_table(&mut self, name: Name<'_>) -> Scanned<usize> {
+        let position = match self.by_raw.get(name.raw) {
+            Some(&position) => position,
+            None => self.new_table(name)?,
+        };
+        self.last.0.clear();
+        self.last.0.extend_from_slice(name.raw);
+        self.last.1 = position;
+        Ok(position)
+    }
+
+    fn new_table(&mut self, name: Name<'_>) -> Scanned<usize> {
+        let plain = name.plain(false, &mut self.scratch);
+        let plain = std::str::from_utf8(plain).map_err(|_| refused(Reason::NotUtf8, 0))?;
+        let stored = table_name(plain);
+        let lower = stored.to_ascii_lowercase();
+        // Spellings are limited as tables are, since a table may have any number of them.
+        if self.by_raw.len() >= self.tables_max {
+            return Err(Stop::Full);
+        }
+        let position = match self.by_name.get(&lower) {
+            Some(&position) => position,
+            None => {
+                let known = self.lookup.as_ref().and_then(|lookup| lookup(&stored));
+                let stored = known.as_ref().map_or(stored, |spec| spec.name.clone());
+                self.tables.push(Table::new(stored, known, &self.time_column));
+                self.by_name.insert(lower, self.tables.len() - 1);
+                self.tables.len() - 1
+            }
+        };
+        self.by_raw.insert(name.raw.to_vec(), position);
+        Ok(position)
+    }
+
+    /// The rows of all tables that have some, in the order in which the tables first came. Tables that exist stay known
+    /// if they had rows; all others are looked up again when they come again.
+    pub fn take(&mut self) -> Vec<LineRows> {
+        self.budget.bytes = 0;
+        self.budget.rows = 0;
+        let mut kept = Vec::new();
+        let mut batches = Vec::new();
+        for mut table in std::mem::take(&mut self.tables) {
+            if table.rows() == 0 {
+                continue;
+            }
+            batches.extend(table.take());
+            if table.known.is_some() {
+                kept.push(table);
+            }
+        }
+        self.tables = kept;
+        self.by_raw.clear();
+        self.last.1 = usize::MAX;
+        self.by_name = self.tables.iter().enumerate().map(|(i, table)| (table.name.to_ascii_lowercase(), i)).collect();
+        batches
+    }
+}
+
+impl std::fmt::Debug for Batch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Batch").field("budget", &self.budget).field("tables", &self.tables).finish_non_exhaustive()
+    }
+}

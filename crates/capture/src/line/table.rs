@@ -1,0 +1,290 @@
+//! The rows of one table in a batch.
+//!
+//! - A row is begun, set value by value, and either kept or taken back; a row taken back leaves nothing, not even a column.
+//! - Lines of a feed name the same columns in the same order: each name is first compared with the ones that
+//!   stood at its place in the lines before.
+//! - Names that differ in case alone are one column, as in the store.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, Schema};
+use splay_store::{ColumnSpec, ColumnType, TableSpec};
+
+use super::batch::Budget;
+use super::column::{Column, Fault, times};
+use super::error::{Reason, Scanned, Stop, excerpt, expected, refused};
+use super::names::column_fault;
+use super::scan::{Name, Text};
+use super::value::Value;
+
+/// Place of the time column among a row's columns.
+const TIME: usize = usize::MAX;
+
+/// The rows of one table that came since the last [`take`](super::LineDecoder::take).
+#[derive(Debug, Clone)]
+pub struct LineRows {
+    /// The table's name as the store knows it.
+    pub table: String,
+    /// The rows in the order of their lines: the time column, without nulls, then each column that has a value, in the
+    /// order in which they first came. Tags are dictionaries of text, arrays lists of a fixed number of floats.
+    pub rows: RecordBatch,
+    /// How to create the table. Of a table that exists: the table as it is, with the columns that it lacks at the end.
+    pub spec: TableSpec,
+    /// Lines, which are as many as rows.
+    pub lines: u64,
+}
+
+/// How many places a name is looked for.
+const LOOK_AHEAD: usize = 4;
+
+/// A name in the order of the lines before, with its equals sign.
+#[derive(Debug)]
+struct Place {
+    raw: Vec<u8>,
+    column: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Table {
+    pub name: String,
+    /// The table as it exists.
+    pub known: Option<TableSpec>,
+    time_column: String,
+    columns: Vec<Column>,
+    by_name: HashMap<String, usize>,
+    /// Columns that the table as it exists lacks.
+    added: usize,
+    places: Vec<Place>,
+    times: Vec<i64>,
+    /// Bytes of a row of all columns.
+    pub row_bytes: usize,
+    /// Columns before the row that is being set.
+    columns_before: usize,
+    /// The row's time where a field gave it.
+    field_time: Option<i64>,
+    scratch: Vec<u8>,
+}
+
+impl Table {
+    pub fn new(name: String, known: Option<TableSpec>, time_column: &str) -> Table {
+        let time_column = known.as_ref().map_or(time_column, |spec| &spec.time).to_owned();
+        Table {
+            name,
+            known,
+            time_column,
+            columns: Vec::new(),
+            by_name: HashMap::new(),
+            added: 0,
+            places: Vec::new(),
+            times: Vec::new(),
+            row_bytes: 8,
+            columns_before: 0,
+            field_time: None,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub fn rows(&self) -> usize {
+        self.times.len()
+    }
+
+    pub fn begin(&mut self) {
+        self.columns_before = self.columns.len();
+        self.field_time = None;
+    }
+
+    /// The column that is named at `at`, the position behind the name, and the next place, if the name stands at this place
+    /// or a little behind: fields that are sent now and then are passed over.
+    #[inline(always)]
+    pub fn guess(&self, text: &Text<'_>, at: usize, place: usize) -> Option<(usize, usize, usize)> {
+        let rest = text.bytes.get(at..)?;
+        let places = self.places.get(place..)?;
+        let (skipped, found) =
+            places.iter().take(LOOK_AHEAD).enumerate().find(|(_, place)| rest.starts_with(&place.raw))?;
+        Some((found.column, at + found.raw.len(), place + skipped + 1))
+    }
+
+    /// The column of a name, made if there is none; its place is remembered. `None`: there is none, and a null makes none.
+    #[inline(never)]
+    pub fn find(
+        &mut self,
+        name: Name<'_>,
+        at: usize,
+        place: usize,
+        value: &Value<'_>,
+        tag: bool,
+        budget: &mut Budget,
+    ) -> Scanned<Option<usize>> {
+        let mut scratch = std::mem::take(&mut self.scratch);
+        let plain = std::str::from_utf8(name.plain(false, &mut scratch)).map_err(|_| refused(Reason::NotUtf8, at))?;
+        let lower = plain.to_ascii_lowercase();
+        let column = if plain.eq_ignore_ascii_case(&self.time_column) {
+            TIME
+        } else if let Some(&column) = self.by_name.get(&lower) {
+            column
+        } else {
+            if let Some(reason) = column_fault(plain) {
+                let name = excerpt(plain.as_bytes());
+                return Err(refused(Reason::Name { what: "column", name, reason }, at));
+            }
+            let Some(column) = self.new_column(plain, value, tag, at)? else { return Ok(None) };
+            self.add(column, lower, at, budget)?
+        };
+        self.scratch = scratch;
+        self.remember(name, column, place);
+        Ok(Some(column))
+    }
+
+    /// Puts a name among those of the lines before. The list is the order of all columns that were seen; senders without an
+    /// order make it long, and it begins anew.
+    fn remember(&mut self, name: Name<'_>, column: usize, place: usize) {
+        if self.places.len() > 2 * self.columns.len() + LOOK_AHEAD {
+            self.places.clear();
+        }
+        let place = place.min(self.places.len());
+        self.places.insert(place, Place { raw: [name.raw, b"="].concat(), column });
+    }
+
+    fn new_column(&self, name: &str, value: &Value<'_>, tag: bool, at: usize) -> Scanned<Option<Column>> {
+        let spec = self.known.as_ref().and_then(|spec| Some(&spec.columns[spec.position(name)?]));
+        if matches!(value, Value::Null) {
+            return Ok(None);
+        }
+        let column = spec
+            .and_then(|spec| Column::of_type(spec.name.clone(), &spec.column_type))
+            .or_else(|| Column::for_value(spec.map_or(name, |spec| &spec.name).to_owned(), value, tag));
+        match column {
+            Some(column) => Ok(Some(column)),
+            None => Err(expected("an array of 1 to 1,024 items", at)),
+        }
+    }
+
+    /// Whether the table as it exists lacks a column.
+    fn is_added(&self, name: &str) -> bool {
+        self.known.as_ref().is_none_or(|spec| spec.position(name).is_none())
+    }
+
+    fn add(&mut self, column: Column, lower: String, at: usize, budget: &mut Budget) -> Scanned<usize> {
+        let added = self.is_added(&lower);
+        // The time column counts as one.
+        let columns = self.known.as_ref().map_or(1, |spec| spec.columns.len()) + self.added;
+        if added && columns >= budget.columns_max {
+            return Err(refused(Reason::TooManyColumns { columns_max: budget.columns_max }, at));
+        }
+        if !budget.fits(self.rows() * column.width()) {
+            return Err(Stop::Full);
+        }
+        budget.bytes += self.rows() * column.width();
+        self.row_bytes += column.width();
+        self.added += usize::from(added);
+        self.by_name.insert(lower, self.columns.len());
+        self.columns.push(column);
+        Ok(self.columns.len() - 1)
+    }
+
+    /// Sets a column of the row. A column that has its value keeps it: the first wins, as in QuestDB, whose
+    /// `LineWalAppender` passes over names that came before in the line.
+    #[inline(always)]
+    pub fn set(&mut self, column: usize, value: &Value<'_>, tag: bool, at: usize, budget: &mut Budget) -> Scanned<()> {
+        let row = self.times.len();
+        let Some(column) = self.columns.get_mut(column) else { return self.set_time(value, at, budget) };
+        if column.rows() > row || matches!(value, Value::Null) {
+            return Ok(());
+        }
+        match column.set(row, value, tag, &mut self.scratch) {
+            Ok(bytes) => {
+                budget.bytes += bytes;
+                Ok(())
+            }
+            Err(fault) => Err(fault_of(column, fault, at)),
+        }
+    }
+
+    /// A field of the time column's name is the row's time, as in QuestDB (`LineWalAppender`).
+    fn set_time(&mut self, value: &Value<'_>, at: usize, budget: &Budget) -> Scanned<()> {
+        let time = match value {
+            Value::Null => return Ok(()),
+            _ if self.field_time.is_some() => return Ok(()),
+            Value::Time(time) => Some(*time),
+            Value::Int(value, _) => budget.precision.nanoseconds(*value),
+            _ => {
+                let column = self.time_column.clone();
+                return Err(refused(Reason::Conflict { column, holds: "timestamps", given: value.kind() }, at));
+            }
+        };
+        let Some(time) = time else { return Err(refused(Reason::OutOfRange { text: String::new() }, at)) };
+        self.field_time = Some(time);
+        Ok(())
+    }
+
+    #[inline(always)]
+    pub fn keep(&mut self, time: i64) {
+        self.times.push(self.field_time.unwrap_or(time));
+    }
+
+    /// Takes back what was set of the row.
+    #[cold]
+    pub fn take_back(&mut self) {
+        let rows = self.times.len();
+        for column in self.columns.split_off(self.columns_before) {
+            self.row_bytes -= column.width();
+            self.added -= usize::from(self.is_added(&column.name));
+            self.by_name.remove(&column.name.to_ascii_lowercase());
+        }
+        let count = self.columns.len();
+        if let Some(first) = self.places.iter().position(|place| place.column != TIME && place.column >= count) {
+            self.places.truncate(first);
+        }
+        for column in self.columns.iter_mut().filter(|column| column.rows() > rows) {
+            column.resize(rows);
+        }
+    }
+
+    /// The rows, which the table then has no more.
+    pub fn take(&mut self) -> Option<LineRows> {
+        let rows = self.times.len();
+        let symbol = self.symbol();
+        let mut specs = vec![ColumnSpec::new(&self.time_column, ColumnType::Timestamp)];
+        let mut fields = vec![Field::new(&self.time_column, ColumnType::Timestamp.arrow(), false)];
+        let mut arrays: Vec<ArrayRef> = vec![times(std::mem::take(&mut self.times), None)];
+        for column in self.columns.iter_mut().filter(|column| column.rows() > 0) {
+            specs.push(ColumnSpec::new(&column.name, column.column_type()));
+            let (field, array) = column.array(rows);
+            fields.push(field);
+            arrays.push(array);
+        }
+        let spec = match &self.known {
+            Some(known) => {
+                let mut spec = known.clone();
+                spec.columns.extend(specs.into_iter().filter(|column| known.position(&column.name).is_none()));
+                spec
+            }
+            None => TableSpec::new(&self.name, specs, &self.time_column, symbol.as_deref()),
+        };
+        // Columns are filled to the same length, so that there is no error; were there one, the rows would be lost, which
+        // is a fault of this file and no sender's.
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
+        debug_assert!(batch.is_ok(), "{batch:?}");
+        let lines = u64::try_from(rows).unwrap_or(u64::MAX);
+        Some(LineRows { table: self.name.clone(), rows: batch.ok()?, spec, lines })
+    }
+
+    /// The symbol column of a new table: the tag named `symbol` or `sym`, since InfluxDB's clients sort tags by name; the
+    /// first tag otherwise.
+    fn symbol(&self) -> Option<String> {
+        let tags = || self.columns.iter().filter(|c| c.rows() > 0 && c.column_type() == ColumnType::Symbol);
+        let named = tags().find(|c| ["symbol", "sym"].iter().any(|name| c.name.eq_ignore_ascii_case(name)));
+        named.or_else(|| tags().next()).map(|column| column.name.clone())
+    }
+}
+
+#[cold]
+fn fault_of(column: &Column, fault: Fault, at: usize) -> Stop {
+    let reason = match fault {
+        Fault::NotUtf8 => Reason::NotUtf8,
+        Fault::Conflict(given) => Reason::Conflict { column: column.name.clone(), holds: column.kind(), given },
+    };
+    refused(reason, at)
+}

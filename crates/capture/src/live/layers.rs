@@ -1,0 +1,163 @@
+//! Layers of live rows: ordered segments in memory, by date.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
+use arrow::compute::take_record_batch;
+use arrow::datatypes::TimestampNanosecondType;
+use splay_store::{Dates, Segment, TableSpec, chain, follows};
+
+use super::Tail;
+use crate::conform::conform;
+use crate::error::Result;
+
+/// Segments of each date. Each one's rows of a symbol come, by time, behind those in the ones before.
+pub(crate) type Layers = BTreeMap<i32, Vec<Arc<Segment>>>;
+
+/// Layers of about one size that become one.
+const TIER_LAYERS: usize = 4;
+
+/// Rows up to which layers count as one size.
+const TIER_ROWS_MIN: u64 = 1024;
+
+/// The layers with the rows of a tail.
+pub(super) fn with_tail(spec: &TableSpec, layers: &Layers, tail: &[Tail]) -> Result<Layers> {
+    let mut layers = layers.clone();
+    for (date, batches) in by_date(spec, tail)? {
+        let before = layers.remove(&date).unwrap_or_default();
+        layers.insert(date, add(spec, date, &before, batches)?);
+    }
+    Ok(layers)
+}
+
+/// Rows of each date, in order of arrival, with all columns that the table has now.
+pub(super) fn by_date(spec: &TableSpec, tail: &[Tail]) -> Result<BTreeMap<i32, Vec<RecordBatch>>> {
+    let mut dates = Dates::new(spec.zone()?);
+    let mut parts: BTreeMap<i32, Vec<RecordBatch>> = BTreeMap::new();
+    for batch in tail {
+        let rows = conform(spec, &batch.rows)?;
+        let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
+        let (Some(least), Some(greatest)) = (times.iter().min(), times.iter().max()) else { continue };
+        if dates.is_one(*least, *greatest) {
+            parts.entry(dates.of(*least)).or_default().push(rows);
+            continue;
+        }
+        let mut places: BTreeMap<i32, Vec<u32>> = BTreeMap::new();
+        for (row, time) in (0..).zip(times) {
+            places.entry(dates.of(*time)).or_default().push(row);
+        }
+        for (date, places) in places {
+            parts.entry(date).or_default().push(take_record_batch(&rows, &UInt32Array::from(places))?);
+        }
+    }
+    Ok(parts)
+}
+
+/// The layers of a date with batches behind them: small layers go into the new one, and rows that belong before others find
+/// their place.
+pub(crate) fn add(
+    spec: &TableSpec,
+    date: i32,
+    layers: &[Arc<Segment>],
+    batches: Vec<RecordBatch>,
+) -> Result<Vec<Arc<Segment>>> {
+    let mut rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+    let mut kept = layers.len();
+    loop {
+        let tier = tier(rows);
+        let alike = layers[..kept].iter().rev().take_while(|layer| self::tier(layer.rows()) <= tier).count();
+        if alike + 1 < TIER_LAYERS {
+            break;
+        }
+        rows += layers[kept - alike..kept].iter().map(|layer| layer.rows()).sum::<u64>();
+        kept -= alike;
+    }
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    let mut parts = Vec::with_capacity(layers.len() - kept + batches.len());
+    for layer in &layers[kept..] {
+        parts.push(layer.read_all(spec, &all)?);
+    }
+    parts.extend(batches);
+    let Some(upper) = Segment::in_memory(spec, date, name(), &parts)? else { return Ok(layers.to_vec()) };
+    Ok(chain(spec, &layers[..kept], Arc::new(upper), name)?)
+}
+
+fn tier(rows: u64) -> u32 {
+    (rows / TIER_ROWS_MIN).max(1).ilog(TIER_LAYERS as u64)
+}
+
+/// A date's segments: those in files, and live ones behind them.
+pub(super) fn over(spec: &TableSpec, files: Vec<Arc<Segment>>, live: &[Arc<Segment>]) -> Result<Vec<Arc<Segment>>> {
+    let mut all_follow = true;
+    for lower in &files {
+        for upper in live {
+            all_follow = all_follow && follows(spec, lower, upper)?;
+        }
+    }
+    let mut all = files;
+    if all_follow {
+        all.extend(live.iter().cloned());
+        return Ok(all);
+    }
+    for upper in live {
+        all = chain(spec, &all, Arc::clone(upper), name)?;
+    }
+    Ok(all)
+}
+
+/// Layers as rows with times up to `cut`, by date, and those that are later.
+pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Vec<(i32, Vec<Arc<Segment>>)>, Layers)> {
+    let (mut earlier, mut later) = (Vec::new(), Layers::new());
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    for (date, segments) in layers {
+        let (mut written, mut kept) = (Vec::new(), Vec::new());
+        for segment in segments {
+            if segment.entry().time_max <= cut {
+                written.push(Arc::clone(segment));
+                continue;
+            }
+            let mut ends = Vec::new();
+            for (run, rows) in later_rows(spec, segment, cut)? {
+                kept.push(segment.read(spec, &all, rows.clone())?);
+                ends.push((run, rows.start));
+            }
+            written.push(Arc::new(segment.cut(&ends)?));
+        }
+        written.retain(|segment| segment.rows() > 0);
+        if !written.is_empty() {
+            earlier.push((*date, written));
+        }
+        // They came in the order of the segments, and within one, by symbol, in the order of time.
+        if let Some(kept) = Segment::in_memory(spec, *date, name(), &kept)? {
+            later.insert(*date, vec![Arc::new(kept)]);
+        }
+    }
+    Ok((earlier, later))
+}
+
+/// Of each run of a segment the rows behind a time.
+fn later_rows(spec: &TableSpec, segment: &Segment, cut: i64) -> Result<Vec<(usize, Range<u64>)>> {
+    let index = segment.index()?;
+    let times = segment.column(spec, spec.time_position())?;
+    let mut later = Vec::new();
+    for run in 0..index.symbols()? {
+        let rows = index.symbol_rows(run)?;
+        let bounds = usize::try_from(rows.start).unwrap_or(usize::MAX)..usize::try_from(rows.end).unwrap_or(usize::MAX);
+        let values = times.read(bounds)?;
+        let before = values.as_primitive::<TimestampNanosecondType>().values().partition_point(|time| *time <= cut);
+        if before < values.len() {
+            later.push((run, rows.start + before as u64..rows.end));
+        }
+    }
+    Ok(later)
+}
+
+/// A name that no other segment in memory has.
+fn name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: numbers only have to differ.
+    format!("live/{:012}", NEXT.fetch_add(1, Ordering::Relaxed))
+}

@@ -1,0 +1,78 @@
+//! What is live of a table over the files of one commit.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use splay_store::Captured;
+
+use super::LiveSize;
+use super::layers::Layers;
+
+/// A batch that came in.
+#[derive(Debug, Clone)]
+pub(crate) struct Tail {
+    pub(crate) sequence: u64,
+    pub(crate) received: i64,
+    pub(crate) rows: RecordBatch,
+    /// Bytes that the rows take, about.
+    pub(crate) bytes: u64,
+    /// Latest time of a row.
+    pub(crate) latest: i64,
+}
+
+/// Live rows that fit the files of a commit.
+#[derive(Debug, Clone)]
+pub(super) struct State {
+    /// What the files have.
+    pub(super) captured: Captured,
+    /// Rows in order.
+    pub(super) layers: Arc<Layers>,
+    /// Batches behind those.
+    pub(super) tail: Vec<Tail>,
+    /// Number of the last batch, in the files, the layers or the tail.
+    pub(super) last: u64,
+    /// Latest time of a row.
+    pub(super) latest: i64,
+    bytes: u64,
+    rows: u64,
+    since: Option<i64>,
+}
+
+impl State {
+    pub(super) fn new(captured: Captured) -> State {
+        State {
+            captured,
+            layers: Arc::default(),
+            tail: Vec::new(),
+            last: captured.sequence,
+            latest: i64::MIN,
+            bytes: 0,
+            rows: 0,
+            since: None,
+        }
+    }
+
+    pub(super) fn push(&mut self, tail: Tail) {
+        self.last = tail.sequence;
+        self.latest = self.latest.max(tail.latest);
+        self.rows += tail.rows.num_rows() as u64;
+        self.bytes += tail.bytes;
+        self.since.get_or_insert(tail.received);
+        self.tail.push(tail);
+    }
+
+    /// Rows that stay of those that were there when rows began to be written down.
+    pub(super) fn take_layers(&mut self, kept: Layers) {
+        for segment in kept.values().flatten() {
+            self.rows += segment.rows();
+            self.bytes += segment.entry().bytes;
+            self.latest = self.latest.max(segment.entry().time_max);
+        }
+        self.layers = Arc::new(kept);
+    }
+
+    pub(super) fn size(&self) -> LiveSize {
+        let tail_rows = self.tail.iter().map(|tail| tail.rows.num_rows() as u64).sum();
+        LiveSize { rows: self.rows, bytes: self.bytes, tail_rows, since: self.since, latest: self.latest }
+    }
+}

@@ -1,0 +1,122 @@
+//! Batches on their way to the journal. Senders wait while it is full; the journal's thread takes all there is at once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use splay_store::TableSpec;
+
+use crate::append::{Ack, AckClass, Producer};
+use crate::error::{Error, Result};
+use crate::live::LiveTable;
+
+/// Told what became of a batch.
+pub(crate) type Done = Box<dyn FnOnce(Result<Ack>) + Send>;
+
+/// A batch that was accepted.
+pub(crate) struct Waiting {
+    pub(crate) live: Arc<LiveTable>,
+    pub(crate) spec: Arc<TableSpec>,
+    pub(crate) rows: RecordBatch,
+    /// The rows as the journal keeps them.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) times: (i64, i64),
+    pub(crate) received: i64,
+    pub(crate) producer: Option<Producer>,
+    pub(crate) class: AckClass,
+    /// Whether it counts only together with the one behind it.
+    pub(crate) is_joined: bool,
+    pub(crate) quarantined: u64,
+    /// Rows that the acknowledgement counts: none for the part of a batch that went elsewhere.
+    pub(crate) counted: u64,
+    pub(crate) done: Option<Done>,
+}
+
+/// The queue.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    filled: Condvar,
+    emptied: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    waiting: VecDeque<Vec<Waiting>>,
+    bytes: usize,
+    /// Why nothing more is taken.
+    closed: Option<Error>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State")
+            .field("waiting", &self.waiting.len())
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Queue {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Appends batches that belong together; waits while more than `bytes_max` wait already.
+    pub(crate) fn push(&self, together: Vec<Waiting>, bytes_max: usize) -> Result<()> {
+        let mut state = self.state();
+        while state.closed.is_none() && state.bytes > bytes_max {
+            state = self.emptied.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if let Some(error) = &state.closed {
+            return Err(error.clone());
+        }
+        state.bytes += together.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+        let was_empty = state.waiting.is_empty();
+        state.waiting.push_back(together);
+        drop(state);
+        if was_empty {
+            self.filled.notify_one();
+        }
+        Ok(())
+    }
+
+    /// Takes batches, up to about `bytes_max`, waiting until a time for the first. `None` if the queue is closed and empty.
+    pub(crate) fn take(&self, bytes_max: usize, until: Option<Instant>) -> Option<Vec<Vec<Waiting>>> {
+        let mut state = self.state();
+        while state.waiting.is_empty() {
+            if state.closed.is_some() {
+                return None;
+            }
+            let left = until.map_or(Duration::from_secs(3600), |until| until.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Some(Vec::new());
+            }
+            state = self.filled.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let (mut taken, mut bytes) = (Vec::new(), 0);
+        while bytes < bytes_max
+            && let Some(together) = state.waiting.pop_front()
+        {
+            bytes += together.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+            taken.push(together);
+        }
+        state.bytes -= bytes;
+        drop(state);
+        self.emptied.notify_all();
+        Some(taken)
+    }
+
+    /// Takes nothing more; what waits is still taken out.
+    pub(crate) fn close(&self, why: Error) {
+        self.state().closed.get_or_insert(why);
+        self.filled.notify_all();
+        self.emptied.notify_all();
+    }
+
+    /// Bytes that wait.
+    pub(crate) fn bytes(&self) -> usize {
+        self.state().bytes
+    }
+}

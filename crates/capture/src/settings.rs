@@ -1,0 +1,61 @@
+//! Settings of capture.
+
+use serde::{Deserialize, Serialize};
+
+use crate::append::AckClass;
+
+/// Settings of capture. Sizes are in bytes, times in seconds unless the name says otherwise.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CaptureSettings {
+    /// Acknowledgement given where a sender doesn't ask for a class. Default `disk`.
+    pub default_ack: AckClass,
+    /// Whether rows for a table that isn't there create it. Default true.
+    pub create_tables: bool,
+    /// Length from which on a journal file is followed by the next. Default 64 MiB.
+    pub journal_segment_bytes: u64,
+    /// Journal that is kept although its rows are in the tables' files, for subscribers that come back. Default 256 MiB.
+    pub journal_keep_bytes: u64,
+    /// Rows, in bytes, that wait for the journal before senders have to wait. Default 64 MiB.
+    pub queue_bytes_max: usize,
+    /// Bytes of one batch of rows. Default 64 MiB.
+    pub batch_bytes_max: usize,
+    /// Longest time until rows acknowledged as `process` or `memory` are synced, in milliseconds. Default 1,000.
+    pub sync_interval_ms: u64,
+    /// Rows of a table in memory from which on they are written down. Default 4 million.
+    pub live_rows_max: u64,
+    /// Bytes of all tables' rows in memory from which on the largest is written down; at twice as many, senders are refused
+    /// until there is room. Default 1 GiB.
+    pub live_bytes_max: u64,
+    /// Age of the oldest row in memory from which on a table is written down. Default 3,600.
+    pub write_down_age_s: u64,
+    /// How long rows stay in memory, by their own time, so that late ones find their place cheaply. Default 10.
+    pub late_s: u64,
+    /// How far a row's time may be ahead of the clock; rows further ahead go to the table's quarantine. Default 300.
+    pub future_s: u64,
+    /// How long after a date's end it is rolled. Default 60.
+    pub roll_delay_s: u64,
+    /// Whether rows are written down and dates rolled by themselves; else only when asked for. Default true.
+    pub automatic: bool,
+}
+
+impl Default for CaptureSettings {
+    fn default() -> CaptureSettings {
+        CaptureSettings {
+            default_ack: AckClass::Disk,
+            create_tables: true,
+            journal_segment_bytes: 64 << 20,
+            journal_keep_bytes: 256 << 20,
+            queue_bytes_max: 64 << 20,
+            batch_bytes_max: 64 << 20,
+            sync_interval_ms: 1_000,
+            live_rows_max: 4_000_000,
+            live_bytes_max: 1 << 30,
+            write_down_age_s: 3_600,
+            late_s: 10,
+            future_s: 300,
+            roll_delay_s: 60,
+            automatic: true,
+        }
+    }
+}

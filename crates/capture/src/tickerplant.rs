@@ -1,0 +1,189 @@
+//! The tickerplant: takes batches, numbers them, writes them to the journal, makes them visible, and says so.
+//!
+//! One thread writes the journal. It takes whatever waits, as a group: duplicates are told apart, the group is written by one
+//! write, its rows become visible and go to subscribers, `memory` and `process` are acknowledged, the file is synced if anyone
+//! asked for `disk`, and then these are acknowledged. While it syncs, the next group gathers.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::append::{Ack, AckClass};
+use crate::error::{Error, Result};
+use crate::journal::{Entry, JournalWriter};
+use crate::live::Tail;
+use crate::queue::{Done, Queue, Waiting};
+use crate::status::Counters;
+use crate::subscribe::Subscribers;
+
+/// Bytes of a group.
+const GROUP_BYTES_MAX: usize = 8 << 20;
+
+/// What the journal's thread works with.
+pub(crate) struct Tickerplant {
+    pub(crate) queue: Arc<Queue>,
+    pub(crate) journal: Arc<Mutex<JournalWriter>>,
+    pub(crate) counters: Arc<Counters>,
+    pub(crate) subscribers: Arc<Subscribers>,
+    pub(crate) producers: HashMap<String, u64>,
+    pub(crate) producers_max: usize,
+    pub(crate) next_sequence: u64,
+    pub(crate) sync_interval: Duration,
+}
+
+/// An acknowledgement that is due.
+struct Due {
+    class: AckClass,
+    ack: Ack,
+    done: Option<Done>,
+}
+
+impl Tickerplant {
+    /// Works until the queue is closed and empty.
+    pub(crate) fn run(mut self) {
+        let mut sync_due: Option<Instant> = None;
+        while let Some(group) = self.queue.take(GROUP_BYTES_MAX, sync_due) {
+            if !group.is_empty() {
+                self.group(group);
+            }
+            let mut journal = self.journal();
+            sync_due = match sync_due {
+                _ if !journal.is_behind() => None,
+                Some(due) if Instant::now() < due => Some(due),
+                Some(_) => {
+                    let synced = journal.sync();
+                    drop(journal);
+                    self.note_sync(&synced);
+                    None
+                }
+                None => Some(Instant::now() + self.sync_interval),
+            };
+        }
+        let synced = self.journal().sync();
+        self.note_sync(&synced);
+    }
+
+    /// Takes a group in.
+    fn group(&mut self, group: Vec<Vec<Waiting>>) {
+        let first_sequence = self.next_sequence;
+        // Before any producer's number rises: a file begins with the numbers of what was kept.
+        let begun = self.journal().next_file_if_full(first_sequence, &self.producers);
+        let (mut fresh, mut due) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
+        let mut risen: Vec<(String, Option<u64>)> = Vec::new();
+        for together in group {
+            if together.iter().any(|waiting| self.is_one_too_many(waiting)) {
+                let reason = format!("there are {} producers already", self.producers_max);
+                for waiting in together {
+                    if let Some(done) = waiting.done {
+                        done(Err(Error::rejected(&waiting.spec.name, reason.clone())));
+                    }
+                }
+                continue;
+            }
+            let is_repeat = together.iter().any(|waiting| self.is_repeat(waiting));
+            for mut waiting in together {
+                let (class, done) = (waiting.class, waiting.done.take());
+                let (rows, quarantined) = (waiting.counted, waiting.quarantined);
+                let sequence = if is_repeat { self.next_sequence.saturating_sub(1) } else { self.next_sequence };
+                due.push(Due { class, ack: Ack { sequence, class, rows, duplicate: is_repeat, quarantined }, done });
+                if !is_repeat {
+                    if let Some(producer) = &waiting.producer {
+                        let before = self.producers.insert(producer.name.clone(), producer.sequence);
+                        risen.push((producer.name.clone(), before));
+                    }
+                    self.next_sequence += 1;
+                    fresh.push((sequence, waiting));
+                }
+            }
+        }
+        if let Err(error) = begun.and_then(|()| self.write(&fresh)) {
+            // Nothing of the group was kept: it never was.
+            self.next_sequence = first_sequence;
+            for (name, before) in risen.into_iter().rev() {
+                match before {
+                    Some(before) => self.producers.insert(name, before),
+                    None => self.producers.remove(&name),
+                };
+            }
+            if matches!(error, Error::Failed { .. }) {
+                self.queue.close(error.clone());
+            }
+            for due in due {
+                self.answer(due, Err(error.clone()));
+            }
+            return;
+        }
+        for (sequence, waiting) in fresh {
+            self.counters.batches.add(1);
+            self.counters.rows.add(waiting.rows.num_rows() as u64);
+            self.counters.quarantined.add(waiting.quarantined);
+            self.subscribers.publish(&waiting.spec.name, sequence, &waiting.rows);
+            let (rows, bytes, latest) = (waiting.rows, waiting.bytes.len() as u64, waiting.times.1);
+            waiting.live.push(Tail { sequence, received: waiting.received, rows, bytes, latest });
+        }
+        self.counters.sequence.set(self.next_sequence - 1);
+        let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class == AckClass::Disk);
+        for due in now {
+            self.answer(due, Ok(()));
+        }
+        if disk.is_empty() {
+            return;
+        }
+        let synced = self.journal().sync();
+        self.note_sync(&synced);
+        for due in disk {
+            self.answer(due, synced.clone());
+        }
+    }
+
+    /// Whether a batch was taken before. Its acknowledgement comes behind that of the first, for batches are taken in order.
+    fn is_repeat(&self, waiting: &Waiting) -> bool {
+        let Some(producer) = &waiting.producer else { return false };
+        self.producers.get(&producer.name).is_some_and(|last| producer.sequence <= *last)
+    }
+
+    fn is_one_too_many(&self, waiting: &Waiting) -> bool {
+        let Some(producer) = &waiting.producer else { return false };
+        self.producers.len() >= self.producers_max && !self.producers.contains_key(&producer.name)
+    }
+
+    fn write(&mut self, fresh: &[(u64, Waiting)]) -> Result<()> {
+        let entries: Vec<Entry<'_>> = fresh
+            .iter()
+            .map(|(sequence, waiting)| Entry {
+                spec: &waiting.spec,
+                sequence: *sequence,
+                received: waiting.received,
+                times: waiting.times,
+                producer: waiting.producer.as_ref().map_or(("", 0), |p| (p.name.as_str(), p.sequence)),
+                is_joined: waiting.is_joined,
+                rows: &waiting.bytes,
+            })
+            .collect();
+        let mut journal = self.journal();
+        journal.write(&entries)?;
+        self.counters.groups.add(1);
+        self.counters.journal_bytes.set(journal.bytes());
+        Ok(())
+    }
+
+    fn journal(&self) -> MutexGuard<'_, JournalWriter> {
+        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_sync(&self, synced: &Result<()>) {
+        match synced {
+            Ok(()) => self.counters.syncs.add(1),
+            Err(error) => self.queue.close(error.clone()),
+        }
+    }
+
+    fn answer(&self, due: Due, result: Result<()>) {
+        if due.ack.duplicate {
+            self.counters.duplicates.add(1);
+        }
+        if let Some(done) = due.done {
+            done(result.map(|()| due.ack));
+        }
+    }
+}

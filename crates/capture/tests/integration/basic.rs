@@ -1,0 +1,241 @@
+//! One thing at a time.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampMillisecondArray};
+use splay_capture::{Append, Capture, CaptureSettings, Error, Producer};
+use splay_store::{CompactOptions, Database, Selection};
+
+use crate::rows::{DAY, Row, SECOND, START, TestClock, all, batch, in_order, read, row, settings, spec};
+
+pub fn open(database: &Database) -> Capture {
+    Capture::open_with(database.clone(), settings(), TestClock::at(START + 400 * DAY)).unwrap().0
+}
+
+fn trade(rows: &[Row]) -> Append {
+    Append { spec: Some(spec("UTC")), ..Append::new("trade", batch(rows)) }
+}
+
+#[test]
+fn rows_are_visible_once_they_are_acknowledged() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    let mut rows = Vec::new();
+    for id in 0..200 {
+        let next = row(["A", "B", "", "C"][id as usize % 4], START + id * 7 % 50, id);
+        let ack = capture.append(trade(std::slice::from_ref(&next))).unwrap();
+        assert_eq!((ack.sequence, ack.rows, ack.duplicate), (id as u64 + 1, 1, false));
+        rows.push(next);
+        assert_eq!(all(&database), in_order(&rows, "UTC"), "{id}");
+    }
+    let one = Selection { symbols: Some(vec!["B".to_owned()]), ..Selection::default() };
+    let found = read(&database.table("trade").unwrap().snapshot().unwrap(), &one);
+    let expected: Vec<_> = in_order(&rows, "UTC").into_iter().filter(|r| r.1.symbol.as_deref() == Some("B")).collect();
+    assert_eq!(found, expected);
+    capture.close().unwrap();
+    assert!(matches!(capture.append(trade(&rows)), Err(Error::Closed)));
+}
+
+#[test]
+fn a_write_down_moves_rows_without_a_moment_in_which_one_is_missing_or_double() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    let mut rows = Vec::new();
+    capture.append(trade(&[row("A", START, 0)])).unwrap();
+    rows.push(row("A", START, 0));
+    let reader = {
+        let (database, stop) = (database.clone(), Arc::new(std::sync::atomic::AtomicBool::new(false)));
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::spawn(move || {
+            let (mut last, mut looks) = (0, 0);
+            while !stopped.load(std::sync::atomic::Ordering::SeqCst) {
+                let mut ids: Vec<i64> = all(&database).into_iter().map(|(_, row)| row.id).collect();
+                ids.sort_unstable();
+                assert_eq!(ids, (0..ids.len() as i64).collect::<Vec<_>>(), "each row once");
+                assert!(ids.len() >= last, "rows don't go away");
+                (last, looks) = (ids.len(), looks + 1);
+            }
+            looks
+        });
+        (thread, stop)
+    };
+    for id in 1..400 {
+        let next = row(["A", "B", "C"][id as usize % 3], START + id * SECOND, id);
+        capture.append(trade(std::slice::from_ref(&next))).unwrap();
+        rows.push(next);
+        if id % 20 == 0 {
+            let report = capture.write_down(Some("trade")).unwrap();
+            assert!(report.rows > 0);
+        }
+    }
+    reader.1.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert!(reader.0.join().unwrap() > 0);
+    assert_eq!(all(&database), in_order(&rows, "UTC"));
+    // Another process sees what is on disk.
+    let other = Database::open(folder.path()).unwrap();
+    assert_eq!(all(&other).len(), 381);
+    capture.close().unwrap();
+}
+
+#[test]
+fn what_was_acknowledged_is_back_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = Vec::new();
+    for start in 0..4 {
+        let database = Database::open_or_create(folder.path()).unwrap();
+        let clock = TestClock::at(START + 400 * DAY);
+        let small = CaptureSettings { journal_segment_bytes: 300, journal_keep_bytes: 0, ..settings() };
+        let (capture, recovered) = Capture::open_with(database.clone(), small, clock).unwrap();
+        assert_eq!(recovered.rows, if start < 3 { rows.len() as u64 } else { 0 });
+        assert_eq!(recovered.torn, None);
+        for id in rows.len() as i64..rows.len() as i64 + 20 {
+            let next = row(["A", "B"][id as usize % 2], START + (id * 7919 % 100) * SECOND, id);
+            capture.append(trade(std::slice::from_ref(&next))).unwrap();
+            rows.push(next);
+        }
+        assert_eq!(all(&database), in_order(&rows, "UTC"));
+        if start == 2 {
+            capture.write_down(None).unwrap();
+            assert!(capture.status().journal_bytes < 2_000, "files that nobody needs are removed");
+        }
+        capture.close().unwrap();
+    }
+}
+
+#[test]
+fn a_repeat_is_acknowledged_and_not_taken_again_also_after_a_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    let send = |capture: &Capture, name: &str, sequence: u64| {
+        let producer = Some(Producer { name: name.to_owned(), sequence });
+        capture.append(Append { producer, ..trade(&[row("A", START, i64::try_from(sequence).unwrap())]) }).unwrap()
+    };
+    assert!(!send(&capture, "one", 5).duplicate);
+    assert!(send(&capture, "one", 5).duplicate);
+    assert!(send(&capture, "one", 4).duplicate);
+    assert!(!send(&capture, "two", 5).duplicate);
+    assert!(!send(&capture, "one", 7).duplicate);
+    assert_eq!(capture.status().duplicates, 2);
+    capture.write_down(None).unwrap();
+    capture.close().unwrap();
+    let capture = open(&Database::open(folder.path()).unwrap());
+    assert!(send(&capture, "one", 7).duplicate);
+    assert!(!send(&capture, "one", 8).duplicate);
+    assert_eq!(all(capture.database()).len(), 4);
+    capture.close().unwrap();
+}
+
+#[test]
+fn rows_too_far_ahead_go_to_quarantine_and_are_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let (capture, _) = Capture::open_with(database.clone(), settings(), TestClock::at(START)).unwrap();
+    let rows = [row("A", START + 299 * SECOND, 0), row("A", START + 301 * SECOND, 1), row("A", START, 2)];
+    let ack = capture.append(trade(&rows)).unwrap();
+    assert_eq!((ack.rows, ack.quarantined), (3, 1));
+    assert_eq!(all(&database).len(), 2);
+    let quarantine = database.table("trade_quarantine").unwrap().snapshot().unwrap();
+    assert_eq!(read(&quarantine, &Selection::default())[0].1, rows[1]);
+    capture.close().unwrap();
+}
+
+#[test]
+fn columns_are_matched_cast_and_added_and_what_does_not_fit_is_refused_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    capture.append(trade(&[row("A", START, 0)])).unwrap();
+    let times =
+        || Arc::new(TimestampMillisecondArray::from(vec![START / 1_000_000, START / 1_000_000 + 1])) as ArrayRef;
+    let send = |columns: Vec<(&str, ArrayRef)>| {
+        capture.append(Append::new(
+            "TRADE",
+            RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, c)| (n, c, true))).unwrap(),
+        ))
+    };
+    let symbols = || Arc::new(StringArray::from(vec![Some("B"), None])) as ArrayRef;
+    let ids = || Arc::new(Int32Array::from(vec![1, 2])) as ArrayRef;
+    let prices = || Arc::new(Float64Array::from(vec![Some(1.5), None])) as ArrayRef;
+    send(vec![("TIME", times()), ("sym", symbols()), ("Id", ids()), ("price", prices())]).unwrap();
+    assert_eq!(all(&database).len(), 3);
+    assert_eq!(capture.spec("trade").unwrap().unwrap().columns[3].name, "price");
+    let refused: Vec<(&str, Vec<(&str, ArrayRef)>)> = vec![
+        ("has values", vec![("time", times()), ("sym", symbols()), ("id", prices())]),
+        ("no time", vec![("sym", symbols()), ("id", ids())]),
+        ("text for a number", vec![("time", times()), ("id", symbols())]),
+    ];
+    for (what, columns) in refused {
+        let error = send(columns).unwrap_err();
+        assert!(matches!(error, Error::Rejected { .. }), "{what}: {error}");
+        assert!(!error.is_retryable());
+    }
+    assert_eq!(all(&database).len(), 3);
+    let strict = CaptureSettings { create_tables: false, ..settings() };
+    capture.close().unwrap();
+    let (capture, _) = Capture::open(Database::open(folder.path()).unwrap(), strict).unwrap();
+    assert!(matches!(
+        capture.append(Append::new("other", batch(&[row("A", START, 0)]))),
+        Err(Error::NoSuchTable { .. })
+    ));
+    capture.close().unwrap();
+}
+
+#[test]
+fn one_process_captures_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    let error = Capture::open(database.clone(), settings()).unwrap_err();
+    assert!(matches!(error, Error::Locked { .. }), "{error}");
+    capture.close().unwrap();
+    drop(capture);
+    open(&database).close().unwrap();
+}
+
+#[test]
+fn a_roll_joins_the_segments_of_dates_that_ended_and_may_be_done_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let clock = TestClock::at(START);
+    let (capture, _) = Capture::open_with(database.clone(), settings(), Arc::clone(&clock) as _).unwrap();
+    let mut rows = Vec::new();
+    // Three days in New York, with the change to summer time on the second.
+    for id in 0..300 {
+        let time = START + id * DAY / 100 + id;
+        clock.0.store(time, std::sync::atomic::Ordering::SeqCst);
+        rows.push(row(["A", "B"][id as usize % 2], time, id));
+        let append =
+            Append { spec: Some(spec("America/New_York")), ..Append::new("trade", batch(&rows[id as usize..])) };
+        capture.append(append).unwrap();
+        if id % 10 == 0 {
+            capture.write_down(None).unwrap();
+        }
+    }
+    let now = START + 3 * DAY;
+    clock.0.store(now, std::sync::atomic::Ordering::SeqCst);
+    let report = capture.roll(Some(now)).unwrap();
+    assert!(report.partitions >= 2, "{report:?}");
+    assert_eq!(capture.roll(Some(now)).unwrap().partitions, 0);
+    assert_eq!(all(&database), in_order(&rows, "America/New_York"));
+    let snapshot = database.table("trade").unwrap().snapshot().unwrap();
+    let ended: Vec<usize> = snapshot.partitions().iter().map(|partition| partition.segments.len()).collect();
+    assert_eq!(ended[..3], [1, 1, 1], "{ended:?}");
+    // A row of a day that was rolled: visible at once, merged by the next roll.
+    rows.push(row("A", START + 5, 300));
+    capture.append(Append::new("trade", batch(&rows[300..]))).unwrap();
+    assert_eq!(all(&database), in_order(&rows, "America/New_York"));
+    capture.roll(Some(now)).unwrap();
+    assert_eq!(all(&Database::open(folder.path()).unwrap()).len(), 301);
+    assert_eq!(all(&database), in_order(&rows, "America/New_York"));
+    // Compaction by others changes nothing for readers.
+    database
+        .table("trade")
+        .unwrap()
+        .compact(&CompactOptions::default(), &mut |_| std::ops::ControlFlow::Continue(()))
+        .unwrap();
+    assert_eq!(all(&database), in_order(&rows, "America/New_York"));
+    capture.close().unwrap();
+}

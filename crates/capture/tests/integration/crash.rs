@@ -1,0 +1,172 @@
+//! Power cuts and failures at every operation: what was acknowledged as `disk` is there once, and nothing is there that nobody
+//! sent.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use splay_capture::{Append, Capture, CaptureSettings, Producer, Result};
+use splay_store::storage::fault::FaultStorage;
+use splay_store::{Database, Settings};
+
+use crate::rows::{DAY, Row, SECOND, START, TestClock, all, batch, row, settings, spec};
+
+/// Rows of each batch.
+const ROWS: i64 = 3;
+
+fn small() -> CaptureSettings {
+    CaptureSettings { journal_segment_bytes: 700, journal_keep_bytes: 0, late_s: 1, ..settings() }
+}
+
+fn rows_of(number: i64) -> Vec<Row> {
+    (0..ROWS)
+        .map(|at| row(["A", "B"][at as usize % 2], START + (number * 31 % 17) * SECOND, number * ROWS + at))
+        .collect()
+}
+
+/// A day of capture on any storage. Notes the batches that were sent and those that were acknowledged.
+fn day(storage: &FaultStorage, sent: &mut i64, acknowledged: &mut Vec<i64>) -> Result<()> {
+    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default())?;
+    for start in 0..2 {
+        let clock = TestClock::at(START + DAY + start * SECOND);
+        let capture = Capture::open_with(database.clone(), small(), clock)?.0;
+        let result = (|| {
+            for step in 0..9 {
+                let number = *sent;
+                *sent += 1;
+                let producer = Some(Producer { name: "feed".to_owned(), sequence: number as u64 + 1 });
+                let rows = batch(&rows_of(number));
+                capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", rows) })?;
+                acknowledged.push(number);
+                if step == 3 {
+                    capture.write_down(None)?;
+                }
+                if step == 6 {
+                    capture.roll(Some(START + 3 * DAY))?;
+                }
+            }
+            Ok(())
+        })();
+        let closed = capture.close();
+        result.and(closed)?;
+    }
+    Ok(())
+}
+
+/// Opens what is left and checks it; sends again what wasn't acknowledged, and checks once more.
+fn check(storage: &FaultStorage, sent: i64, acknowledged: &[i64], what: &str) {
+    let Ok(database) = Database::open_on(Arc::new(storage.clone())) else {
+        assert!(acknowledged.is_empty(), "{what}: the database is gone");
+        return;
+    };
+    let opened = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY));
+    let capture = opened.unwrap_or_else(|error| panic!("{what}: {error}")).0;
+    let ids = || -> Vec<i64> {
+        let mut ids: Vec<i64> = match database.table("trade") {
+            Ok(_) => all(&database).into_iter().map(|(_, row)| row.id).collect(),
+            Err(_) => Vec::new(),
+        };
+        ids.sort_unstable();
+        ids
+    };
+    let found = ids();
+    let distinct: BTreeSet<i64> = found.iter().copied().collect();
+    assert_eq!(found.len(), distinct.len(), "{what}: a row is there twice");
+    for number in 0..sent {
+        let there = (0..ROWS).filter(|at| distinct.contains(&(number * ROWS + at))).count() as i64;
+        assert!(there == 0 || there == ROWS, "{what}: a part of batch {number}");
+        assert!(
+            there == ROWS || !acknowledged.contains(&number),
+            "{what}: batch {number} was acknowledged and is lost"
+        );
+    }
+    assert!(found.iter().all(|id| *id < sent * ROWS), "{what}: a row that nobody sent");
+    // A sender goes on where its last acknowledgement left it.
+    let next = acknowledged.last().map_or(0, |last| last + 1);
+    for number in next..sent {
+        let producer = Some(Producer { name: "feed".to_owned(), sequence: number as u64 + 1 });
+        let append = Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows_of(number))) };
+        capture.append(append).unwrap_or_else(|error| panic!("{what}: {error}"));
+    }
+    assert_eq!(ids(), (0..sent * ROWS).collect::<Vec<_>>(), "{what}: after sending again");
+    capture.close().unwrap();
+}
+
+#[test]
+fn a_power_cut_at_any_operation_loses_nothing_that_was_acknowledged() {
+    let storage = FaultStorage::new();
+    let (mut sent, mut acknowledged) = (0, Vec::new());
+    day(&storage, &mut sent, &mut acknowledged).unwrap();
+    let operations = storage.operations();
+    assert_eq!((sent, acknowledged.len()), (18, 18));
+    check(&storage.copy(), sent, &acknowledged, "no cut");
+    let images: u64 = std::env::var("SPLAY_CRASH_IMAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(4);
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    for operation in 0..operations + 3 {
+        let storage = FaultStorage::new();
+        storage.stop_after(Some(operation));
+        let (mut sent, mut acknowledged) = (0, Vec::new());
+        drop(day(&storage, &mut sent, &mut acknowledged));
+        storage.stop_after(None);
+        for image in 0..images {
+            let crashed = storage.crash(&mut |bound| match image {
+                0 => 0,
+                1 => bound - 1,
+                _ => random.random_range(0..bound),
+            });
+            check(&crashed, sent, &acknowledged, &format!("operation {operation}, image {image}"));
+        }
+    }
+}
+
+#[test]
+fn a_failure_of_any_operation_is_told_and_loses_nothing() {
+    let storage = FaultStorage::new();
+    day(&storage, &mut 0, &mut Vec::new()).unwrap();
+    for operation in 0..storage.operations() {
+        let storage = FaultStorage::new();
+        storage.fail_at(Some(operation));
+        let (mut sent, mut acknowledged) = (0, Vec::new());
+        drop(day(&storage, &mut sent, &mut acknowledged));
+        storage.fail_at(None);
+        // The process ends, the machine goes on.
+        check(&storage.copy(), sent, &acknowledged, &format!("failure of operation {operation}"));
+    }
+}
+
+#[test]
+fn a_full_disk_refuses_rows_and_takes_them_once_there_is_room() {
+    let storage = FaultStorage::new();
+    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
+    let capture = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap().0;
+    let send = |number: i64| {
+        capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", batch(&rows_of(number))) })
+    };
+    let mut taken = 0;
+    for room in [0, 100, 1_000, 3_000, 0, 50] {
+        send(taken).unwrap();
+        taken += 1;
+        storage.capacity(Some(storage.used() + room));
+        let refused = loop {
+            match send(taken) {
+                Ok(_) => taken += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(refused.is_retryable(), "{refused}");
+        // Reads go on.
+        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        let down = capture.write_down(None);
+        assert!(down.is_ok() || down.unwrap_err().is_retryable());
+        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        storage.capacity(None);
+    }
+    send(taken).unwrap();
+    taken += 1;
+    let mut ids: Vec<i64> = all(&database).into_iter().map(|(_, row)| row.id).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, (0..taken * ROWS).collect::<Vec<_>>());
+    capture.close().unwrap();
+    check(&storage.copy(), taken, &(0..taken).collect::<Vec<_>>(), "after the disk was full");
+}

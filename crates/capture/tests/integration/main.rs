@@ -1,0 +1,8 @@
+//! Capture through its public interface: what is acknowledged is there, once, in order, whatever happens.
+#![allow(clippy::unwrap_used, missing_docs, clippy::cast_possible_truncation)]
+
+mod basic;
+mod crash;
+mod model;
+mod rows;
+mod subscriptions;

@@ -1,0 +1,100 @@
+//! `splay serve`: a database over the network, until it is told to stop. `splay token`: for its clients.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use splay_capture::{Capture, CaptureSettings, Recovered};
+use splay_server::ingest::Ingest;
+use splay_server::settings::Settings;
+use splay_server::{NewToken, Server};
+use splay_store::Database;
+use tokio::signal::unix::{SignalKind, signal};
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::args::{ServeArguments, TokenArguments};
+
+pub fn run(arguments: &ServeArguments) -> Result<()> {
+    start_logs()?;
+    let mut settings = arguments.config.as_ref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
+    settings.http.address = arguments.http.unwrap_or(settings.http.address);
+    settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
+    settings.line.address = arguments.line.or(settings.line.address);
+    let (database, capture) = open(arguments, &settings)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
+    let runtime = runtime.context("start network threads")?;
+    let served = runtime.block_on(serve(settings, database, capture));
+    // A statement in a long step is not waited for.
+    runtime.shutdown_background();
+    served
+}
+
+/// The database, and capture unless the server only reads.
+fn open(arguments: &ServeArguments, settings: &Settings) -> Result<(Database, Option<Arc<dyn Ingest>>)> {
+    if arguments.read_only {
+        return Ok((Database::open(&arguments.database)?, None));
+    }
+    let database = Database::open_or_create(&arguments.database)?;
+    let settings: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
+    let (capture, recovered) = Capture::open(database.clone(), settings)?;
+    if recovered != Recovered::default() {
+        println!("{recovered}");
+    }
+    Ok((database, Some(Arc::new(capture))))
+}
+
+async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn Ingest>>) -> Result<()> {
+    // Before the first connection, so that no signal falls between.
+    let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
+    let name = database.path().display().to_string();
+    let server = Server::bind(settings, database, capture).await?;
+    announce(&name, &server)?;
+    server
+        .run(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
+        .await;
+    Ok(())
+}
+
+/// Says where the server listens: one line each, for people and for programs that start it.
+fn announce(name: &str, server: &Server) -> Result<()> {
+    let addresses = server.addresses();
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "splay {} serves {name}", env!("CARGO_PKG_VERSION"))?;
+    let (http, grpc) = if addresses.tls { ("https", "grpc+tls") } else { ("http", "grpc") };
+    for (listener, scheme, address) in
+        [("http", http, addresses.http), ("flight", grpc, addresses.flight), ("line", "tcp", addresses.line)]
+    {
+        match address {
+            Some(address) => writeln!(out, "{listener:6} {scheme}://{address}")?,
+            None => writeln!(out, "{listener:6} off")?,
+        }
+    }
+    out.flush()?;
+    Ok(())
+}
+
+/// Logs go to standard error: one line for each event, its fields as name=value.
+fn start_logs() -> Result<()> {
+    let directives =
+        std::env::var("SPLAY_LOG").unwrap_or_else(|_| "warn,splay_server=info,splay_capture=info".to_owned());
+    let filter: Targets = directives.parse().with_context(|| format!("SPLAY_LOG={directives:?}"))?;
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
+    tracing_subscriber::registry().with(lines).with(filter).init();
+    Ok(())
+}
+
+pub fn token(arguments: &TokenArguments) -> Result<()> {
+    let new = NewToken::generate()?;
+    println!("# For the client, shown this once:\n#   {}", new.token);
+    println!("# For the server's settings:");
+    println!("[[auth.tokens]]\nname = {:?}\nblake3 = {:?}\nroles = [\"read\", \"write\"]", arguments.name, new.blake3);
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! Rows on their way to capture, from any protocol.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use tokio::sync::{Semaphore, oneshot};
+
+use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
+use crate::metrics::Metrics;
+use crate::problem::{Code, Outcome, Problem};
+
+/// Hands rows to capture and waits for acks.
+#[derive(Debug, Clone)]
+pub(crate) struct Appends {
+    ingest: Arc<dyn Ingest>,
+    metrics: Arc<Metrics>,
+    way: &'static str,
+    /// Hand-overs at a time: each holds a thread, and back-pressure holds it long.
+    places: Arc<Semaphore>,
+}
+
+/// Hand-overs at a time, over all protocols.
+pub(crate) const SUBMITS_MAX: usize = 128;
+
+/// An ack that is yet to come.
+#[derive(Debug)]
+pub(crate) struct Awaited(oneshot::Receiver<Result<Ack, IngestError>>);
+
+impl Awaited {
+    pub(crate) async fn ack(self) -> Outcome<Ack> {
+        match self.0.await {
+            Ok(ack) => Ok(ack?),
+            // Whoever held the other end is gone: the rows may be stored or not.
+            Err(_) => Err(Problem::new(Code::Closed, "the server stopped before the ack")),
+        }
+    }
+}
+
+impl Appends {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, metrics: Arc<Metrics>) -> Appends {
+        Appends { ingest, metrics, way: "", places: Arc::new(Semaphore::new(SUBMITS_MAX)) }
+    }
+
+    /// The same for rows that came this way.
+    pub(crate) fn by(&self, way: &'static str) -> Appends {
+        Appends { way, ..self.clone() }
+    }
+
+    pub(crate) fn ingest(&self) -> &Arc<dyn Ingest> {
+        &self.ingest
+    }
+
+    /// Hands over rows. Returns once they are accepted, which back-pressure delays.
+    ///
+    /// # Errors
+    /// What refused them at once.
+    pub(crate) async fn submit(&self, append: Append) -> Outcome<Awaited> {
+        let (sender, receiver) = oneshot::channel();
+        let (ingest, metrics, way, start) =
+            (Arc::clone(&self.ingest), Arc::clone(&self.metrics), self.way, Instant::now());
+        let class = append.ack.map_or("default", class);
+        metrics.received(way, append.rows.get_array_memory_size());
+        let counted = Arc::clone(&metrics);
+        let done = move |acked: Result<Ack, IngestError>| {
+            match &acked {
+                Ok(ack) => counted.append(way, "ok", class, if ack.duplicate { 0 } else { ack.rows }, start),
+                Err(_) => counted.append(way, "failed", class, 0, start),
+            }
+            let _ = sender.send(acked);
+        };
+        let closed = |_| Problem::new(Code::Closed, "the server is stopping");
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
+        let submitted = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            ingest.submit(append, Box::new(done))
+        });
+        let submitted = submitted.await;
+        let submitted = submitted.map_err(|_| Problem::new(Code::Internal, "the append broke off"))?;
+        submitted.map_err(|error| {
+            metrics.append(way, "refused", class, 0, start);
+            Problem::from(error)
+        })?;
+        Ok(Awaited(receiver))
+    }
+
+    /// Hands over rows and waits for the ack.
+    ///
+    /// # Errors
+    /// What refused them.
+    pub(crate) async fn append(&self, append: Append) -> Outcome<Ack> {
+        self.submit(append).await?.ack().await
+    }
+}
+
+/// An ack as clients get it.
+pub(crate) fn json(ack: &Ack) -> serde_json::Value {
+    serde_json::json!({
+        "sequence": ack.sequence,
+        "class": class(ack.class),
+        "rows": ack.rows,
+        "duplicate": ack.duplicate,
+        "quarantined": ack.quarantined,
+    })
+}
+
+/// The name of an ack class.
+pub(crate) fn class(class: AckClass) -> &'static str {
+    match class {
+        AckClass::Memory => "memory",
+        AckClass::Process => "process",
+        AckClass::Disk => "disk",
+    }
+}

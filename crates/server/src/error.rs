@@ -1,0 +1,79 @@
+//! What can go wrong in starting and running a server. What goes wrong in a request is told to the client
+//! ([`Problem`](crate::problem::Problem)).
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Result of starting or running a server.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Failure to start or run a server.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A setting has a value it can't have.
+    #[error("{setting}: {reason}")]
+    Setting {
+        /// Its name.
+        setting: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// An address that other machines reach, without what protects it. Name an address of this machine, or set up what is
+    /// missing.
+    #[error("{listener} would listen on {address}, which other machines reach: {missing}")]
+    Open {
+        /// The listener: "http", "flight" or "line".
+        listener: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// What is missing.
+        missing: &'static str,
+    },
+
+    /// The address can't be had; usually another process has it.
+    #[error("{listener} can't listen on {address}: {source}")]
+    Bind {
+        /// The listener: "http", "flight" or "line".
+        listener: &'static str,
+        /// Where.
+        address: SocketAddr,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+
+    /// A file can't be read.
+    #[error("{act} {}: {source}", path.display())]
+    Io {
+        /// What was being done, as a verb.
+        act: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+
+    /// Certificate or key can't be used.
+    #[error("{}: {reason}", path.display())]
+    Tls {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes: {reason}")]
+    Random {
+        /// The system's reason.
+        reason: String,
+    },
+}
+
+impl Error {
+    pub(crate) fn io(act: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Error {
+        let path = path.to_path_buf();
+        move |source| Error::Io { act, path, source }
+    }
+}

@@ -1,0 +1,99 @@
+//! Rows as Flight messages: the schema, then dictionaries where they changed, then rows.
+//!
+//! Symbols stay dictionaries. One that differs from the last is sent again.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, IpcWriteOptions};
+use arrow_flight::FlightData;
+use bytes::Bytes;
+use serde_json::json;
+use splay_sql::StatementStats;
+
+use crate::http::kind;
+use crate::ingest::Update;
+use crate::problem::{Code, Outcome, Problem};
+use crate::statements::Encode;
+use crate::subscriptions::EncodeUpdate;
+
+/// A stream of Flight messages that is being written.
+pub(super) struct Messages {
+    generator: IpcDataGenerator,
+    dictionaries: DictionaryTracker,
+    options: IpcWriteOptions,
+    context: IpcWriteContext,
+    schema: Option<SchemaRef>,
+}
+
+fn cant_write(error: ArrowError) -> Problem {
+    Problem::new(Code::Internal, format!("rows can't be written: {error}"))
+}
+
+impl Messages {
+    pub(super) fn new() -> Messages {
+        Messages {
+            generator: IpcDataGenerator::default(),
+            dictionaries: DictionaryTracker::new(false),
+            options: IpcWriteOptions::default(),
+            context: IpcWriteContext::default(),
+            schema: None,
+        }
+    }
+
+    fn schema(&mut self, schema: &SchemaRef) -> FlightData {
+        self.schema = Some(schema.clone());
+        let (dictionaries, options) = (&mut self.dictionaries, &self.options);
+        self.generator.schema_to_bytes_with_dictionary_tracker(schema, dictionaries, options).into()
+    }
+
+    fn batch(&mut self, batch: &RecordBatch) -> Outcome<(Vec<FlightData>, FlightData)> {
+        let (dictionaries, options) = (&mut self.dictionaries, &self.options);
+        let encoded = self.generator.encode(batch, dictionaries, options, &mut self.context);
+        let (dictionaries, rows) = encoded.map_err(cant_write)?;
+        Ok((dictionaries.into_iter().map(FlightData::from).collect(), rows.into()))
+    }
+}
+
+impl Encode for Messages {
+    type Piece = FlightData;
+
+    fn start(&mut self, schema: &SchemaRef) -> Outcome<Vec<FlightData>> {
+        Ok(vec![Messages::schema(self, schema)])
+    }
+
+    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<FlightData>> {
+        let (mut messages, rows) = self.batch(batch)?;
+        messages.push(rows);
+        Ok(messages)
+    }
+
+    fn end(&mut self, _stats: &StatementStats) -> Outcome<Vec<FlightData>> {
+        Ok(Vec::new())
+    }
+}
+
+/// The same for updates, each with its sequence number and kind as metadata.
+impl EncodeUpdate for Messages {
+    type Message = FlightData;
+
+    fn update(&mut self, update: &Update) -> Outcome<Vec<FlightData>> {
+        let schema = update.rows.schema();
+        let mut messages = Vec::new();
+        match &self.schema {
+            None => messages.push(Messages::schema(self, &schema)),
+            Some(known) if *known == schema => {}
+            Some(_) => {
+                // A Flight stream has one schema.
+                return Err(Problem::new(Code::Gone, "the table has other columns now; subscribe again"));
+            }
+        }
+        let (dictionaries, mut rows) = self.batch(&update.rows)?;
+        let (kind, more) = kind(update.kind);
+        let metadata = json!({ "sequence": update.sequence, "kind": kind, "more": more });
+        rows.app_metadata = Bytes::from(metadata.to_string());
+        messages.extend(dictionaries);
+        messages.push(rows);
+        Ok(messages)
+    }
+}

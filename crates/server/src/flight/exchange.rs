@@ -1,0 +1,70 @@
+//! Subscriptions over DoExchange.
+//!
+//! The descriptor of the client's first message is what it asks for, as JSON; metadata of later ones give credit. The server
+//! sends the schema, then rows, with what an update is as metadata of its rows.
+
+use std::pin::Pin;
+
+use arrow_flight::FlightData;
+use futures::{Stream, StreamExt};
+use tonic::{Status, Streaming};
+
+use super::encode::Messages;
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Limits;
+use crate::subscriptions::{Ask, Format, More, Subscriptions};
+
+/// A stream of updates.
+pub(super) type UpdateStream = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
+
+/// Starts what the client's first message asks for.
+pub(super) async fn exchange(
+    subscriptions: &Subscriptions,
+    limits: &Limits,
+    mut asked: Streaming<FlightData>,
+) -> Outcome<UpdateStream> {
+    let place = subscriptions.place()?;
+    let first = tokio::time::timeout(limits.head(), asked.message()).await;
+    let first = first.map_err(|_| Problem::new(Code::TooSlow, "no subscription came"))?;
+    let broken = |status: Status| Problem::new(Code::Request, status.message());
+    let first = first.map_err(broken)?.ok_or_else(|| Problem::new(Code::Request, "no subscription came"))?;
+    let command = first.flight_descriptor.map(|descriptor| descriptor.cmd).unwrap_or_default();
+    let ask = Ask::parse(&command)?;
+    if ask.format != Format::Arrow {
+        return Err(Problem::new(Code::Request, "Flight sends Arrow"));
+    }
+    let updates = subscriptions.open(place, &ask, Messages::new()).await?;
+    let state = (updates, asked, true);
+    let stream = futures::stream::unfold(Some(state), |state| async move {
+        let (mut updates, mut asked, mut listens) = state?;
+        loop {
+            tokio::select! {
+                message = updates.messages.recv() => return match message {
+                    Some(Ok(message)) => Some((Ok(message), Some((updates, asked, listens)))),
+                    Some(Err(problem)) => Some((Err(problem.into()), None)),
+                    None => Some((Err(Problem::new(Code::Closed, "the subscription ended").into()), None)),
+                },
+                more = asked.next(), if listens => match more {
+                    Some(Ok(message)) => match more_credit(&message) {
+                        Ok(credit) => updates.credit.give(credit),
+                        Err(problem) => return Some((Err(problem.into()), None)),
+                    },
+                    // Whoever said all he wants to say may still listen, unless his credit is bounded.
+                    None => listens = false,
+                    Some(Err(_)) => return None,
+                },
+            }
+        }
+    });
+    Ok(Box::pin(stream))
+}
+
+/// Credit that a message gives; none for one that says nothing, as some clients send.
+fn more_credit(message: &FlightData) -> Outcome<u64> {
+    if message.app_metadata.is_empty() {
+        return Ok(0);
+    }
+    let wrong = |error| Problem::new(Code::Request, format!("not {{\"credit\": N}}: {error}"));
+    let more: More = serde_json::from_slice(&message.app_metadata).map_err(wrong)?;
+    Ok(more.credit)
+}

@@ -1,0 +1,459 @@
+//! Flight SQL for statements, plain Flight for rows in and subscriptions out. Described in docs/reference/flight.md.
+//!
+//! - A ticket holds the statement itself: nothing is kept between `GetFlightInfo` and `DoGet`.
+//! - Prepared statements are kept on the server, bounded ([`prepared`]).
+
+mod encode;
+mod exchange;
+mod metadata;
+mod prepared;
+mod put;
+
+use std::collections::HashMap;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::ipc::writer::IpcWriteOptions;
+use arrow_flight::encode::FlightDataEncoderBuilder;
+use arrow_flight::flight_service_server::FlightServiceServer;
+use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
+use arrow_flight::sql::{
+    ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
+    Any, Command, CommandGetCatalogs, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetSqlInfo,
+    CommandGetTableTypes, CommandGetTables, CommandPreparedStatementQuery, CommandPreparedStatementUpdate,
+    CommandStatementIngest, CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult,
+    ProstMessageExt, SqlInfo, TicketStatementQuery,
+};
+use arrow_flight::{
+    Action, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage,
+    SchemaAsIpc, Ticket,
+};
+use axum::Router;
+use bytes::Bytes;
+use futures::{Stream, StreamExt, TryStreamExt};
+use prost::Message;
+use splay_sql::{Parameters, ScalarValue};
+use tonic::metadata::MetadataMap;
+use tonic::service::Routes;
+use tonic::{Request, Response, Status, Streaming};
+
+use self::encode::Messages;
+use self::prepared::{Prepared, PreparedStatements};
+use crate::auth::token_of;
+use crate::http::{Shared, on_thread};
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Role;
+use crate::statements::or_broke_off;
+
+type Rows = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
+type Handshakes = Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> + Send>>;
+
+/// Flight on top of what HTTP shares.
+#[derive(Debug, Clone)]
+struct Front {
+    shared: Arc<Shared>,
+    prepared: Arc<PreparedStatements>,
+}
+
+/// All methods of Flight.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    let prepared = Arc::new(PreparedStatements::new(shared.limits.prepared_max));
+    let bytes_max = shared.limits.message_bytes_max;
+    let service = FlightServiceServer::new(Front { shared, prepared }).max_decoding_message_size(bytes_max);
+    Routes::new(service).into_axum_router()
+}
+
+impl Front {
+    /// Whether the caller may; counts those who may not.
+    fn check(&self, headers: &MetadataMap, role: Role) -> Outcome<()> {
+        let value = headers.get("authorization").map(|value| value.to_str().unwrap_or_default());
+        self.shared.tokens.check_value(value, role).inspect_err(|problem| {
+            self.shared.metrics.request("flight", problem.code.as_str());
+        })
+    }
+
+    /// Runs a statement and sends its rows.
+    async fn run(&self, text: &str, parameters: Parameters) -> Result<Response<Rows>, Status> {
+        let text = text.trim().trim_end_matches(';').to_owned();
+        let ran = self.shared.statements.run("flight", text, parameters, Messages::new()).await;
+        let answered = match ran {
+            Ok(mut pieces) => or_broke_off(pieces.next().await).map(|first| (first, pieces)),
+            Err(problem) => Err(problem),
+        };
+        let outcome = answered.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
+        self.shared.metrics.request("flight", outcome);
+        let (first, rest) = answered?;
+        let first = futures::stream::iter([Ok(first)]);
+        Ok(Response::new(Box::pin(first.chain(rest.into_stream().map_err(Status::from)))))
+    }
+}
+
+/// A flight of one endpoint: here.
+fn flight(
+    ticket: Bytes,
+    schema: Option<&Schema>,
+    descriptor: FlightDescriptor,
+) -> Result<Response<FlightInfo>, Status> {
+    let endpoint = FlightEndpoint::new().with_ticket(Ticket::new(ticket));
+    let info = FlightInfo::new().with_endpoint(endpoint).with_descriptor(descriptor).with_ordered(true);
+    let info = match schema {
+        Some(schema) => info.try_with_schema(schema).map_err(|error| Status::internal(error.to_string()))?,
+        None => info,
+    };
+    Ok(Response::new(info))
+}
+
+/// One batch as an answer.
+fn one(batch: RecordBatch) -> Response<Rows> {
+    let schema = batch.schema();
+    let stream = FlightDataEncoderBuilder::new().with_schema(schema).build(futures::stream::iter([Ok(batch)]));
+    Response::new(Box::pin(stream.map_err(|error| Status::internal(error.to_string()))))
+}
+
+fn as_ipc(schema: &Schema) -> Outcome<Bytes> {
+    let options = IpcWriteOptions::default();
+    let message = IpcMessage::try_from(SchemaAsIpc::new(schema, &options));
+    let cant_write = |error| Problem::new(Code::Internal, format!("a schema can't be written: {error}"));
+    Ok(message.map_err(cant_write)?.0)
+}
+
+fn read_only() -> Status {
+    Problem::new(Code::ReadOnly, "SQL only reads; rows come in by DoPut or bulk ingestion").into()
+}
+
+/// Values for a statement's placeholders: by position if they are numbered, otherwise by name.
+fn parameters(prepared: &Prepared) -> Outcome<Parameters> {
+    let Some(bound) = &prepared.bound else { return Ok(Parameters::None) };
+    let value = |column: usize| {
+        ScalarValue::try_from_array(bound.column(column), 0)
+            .map_err(|error| Problem::new(Code::Request, format!("a value can't be taken: {error}")))
+    };
+    let is_numbered = prepared.parameters.iter().all(|name| name.parse::<u32>().is_ok());
+    if is_numbered {
+        return Ok(Parameters::Positional((0..bound.num_columns()).map(value).collect::<Outcome<_>>()?));
+    }
+    let names = bound.schema_ref().fields().iter().map(|field| field.name().trim_start_matches('$').to_owned());
+    // Columns that a driver has only numbered stand in the order of the names.
+    let names: Vec<String> = names.collect();
+    let is_known = names.iter().any(|name| prepared.parameters.iter().any(|known| known.eq_ignore_ascii_case(name)));
+    let names = if is_known { names } else { prepared.parameters.clone() };
+    let named = names.into_iter().zip(0..bound.num_columns()).map(|(name, column)| Ok((name, value(column)?)));
+    Ok(Parameters::Named(named.collect::<Outcome<HashMap<_, _>>>()?))
+}
+
+#[tonic::async_trait]
+impl FlightSqlService for Front {
+    type FlightService = Front;
+
+    /// Takes a user's password for a token, as drivers with a user name send it, and gives it back as a bearer token.
+    async fn do_handshake(
+        &self,
+        request: Request<Streaming<HandshakeRequest>>,
+    ) -> Result<Response<Handshakes>, Status> {
+        self.check(request.metadata(), Role::Read).or_else(|problem| match problem.code {
+            // A token that only writes is known all the same.
+            Code::Forbidden => Ok(()),
+            _ => Err(problem),
+        })?;
+        let value = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
+        let token = value.and_then(token_of).unwrap_or_default();
+        let answer = HandshakeResponse { protocol_version: 0, payload: Bytes::from(token.clone()) };
+        let mut response: Response<Handshakes> = Response::new(Box::pin(futures::stream::iter([Ok(answer)])));
+        if let Ok(bearer) = format!("Bearer {token}").parse() {
+            response.metadata_mut().insert("authorization", bearer);
+        }
+        Ok(response)
+    }
+
+    async fn get_flight_info_statement(
+        &self,
+        query: CommandStatementQuery,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = TicketStatementQuery { statement_handle: query.query.into() };
+        // Without the schema: it comes with the rows, and planning twice would be the price of having it here.
+        flight(ticket.as_any().encode_to_vec().into(), None, request.into_inner())
+    }
+
+    async fn get_flight_info_prepared_statement(
+        &self,
+        query: CommandPreparedStatementQuery,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        self.prepared.get(&query.prepared_statement_handle)?;
+        flight(query.as_any().encode_to_vec().into(), None, request.into_inner())
+    }
+
+    async fn get_flight_info_catalogs(
+        &self,
+        query: CommandGetCatalogs,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let schema = query.into_builder().schema();
+        flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
+    }
+
+    async fn get_flight_info_schemas(
+        &self,
+        query: CommandGetDbSchemas,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&query.into_builder().schema()), request.into_inner())
+    }
+
+    async fn get_flight_info_tables(
+        &self,
+        query: CommandGetTables,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&query.into_builder().schema()), request.into_inner())
+    }
+
+    async fn get_flight_info_table_types(
+        &self,
+        query: CommandGetTableTypes,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let schema = query.into_builder().schema();
+        flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
+    }
+
+    async fn get_flight_info_sql_info(
+        &self,
+        query: CommandGetSqlInfo,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&metadata::info(query.info)?.schema()), request.into_inner())
+    }
+
+    async fn get_flight_info_primary_keys(
+        &self,
+        query: CommandGetPrimaryKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let schema = metadata::no_primary_keys().schema();
+        flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
+    }
+
+    /// Plain Flight: the path names a table, and its flight is all its rows.
+    async fn get_flight_info_fallback(
+        &self,
+        _command: Command,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let descriptor = request.into_inner();
+        let [table] = descriptor.path.as_slice() else {
+            return Err(Problem::new(Code::Unsupported, "this command is not known").into());
+        };
+        let schema = self.columns_of(table).await?;
+        let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
+        let ticket = TicketStatementQuery { statement_handle: query.into() };
+        flight(ticket.as_any().encode_to_vec().into(), Some(&schema), descriptor)
+    }
+
+    async fn do_get_statement(
+        &self,
+        ticket: TicketStatementQuery,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let text = std::str::from_utf8(&ticket.statement_handle)
+            .map_err(|_| Problem::new(Code::Request, "the statement is not UTF-8"))?;
+        self.run(text, Parameters::None).await
+    }
+
+    async fn do_get_prepared_statement(
+        &self,
+        query: CommandPreparedStatementQuery,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let prepared = self.prepared.get(&query.prepared_statement_handle)?;
+        self.run(&prepared.text, parameters(&prepared)?).await
+    }
+
+    async fn do_get_catalogs(
+        &self,
+        _query: CommandGetCatalogs,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::catalogs()?))
+    }
+
+    async fn do_get_schemas(
+        &self,
+        query: CommandGetDbSchemas,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::schemas(query)?))
+    }
+
+    async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let database = self.shared.statements.session().database().clone();
+        Ok(one(on_thread(move || metadata::tables(query, &database)).await??))
+    }
+
+    async fn do_get_table_types(
+        &self,
+        _query: CommandGetTableTypes,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::table_types()?))
+    }
+
+    async fn do_get_sql_info(
+        &self,
+        query: CommandGetSqlInfo,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::info(query.info)?))
+    }
+
+    async fn do_get_primary_keys(
+        &self,
+        _query: CommandGetPrimaryKeys,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::no_primary_keys()))
+    }
+
+    async fn do_action_create_prepared_statement(
+        &self,
+        query: ActionCreatePreparedStatementRequest,
+        request: Request<Action>,
+    ) -> Result<ActionCreatePreparedStatementResult, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let text = query.query.trim().trim_end_matches(';').to_owned();
+        let described = self.shared.statements.describe(text.clone()).await?;
+        let field = |(name, kind): &(String, Option<DataType>)| {
+            Field::new(name.trim_start_matches('$'), kind.clone().unwrap_or(DataType::Null), true)
+        };
+        let values = Schema::new(described.parameters.iter().map(field).collect::<Vec<_>>());
+        let names = values.fields().iter().map(|field| field.name().clone()).collect();
+        let handle = self.prepared.add(Prepared { text, parameters: names, bound: None })?;
+        Ok(ActionCreatePreparedStatementResult {
+            prepared_statement_handle: handle,
+            dataset_schema: as_ipc(&described.schema)?,
+            parameter_schema: as_ipc(&values)?,
+        })
+    }
+
+    async fn do_action_close_prepared_statement(
+        &self,
+        query: ActionClosePreparedStatementRequest,
+        request: Request<Action>,
+    ) -> Result<(), Status> {
+        self.check(request.metadata(), Role::Read)?;
+        self.prepared.remove(&query.prepared_statement_handle);
+        Ok(())
+    }
+
+    async fn do_put_prepared_statement_query(
+        &self,
+        query: CommandPreparedStatementQuery,
+        request: Request<PeekableFlightDataStream>,
+    ) -> Result<DoPutPreparedStatementResult, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let handle = query.prepared_statement_handle;
+        let prepared = self.prepared.get(&handle)?;
+        let decoder = put::decoder(request.into_inner(), self.shared.limits.message_bytes_max);
+        let values = tokio::time::timeout(self.shared.limits.body(), put::values(decoder)).await;
+        let too_slow = |_| Problem::new(Code::TooSlow, "the values didn't come in time");
+        let bound = values.map_err(too_slow)??;
+        self.prepared.put(handle.clone(), Prepared { bound, ..Prepared::clone(&prepared) })?;
+        Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(handle) })
+    }
+
+    async fn do_put_prepared_statement_update(
+        &self,
+        _query: CommandPreparedStatementUpdate,
+        _request: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(read_only())
+    }
+
+    async fn do_put_statement_update(
+        &self,
+        _query: CommandStatementUpdate,
+        _request: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        Err(read_only())
+    }
+
+    async fn do_put_statement_ingest(
+        &self,
+        command: CommandStatementIngest,
+        request: Request<PeekableFlightDataStream>,
+    ) -> Result<i64, Status> {
+        self.check(request.metadata(), Role::Write)?;
+        let appends = self.shared.appends()?.by("flight");
+        let target = put::Target::new(&command.table, request.metadata())?;
+        let decoder = put::decoder(request.into_inner(), self.shared.limits.message_bytes_max);
+        Ok(put::ingest(&appends, &target, decoder).await?)
+    }
+
+    /// Plain Flight: the path names a table, the batches are its rows.
+    async fn do_put_fallback(
+        &self,
+        mut request: Request<PeekableFlightDataStream>,
+        _message: Any,
+    ) -> Result<Response<put::Acks>, Status> {
+        self.check(request.metadata(), Role::Write)?;
+        let appends = self.shared.appends()?.by("flight");
+        let first = request.get_mut().peek().await.and_then(|first| first.as_ref().ok());
+        let path =
+            first.and_then(|first| first.flight_descriptor.as_ref()).map(|descriptor| descriptor.path.as_slice());
+        let Some([table]) = path else {
+            return Err(Problem::new(Code::Request, "the descriptor's path is not the name of a table").into());
+        };
+        let table = table.clone();
+        let target = put::Target::new(&table, request.metadata())?;
+        self.shared.metrics.request("flight_put", "ok");
+        let decoder = put::decoder(request.into_inner(), self.shared.limits.message_bytes_max);
+        Ok(Response::new(put::put(appends, target, decoder, self.shared.limits.appends_waiting_max)))
+    }
+
+    async fn do_exchange_fallback(
+        &self,
+        request: Request<Streaming<FlightData>>,
+    ) -> Result<Response<exchange::UpdateStream>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let subscriptions = self.shared.subscriptions()?;
+        let opened = exchange::exchange(subscriptions, &self.shared.limits, request.into_inner()).await;
+        let outcome = opened.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
+        self.shared.metrics.request("flight_exchange", outcome);
+        Ok(Response::new(opened?))
+    }
+
+    async fn register_sql_info(&self, _id: i32, _result: &SqlInfo) {}
+}
+
+impl Front {
+    async fn columns_of(&self, table: &str) -> Outcome<SchemaRef> {
+        let database = self.shared.statements.session().database().clone();
+        let table = table.to_owned();
+        let snapshot =
+            move || database.table(&table).and_then(|table| table.snapshot()).map(|snapshot| snapshot.spec().arrow());
+        Ok(on_thread(snapshot).await??)
+    }
+}

@@ -1,0 +1,123 @@
+//! Prepared statements: text, what it gives, and the values bound last.
+//!
+//! Bounded in number and in bytes; the one not used for longest goes first. Handles are random, so that none is guessed.
+
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use bytes::Bytes;
+use lru::LruCache;
+
+use crate::problem::{Code, Outcome, Problem};
+
+/// Bytes that prepared statements and their values may take together.
+const BYTES_MAX: usize = 64 << 20;
+
+/// One statement.
+#[derive(Debug, Clone)]
+pub(super) struct Prepared {
+    pub(super) text: String,
+    /// Names of its placeholders in order, without `$`.
+    pub(super) parameters: Vec<String>,
+    /// One row of values.
+    pub(super) bound: Option<RecordBatch>,
+}
+
+impl Prepared {
+    fn bytes(&self) -> usize {
+        let names: usize = self.parameters.iter().map(|name| name.len() + 24).sum();
+        256 + self.text.len() + names + self.bound.as_ref().map_or(0, RecordBatch::get_array_memory_size)
+    }
+}
+
+/// Statements by handle.
+#[derive(Debug)]
+pub(super) struct PreparedStatements {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    statements: LruCache<Bytes, Arc<Prepared>>,
+    bytes: usize,
+}
+
+impl PreparedStatements {
+    pub(super) fn new(most: usize) -> PreparedStatements {
+        let most = NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN);
+        PreparedStatements { kept: Mutex::new(Kept { statements: LruCache::new(most), bytes: 0 }) }
+    }
+
+    /// Keeps a statement under a new handle.
+    pub(super) fn add(&self, prepared: Prepared) -> Outcome<Bytes> {
+        let mut handle = [0u8; 16];
+        let no_random = |_| Problem::new(Code::Internal, "the system gives no random bytes");
+        getrandom::fill(&mut handle).map_err(no_random)?;
+        let handle = Bytes::copy_from_slice(&handle);
+        self.put(handle.clone(), prepared)?;
+        Ok(handle)
+    }
+
+    /// Keeps a statement under its handle.
+    pub(super) fn put(&self, handle: Bytes, prepared: Prepared) -> Outcome<()> {
+        let bytes = prepared.bytes();
+        if bytes > BYTES_MAX / 4 {
+            return Err(Problem::new(Code::TooLarge, "the statement or its values are too large to be kept"));
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, replaced)) = kept.statements.push(handle, Arc::new(prepared)) {
+            kept.bytes -= replaced.bytes();
+        }
+        kept.bytes += bytes;
+        while kept.bytes > BYTES_MAX
+            && let Some((_, oldest)) = kept.statements.pop_lru()
+        {
+            kept.bytes -= oldest.bytes();
+        }
+        Ok(())
+    }
+
+    pub(super) fn get(&self, handle: &[u8]) -> Outcome<Arc<Prepared>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = || Problem::new(Code::NotFound, "no such prepared statement; it may have made room for others");
+        kept.statements.get(handle).cloned().ok_or_else(gone)
+    }
+
+    pub(super) fn remove(&self, handle: &[u8]) {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(removed) = kept.statements.pop(handle) {
+            kept.bytes -= removed.bytes();
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn prepared(bytes: usize) -> Prepared {
+        Prepared { text: "x".repeat(bytes), parameters: Vec::new(), bound: None }
+    }
+
+    #[test]
+    fn the_one_not_used_for_longest_makes_room() {
+        let statements = PreparedStatements::new(2);
+        let (one, two) = (statements.add(prepared(1)).unwrap(), statements.add(prepared(1)).unwrap());
+        statements.get(&one).unwrap();
+        let three = statements.add(prepared(1)).unwrap();
+        assert!(statements.get(&one).is_ok() && statements.get(&three).is_ok());
+        assert_eq!(statements.get(&two).unwrap_err().code, Code::NotFound);
+    }
+
+    #[test]
+    fn bytes_are_bounded_and_counted_right() {
+        let statements = PreparedStatements::new(1000);
+        let handles: Vec<_> = (0..40).map(|_| statements.add(prepared(4 << 20)).unwrap()).collect();
+        assert!(statements.kept.lock().unwrap().bytes <= BYTES_MAX);
+        assert!(statements.add(prepared(BYTES_MAX)).is_err());
+        handles.iter().for_each(|handle| statements.remove(handle));
+        assert_eq!(statements.kept.lock().unwrap().bytes, 0);
+    }
+}

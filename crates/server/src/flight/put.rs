@@ -1,0 +1,177 @@
+//! Rows over Flight: DoPut of record batches, acknowledged one by one, and Flight SQL's bulk ingestion.
+
+use std::pin::Pin;
+
+use arrow::array::RecordBatch;
+use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
+use arrow_flight::error::FlightError;
+use arrow_flight::{FlightData, PutResult};
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tonic::Status;
+use tonic::metadata::MetadataMap;
+
+use crate::appends::{self, Appends, Awaited};
+use crate::ingest::{Ack, AckClass, Append, Producer};
+use crate::ipc;
+use crate::problem::{Code, Outcome, Problem};
+
+/// What a client may say about a batch, as its metadata.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct BatchMetadata {
+    /// The producer's number of the batch.
+    sequence: Option<u64>,
+}
+
+/// What a client says about all batches of a stream, as headers of the call.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) table: String,
+    pub(super) ack: Option<AckClass>,
+    pub(super) producer: Option<String>,
+}
+
+impl Target {
+    pub(super) fn new(table: &str, headers: &MetadataMap) -> Outcome<Target> {
+        splay_store::validate_name("table", table)?;
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
+        let ack = match text("splay-ack") {
+            None => None,
+            Some(class) => Some(class.parse().map_err(|error: String| Problem::new(Code::Request, error))?),
+        };
+        Ok(Target { table: table.to_owned(), ack, producer: text("splay-producer").map(str::to_owned) })
+    }
+
+    fn append(&self, rows: RecordBatch, metadata: &Bytes) -> Outcome<Append> {
+        let wrong = |error| Problem::new(Code::Request, format!("the metadata of a batch: {error}"));
+        let metadata: BatchMetadata = if metadata.is_empty() {
+            BatchMetadata::default()
+        } else {
+            serde_json::from_slice(metadata).map_err(wrong)?
+        };
+        let producer = match (&self.producer, metadata.sequence) {
+            (Some(name), Some(sequence)) => Some(Producer { name: name.clone(), sequence }),
+            (None, None) => None,
+            (Some(_), None) => {
+                return Err(Problem::new(Code::Request, "a producer numbers its batches: metadata {\"sequence\": N}"));
+            }
+            (None, Some(_)) => {
+                return Err(Problem::new(Code::Request, "a numbered batch has a producer: header splay-producer"));
+            }
+        };
+        Ok(Append { table: self.table.clone(), rows, spec: None, producer, ack: self.ack })
+    }
+}
+
+/// A problem out of what decoding reports.
+fn undecoded(error: FlightError) -> Problem {
+    match error {
+        FlightError::Tonic(status) => match serde_json::from_slice::<serde_json::Value>(status.details()) {
+            // Ours, which went through the decoder.
+            Ok(_) if status.code() == tonic::Code::ResourceExhausted => Problem::new(Code::TooLarge, status.message()),
+            _ => Problem::new(Code::Request, status.message()),
+        },
+        other => Problem::new(Code::Request, format!("not a sound stream of rows: {other}")),
+    }
+}
+
+/// Decodes a stream whose messages are checked before Arrow sees them.
+pub(super) fn decoder<S>(stream: S, bytes_max: usize) -> FlightDataDecoder
+where
+    S: Stream<Item = Result<FlightData, Status>> + Send + 'static,
+{
+    FlightDataDecoder::new(stream.map(move |message| {
+        let message = message?;
+        // A message may be metadata alone, and Arrow reads the header of any.
+        if !message.data_header.is_empty() {
+            ipc::check(&message.data_header, &message.data_body, bytes_max).map_err(Status::from)?;
+        }
+        Ok(message)
+    }))
+}
+
+/// The next batch with its metadata.
+async fn next_batch(decoder: &mut FlightDataDecoder) -> Outcome<Option<(RecordBatch, Bytes)>> {
+    while let Some(decoded) = decoder.next().await {
+        let decoded = decoded.map_err(undecoded)?;
+        let metadata = decoded.app_metadata();
+        if let DecodedPayload::RecordBatch(rows) = decoded.payload {
+            return Ok(Some((rows, metadata)));
+        }
+    }
+    Ok(None)
+}
+
+/// Streams of acks.
+pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Send>>;
+
+/// Takes batches as they come and acknowledges each, in their order. A batch that is refused ends the stream; those before it
+/// were acknowledged.
+pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
+    let (sender, receiver) = mpsc::channel::<Outcome<Awaited>>(waiting_max);
+    tokio::spawn(async move {
+        loop {
+            let submitted = async {
+                let Some((rows, metadata)) = next_batch(&mut batches).await? else { return Ok(None) };
+                appends.submit(target.append(rows, &metadata)?).await.map(Some)
+            };
+            // A client that went away is given nothing more to wait for.
+            let submitted = tokio::select! {
+                submitted = submitted => submitted,
+                () = sender.closed() => return,
+            };
+            let (message, is_last) = match submitted {
+                Ok(Some(awaited)) => (Ok(awaited), false),
+                Ok(None) => return,
+                Err(problem) => (Err(problem), true),
+            };
+            if sender.send(message).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    let acks = futures::stream::unfold(Some(receiver), |receiver| async move {
+        let mut receiver = receiver?;
+        let ack = match receiver.recv().await? {
+            Ok(awaited) => awaited.ack().await,
+            Err(problem) => Err(problem),
+        };
+        match ack {
+            Ok(ack) => Some((Ok(result(&ack)), Some(receiver))),
+            Err(problem) => Some((Err(problem.into()), None)),
+        }
+    });
+    Box::pin(acks)
+}
+
+fn result(ack: &Ack) -> PutResult {
+    PutResult { app_metadata: Bytes::from(appends::json(ack).to_string()) }
+}
+
+/// Takes all batches of a stream; says how many rows were stored.
+pub(super) async fn ingest(appends: &Appends, target: &Target, mut batches: FlightDataDecoder) -> Outcome<i64> {
+    let mut rows = 0u64;
+    while let Some((batch, metadata)) = next_batch(&mut batches).await? {
+        rows += appends.append(target.append(batch, &metadata)?).await?.rows;
+    }
+    Ok(i64::try_from(rows).unwrap_or(i64::MAX))
+}
+
+/// All rows of a stream that carries a statement's values.
+pub(super) async fn values(mut batches: FlightDataDecoder) -> Outcome<Option<RecordBatch>> {
+    let mut one = None;
+    while let Some((batch, _)) = next_batch(&mut batches).await? {
+        if batch.num_rows() == 0 {
+            continue;
+        }
+        if batch.num_rows() > 1 || one.is_some() {
+            let text = "a query is run with one row of values; run it once for each row";
+            return Err(Problem::new(Code::Unsupported, text));
+        }
+        one = Some(batch);
+    }
+    Ok(one)
+}

@@ -1,0 +1,219 @@
+//! HTTP: statements, rows, tables, health, metrics; and, by WebSocket, subscriptions. Described in docs/reference/http.md.
+
+mod encode;
+mod query;
+mod subscribe;
+mod tables;
+mod write;
+
+pub(crate) use subscribe::kind;
+pub(crate) use write::now;
+
+use std::io::Read;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use bytes::{Bytes, BytesMut};
+use flate2::read::MultiGzDecoder;
+use futures::StreamExt;
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::appends::Appends;
+use crate::auth::Tokens;
+use crate::metrics::Metrics;
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::{Limits, Role};
+use crate::statements::Statements;
+use crate::subscriptions::Subscriptions;
+
+/// What requests share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) statements: Statements,
+    pub(crate) subscriptions: Option<Subscriptions>,
+    pub(crate) appends: Option<Appends>,
+    pub(crate) tokens: Tokens,
+    pub(crate) limits: Limits,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+impl Shared {
+    /// Where rows go, if this server takes any.
+    pub(crate) fn appends(&self) -> Outcome<&Appends> {
+        self.appends.as_ref().ok_or_else(|| Problem::new(Code::Unsupported, "this server takes no rows"))
+    }
+
+    pub(crate) fn subscriptions(&self) -> Outcome<&Subscriptions> {
+        let none = || Problem::new(Code::Unsupported, "this server has no live rows");
+        self.subscriptions.as_ref().ok_or_else(none)
+    }
+}
+
+/// What handlers get.
+type Server = State<Arc<Shared>>;
+
+/// All paths.
+pub(crate) fn router(shared: Arc<Shared>) -> Router {
+    Router::new()
+        .route("/query", get(query::get).post(query::post))
+        .route("/tables", get(tables::list))
+        .route("/tables/{table}", get(tables::one))
+        .route("/subscribe", get(subscribe::subscribe))
+        .route("/api/v1/write", post(write::arrow))
+        .route("/api/v2/write", post(write::lines_v2))
+        .route("/write", post(write::lines_v1))
+        .route("/ping", get(write::ping).head(write::ping))
+        .route("/health", get(health))
+        .route("/ready", get(ready))
+        .route("/metrics", get(metrics))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method)
+        .layer(middleware::from_fn_with_state(Arc::clone(&shared), same_site))
+        .with_state(shared)
+}
+
+/// Keeps web pages away from a server that asks for no token because only this machine reaches it: a browser on this machine
+/// would carry their requests to it. A page of another origin is refused, and so is a name that was made to point here.
+async fn same_site(State(server): Server, request: Request, next: Next) -> Response {
+    match check_site(request.headers(), server.tokens.are_none()) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn check_site(headers: &HeaderMap, is_open: bool) -> Outcome<()> {
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = text(header::HOST);
+    let origin = text(header::ORIGIN).map(|origin| origin.split_once("://").map_or(origin, |(_, host)| host));
+    if origin.is_some() && origin != host {
+        return Err(Problem::new(Code::Forbidden, "requests from other origins are refused"));
+    }
+    if is_open && host.is_some_and(|host| !is_this_machine(host)) {
+        return Err(Problem::new(Code::Forbidden, "without tokens only requests to localhost are served"));
+    }
+    Ok(())
+}
+
+/// Whether a `host` header names this machine.
+fn is_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    name.eq_ignore_ascii_case("localhost") || address.is_ok_and(|address| address.is_loopback())
+}
+
+async fn unknown(uri: Uri) -> Problem {
+    Problem::new(Code::NotFound, format!("nothing is at {:?}", uri.path().chars().take(100).collect::<String>()))
+}
+
+async fn wrong_method() -> Response {
+    let problem = Problem::new(Code::Request, "this path takes another method");
+    (StatusCode::METHOD_NOT_ALLOWED, axum::Json(problem.json())).into_response()
+}
+
+/// The process runs.
+async fn health() -> Response {
+    axum::Json(json!({ "status": "pass", "name": "splaydb", "version": env!("CARGO_PKG_VERSION") })).into_response()
+}
+
+/// Requests are welcome.
+async fn ready(State(server): Server) -> Response {
+    let stopping = *server.stop.borrow();
+    let takes_rows = server.appends.as_ref().is_none_or(|appends| appends.ingest().is_ready());
+    let (status, text) = match (stopping, takes_rows) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "takes no rows"),
+        (false, true) => (StatusCode::OK, "ready"),
+    };
+    (status, axum::Json(json!({ "status": text }))).into_response()
+}
+
+async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response> {
+    server.tokens.check(&headers, Role::Read)?;
+    let text = server.metrics.encode().map_err(|_| Problem::new(Code::Internal, "metrics can't be written"))?;
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+/// A request's body, unpacked: no larger than a message may be, and within the time that a client has to send it.
+async fn read_body(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<Bytes> {
+    let bytes_max = server.limits.message_bytes_max;
+    let too_large = || Problem::new(Code::TooLarge, format!("the body is larger than {bytes_max} bytes"));
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+    if announced.is_some_and(|length| length > bytes_max as u64) {
+        return Err(too_large());
+    }
+    let gathering = async {
+        let (mut stream, mut bytes) = (body.into_data_stream(), BytesMut::new());
+        let mut first = None;
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|_| Problem::new(Code::Request, "the body broke off"))?;
+            if bytes.len() + chunk.len() > bytes_max {
+                return Err(too_large());
+            }
+            // A body that came in one piece is not copied.
+            match first.take() {
+                None if bytes.is_empty() => first = Some(chunk),
+                None => bytes.extend_from_slice(&chunk),
+                Some(one) => {
+                    bytes.extend_from_slice(&one);
+                    bytes.extend_from_slice(&chunk);
+                }
+            }
+        }
+        Ok(first.unwrap_or_else(|| bytes.freeze()))
+    };
+    let too_slow = |_| {
+        let text = format!("the body didn't come within {} seconds", server.limits.body_seconds_max);
+        Problem::new(Code::TooSlow, text)
+    };
+    let bytes = tokio::time::timeout(server.limits.body(), gathering).await.map_err(too_slow)??;
+    match headers.get(header::CONTENT_ENCODING).map(|value| value.as_bytes()) {
+        None | Some(b"" | b"identity") => Ok(bytes),
+        Some(b"gzip" | b"x-gzip") => on_thread(move || unpack(&bytes, bytes_max)).await?,
+        Some(_) => Err(Problem::new(Code::Request, "the content encoding is neither gzip nor identity")),
+    }
+}
+
+fn unpack(bytes: &[u8], bytes_max: usize) -> Outcome<Bytes> {
+    let mut unpacked = Vec::new();
+    let limit = bytes_max as u64 + 1;
+    let read = MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut unpacked);
+    read.map_err(|_| Problem::new(Code::Request, "the body is not sound gzip"))?;
+    if unpacked.len() > bytes_max {
+        return Err(Problem::new(Code::TooLarge, format!("the body unpacks to more than {bytes_max} bytes")));
+    }
+    Ok(unpacked.into())
+}
+
+/// Runs what takes long off the network's threads.
+pub(crate) async fn on_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Outcome<T> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.map_err(|_| Problem::new(Code::Internal, "the request broke off; this is a fault of SplayDB"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_names_of_this_machine_are_taken_for_it() {
+        for host in ["localhost", "LOCALHOST:7750", "127.0.0.1", "127.0.0.1:80", "[::1]:7750", "::1"] {
+            assert!(is_this_machine(host), "{host}");
+        }
+        for host in ["", "example.com", "localhost.example.com:80", "10.0.0.1:7750", "[2001:db8::1]:80"] {
+            assert!(!is_this_machine(host), "{host}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! `/query`: a statement, its answer.
+
+use std::collections::HashMap;
+
+use axum::body::Body;
+use axum::extract::{Query, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::response::Response;
+use bytes::Bytes;
+use futures::StreamExt;
+use serde::Deserialize;
+use serde_json::Value;
+use splay_sql::{Parameters, ScalarValue};
+
+use super::encode::Format;
+use super::{Server, Shared, read_body};
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Role;
+use crate::statements::or_broke_off;
+
+/// What a client asks, in whichever form it came.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Asked {
+    #[serde(alias = "query")]
+    sql: Option<String>,
+    format: Option<String>,
+    params: Option<Value>,
+}
+
+/// Parameters of a URL, where `params` is a text that holds JSON.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct AskedInUrl {
+    #[serde(alias = "sql")]
+    query: Option<String>,
+    format: Option<String>,
+    params: Option<String>,
+}
+
+impl AskedInUrl {
+    fn of(query: Option<&str>) -> Outcome<AskedInUrl> {
+        let wrong = |what: &dyn std::fmt::Display| Problem::new(Code::Request, format!("the parameters: {what}"));
+        let Some(query) = query else { return Ok(AskedInUrl::default()) };
+        let uri = Uri::try_from(format!("/?{query}")).map_err(|error| wrong(&error))?;
+        let Query(asked) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
+        Ok(asked)
+    }
+
+    fn asked(self) -> Outcome<Asked> {
+        let params = self.params.map(|text| {
+            let wrong = |error| Problem::new(Code::Request, format!("params is not JSON: {error}"));
+            serde_json::from_str(&text).map_err(wrong)
+        });
+        Ok(Asked { sql: self.query, format: self.format, params: params.transpose()? })
+    }
+}
+
+/// `GET /query?query=...&format=...&params=...`
+pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, headers: HeaderMap) -> Outcome<Response> {
+    server.tokens.check(&headers, Role::Read)?;
+    run(&server, AskedInUrl::of(query.as_deref())?.asked()?, &headers).await
+}
+
+/// `POST /query`: the statement as text, as a form, or as JSON with parameters.
+pub(super) async fn post(
+    State(server): Server,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Outcome<Response> {
+    server.tokens.check(&headers, Role::Read)?;
+    let mut asked = AskedInUrl::of(query.as_deref())?.asked()?;
+    let body = read_body(&server, &headers, body).await?;
+    let given = in_body(&headers, &body)?;
+    asked.sql = given.sql.or(asked.sql);
+    asked.format = given.format.or(asked.format);
+    asked.params = given.params.or(asked.params);
+    run(&server, asked, &headers).await
+}
+
+fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<Asked> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if kind.eq_ignore_ascii_case("application/json") {
+        let wrong =
+            |error| Problem::new(Code::Request, format!("the body is not {{\"sql\": ..., \"params\": ...}}: {error}"));
+        return serde_json::from_slice(body).map_err(wrong);
+    }
+    let text = std::str::from_utf8(body).map_err(|_| Problem::new(Code::Request, "the statement is not UTF-8"))?;
+    // `curl -d` calls any text a form; only what begins like one is one.
+    if kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") && text.starts_with("query=") {
+        return AskedInUrl::of(Some(text))?.asked();
+    }
+    Ok(Asked { sql: (!text.is_empty()).then(|| text.to_owned()), ..Asked::default() })
+}
+
+async fn run(server: &Shared, asked: Asked, headers: &HeaderMap) -> Outcome<Response> {
+    let format = Format::of(asked.format.as_deref(), headers)?;
+    let text = asked.sql.ok_or_else(|| Problem::new(Code::Request, "no statement: it goes into query= or the body"))?;
+    let text = text.trim().trim_end_matches(';').to_owned();
+    let parameters = parameters(asked.params)?;
+    let ran = server.statements.run("http", text, parameters, format.encoder()).await;
+    let answered = match ran {
+        Ok(mut pieces) => or_broke_off(pieces.next().await).map(|first| (first, pieces)),
+        Err(problem) => Err(problem),
+    };
+    let (first, rest) = match answered {
+        Ok(answered) => answered,
+        Err(problem) => {
+            server.metrics.request("http", problem.code.as_str());
+            return Err(problem);
+        }
+    };
+    server.metrics.request("http", "ok");
+    let first = futures::stream::iter([Ok(first)]);
+    // An error breaks the body off, so that the client sees that it is not whole.
+    let pieces = first.chain(rest.into_stream()).map(|piece| piece.map_err(|problem| problem.message));
+    let mut response = Response::new(Body::from_stream(pieces));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(format.content_type()));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Values for placeholders: an array by position, an object by name.
+fn parameters(given: Option<Value>) -> Outcome<Parameters> {
+    match given {
+        None | Some(Value::Null) => Ok(Parameters::None),
+        Some(Value::Array(values)) => {
+            Ok(Parameters::Positional(values.into_iter().map(scalar).collect::<Outcome<_>>()?))
+        }
+        Some(Value::Object(values)) => {
+            let named = |(name, value): (String, Value)| Ok((name.trim_start_matches('$').to_owned(), scalar(value)?));
+            Ok(Parameters::Named(values.into_iter().map(named).collect::<Outcome<HashMap<_, _>>>()?))
+        }
+        Some(_) => Err(Problem::new(Code::Request, "params is neither an array nor an object")),
+    }
+}
+
+fn scalar(value: Value) -> Outcome<ScalarValue> {
+    Ok(match value {
+        Value::Null => ScalarValue::Null,
+        Value::Bool(value) => ScalarValue::from(value),
+        Value::String(text) => ScalarValue::from(text.as_str()),
+        Value::Number(number) => match (number.as_i64(), number.as_f64()) {
+            (Some(whole), _) => ScalarValue::from(whole),
+            (None, Some(number)) => ScalarValue::from(number),
+            (None, None) => return Err(Problem::new(Code::Request, format!("{number} is out of range"))),
+        },
+        Value::Array(_) | Value::Object(_) => {
+            return Err(Problem::new(Code::Request, "a parameter is a number, a text, true, false or null"));
+        }
+    })
+}

@@ -1,0 +1,138 @@
+//! `/subscribe`: subscriptions over WebSocket.
+//!
+//! The client's first message is what it asks for, later ones give credit. The server sends one message for each update: JSON
+//! text, or a binary Arrow IPC stream of its own whose schema's metadata say what the update is.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use arrow::ipc::writer::StreamWriter;
+use arrow::json::writer::{JsonArray, Writer, WriterBuilder};
+use axum::extract::State;
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::HeaderMap;
+use axum::response::Response;
+use serde_json::json;
+
+use super::{Server, Shared};
+use crate::ingest::{Update, UpdateKind};
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Role;
+use crate::subscriptions::{Ask, EncodeUpdate, Format, More, Place, Updates};
+
+/// Bytes of a message that a client sends.
+const MESSAGE_BYTES_MAX: usize = 4 << 20;
+
+/// `GET /subscribe`, upgraded to a WebSocket.
+pub(super) async fn subscribe(
+    State(server): Server,
+    headers: HeaderMap,
+    upgrade: WebSocketUpgrade,
+) -> Outcome<Response> {
+    server.tokens.check(&headers, Role::Read)?;
+    let place = server.subscriptions()?.place()?;
+    let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
+    Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, place, socket).await }))
+}
+
+async fn serve(server: &Shared, place: Place, mut socket: WebSocket) {
+    let ended = run(server, place.clone(), &mut socket).await;
+    server.metrics.request("websocket", ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"));
+    let Err(problem) = ended else { return };
+    // The place is kept until the last word is said: a server that stops waits for it.
+    let _ = socket.send(Message::text(problem.json().to_string())).await;
+    let code = if problem.code == Code::Closed { close_code::AWAY } else { close_code::POLICY };
+    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: problem.code.as_str().into() }))).await;
+    drop(place);
+}
+
+async fn run(server: &Shared, place: Place, socket: &mut WebSocket) -> Outcome<()> {
+    let first = tokio::time::timeout(server.limits.head(), socket.recv()).await;
+    let first = match first {
+        Ok(Some(Ok(message))) => message,
+        Ok(_) => return Ok(()),
+        Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription came")),
+    };
+    let ask = Ask::parse(&first.into_data())?;
+    let mut updates = server.subscriptions()?.open(place, &ask, Frames { format: ask.format }).await?;
+    let said = json!({ "subscribed": ask.table() }).to_string();
+    if socket.send(Message::text(said)).await.is_err() {
+        return Ok(());
+    }
+    pass_on(socket, &mut updates).await
+}
+
+/// Updates to the client, credit from it, until one of them ends.
+async fn pass_on(socket: &mut WebSocket, updates: &mut Updates<Message>) -> Outcome<()> {
+    loop {
+        tokio::select! {
+            message = updates.messages.recv() => match message {
+                Some(Ok(message)) => if socket.send(message).await.is_err() { return Ok(()) },
+                Some(Err(problem)) => return Err(problem),
+                None => return Err(Problem::new(Code::Closed, "the subscription ended")),
+            },
+            message = socket.recv() => match message {
+                Some(Ok(Message::Text(text))) => {
+                    let wrong = |error| Problem::new(Code::Request, format!("not {{\"credit\": N}}: {error}"));
+                    let more: More = serde_json::from_str(text.as_str()).map_err(wrong)?;
+                    updates.credit.give(more.credit);
+                }
+                Some(Ok(Message::Binary(_))) => return Err(Problem::new(Code::Request, "a text was expected")),
+                Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}
+                Some(Ok(Message::Close(_)) | Err(_)) | None => return Ok(()),
+            },
+        }
+    }
+}
+
+/// Updates as WebSocket messages.
+struct Frames {
+    format: Format,
+}
+
+/// What an update is, by name, and whether more of the same snapshot follows.
+pub(crate) fn kind(kind: UpdateKind) -> (&'static str, bool) {
+    match kind {
+        UpdateKind::Snapshot { first: true, more } => ("snapshot", more),
+        UpdateKind::Snapshot { first: false, more } => ("snapshot_part", more),
+        UpdateKind::Delta => ("delta", false),
+    }
+}
+
+impl EncodeUpdate for Frames {
+    type Message = Message;
+
+    fn update(&mut self, update: &Update) -> Outcome<Vec<Message>> {
+        let broken = |error| Problem::new(Code::Internal, format!("an update can't be written: {error}"));
+        let message = match self.format {
+            Format::Json => as_json(update).map(Message::text),
+            Format::Arrow => as_arrow(update).map(Message::binary),
+        };
+        Ok(vec![message.map_err(broken)?])
+    }
+}
+
+fn as_json(update: &Update) -> Result<String, arrow::error::ArrowError> {
+    let mut writer: Writer<_, JsonArray> = WriterBuilder::new().with_explicit_nulls(true).build(Vec::new());
+    writer.write(&update.rows)?;
+    writer.finish()?;
+    let rows = String::from_utf8_lossy(&writer.into_inner()).into_owned();
+    let rows = if rows.is_empty() { "[]" } else { rows.as_str() };
+    let (kind, more) = kind(update.kind);
+    Ok(format!("{{\"sequence\":{},\"kind\":\"{kind}\",\"more\":{more},\"rows\":{rows}}}", update.sequence))
+}
+
+fn as_arrow(update: &Update) -> Result<Vec<u8>, arrow::error::ArrowError> {
+    let (kind, more) = kind(update.kind);
+    let metadata = HashMap::from([
+        ("splay.sequence".to_owned(), update.sequence.to_string()),
+        ("splay.kind".to_owned(), kind.to_owned()),
+        ("splay.more".to_owned(), more.to_string()),
+    ]);
+    let schema = Arc::new(Schema::new_with_metadata(update.rows.schema().fields().clone(), metadata));
+    let rows = update.rows.clone().with_schema(schema.clone())?;
+    let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
+    writer.write(&rows)?;
+    writer.into_inner()
+}

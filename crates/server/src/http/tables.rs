@@ -1,0 +1,49 @@
+//! `/tables`: what there is.
+
+use axum::Json;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use serde_json::{Value, json};
+use splay_store::Database;
+
+use super::{Server, on_thread};
+use crate::problem::{Outcome, Problem};
+use crate::settings::Role;
+
+/// `GET /tables`
+pub(super) async fn list(State(server): Server, headers: HeaderMap) -> Outcome<Json<Value>> {
+    server.tokens.check(&headers, Role::Read)?;
+    let database = server.statements.session().database().clone();
+    let tables = on_thread(move || {
+        let names = database.tables()?;
+        names.iter().map(|name| describe(&database, name)).collect::<Outcome<Vec<_>>>()
+    });
+    Ok(Json(Value::Array(tables.await??)))
+}
+
+/// `GET /tables/NAME`
+pub(super) async fn one(State(server): Server, Path(table): Path<String>, headers: HeaderMap) -> Outcome<Json<Value>> {
+    server.tokens.check(&headers, Role::Read)?;
+    let database = server.statements.session().database().clone();
+    Ok(Json(on_thread(move || describe(&database, &table)).await??))
+}
+
+fn describe(database: &Database, name: &str) -> Outcome<Value> {
+    let snapshot = database.table(name).and_then(|table| table.snapshot()).map_err(Problem::from)?;
+    let spec = snapshot.spec();
+    let columns =
+        spec.columns.iter().map(|column| json!({ "name": column.name, "type": column.column_type.to_string() }));
+    let dates = snapshot.partitions().iter().map(|partition| splay_store::date(partition.date).to_string());
+    Ok(json!({
+        "name": spec.name,
+        "columns": columns.collect::<Vec<_>>(),
+        "time": spec.time,
+        "symbol": spec.symbol,
+        "time_zone": spec.time_zone,
+        "rows": snapshot.rows(),
+        "bytes": snapshot.bytes(),
+        "partitions": snapshot.partitions().len(),
+        "first_date": dates.clone().min(),
+        "last_date": dates.max(),
+    }))
+}

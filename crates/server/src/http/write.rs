@@ -1,0 +1,196 @@
+//! Rows over HTTP: Arrow streams at `/api/v1/write`, line protocol at InfluxDB's paths.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use arrow::compute::concat_batches;
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Query, RawQuery, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use splay_capture::line::{LineSettings, Precision};
+
+use super::{Server, Shared, on_thread, read_body};
+use crate::appends;
+use crate::ingest::{Ack, AckClass, Append, Producer};
+use crate::ipc;
+use crate::lines::Lines;
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Role;
+
+fn in_url<T: DeserializeOwned>(query: Option<&str>) -> Outcome<T> {
+    let wrong = |what: &dyn std::fmt::Display| Problem::new(Code::Request, format!("the parameters: {what}"));
+    let uri = Uri::try_from(format!("/?{}", query.unwrap_or_default())).map_err(|error| wrong(&error))?;
+    let Query(given) = Query::try_from_uri(&uri).map_err(|error| wrong(&error))?;
+    Ok(given)
+}
+
+fn parsed<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Outcome<Option<T>> {
+    text.map(|text| text.parse().map_err(|error: String| Problem::new(Code::Request, error))).transpose()
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ArrowTarget {
+    table: String,
+    ack: Option<String>,
+    producer: Option<String>,
+    sequence: Option<u64>,
+}
+
+/// `POST /api/v1/write?table=T&ack=disk&producer=NAME&sequence=N` with an Arrow IPC stream: all of it or nothing.
+pub(super) async fn arrow(
+    State(server): Server,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Outcome<Response> {
+    let written = write_arrow(&server, query.as_deref(), &headers, body).await;
+    server.metrics.request("http_write", written.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
+    Ok(Json(appends::json(&written?)).into_response())
+}
+
+async fn write_arrow(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Ack> {
+    server.tokens.check(headers, Role::Write)?;
+    let appends = server.appends()?.by("http");
+    let target: ArrowTarget = in_url(query)?;
+    splay_store::validate_name("table", &target.table)?;
+    let producer = match (target.producer, target.sequence) {
+        (Some(name), Some(sequence)) => Some(Producer { name, sequence }),
+        (None, None) => None,
+        _ => return Err(Problem::new(Code::Request, "producer and sequence belong together")),
+    };
+    let ack = parsed(target.ack.as_deref())?;
+    let bytes = read_body(server, headers, body).await?;
+    let bytes_max = server.limits.message_bytes_max;
+    let rows = on_thread(move || {
+        let (schema, batches) = ipc::decode(bytes, bytes_max)?;
+        concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))
+    });
+    let append = Append { table: target.table, rows: rows.await??, spec: None, producer, ack };
+    appends.append(append).await
+}
+
+/// Parameters of InfluxDB's two paths. Buckets, organisations and databases are taken and not looked at: tables are named by
+/// the lines.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct LineTarget {
+    precision: Option<String>,
+    ack: Option<String>,
+}
+
+/// `POST /api/v2/write?precision=ns`, as InfluxDB 2 and its clients have it.
+pub(super) async fn lines_v2(
+    State(server): Server,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    lines(&server, query.as_deref(), &headers, body).await
+}
+
+/// `POST /write?db=D&precision=n`, as InfluxDB 1 and its clients have it.
+pub(super) async fn lines_v1(
+    State(server): Server,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    lines(&server, query.as_deref(), &headers, body).await
+}
+
+async fn lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Response {
+    let written = write_lines(server, query, headers, body).await;
+    server.metrics.request("influx", written.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"));
+    match written {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(problem) => refused(&problem),
+    }
+}
+
+/// A problem as InfluxDB's clients of both versions read it, with ours beside.
+fn refused(problem: &Problem) -> Response {
+    let code = match problem.code {
+        Code::Request | Code::Rejected => "invalid",
+        Code::Unauthorized => "unauthorized",
+        Code::Forbidden => "forbidden",
+        Code::NotFound => "not found",
+        Code::TooLarge => "request too large",
+        Code::Busy | Code::Full | Code::Closed => "unavailable",
+        _ => "internal error",
+    };
+    let retryable = problem.code.is_retryable();
+    let body = json!({ "code": code, "message": problem.message, "error": problem.message, "retryable": retryable });
+    let mut response = (problem.code.status(), Json(body)).into_response();
+    if retryable {
+        response.headers_mut().insert("retry-after", HeaderValue::from_static("1"));
+    }
+    // Header values are a line of visible characters.
+    let line: String = problem.message.chars().filter(|c| c.is_ascii() && !c.is_ascii_control()).take(500).collect();
+    if let Ok(value) = HeaderValue::from_str(&line) {
+        response.headers_mut().insert("x-influxdb-error", value);
+    }
+    response
+}
+
+/// Nanoseconds since the epoch.
+pub(crate) fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<()> {
+    server.tokens.check(headers, Role::Write)?;
+    let appends = server.appends()?.by("influx");
+    let target: LineTarget = in_url(query)?;
+    let precision: Precision = parsed(target.precision.as_deref())?.unwrap_or_default();
+    let ack: Option<AckClass> = parsed(target.ack.as_deref())?;
+    let bytes = read_body(server, headers, body).await?;
+    let settings = LineSettings { precision, line_bytes_max: server.limits.line_bytes_max, ..LineSettings::default() };
+    let mut lines = Lines::new(Arc::clone(appends.ingest()), "influx", ack.unwrap_or_default(), settings);
+    let decoded = on_thread(move || {
+        let (now, mut batches) = (now(), Vec::new());
+        let mut keep = |append| {
+            batches.push(append);
+            Ok::<(), Infallible>(())
+        };
+        let Ok(()) = lines.push(&bytes, now, &mut keep).and_then(|()| lines.finish(now, &mut keep));
+        (batches, lines)
+    });
+    let (batches, lines) = decoded.await?;
+    // All are on their way before the first is waited for: one sync serves them together.
+    let mut awaited = Vec::with_capacity(batches.len());
+    let mut first = None;
+    for append in batches {
+        match appends.submit(append).await {
+            Ok(ack) => awaited.push(ack),
+            Err(problem) => first = first.or(Some(problem)),
+        }
+    }
+    for ack in awaited {
+        first = ack.ack().await.err().or(first);
+    }
+    if let Some(problem) = first {
+        return Err(problem);
+    }
+    match lines.refused() {
+        (0, _) => Ok(()),
+        (refused, reasons) => {
+            let text = format!("partial write: {refused} lines were refused: {}", reasons.join("; "));
+            Err(Problem::new(Code::Request, text))
+        }
+    }
+}
+
+/// `GET /ping`, by which InfluxDB's clients see that somebody is there.
+pub(super) async fn ping() -> Response {
+    let version = concat!("v1.8-splaydb-", env!("CARGO_PKG_VERSION"));
+    let headers = [("x-influxdb-version", version), ("x-influxdb-build", "SplayDB")];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}

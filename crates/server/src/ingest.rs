@@ -1,0 +1,143 @@
+//! How rows come in and go out live: what the server needs of capture, and no more.
+//!
+//! The server speaks to an [`Ingest`]. A [`Capture`] is one; the tests have another in memory, which can be told to be full.
+
+use std::time::Duration;
+
+use splay_capture::Capture;
+use splay_store::TableSpec;
+
+pub use splay_capture::{
+    Ack, AckClass, Append, Error as IngestError, From, Producer, SlowPolicy, SubscribeRequest, Update, UpdateKind,
+};
+
+/// A running subscription.
+pub trait Subscription: Send {
+    /// The next update; waits for at most `timeout`. None: nothing came.
+    ///
+    /// # Errors
+    /// What ends the subscription.
+    fn next(&mut self, timeout: Duration) -> Result<Option<Update>, IngestError>;
+}
+
+/// A number for `/metrics`.
+#[derive(Debug, Clone)]
+pub struct Figure {
+    /// Name without prefix and suffix: `journal_bytes`.
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// Whether it only grows.
+    pub is_counter: bool,
+    /// The table it is about.
+    pub table: Option<String>,
+    /// The number.
+    pub value: u64,
+}
+
+/// Called when an append is done, from any thread.
+pub type Done = Box<dyn FnOnce(Result<Ack, IngestError>) + Send>;
+
+/// What the server needs of capture. Calls block; the server makes them on threads that may.
+pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
+    /// Takes rows. Returns once they are accepted; blocks only as back-pressure. `done` is called with the ack.
+    ///
+    /// # Errors
+    /// What refused them at once; `done` is then not called.
+    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError>;
+
+    /// What the table is; none if there is none.
+    ///
+    /// # Errors
+    /// [`IngestError::Store`].
+    fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError>;
+
+    /// Starts a subscription.
+    ///
+    /// # Errors
+    /// [`IngestError::NoSuchTable`], [`IngestError::Gone`], [`IngestError::Rejected`] for columns there aren't.
+    fn subscribe(&self, request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError>;
+
+    /// Notes a message that was refused before it became rows.
+    fn reject(&self, way: &'static str, reason: String, sample: &[u8]);
+
+    /// Whether it takes rows.
+    fn is_ready(&self) -> bool;
+
+    /// Numbers for `/metrics`.
+    fn figures(&self) -> Vec<Figure>;
+
+    /// Stops taking rows, and syncs. Called once, when the server stops.
+    ///
+    /// # Errors
+    /// What a sync reports.
+    fn close(&self) -> Result<(), IngestError>;
+}
+
+impl Subscription for splay_capture::Subscriber {
+    fn next(&mut self, timeout: Duration) -> Result<Option<Update>, IngestError> {
+        splay_capture::Subscriber::next(self, timeout)
+    }
+}
+
+impl Ingest for Capture {
+    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError> {
+        Capture::submit(self, append, done)
+    }
+
+    fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {
+        Ok(Capture::spec(self, table)?.map(|spec| TableSpec::clone(&spec)))
+    }
+
+    fn subscribe(&self, request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
+        Ok(Box::new(Capture::subscribe(self, request)?))
+    }
+
+    fn reject(&self, way: &'static str, reason: String, sample: &[u8]) {
+        Capture::reject(self, way, reason, sample);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.status().failed.is_none()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let status = self.status();
+        let counter = |name, help, value| Figure { name, help, is_counter: true, table: None, value };
+        let gauge = |name, help, value| Figure { name, help, is_counter: false, table: None, value };
+        let mut figures = vec![
+            gauge("capture_sequence", "Number of the last batch", status.sequence),
+            counter("capture_batches", "Batches taken", status.batches),
+            counter("capture_rows", "Rows taken", status.rows),
+            counter("capture_duplicates", "Batches acknowledged and not taken again", status.duplicates),
+            counter("capture_quarantined", "Rows in quarantine", status.quarantined),
+            counter("capture_rejected", "Batches and messages refused", status.rejected),
+            gauge("capture_journal_bytes", "Bytes of the journal", status.journal_bytes),
+            counter("capture_groups", "Groups written to the journal", status.groups),
+            counter("capture_syncs", "Syncs of the journal", status.syncs),
+            gauge("capture_queue_bytes", "Bytes that wait for the journal", status.queue_bytes),
+            counter("capture_write_downs", "Write-downs done", status.write_downs),
+            counter("capture_write_downs_failed", "Write-downs that failed", status.write_downs_failed),
+            gauge("capture_failed", "Whether capture has failed", u64::from(status.failed.is_some())),
+        ];
+        for table in status.tables {
+            let name = table.table;
+            let of_table = |name: String, what, help, value| Figure {
+                name: what,
+                help,
+                is_counter: false,
+                table: Some(name),
+                value,
+            };
+            figures.push(of_table(name.clone(), "capture_live_rows", "Rows in memory", table.live_rows));
+            figures.push(of_table(name.clone(), "capture_live_bytes", "Bytes of rows in memory", table.live_bytes));
+            let help = "Number of the last batch of which rows were written down";
+            figures.push(of_table(name, "capture_written_sequence", help, table.written_sequence));
+        }
+        figures
+    }
+
+    fn close(&self) -> Result<(), IngestError> {
+        Capture::close(self)
+    }
+}

@@ -1,0 +1,252 @@
+//! Connections: accepted under limits, wrapped in TLS, served as HTTP/1 or HTTP/2.
+//!
+//! - A connection beyond the limits is closed at once; one that sends no request in time, later.
+//! - Each listener speaks one version of HTTP: HTTP/1 for HTTP and WebSocket, HTTP/2 for Flight.
+//! - When the server stops, requests under way end; connections without one are closed.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::task::JoinSet;
+use tower::ServiceExt;
+
+use crate::metrics::{Counted, Metrics};
+use crate::settings::Limits;
+use crate::tls::Acceptor;
+
+/// Bytes of the head of an HTTP/1 request.
+const HEAD_BYTES_MAX: usize = 64 << 10;
+/// Header lines of a request.
+const HEADERS_MAX: usize = 100;
+/// Requests of one HTTP/2 connection at a time.
+const STREAMS_MAX: u32 = 64;
+/// How often an HTTP/2 client is asked whether it is still there.
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+/// Bytes of an HTTP/2 stream that may be under way: enough for a fast network on one machine.
+const WINDOW_BYTES: u32 = 4 << 20;
+
+/// Counts connections, over all listeners and for each client.
+#[derive(Debug, Clone)]
+pub(crate) struct Gate {
+    all: Arc<Semaphore>,
+    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    client_max: usize,
+    metrics: Arc<Metrics>,
+}
+
+/// A connection's place. Dropping it frees the place.
+#[derive(Debug)]
+pub(crate) struct Pass {
+    _permit: OwnedSemaphorePermit,
+    _counted: Counted,
+    clients: Arc<Mutex<HashMap<IpAddr, usize>>>,
+    client: IpAddr,
+}
+
+impl Gate {
+    pub(crate) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
+        let all = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
+        Gate { all, clients: Arc::default(), client_max: limits.client_connections_max, metrics }
+    }
+
+    /// A place for a connection of `client`, if there is one.
+    pub(crate) fn enter(&self, listener: &'static str, client: IpAddr) -> Option<Pass> {
+        let pass = self.try_enter(listener, client);
+        if pass.is_none() {
+            self.metrics.connection_refused(listener);
+            tracing::warn!(listener, %client, "a connection beyond the limits was closed");
+        }
+        pass
+    }
+
+    fn try_enter(&self, listener: &'static str, client: IpAddr) -> Option<Pass> {
+        let permit = Arc::clone(&self.all).try_acquire_owned().ok()?;
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        let connections = clients.entry(client).or_default();
+        if *connections >= self.client_max {
+            return None;
+        }
+        *connections += 1;
+        let counted = self.metrics.open(listener);
+        Some(Pass { _permit: permit, _counted: counted, clients: Arc::clone(&self.clients), client })
+    }
+}
+
+impl Drop for Pass {
+    fn drop(&mut self) {
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Entry::Occupied(mut connections) = clients.entry(self.client) {
+            *connections.get_mut() -= 1;
+            if *connections.get() == 0 {
+                connections.remove();
+            }
+        }
+    }
+}
+
+/// Versions of HTTP.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Version {
+    One,
+    Two,
+}
+
+impl Version {
+    /// As TLS names it.
+    pub(crate) fn protocol(self) -> &'static [u8] {
+        match self {
+            Version::One => b"http/1.1",
+            Version::Two => b"h2",
+        }
+    }
+}
+
+/// What a listener for HTTP needs.
+#[derive(Debug, Clone)]
+pub(crate) struct Front {
+    pub(crate) name: &'static str,
+    pub(crate) version: Version,
+    pub(crate) router: Router,
+    pub(crate) tls: Option<Acceptor>,
+    pub(crate) limits: Limits,
+    pub(crate) gate: Gate,
+    /// Turns true when the server stops.
+    pub(crate) stop: watch::Receiver<bool>,
+}
+
+/// Waits until the server stops.
+pub(crate) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    // The sender is gone: the server is too.
+    let _ = stop.wait_for(|stopped| *stopped).await;
+}
+
+/// Accepts connections until the server stops; gives each to `serve`. Then waits for those under way.
+pub(crate) async fn accept<F, S>(
+    listener: TcpListener,
+    name: &'static str,
+    gate: Gate,
+    mut stop: watch::Receiver<bool>,
+    grace: Duration,
+    serve: S,
+) where
+    S: Fn(TcpStream, SocketAddr) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            () = stopped(&mut stop) => break,
+        };
+        while connections.try_join_next().is_some() {}
+        let (stream, client) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                // Out of file handles, most likely: they come back.
+                tracing::error!(listener = name, %error, "can't accept a connection");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let Some(pass) = gate.enter(name, client.ip()) else { continue };
+        let _ = stream.set_nodelay(true);
+        let served = serve(stream, client);
+        connections.spawn(async move {
+            let _pass = pass;
+            served.await;
+        });
+    }
+    drop(listener);
+    let ended = tokio::time::timeout(grace, async { while connections.join_next().await.is_some() {} }).await;
+    if ended.is_err() {
+        tracing::warn!(listener = name, connections = connections.len(), "connections were cut off");
+        connections.shutdown().await;
+    }
+}
+
+/// Serves HTTP on a listener until the server stops.
+pub(crate) async fn serve(listener: TcpListener, front: Front) {
+    let (name, gate, stop, grace) = (front.name, front.gate.clone(), front.stop.clone(), front.limits.shutdown());
+    accept(listener, name, gate, stop, grace, move |stream, client| connection(front.clone(), stream, client)).await;
+}
+
+async fn connection(front: Front, stream: TcpStream, client: SocketAddr) {
+    let Some(tls) = front.tls.clone() else { return speak(front, stream, client).await };
+    match tokio::time::timeout(front.limits.head(), tls.accept(stream)).await {
+        Ok(Ok(stream)) => speak(front, stream, client).await,
+        Ok(Err(error)) => tracing::debug!(%client, %error, "TLS handshake failed"),
+        Err(_) => tracing::debug!(%client, "TLS handshake took too long"),
+    }
+}
+
+async fn speak(front: Front, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static, client: SocketAddr) {
+    let asked = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&asked);
+    let service = TowerToHyperService::new(front.router.map_request(move |request: Request<Incoming>| {
+        seen.store(true, Ordering::Release);
+        request.map(axum::body::Body::new)
+    }));
+    let (io, head, mut stop) = (TokioIo::new(stream), front.limits.head(), front.stop);
+    // Of a client that connects and says nothing, or half of a preface.
+    let silence = async {
+        tokio::time::sleep(head).await;
+        if asked.load(Ordering::Acquire) {
+            std::future::pending::<()>().await
+        }
+    };
+    // Each version has a connection type of its own, without a trait over both.
+    macro_rules! drive {
+        ($connection:expr) => {{
+            let mut connection = pin!($connection);
+            let mut silence = pin!(silence);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = &mut silence => return tracing::debug!(%client, "a connection without a request was closed"),
+                () = stopped(&mut stop) => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.as_mut().await
+                }
+            };
+            if let Err(error) = ended {
+                tracing::debug!(%client, %error, "connection ended");
+            }
+        }};
+    }
+    match front.version {
+        Version::One => {
+            let mut builder = hyper::server::conn::http1::Builder::new();
+            builder
+                .timer(TokioTimer::new())
+                .header_read_timeout(head)
+                .max_buf_size(HEAD_BYTES_MAX)
+                .max_headers(HEADERS_MAX);
+            drive!(builder.serve_connection(io, service).with_upgrades())
+        }
+        Version::Two => {
+            let mut builder = hyper::server::conn::http2::Builder::new(TokioExecutor::new());
+            builder
+                .timer(TokioTimer::new())
+                .keep_alive_interval(PING_INTERVAL)
+                .keep_alive_timeout(PING_INTERVAL)
+                .max_concurrent_streams(STREAMS_MAX)
+                .initial_stream_window_size(WINDOW_BYTES)
+                .initial_connection_window_size(WINDOW_BYTES * 2)
+                .max_frame_size(1 << 20)
+                .max_header_list_size(u32::try_from(HEAD_BYTES_MAX).unwrap_or(u32::MAX));
+            drive!(builder.serve_connection(io, service))
+        }
+    }
+}

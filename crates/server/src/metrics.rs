@@ -1,0 +1,219 @@
+//! Numbers for `/metrics`, in OpenMetrics text.
+//!
+//! Labels are names of ours (ways in, outcomes, ack classes) and tables, never what a client made up: their number is bounded.
+
+use std::fmt::Error as FormatError;
+use std::sync::Arc;
+use std::time::Instant;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+use crate::ingest::Ingest;
+
+/// Label values.
+type Label = [(&'static str, &'static str); 1];
+type TwoLabels = [(&'static str, &'static str); 2];
+
+/// All numbers of a server.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    requests: Family<TwoLabels, Counter>,
+    statements: Family<TwoLabels, Counter>,
+    statement_seconds: Family<Label, Histogram>,
+    appends: Family<TwoLabels, Counter>,
+    append_seconds: Family<Label, Histogram>,
+    rows_in: Family<Label, Counter>,
+    bytes_in: Family<Label, Counter>,
+    connections_refused: Family<Label, Counter>,
+    /// Rows sent in answers.
+    pub(crate) rows_out: Counter,
+    /// Statements that run.
+    pub(crate) statements_running: Gauge,
+    /// Connections that are open.
+    pub(crate) connections: Family<Label, Gauge>,
+    /// Subscriptions that run.
+    pub(crate) subscriptions: Gauge,
+    /// Updates sent to subscribers.
+    pub(crate) updates_out: Counter,
+}
+
+/// From 10 microseconds to some 40 seconds.
+fn latencies() -> Histogram {
+    Histogram::new(exponential_buckets(1e-5, 2.0, 23))
+}
+
+impl Metrics {
+    pub(crate) fn new(ingest: Option<Arc<dyn Ingest>>) -> Metrics {
+        let mut registry = Registry::with_prefix("splay");
+        let requests = Family::<TwoLabels, Counter>::default();
+        registry.register("requests", "Requests, by way in and outcome", requests.clone());
+        let statements = Family::<TwoLabels, Counter>::default();
+        registry.register("statements", "Statements that ended, by way in and outcome", statements.clone());
+        let statement_seconds = Family::<Label, Histogram>::new_with_constructor(latencies);
+        let help = "Time from a statement's arrival to its last row sent";
+        registry.register("statement_seconds", help, statement_seconds.clone());
+        let appends = Family::<TwoLabels, Counter>::default();
+        registry.register("appends", "Appends that were answered, by way in and outcome", appends.clone());
+        let append_seconds = Family::<Label, Histogram>::new_with_constructor(latencies);
+        registry.register("append_seconds", "Time from receipt to ack, by ack class", append_seconds.clone());
+        let rows_in = Family::<Label, Counter>::default();
+        registry.register("rows_in", "Rows that were stored, by way in", rows_in.clone());
+        let bytes_in = Family::<Label, Counter>::default();
+        registry.register("bytes_in", "Bytes of rows that came, by way in", bytes_in.clone());
+        let connections_refused = Family::<Label, Counter>::default();
+        registry.register("connections_refused", "Connections beyond the limits", connections_refused.clone());
+        let rows_out = Counter::default();
+        registry.register("rows_out", "Rows sent in answers", rows_out.clone());
+        let statements_running = Gauge::default();
+        registry.register("statements_running", "Statements that run", statements_running.clone());
+        let connections = Family::<Label, Gauge>::default();
+        registry.register("connections", "Connections that are open", connections.clone());
+        let subscriptions = Gauge::default();
+        registry.register("subscriptions", "Subscriptions that run", subscriptions.clone());
+        let updates_out = Counter::default();
+        registry.register("updates_out", "Updates sent to subscribers", updates_out.clone());
+        registry.register_collector(Box::new(Process { start: Instant::now() }));
+        if let Some(ingest) = ingest {
+            registry.register_collector(Box::new(Figures { ingest }));
+        }
+        Metrics {
+            registry,
+            requests,
+            statements,
+            statement_seconds,
+            appends,
+            append_seconds,
+            rows_in,
+            bytes_in,
+            connections_refused,
+            rows_out,
+            statements_running,
+            connections,
+            subscriptions,
+            updates_out,
+        }
+    }
+
+    /// All numbers as OpenMetrics text.
+    pub(crate) fn encode(&self) -> Result<String, FormatError> {
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &self.registry)?;
+        Ok(text)
+    }
+
+    pub(crate) fn request(&self, way: &'static str, outcome: &'static str) {
+        self.requests.get_or_create(&[("way", way), ("outcome", outcome)]).inc();
+    }
+
+    pub(crate) fn statement(&self, way: &'static str, outcome: &'static str, start: Instant) {
+        self.statements.get_or_create(&[("way", way), ("outcome", outcome)]).inc();
+        self.statement_seconds.get_or_create(&[("way", way)]).observe(start.elapsed().as_secs_f64());
+    }
+
+    pub(crate) fn append(
+        &self,
+        way: &'static str,
+        outcome: &'static str,
+        ack: &'static str,
+        rows: u64,
+        start: Instant,
+    ) {
+        self.appends.get_or_create(&[("way", way), ("outcome", outcome)]).inc();
+        self.append_seconds.get_or_create(&[("ack", ack)]).observe(start.elapsed().as_secs_f64());
+        self.rows_in.get_or_create(&[("way", way)]).inc_by(rows);
+    }
+
+    pub(crate) fn received(&self, way: &'static str, bytes: usize) {
+        self.bytes_in.get_or_create(&[("way", way)]).inc_by(bytes as u64);
+    }
+
+    pub(crate) fn connection_refused(&self, listener: &'static str) {
+        self.connections_refused.get_or_create(&[("listener", listener)]).inc();
+    }
+
+    pub(crate) fn open(&self, listener: &'static str) -> Counted {
+        Counted::new(self.connections.get_or_create(&[("listener", listener)]).clone())
+    }
+}
+
+/// Counts something as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Counted(Gauge);
+
+impl Counted {
+    pub(crate) fn new(gauge: Gauge) -> Counted {
+        gauge.inc();
+        Counted(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// The process itself.
+#[derive(Debug)]
+struct Process {
+    start: Instant,
+}
+
+impl Collector for Process {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
+        let uptime = ConstGauge::new(self.start.elapsed().as_secs_f64());
+        let metric = encoder.encode_descriptor("uptime_seconds", "Time since the start", None, uptime.metric_type())?;
+        uptime.encode(metric)?;
+        let Some(bytes) = resident_bytes() else { return Ok(()) };
+        let memory = ConstGauge::new(bytes);
+        let help = "Memory that the process holds, mapped files that were touched among it";
+        let metric = encoder.encode_descriptor("resident_bytes", help, None, memory.metric_type())?;
+        memory.encode(metric)
+    }
+}
+
+fn resident_bytes() -> Option<i64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kilobytes: i64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kilobytes * 1024)
+}
+
+/// What capture counts.
+#[derive(Debug)]
+struct Figures {
+    ingest: Arc<dyn Ingest>,
+}
+
+impl Collector for Figures {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
+        let mut figures = self.ingest.figures();
+        // Figures of one name for several tables are one metric.
+        figures.sort_by(|one, other| (one.name, &one.table).cmp(&(other.name, &other.table)));
+        for same in figures.chunk_by(|one, other| one.name == other.name) {
+            let kind = |is_counter: bool| {
+                if is_counter { ConstCounter::new(0u64).metric_type() } else { ConstGauge::new(0i64).metric_type() }
+            };
+            let mut metric = encoder.encode_descriptor(same[0].name, same[0].help, None, kind(same[0].is_counter))?;
+            for figure in same {
+                let labels: Vec<(&'static str, String)> =
+                    figure.table.iter().map(|table| ("table", table.clone())).collect();
+                let labels = labels.as_slice();
+                let one = metric.encode_family(&labels)?;
+                if figure.is_counter {
+                    ConstCounter::new(figure.value).encode(one)?;
+                } else {
+                    ConstGauge::new(i64::try_from(figure.value).unwrap_or(i64::MAX)).encode(one)?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,224 @@
+//! What a client is told when a request fails: a stable code, a text, and whether it may try again.
+//!
+//! Codes are part of the interface: they are listed in docs/reference/http.md, and never change their meaning.
+
+use axum::Json;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+use crate::ingest::IngestError;
+
+/// Result of a request.
+pub(crate) type Outcome<T> = std::result::Result<T, Problem>;
+
+/// Kinds of failure, as a client acts on them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Code {
+    /// The request can't be understood.
+    Request,
+    /// The statement is wrong.
+    Statement,
+    /// The statement would change something.
+    ReadOnly,
+    /// No token, or a wrong one.
+    Unauthorized,
+    /// The token doesn't allow this.
+    Forbidden,
+    /// No such path, table or handle.
+    NotFound,
+    /// The message is larger than a message may be.
+    TooLarge,
+    /// The client was too slow to send.
+    TooSlow,
+    /// The statement needs more memory than it may have.
+    Memory,
+    /// The statement needs more time than it may have.
+    Time,
+    /// The answer has more rows than it may have.
+    Rows,
+    /// Rows don't fit their table.
+    Rejected,
+    /// The place to resume from is no longer kept.
+    Gone,
+    /// Too much at once.
+    Busy,
+    /// There is no room for rows now.
+    Full,
+    /// The server is stopping, or takes no rows.
+    Closed,
+    /// This server can't do that.
+    Unsupported,
+    /// Stored data is damaged.
+    Corrupt,
+    /// Execution failed.
+    Execution,
+    /// Our fault.
+    Internal,
+}
+
+impl Code {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Code::Request => "bad_request",
+            Code::Statement => "statement",
+            Code::ReadOnly => "read_only",
+            Code::Unauthorized => "unauthorized",
+            Code::Forbidden => "forbidden",
+            Code::NotFound => "not_found",
+            Code::TooLarge => "too_large",
+            Code::TooSlow => "too_slow",
+            Code::Memory => "memory",
+            Code::Time => "time",
+            Code::Rows => "rows",
+            Code::Rejected => "rejected",
+            Code::Gone => "gone",
+            Code::Busy => "busy",
+            Code::Full => "full",
+            Code::Closed => "closed",
+            Code::Unsupported => "unsupported",
+            Code::Corrupt => "corrupt",
+            Code::Execution => "execution",
+            Code::Internal => "internal",
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        match self {
+            Code::Request | Code::Statement | Code::Rejected => StatusCode::BAD_REQUEST,
+            Code::Unauthorized => StatusCode::UNAUTHORIZED,
+            Code::ReadOnly | Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Code::TooSlow => StatusCode::REQUEST_TIMEOUT,
+            Code::Memory | Code::Time | Code::Rows => StatusCode::UNPROCESSABLE_ENTITY,
+            Code::Gone => StatusCode::GONE,
+            Code::Busy | Code::Full | Code::Closed => StatusCode::SERVICE_UNAVAILABLE,
+            Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
+            Code::Corrupt | Code::Execution | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+
+    fn grpc(self) -> tonic::Code {
+        match self {
+            Code::Request | Code::Statement | Code::Rejected => tonic::Code::InvalidArgument,
+            Code::Unauthorized => tonic::Code::Unauthenticated,
+            Code::ReadOnly | Code::Forbidden => tonic::Code::PermissionDenied,
+            Code::NotFound => tonic::Code::NotFound,
+            Code::TooLarge | Code::Memory | Code::Rows => tonic::Code::ResourceExhausted,
+            Code::TooSlow | Code::Time => tonic::Code::DeadlineExceeded,
+            Code::Gone => tonic::Code::OutOfRange,
+            Code::Busy | Code::Full | Code::Closed => tonic::Code::Unavailable,
+            Code::Unsupported => tonic::Code::Unimplemented,
+            Code::Corrupt => tonic::Code::DataLoss,
+            Code::Execution | Code::Internal => tonic::Code::Internal,
+        }
+    }
+
+    /// Whether the same request may succeed later.
+    pub(crate) fn is_retryable(self) -> bool {
+        matches!(self, Code::Busy | Code::Full | Code::Closed | Code::TooSlow)
+    }
+}
+
+/// What a client is told.
+#[derive(Debug, Clone)]
+pub(crate) struct Problem {
+    pub(crate) code: Code,
+    pub(crate) message: String,
+}
+
+impl Problem {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Problem {
+        Problem { code, message: message.into() }
+    }
+
+    pub(crate) fn json(&self) -> serde_json::Value {
+        json!({ "error": self.message, "code": self.code.as_str(), "retryable": self.code.is_retryable() })
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let mut response = (self.code.status(), Json(self.json())).into_response();
+        let headers = response.headers_mut();
+        if self.code.is_retryable() {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.code == Code::Unauthorized {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        response
+    }
+}
+
+impl From<Problem> for tonic::Status {
+    fn from(problem: Problem) -> tonic::Status {
+        let details = problem.json().to_string();
+        tonic::Status::with_details(problem.code.grpc(), problem.message, details.into())
+    }
+}
+
+impl From<splay_store::Error> for Problem {
+    fn from(error: splay_store::Error) -> Problem {
+        Problem::from(&error)
+    }
+}
+
+impl From<&splay_store::Error> for Problem {
+    fn from(error: &splay_store::Error) -> Problem {
+        use splay_store::Error as E;
+        let code = match error {
+            E::NoSuchTable { .. } => Code::NotFound,
+            E::NoSuchColumn { .. } => Code::Statement,
+            E::Name { .. } | E::Schema { .. } | E::Row { .. } => Code::Rejected,
+            E::Corrupt { .. } | E::FormatVersion { .. } => Code::Corrupt,
+            E::Locked { .. } => Code::Busy,
+            _ => Code::Execution,
+        };
+        // Where files lie is nobody's business but the operator's.
+        let message = match error {
+            E::Corrupt { .. } | E::FormatVersion { .. } | E::Io { .. } | E::NotADatabase { .. } => {
+                tracing::error!(%error, "the store can't give data");
+                "stored data can't be read; the server's log says which file".to_owned()
+            }
+            other => other.to_string(),
+        };
+        Problem { code, message }
+    }
+}
+
+impl From<splay_sql::Error> for Problem {
+    fn from(error: splay_sql::Error) -> Problem {
+        use splay_sql::Error as E;
+        let code = match &error {
+            E::Statement { .. } => Code::Statement,
+            E::ReadOnly { .. } => Code::ReadOnly,
+            E::Memory { .. } => Code::Memory,
+            E::Store(store) => return Problem::from(store),
+            E::Cancelled => Code::Time,
+            _ => Code::Execution,
+        };
+        Problem { code, message: error.to_string() }
+    }
+}
+
+impl From<IngestError> for Problem {
+    fn from(error: IngestError) -> Problem {
+        let code = match &error {
+            IngestError::Full { .. } => Code::Full,
+            IngestError::Closed => Code::Closed,
+            IngestError::Rejected { .. } => Code::Rejected,
+            IngestError::NoSuchTable { .. } => Code::NotFound,
+            IngestError::Gone { .. } => Code::Gone,
+            IngestError::Store(store) => return Problem::from(store.as_ref()),
+            IngestError::Damaged { .. } => Code::Corrupt,
+            _ => Code::Internal,
+        };
+        if matches!(code, Code::Corrupt | Code::Internal) {
+            tracing::error!(%error, "capture can't go on");
+            return Problem::new(code, "capture can't go on; the server's log says why");
+        }
+        Problem { code, message: error.to_string() }
+    }
+}

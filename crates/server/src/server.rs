@@ -1,0 +1,193 @@
+//! The server as a whole: checked, bound, run, stopped.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use splay_sql::{Session, SessionSettings};
+use splay_store::Database;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::appends::Appends;
+use crate::auth::Tokens;
+use crate::error::{Error, Result};
+use crate::http::Shared;
+use crate::ingest::Ingest;
+use crate::line::{self, LineFront};
+use crate::listen::{self, Front, Gate, Version};
+use crate::metrics::Metrics;
+use crate::settings::{Address, LINE_ADDRESS, Settings};
+use crate::statements::Statements;
+use crate::subscriptions::Subscriptions;
+use crate::tls::Acceptor;
+use crate::{flight, http, tls};
+
+/// Where a server listens. With port 0 in the settings, the port that the system gave.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Addresses {
+    /// HTTP and WebSocket.
+    pub http: Option<SocketAddr>,
+    /// Flight and Flight SQL.
+    pub flight: Option<SocketAddr>,
+    /// Line protocol over TCP.
+    pub line: Option<SocketAddr>,
+    /// Whether HTTP and Flight speak TLS.
+    pub tls: bool,
+}
+
+/// A server that listens. Connections wait until it runs.
+#[derive(Debug)]
+pub struct Server {
+    settings: Settings,
+    shared: Arc<Shared>,
+    gate: Gate,
+    stop: watch::Sender<bool>,
+    http: Option<(TcpListener, Option<Acceptor>)>,
+    flight: Option<(TcpListener, Option<Acceptor>)>,
+    line: Option<TcpListener>,
+    addresses: Addresses,
+}
+
+impl Server {
+    /// Checks the settings and starts to listen. Without `ingest` the server only reads.
+    ///
+    /// # Errors
+    /// [`Error::Setting`], [`Error::Open`] for an address that other machines reach without token and TLS, [`Error::Bind`],
+    /// [`Error::Tls`], [`Error::Io`].
+    pub async fn bind(settings: Settings, database: Database, ingest: Option<Arc<dyn Ingest>>) -> Result<Server> {
+        settings.validate()?;
+        let tokens = Tokens::read(&settings.auth)?;
+        let (http, flight) = (settings.http.address, settings.flight.address);
+        // Line protocol has no token: a server that asks for one elsewhere doesn't take rows without, unless it is told to.
+        let default = if tokens.are_none() { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
+        let line = if ingest.is_some() { settings.line.address.unwrap_or(default) } else { Address::Off };
+        refuse_open(&settings, &tokens, [("http", http), ("flight", flight), ("line", line)])?;
+
+        let http = listen("http", http).await?;
+        let flight = listen("flight", flight).await?;
+        let line = listen("line", line).await?;
+        let acceptor =
+            |version: Version| settings.tls.as_ref().map(|tls| tls::acceptor(tls, version.protocol())).transpose();
+        let (http_tls, flight_tls) = (acceptor(Version::One)?, acceptor(Version::Two)?);
+        let address =
+            |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
+        let addresses = Addresses {
+            http: address(&http),
+            flight: address(&flight),
+            line: address(&line),
+            tls: settings.tls.is_some(),
+        };
+
+        let limits = settings.limits.clone();
+        let session = SessionSettings { memory_bytes: limits.statement_bytes_max, ..SessionSettings::default() };
+        let session = Session::new(database, session)
+            .map_err(|error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() })?;
+        let (stop, stopped) = watch::channel(false);
+        let metrics = Arc::new(Metrics::new(ingest.clone()));
+        let subscriptions =
+            ingest.clone().map(|ingest| Subscriptions::new(ingest, &limits, Arc::clone(&metrics), stopped.clone()));
+        let shared = Arc::new(Shared {
+            statements: Statements::new(session, limits.clone(), Arc::clone(&metrics)),
+            subscriptions,
+            appends: ingest.map(|ingest| Appends::new(ingest, Arc::clone(&metrics))),
+            tokens,
+            limits: limits.clone(),
+            metrics: Arc::clone(&metrics),
+            stop: stopped,
+        });
+        Ok(Server {
+            gate: Gate::new(&limits, metrics),
+            settings,
+            shared,
+            stop,
+            http: http.map(|listener| (listener, http_tls)),
+            flight: flight.map(|listener| (listener, flight_tls)),
+            line,
+            addresses,
+        })
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> Addresses {
+        self.addresses
+    }
+
+    /// Serves until `stop` is over. Then nothing new is taken, requests under way end or are cut off after
+    /// [`shutdown_seconds_max`](crate::settings::Limits::shutdown_seconds_max), and capture is closed.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let Server { settings, shared, gate, stop: stopping, http, flight, line, addresses: _ } = self;
+        let front = |name, version, router, tls| Front {
+            name,
+            version,
+            router,
+            tls,
+            limits: settings.limits.clone(),
+            gate: gate.clone(),
+            stop: shared.stop.clone(),
+        };
+        let mut listeners = tokio::task::JoinSet::new();
+        if let Some((listener, tls)) = http {
+            let router = http::router(Arc::clone(&shared));
+            listeners.spawn(listen::serve(listener, front("http", Version::One, router, tls)));
+        }
+        if let Some((listener, tls)) = flight {
+            let router = flight::router(Arc::clone(&shared));
+            listeners.spawn(listen::serve(listener, front("flight", Version::Two, router, tls)));
+        }
+        if let (Some(listener), Some(appends)) = (line, &shared.appends) {
+            let front = LineFront {
+                ingest: Arc::clone(appends.ingest()),
+                ack: settings.line.ack,
+                limits: settings.limits.clone(),
+                metrics: Arc::clone(&shared.metrics),
+                gate: gate.clone(),
+                stop: shared.stop.clone(),
+            };
+            listeners.spawn(line::serve(listener, front));
+        }
+        stop.await;
+        tracing::info!("stopping");
+        let _ = stopping.send(true);
+        while listeners.join_next().await.is_some() {}
+        if let Some(subscriptions) = &shared.subscriptions {
+            // WebSockets are no longer connections of a listener.
+            let _ = tokio::time::timeout(settings.limits.shutdown(), subscriptions.drained()).await;
+        }
+        if let Some(appends) = &shared.appends {
+            let ingest = Arc::clone(appends.ingest());
+            let closed = tokio::task::spawn_blocking(move || ingest.close()).await;
+            match closed {
+                Ok(Ok(())) => {}
+                Ok(Err(error)) => tracing::error!(%error, "capture didn't close well"),
+                Err(error) => tracing::error!(%error, "capture didn't close"),
+            }
+        }
+        tracing::info!("stopped");
+    }
+}
+
+/// Refuses an address that other machines reach without what protects it.
+fn refuse_open(settings: &Settings, tokens: &Tokens, listeners: [(&'static str, Address); 3]) -> Result<()> {
+    for (listener, address) in listeners {
+        let Address::At(address) = address else { continue };
+        if address.ip().is_loopback() {
+            continue;
+        }
+        let missing = match (listener, tokens.are_none(), settings.tls.is_none()) {
+            ("line", _, _) => "line protocol over TCP has neither token nor TLS; use /api/v2/write of HTTP instead",
+            (_, true, true) => "set [auth] with a token and [tls] with a certificate",
+            (_, true, false) => "set [auth] with a token; `splay token` makes one",
+            (_, false, true) => "set [tls] with a certificate and a key",
+            (_, false, false) => continue,
+        };
+        return Err(Error::Open { listener, address, missing });
+    }
+    Ok(())
+}
+
+async fn listen(listener: &'static str, address: Address) -> Result<Option<TcpListener>> {
+    let Address::At(address) = address else { return Ok(None) };
+    let bound = TcpListener::bind(address).await;
+    bound.map(Some).map_err(|source| Error::Bind { listener, address, source })
+}

@@ -1,0 +1,392 @@
+//! Settings of the server: plain data, from a TOML file or built in code.
+//!
+//! - A setting that isn't named has its default; one that isn't known is an error.
+//! - Nothing here opens a file but [`Settings::read`] and what `[auth]` and `[tls]` name, which
+//!   [`Server::bind`](crate::Server::bind) reads.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::error::{Error, Result};
+use crate::ingest::AckClass;
+
+/// Where HTTP and WebSocket listen if nothing else is said.
+pub const HTTP_ADDRESS: &str = "127.0.0.1:7750";
+/// Where Flight and Flight SQL listen if nothing else is said.
+pub const FLIGHT_ADDRESS: &str = "127.0.0.1:7751";
+/// Where line protocol is taken over TCP if nothing else is said: QuestDB's port, so that its clients need no setting.
+pub const LINE_ADDRESS: &str = "127.0.0.1:9009";
+
+/// Settings of the server.
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Settings {
+    /// HTTP and WebSocket.
+    pub http: Http,
+    /// Flight and Flight SQL.
+    pub flight: Flight,
+    /// Line protocol over TCP.
+    pub line: Line,
+    /// Bounds on everything that a client can ask for.
+    pub limits: Limits,
+    /// Who may connect.
+    pub auth: Auth,
+    /// Certificate and key.
+    pub tls: Option<Tls>,
+    /// Settings of capture, which are not the server's: see there.
+    pub capture: toml::Table,
+}
+
+/// An address to listen on, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum Address {
+    /// Don't listen: `"off"`.
+    Off,
+    /// Listen here. Port 0 takes a free one.
+    At(SocketAddr),
+}
+
+impl TryFrom<String> for Address {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Address, String> {
+        text.parse()
+    }
+}
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Address, String> {
+        if text.eq_ignore_ascii_case("off") {
+            return Ok(Address::Off);
+        }
+        text.parse()
+            .map(Address::At)
+            .map_err(|_| format!("{text:?} is neither an address like 127.0.0.1:7750 nor \"off\""))
+    }
+}
+
+impl Address {
+    /// One of the constants of this module.
+    fn known(text: &str) -> Address {
+        text.parse().unwrap_or(Address::Off)
+    }
+}
+
+/// Settings of HTTP and WebSocket.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Http {
+    /// Where to listen. Default [`HTTP_ADDRESS`].
+    pub address: Address,
+}
+
+impl Default for Http {
+    fn default() -> Http {
+        Http { address: Address::known(HTTP_ADDRESS) }
+    }
+}
+
+/// Settings of Flight and Flight SQL.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Flight {
+    /// Where to listen. Default [`FLIGHT_ADDRESS`].
+    pub address: Address,
+}
+
+impl Default for Flight {
+    fn default() -> Flight {
+        Flight { address: Address::known(FLIGHT_ADDRESS) }
+    }
+}
+
+/// Settings of line protocol over TCP.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Line {
+    /// Where to listen; only on this machine, since the protocol has no token. Default [`LINE_ADDRESS`], or off if tokens are
+    /// set.
+    pub address: Option<Address>,
+    /// What is waited for before more than [`Limits::appends_waiting_max`] appends of a connection are under way: the sender
+    /// sees nothing of it but its pace. Default disk.
+    pub ack: AckClass,
+}
+
+/// Bounds on everything that a client can ask for. None can be turned off.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Limits {
+    /// Bytes of one message: a request's body, also once unpacked, or a Flight message. Default 64 MiB.
+    pub message_bytes_max: usize,
+    /// Bytes of one line of line protocol. Default 64 KiB.
+    pub line_bytes_max: usize,
+    /// Connections over all listeners. More are closed at once. Default 1,024.
+    pub connections_max: usize,
+    /// Connections from one address. Default 256.
+    pub client_connections_max: usize,
+    /// Seconds in which a client must have sent the head of a request, or a TLS handshake. Also how long an HTTP connection may
+    /// wait for its next request. Default 30.
+    pub head_seconds_max: u64,
+    /// Seconds in which a client must have sent the body of a request. Default 60.
+    pub body_seconds_max: u64,
+    /// Seconds that a connection for line protocol may be silent. Default 3,600.
+    pub idle_seconds_max: u64,
+    /// Bytes that a statement's sorts, joins and groups may hold. Default 1 GiB.
+    pub statement_bytes_max: usize,
+    /// Seconds from a statement's arrival to the last row sent. Default 60.
+    pub statement_seconds_max: u64,
+    /// Rows of an answer. A statement with more fails; it is not cut. Default 100 million.
+    pub statement_rows_max: u64,
+    /// Statements that run at a time, each on a thread of its own. Default 16.
+    pub statements_max: usize,
+    /// Statements that wait for one of those to end. More are refused, to be tried again. Default 64.
+    pub statements_waiting_max: usize,
+    /// Prepared statements that are kept; the one not used for longest goes first. Default 1,024.
+    pub prepared_max: usize,
+    /// Subscriptions at a time, each on a thread of its own. Default 128.
+    pub subscriptions_max: usize,
+    /// Bytes that wait for a subscriber that reads slowly. Default 16 MiB.
+    pub subscription_bytes_max: usize,
+    /// Appends of one connection that wait for their ack. Default 64.
+    pub appends_waiting_max: usize,
+    /// Seconds that requests under way get to end when the server stops. Default 10.
+    pub shutdown_seconds_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            message_bytes_max: 64 << 20,
+            line_bytes_max: 64 << 10,
+            connections_max: 1024,
+            client_connections_max: 256,
+            head_seconds_max: 30,
+            body_seconds_max: 60,
+            idle_seconds_max: 3600,
+            statement_bytes_max: 1 << 30,
+            statement_seconds_max: 60,
+            statement_rows_max: 100_000_000,
+            statements_max: 16,
+            statements_waiting_max: 64,
+            prepared_max: 1024,
+            subscriptions_max: 128,
+            subscription_bytes_max: 16 << 20,
+            appends_waiting_max: 64,
+            shutdown_seconds_max: 10,
+        }
+    }
+}
+
+impl Limits {
+    pub(crate) fn head(&self) -> Duration {
+        Duration::from_secs(self.head_seconds_max)
+    }
+
+    pub(crate) fn body(&self) -> Duration {
+        Duration::from_secs(self.body_seconds_max)
+    }
+
+    pub(crate) fn idle(&self) -> Duration {
+        Duration::from_secs(self.idle_seconds_max)
+    }
+
+    pub(crate) fn statement(&self) -> Duration {
+        Duration::from_secs(self.statement_seconds_max)
+    }
+
+    pub(crate) fn shutdown(&self) -> Duration {
+        Duration::from_secs(self.shutdown_seconds_max)
+    }
+
+    fn validate(&self) -> Result<()> {
+        let at_least_one = [
+            ("limits.connections_max", self.connections_max),
+            ("limits.client_connections_max", self.client_connections_max),
+            ("limits.statements_max", self.statements_max),
+            ("limits.prepared_max", self.prepared_max),
+            ("limits.appends_waiting_max", self.appends_waiting_max),
+            ("limits.line_bytes_max", self.line_bytes_max),
+        ];
+        for (setting, value) in at_least_one {
+            if value == 0 {
+                return Err(Error::Setting { setting: setting.to_owned(), reason: "must be at least 1".to_owned() });
+            }
+        }
+        let seconds = [
+            ("limits.head_seconds_max", self.head_seconds_max),
+            ("limits.body_seconds_max", self.body_seconds_max),
+            ("limits.idle_seconds_max", self.idle_seconds_max),
+            ("limits.statement_seconds_max", self.statement_seconds_max),
+        ];
+        for (setting, value) in seconds {
+            if value == 0 || value > 86_400 {
+                let reason = format!("{value} is not between 1 and 86,400 seconds");
+                return Err(Error::Setting { setting: setting.to_owned(), reason });
+            }
+        }
+        // Sizes beyond this can't be told from a mistake, and Flight counts in 32 bits.
+        if !(1024..=2 << 30).contains(&self.message_bytes_max) {
+            let reason = format!("{} is not between 1 KiB and 2 GiB", self.message_bytes_max);
+            return Err(Error::Setting { setting: "limits.message_bytes_max".to_owned(), reason });
+        }
+        Ok(())
+    }
+}
+
+/// Who may connect. Without tokens everybody on this machine may do everything.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Auth {
+    /// Tokens, one table each: `[[auth.tokens]]`.
+    pub tokens: Vec<Token>,
+    /// A TOML file of more `[[tokens]]`, so that the settings can be shown and the tokens not.
+    pub token_file: Option<PathBuf>,
+}
+
+/// One token, which is not stored: only its digest is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Token {
+    /// Whose it is; shown in logs.
+    pub name: String,
+    /// BLAKE3 digest of the token, 64 hexadecimal digits. `splay token` makes a token and its digest.
+    pub blake3: String,
+    /// What it allows. Default: read and write.
+    #[serde(default = "Role::all")]
+    pub roles: Vec<Role>,
+}
+
+/// What a token allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// Statements, tables, subscriptions, metrics.
+    Read,
+    /// Rows.
+    Write,
+}
+
+impl Role {
+    fn all() -> Vec<Role> {
+        vec![Role::Read, Role::Write]
+    }
+}
+
+/// Certificate and key for HTTP and Flight, PEM files.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tls {
+    /// The certificate, then those that lead to its root.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+impl Settings {
+    /// Reads a settings file. Relative paths in it are taken from its folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if it can't be read, [`Error::Setting`] for what can't be understood.
+    pub fn read(path: impl AsRef<Path>) -> Result<Settings> {
+        let path = path.as_ref();
+        let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
+        let mut settings = Settings::parse(&text).map_err(|error| match error {
+            Error::Setting { setting, reason } => {
+                Error::Setting { setting: format!("{}: {setting}", path.display()), reason }
+            }
+            other => other,
+        })?;
+        if let Some(folder) = path.parent() {
+            let from_folder = |file: &mut PathBuf| *file = folder.join(&*file);
+            settings.auth.token_file.iter_mut().for_each(from_folder);
+            if let Some(tls) = &mut settings.tls {
+                [&mut tls.certificate, &mut tls.key].into_iter().for_each(from_folder);
+            }
+        }
+        Ok(settings)
+    }
+
+    /// Settings from the text of a settings file.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for what can't be understood.
+    pub fn parse(text: &str) -> Result<Settings> {
+        let settings: Settings = toml::from_str(text)
+            .map_err(|error| Error::Setting { setting: "settings file".to_owned(), reason: error.to_string() })?;
+        settings.validate()?;
+        Ok(settings)
+    }
+
+    /// Checks what the types can't say.
+    ///
+    /// # Errors
+    /// [`Error::Setting`].
+    pub fn validate(&self) -> Result<()> {
+        self.limits.validate()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_empty_file_gives_the_defaults() {
+        assert_eq!(Settings::parse("").unwrap(), Settings::default());
+        assert_eq!(Settings::default().http.address, Address::At("127.0.0.1:7750".parse().unwrap()));
+        assert_eq!(Settings::default().flight.address, Address::At("127.0.0.1:7751".parse().unwrap()));
+    }
+
+    #[test]
+    fn every_section_is_understood() {
+        let text = r#"
+            [http]
+            address = "127.0.0.1:0"
+            [flight]
+            address = "off"
+            [line]
+            address = "127.0.0.1:9109"
+            [limits]
+            message_bytes_max = 1048576
+            statements_max = 2
+            [auth]
+            token_file = "tokens.toml"
+            [[auth.tokens]]
+            name = "feed"
+            blake3 = "00"
+            roles = ["write"]
+            [tls]
+            certificate = "cert.pem"
+            key = "key.pem"
+            [capture]
+            live_rows_max = 1000
+        "#;
+        let settings = Settings::parse(text).unwrap();
+        assert_eq!(settings.flight.address, Address::Off);
+        assert_eq!(settings.limits.statements_max, 2);
+        assert_eq!(settings.auth.tokens[0].roles, [Role::Write]);
+        assert!(settings.capture.contains_key("live_rows_max"));
+    }
+
+    #[test]
+    fn what_is_not_known_or_out_of_bounds_is_refused() {
+        for text in [
+            "[htp]\naddress = \"off\"",
+            "[limits]\nstatements = 3",
+            "[limits]\nstatements_max = 0",
+            "[limits]\nmessage_bytes_max = 10",
+            "[limits]\nstatement_seconds_max = 0",
+            "[http]\naddress = \"everywhere\"",
+            "[[auth.tokens]]\nname = \"a\"",
+        ] {
+            assert!(Settings::parse(text).is_err(), "{text}");
+        }
+    }
+}

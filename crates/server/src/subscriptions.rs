@@ -1,0 +1,329 @@
+//! Subscriptions, whatever carries them: updates from capture, encoded on a thread of their own, sent as far as the client has
+//! given credit.
+//!
+//! - A client without credit, or one that doesn't read, is not read for: its updates wait in capture's bounded queue, and what
+//!   happens beyond is the policy that it chose. Ingest never waits for it.
+//! - Each update carries the sequence number to resume behind.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use crate::ingest::{From, Ingest, SlowPolicy, SubscribeRequest, Subscription, Update};
+use crate::metrics::{Counted, Metrics};
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Limits;
+
+/// How often a subscription looks whether its client is still there.
+const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// Encoded updates that wait for the network.
+const UPDATES_WAITING: usize = 4;
+
+/// Names in a request.
+const NAMES_MAX: usize = 100_000;
+
+/// What a client sends to subscribe.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Ask {
+    table: String,
+    symbols: Option<Vec<String>>,
+    columns: Option<Vec<String>>,
+    #[serde(default)]
+    from: Start,
+    /// Resume behind this sequence number; goes before `from`.
+    after: Option<u64>,
+    #[serde(default)]
+    slow: Slow,
+    /// Updates that may be sent before more credit comes; without, as many as there are.
+    pub(crate) credit: Option<u64>,
+    /// How rows are sent; only WebSocket knows JSON.
+    #[serde(default)]
+    pub(crate) format: Format,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Start {
+    Now,
+    #[default]
+    Snapshot,
+}
+
+#[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Slow {
+    #[default]
+    Snapshot,
+    Disconnect,
+    CatchUp,
+}
+
+/// How rows of updates are sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Format {
+    #[default]
+    Arrow,
+    Json,
+}
+
+/// What a client may send later.
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct More {
+    /// Updates more that may be sent.
+    pub(crate) credit: u64,
+}
+
+impl Ask {
+    pub(crate) fn parse(text: &[u8]) -> Outcome<Ask> {
+        let wrong = |error| Problem::new(Code::Request, format!("not a subscription: {error}"));
+        let ask: Ask = serde_json::from_slice(text).map_err(wrong)?;
+        let names = |names: &Option<Vec<String>>| names.as_ref().map_or(0, Vec::len);
+        if names(&ask.symbols) > NAMES_MAX || names(&ask.columns) > NAMES_MAX {
+            return Err(Problem::new(Code::Request, format!("more than {NAMES_MAX} names")));
+        }
+        Ok(ask)
+    }
+
+    pub(crate) fn table(&self) -> &str {
+        &self.table
+    }
+
+    fn request(&self, queue_bytes_max: usize) -> SubscribeRequest {
+        let from = match (self.after, self.from) {
+            (Some(sequence), _) => From::After(sequence),
+            (None, Start::Now) => From::Now,
+            (None, Start::Snapshot) => From::Snapshot,
+        };
+        let slow = match self.slow {
+            Slow::Snapshot => SlowPolicy::Snapshot,
+            Slow::Disconnect => SlowPolicy::Disconnect,
+            Slow::CatchUp => SlowPolicy::CatchUp,
+        };
+        let (table, symbols, columns) = (self.table.clone(), self.symbols.clone(), self.columns.clone());
+        SubscribeRequest { table, symbols, columns, from, queue_bytes_max, slow }
+    }
+}
+
+/// How many updates may still be sent.
+#[derive(Debug)]
+pub(crate) struct Credit {
+    left: AtomicU64,
+    more: Notify,
+}
+
+impl Credit {
+    fn new(credit: Option<u64>) -> Arc<Credit> {
+        Arc::new(Credit { left: AtomicU64::new(credit.unwrap_or(u64::MAX)), more: Notify::new() })
+    }
+
+    /// Gives credit for so many updates more.
+    pub(crate) fn give(&self, updates: u64) {
+        let add = |left: u64| Some(left.saturating_add(updates));
+        let _ = self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, add);
+        self.more.notify_one();
+    }
+
+    /// Takes credit for one update, if there is any.
+    fn take(&self) -> bool {
+        let subtract = |left: u64| if left == u64::MAX { Some(left) } else { left.checked_sub(1) };
+        self.left.fetch_update(Ordering::AcqRel, Ordering::Acquire, subtract).is_ok()
+    }
+}
+
+/// Makes messages of updates. Runs on the subscription's thread.
+pub(crate) trait EncodeUpdate: Send + 'static {
+    /// What is sent.
+    type Message: Send + 'static;
+
+    /// The messages of an update.
+    fn update(&mut self, update: &Update) -> Outcome<Vec<Self::Message>>;
+}
+
+/// Messages of a subscription. Dropping it ends the subscription.
+#[derive(Debug)]
+pub(crate) struct Updates<M> {
+    /// The messages; after an error nothing comes.
+    pub(crate) messages: mpsc::Receiver<Outcome<M>>,
+    /// The client's credit.
+    pub(crate) credit: Arc<Credit>,
+}
+
+/// A subscription's place, freed when the last clone is dropped.
+#[derive(Debug, Clone)]
+pub(crate) struct Place(#[expect(dead_code, reason = "held, not looked at")] Arc<OwnedSemaphorePermit>);
+
+/// Runs subscriptions. Clones share the limits.
+#[derive(Debug, Clone)]
+pub(crate) struct Subscriptions {
+    ingest: Arc<dyn Ingest>,
+    places: Arc<Semaphore>,
+    places_max: u32,
+    queue_bytes_max: usize,
+    metrics: Arc<Metrics>,
+    stop: watch::Receiver<bool>,
+}
+
+impl Subscriptions {
+    pub(crate) fn new(
+        ingest: Arc<dyn Ingest>,
+        limits: &Limits,
+        metrics: Arc<Metrics>,
+        stop: watch::Receiver<bool>,
+    ) -> Subscriptions {
+        let places_max = u32::try_from(limits.subscriptions_max).unwrap_or(u32::MAX >> 3);
+        let places = Arc::new(Semaphore::new(places_max as usize));
+        Subscriptions { ingest, places, places_max, queue_bytes_max: limits.subscription_bytes_max, metrics, stop }
+    }
+
+    /// A place for a subscription, taken before its client has said what it wants.
+    ///
+    /// # Errors
+    /// [`Code::Busy`].
+    pub(crate) fn place(&self) -> Outcome<Place> {
+        let busy = |_| Problem::new(Code::Busy, "too many subscriptions at once");
+        Arc::clone(&self.places).try_acquire_owned().map(|permit| Place(Arc::new(permit))).map_err(busy)
+    }
+
+    /// Waits until no subscription is left; they end when the server stops.
+    pub(crate) async fn drained(&self) {
+        let _ = self.places.acquire_many(self.places_max).await;
+    }
+
+    /// Starts a subscription.
+    ///
+    /// # Errors
+    /// What capture says.
+    pub(crate) async fn open<E: EncodeUpdate>(
+        &self,
+        place: Place,
+        ask: &Ask,
+        encode: E,
+    ) -> Outcome<Updates<E::Message>> {
+        let (ingest, request) = (Arc::clone(&self.ingest), ask.request(self.queue_bytes_max));
+        let subscribed = tokio::task::spawn_blocking(move || ingest.subscribe(request)).await;
+        let broke_off = |_| Problem::new(Code::Internal, "the subscription broke off");
+        let subscription = subscribed.map_err(broke_off)??;
+        let (outlet, messages) = mpsc::channel(UPDATES_WAITING);
+        let credit = Credit::new(ask.credit);
+        let counted = Counted::new(self.metrics.subscriptions.clone());
+        let mut run = Run {
+            subscription,
+            encode,
+            outlet,
+            credit: Arc::clone(&credit),
+            metrics: Arc::clone(&self.metrics),
+            stop: self.stop.clone(),
+            handle: Handle::current(),
+        };
+        let thread = std::thread::Builder::new().name("splay-subscription".to_owned());
+        let spawned = thread.spawn(move || {
+            let (_place, _counted) = (place, counted);
+            if let Err(problem) = run.run() {
+                // Waits for room: a client that reads gets the last word, one that went away frees the thread.
+                let _ = run.outlet.blocking_send(Err(problem));
+            }
+        });
+        spawned.map_err(|_| Problem::new(Code::Busy, "no thread for a subscription"))?;
+        Ok(Updates { messages, credit })
+    }
+}
+
+/// A subscription on its thread.
+struct Run<E: EncodeUpdate> {
+    subscription: Box<dyn Subscription>,
+    encode: E,
+    outlet: mpsc::Sender<Outcome<E::Message>>,
+    credit: Arc<Credit>,
+    metrics: Arc<Metrics>,
+    stop: watch::Receiver<bool>,
+    handle: Handle,
+}
+
+impl<E: EncodeUpdate> Run<E> {
+    /// Runs until the client goes away, the server stops or capture ends it.
+    fn run(&mut self) -> Outcome<()> {
+        while self.wait_for_credit()? {
+            let update = loop {
+                if !self.goes_on()? {
+                    return Ok(());
+                }
+                if let Some(update) = self.subscription.next(LOOK_AROUND)? {
+                    break update;
+                }
+            };
+            for message in self.encode.update(&update)? {
+                if self.outlet.blocking_send(Ok(message)).is_err() {
+                    return Ok(());
+                }
+            }
+            self.metrics.updates_out.inc();
+        }
+        Ok(())
+    }
+
+    /// Whether somebody listens. A server that stops says so.
+    fn goes_on(&self) -> Outcome<bool> {
+        if *self.stop.borrow() {
+            return Err(Problem::new(Code::Closed, "the server is stopping"));
+        }
+        Ok(!self.outlet.is_closed())
+    }
+
+    /// Waits for credit; false if nobody listens any more.
+    fn wait_for_credit(&self) -> Outcome<bool> {
+        while !self.credit.take() {
+            if !self.goes_on()? {
+                return Ok(false);
+            }
+            let _ =
+                self.handle.block_on(async { tokio::time::timeout(LOOK_AROUND, self.credit.more.notified()).await });
+        }
+        self.goes_on()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_is_understood_with_its_defaults() {
+        let ask = Ask::parse(br#"{"table": "trade"}"#).unwrap();
+        let request = ask.request(1);
+        assert_eq!((request.from, request.slow, ask.credit), (From::Snapshot, SlowPolicy::Snapshot, None));
+        let ask = Ask::parse(br#"{"table": "trade", "symbols": ["A"], "after": 7, "slow": "catch_up", "credit": 2}"#)
+            .unwrap();
+        let request = ask.request(1);
+        assert_eq!((request.from, request.slow, ask.credit), (From::After(7), SlowPolicy::CatchUp, Some(2)));
+    }
+
+    #[test]
+    fn what_is_not_a_subscription_is_refused() {
+        for text in
+            ["", "{}", "[]", r#"{"table": 1}"#, r#"{"table": "t", "form": "now"}"#, r#"{"table": "t", "from": "then"}"#]
+        {
+            assert_eq!(Ask::parse(text.as_bytes()).unwrap_err().code, Code::Request, "{text}");
+        }
+    }
+
+    #[test]
+    fn credit_is_taken_one_by_one() {
+        let credit = Credit::new(Some(1));
+        assert!(credit.take() && !credit.take());
+        credit.give(2);
+        assert!(credit.take() && credit.take() && !credit.take());
+        credit.give(u64::MAX);
+        credit.give(u64::MAX);
+        assert!(credit.take() && credit.take());
+        assert!(Credit::new(None).take());
+    }
+}

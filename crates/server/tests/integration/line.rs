@@ -1,0 +1,48 @@
+//! Line protocol over TCP.
+
+use std::io::{Read, Write};
+
+use crate::support::{Served, connect, eventually};
+
+#[test]
+fn lines_are_stored_as_they_come() {
+    let served = Served::new();
+    let mut stream = connect(served.line());
+    stream.write_all(b"trade,sym=IBM price=1 1\ntrade,sym=I").unwrap();
+    // While the connection is open and a line is half sent.
+    eventually("the first line", || served.ingest.rows("trade") == 1);
+    stream.write_all(b"BM price=2 2\n").unwrap();
+    eventually("the second line", || served.ingest.rows("trade") == 2);
+    stream.write_all(&b"trade,sym=IBM price=3 3\n".repeat(20_000)).unwrap();
+    drop(stream);
+    eventually("all lines", || served.ingest.rows("trade") == 20_002);
+}
+
+#[test]
+fn a_bad_line_does_not_end_the_stream() {
+    let served = Served::new();
+    let mut stream = connect(served.line());
+    stream.write_all(b"nonsense\ntrade,sym=IBM price=1 1\n\xff\xfe\x00\ntrade,sym=IBM price=1 2").unwrap();
+    drop(stream);
+    eventually("the good lines", || served.ingest.rows("trade") == 2);
+    eventually("the bad lines", || served.ingest.rejected().len() == 2);
+}
+
+#[test]
+fn a_full_disk_is_waited_for() {
+    let served = Served::new();
+    served.ingest.be_full(3);
+    let mut stream = connect(served.line());
+    stream.write_all(b"trade,sym=IBM price=1 1\n").unwrap();
+    eventually("the line", || served.ingest.rows("trade") == 1);
+}
+
+#[test]
+fn a_server_that_stops_takes_what_came() {
+    let mut served = Served::new();
+    let mut stream = connect(served.line());
+    stream.write_all(b"trade,sym=IBM price=1 1\n").unwrap();
+    eventually("the line", || served.ingest.rows("trade") == 1);
+    served.stop();
+    assert_eq!(stream.read(&mut [0; 10]).unwrap_or(0), 0);
+}

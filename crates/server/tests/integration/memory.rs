@@ -1,0 +1,174 @@
+//! Capture in memory: rows in vectors, acks at once.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+use splay_server::ingest::{
+    Ack, AckClass, Append, Done, Figure, From, Ingest, IngestError, SubscribeRequest, Subscription, Update, UpdateKind,
+};
+use splay_store::TableSpec;
+
+use crate::support::trades_spec;
+
+#[derive(Debug, Default)]
+pub struct MemoryIngest {
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    tables: HashMap<String, Vec<(u64, RecordBatch)>>,
+    producers: HashMap<String, u64>,
+    subscribers: Vec<(String, SyncSender<Update>)>,
+    rejected: Vec<String>,
+    sequence: u64,
+    full: u32,
+    closed: bool,
+}
+
+impl MemoryIngest {
+    pub fn rows(&self, table: &str) -> usize {
+        let state = self.state.lock().unwrap();
+        state.tables.get(table).map_or(0, |batches| batches.iter().map(|(_, batch)| batch.num_rows()).sum())
+    }
+
+    pub fn rejected(&self) -> Vec<String> {
+        self.state.lock().unwrap().rejected.clone()
+    }
+
+    /// Refuses the next appends as if the disk were full.
+    pub fn be_full(&self, times: u32) {
+        self.state.lock().unwrap().full = times;
+    }
+
+    pub fn is_closed(&self) -> bool {
+        self.state.lock().unwrap().closed
+    }
+}
+
+impl Ingest for MemoryIngest {
+    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError> {
+        let mut state = self.state.lock().unwrap();
+        if state.closed {
+            return Err(IngestError::Closed);
+        }
+        if state.full > 0 {
+            state.full -= 1;
+            return Err(IngestError::Full { reason: "the disk is full".to_owned() });
+        }
+        if append.rows.column_by_name("time").is_none() {
+            let reason = "there is no column \"time\"".to_owned();
+            drop(state);
+            done(Err(IngestError::Rejected { table: append.table, reason }));
+            return Ok(());
+        }
+        let rows = append.rows.num_rows() as u64;
+        let mut ack = Ack {
+            sequence: state.sequence,
+            class: append.ack.unwrap_or(AckClass::Disk),
+            rows,
+            duplicate: false,
+            quarantined: 0,
+        };
+        if let Some(producer) = append.producer {
+            let last = state.producers.entry(producer.name).or_default();
+            if producer.sequence <= *last {
+                (ack.duplicate, ack.rows) = (true, 0);
+                drop(state);
+                done(Ok(ack));
+                return Ok(());
+            }
+            *last = producer.sequence;
+        }
+        state.sequence += 1;
+        ack.sequence = state.sequence;
+        let update = Update { sequence: ack.sequence, kind: UpdateKind::Delta, rows: append.rows.clone() };
+        state.subscribers.retain(|(table, queue)| {
+            *table != append.table || !matches!(queue.try_send(update.clone()), Err(TrySendError::Disconnected(_)))
+        });
+        state.tables.entry(append.table).or_default().push((ack.sequence, append.rows));
+        drop(state);
+        done(Ok(ack));
+        Ok(())
+    }
+
+    fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {
+        let spec = || TableSpec { name: table.to_owned(), ..trades_spec() };
+        Ok(self.state.lock().unwrap().tables.contains_key(table).then(spec))
+    }
+
+    fn subscribe(&self, request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
+        let mut state = self.state.lock().unwrap();
+        let batches = state.tables.get(&request.table);
+        let batches = batches.ok_or_else(|| IngestError::NoSuchTable { table: request.table.clone() })?;
+        let (sender, receiver) = sync_channel(1024);
+        match request.from {
+            From::Now => {}
+            From::Snapshot => {
+                let all = batches.iter().map(|(_, batch)| batch);
+                let rows = concat_batches(&batches[0].1.schema(), all).unwrap();
+                sender
+                    .send(Update {
+                        sequence: state.sequence,
+                        kind: UpdateKind::Snapshot { first: true, more: false },
+                        rows,
+                    })
+                    .unwrap();
+            }
+            From::After(sequence) if sequence == 0 => {
+                return Err(IngestError::Gone { table: request.table, after: 0, oldest: 1 });
+            }
+            From::After(sequence) => {
+                for (number, rows) in batches.iter().filter(|(number, _)| *number > sequence) {
+                    let update = Update { sequence: *number, kind: UpdateKind::Delta, rows: rows.clone() };
+                    sender.send(update).unwrap();
+                }
+            }
+        }
+        state.subscribers.push((request.table, sender));
+        Ok(Box::new(MemorySubscription { receiver }))
+    }
+
+    fn reject(&self, way: &'static str, reason: String, _sample: &[u8]) {
+        self.state.lock().unwrap().rejected.push(format!("{way}: {reason}"));
+    }
+
+    fn is_ready(&self) -> bool {
+        !self.is_closed()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        let state = self.state.lock().unwrap();
+        let figure = |(table, batches): (&String, &Vec<_>)| Figure {
+            name: "live_batches",
+            help: "Batches in memory",
+            is_counter: false,
+            table: Some(table.clone()),
+            value: batches.len() as u64,
+        };
+        state.tables.iter().map(figure).collect()
+    }
+
+    fn close(&self) -> Result<(), IngestError> {
+        self.state.lock().unwrap().closed = true;
+        Ok(())
+    }
+}
+
+struct MemorySubscription {
+    receiver: Receiver<Update>,
+}
+
+impl Subscription for MemorySubscription {
+    fn next(&mut self, timeout: Duration) -> Result<Option<Update>, IngestError> {
+        match self.receiver.recv_timeout(timeout) {
+            Ok(update) => Ok(Some(update)),
+            Err(RecvTimeoutError::Timeout) => Ok(None),
+            Err(RecvTimeoutError::Disconnected) => Err(IngestError::Closed),
+        }
+    }
+}

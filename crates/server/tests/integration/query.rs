@@ -1,0 +1,176 @@
+//! Statements over HTTP.
+
+use std::io::{Cursor, Write};
+use std::time::{Duration, Instant};
+
+use arrow::ipc::reader::StreamReader;
+
+use crate::support::{Served, TRADES, connect};
+
+/// A statement that takes longer than any test waits.
+const LONG: &str = "select sum(a.price * b.price * c.price) from trade a, trade b, trade c";
+
+#[test]
+fn an_answer_comes_in_every_format() {
+    let served = Served::new();
+    let sql = "select sym, count(*) as n, max(price) as high from trade group by sym order by sym";
+    let json = served.query(sql).json();
+    assert_eq!(json["columns"][0], serde_json::json!({ "name": "sym", "type": "symbol" }));
+    assert_eq!(json["rows"], serde_json::json!([["AIG", TRADES / 2, 32766.0], ["IBM", TRADES / 2, 32767.0]]));
+    assert_eq!(json["row_count"], 2);
+
+    let csv = served.post("/query?format=csv", &[], sql.as_bytes());
+    assert_eq!(csv.headers["content-type"], "text/csv; charset=utf-8");
+    assert_eq!(csv.text(), "sym,n,high\nAIG,16384,32766.0\nIBM,16384,32767.0\n");
+
+    let lines = served.post("/query", &[("accept", "application/x-ndjson")], sql.as_bytes());
+    assert_eq!(lines.text().lines().next(), Some(r#"{"sym":"AIG","n":16384,"high":32766.0}"#));
+
+    let arrow = served.post("/query", &[("accept", "application/vnd.apache.arrow.stream")], sql.as_bytes());
+    let batches: Vec<_> = StreamReader::try_new(Cursor::new(arrow.body), None).unwrap().map(Result::unwrap).collect();
+    assert_eq!(batches.iter().map(|batch| batch.num_rows()).sum::<usize>(), 2);
+}
+
+#[test]
+fn whole_tables_come_whole() {
+    let served = Served::new();
+    let csv = served.post("/query?format=csv", &[], b"select * from trade");
+    assert!(csv.whole);
+    assert_eq!(csv.text().lines().count() as i64, TRADES + 1);
+    let json = served.query("select time, price from trade").json();
+    assert_eq!(json["rows"].as_array().unwrap().len() as i64, TRADES);
+    assert_eq!(json["rows"][0][0], "2026-01-01T00:00:00Z");
+    let arrow = served.post("/query?format=arrow", &[], b"select * from trade");
+    let batches = StreamReader::try_new(Cursor::new(arrow.body), None).unwrap();
+    assert_eq!(batches.map(|batch| batch.unwrap().num_rows() as i64).sum::<i64>(), TRADES);
+}
+
+#[test]
+fn an_empty_answer_still_has_its_columns() {
+    let served = Served::new();
+    let sql = "select sym, price from trade where price < 0";
+    assert_eq!(served.query(sql).json()["rows"], serde_json::json!([]));
+    assert_eq!(served.query(sql).json()["columns"][1]["name"], "price");
+    assert_eq!(served.post("/query?format=csv", &[], sql.as_bytes()).text(), "sym,price\n");
+    assert_eq!(served.post("/query?format=ndjson", &[], sql.as_bytes()).text(), "");
+    let arrow = served.post("/query?format=arrow", &[], sql.as_bytes());
+    assert_eq!(StreamReader::try_new(Cursor::new(arrow.body), None).unwrap().count(), 0);
+}
+
+#[test]
+fn statements_come_in_every_form() {
+    let served = Served::new();
+    let count = |answer: crate::support::Answer| answer.json()["rows"][0][0].as_i64();
+    assert_eq!(count(served.get("/query?query=select%20count(*)%20from%20trade")), Some(TRADES));
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    assert_eq!(count(served.post("/query", &form, b"query=select+count(*)+from+trade%3B")), Some(TRADES));
+    // As `curl -d` sends it.
+    assert_eq!(count(served.post("/query", &form, b"select count(*) from trade;")), Some(TRADES));
+    let json = [("content-type", "application/json")];
+    let body = br#"{"sql": "select count(*) from trade where sym = $sym and price < $most", "params": {"sym": "IBM", "most": 10}}"#;
+    assert_eq!(count(served.post("/query", &json, body)), Some(5));
+    let body = br#"{"sql": "select count(*) from trade where sym = $1 and price < $2", "params": ["IBM", 10.5]}"#;
+    assert_eq!(count(served.post("/query", &json, body)), Some(5));
+    let url = "/query?query=select%20count(*)%20from%20trade%20where%20sym%20%3D%20%241&params=%5B%22IBM%22%5D";
+    assert_eq!(count(served.get(url)), Some(TRADES / 2));
+}
+
+#[test]
+fn what_is_wrong_with_a_statement_is_said_with_a_code() {
+    let served = Served::new();
+    for (sql, status, code) in [
+        ("selec 1", 400, "statement"),
+        ("select nothing from trade", 400, "statement"),
+        ("select * from quote", 404, "not_found"),
+        ("create table t (a int)", 403, "read_only"),
+        ("drop table trade", 403, "read_only"),
+        ("insert into trade values (1)", 403, "read_only"),
+        ("copy trade to '/tmp/x.parquet'", 403, "read_only"),
+        ("create external table t stored as csv location '/etc/passwd'", 403, "read_only"),
+        ("select count(*) from trade where sym = $1", 400, "statement"),
+        ("", 400, "bad_request"),
+    ] {
+        let answer = served.query(sql);
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{sql}: {}", answer.text());
+        assert_eq!(answer.json()["retryable"], false);
+    }
+    // Files are not tables, and no function reads one.
+    for sql in
+        ["select * from '/etc/passwd'", "select * from read_csv('/etc/passwd')", "select * from \"/etc/passwd.csv\""]
+    {
+        let answer = served.query(sql);
+        assert!(answer.status == 400 || answer.status == 404, "{sql}: {}", answer.text());
+        assert!(!answer.text().contains("root:"), "{sql}");
+    }
+    assert_eq!(served.get("/query?query=select%201&format=xml").code(), "bad_request");
+    assert_eq!(served.post("/query", &[("content-type", "application/json")], b"{\"sql\": 1}").code(), "bad_request");
+    assert_eq!(served.post("/query", &[("content-type", "text/plain")], b"\xff\xfe").code(), "bad_request");
+}
+
+#[test]
+fn limits_hold() {
+    let served = Served::with("limits.statement_rows_max = 100\nlimits.statement_seconds_max = 1");
+    let rows = served.query("select * from trade");
+    assert_eq!((rows.status, rows.code().as_str()), (422, "rows"));
+    let start = Instant::now();
+    let time = served.query(LONG);
+    assert_eq!((time.status, time.code().as_str()), (422, "time"), "{}", time.text());
+    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    let served = Served::with("limits.statement_bytes_max = 100000");
+    let memory = served.query("select count(*) from trade a join trade b on a.price = b.price + 1");
+    assert_eq!((memory.status, memory.code().as_str()), (422, "memory"), "{}", memory.text());
+}
+
+#[test]
+fn a_statement_stops_when_its_client_goes_away() {
+    let served = Served::with("limits.statements_max = 1\nlimits.statement_seconds_max = 600");
+    let running = || {
+        let text = served.get("/metrics").text().to_owned();
+        text.lines().find_map(|line| line.strip_prefix("splay_statements_running ")?.parse::<i64>().ok()).unwrap()
+    };
+    let sql = LONG;
+    let mut stream = connect(served.http());
+    write!(stream, "POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{sql}", sql.len()).unwrap();
+    crate::support::eventually("it runs", || running() == 1);
+    drop(stream);
+    let start = Instant::now();
+    crate::support::eventually("it stopped", || running() == 0);
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    // Its place is free again.
+    assert_eq!(served.query("select 1").status, 200);
+}
+
+#[test]
+fn more_statements_than_may_wait_are_refused_as_busy() {
+    let served =
+        Served::with("limits.statements_max = 1\nlimits.statements_waiting_max = 0\nlimits.statement_seconds_max = 5");
+    let sql = LONG;
+    let mut stream = connect(served.http());
+    write!(stream, "POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{sql}", sql.len()).unwrap();
+    crate::support::eventually("it runs", || served.get("/metrics").text().contains("splay_statements_running 1"));
+    let answer = served.query("select 1");
+    assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
+    assert_eq!(answer.headers["retry-after"], "1");
+    assert_eq!(answer.json()["retryable"], true);
+}
+
+#[test]
+fn tables_health_and_metrics_are_told() {
+    let served = Served::new();
+    let tables = served.get("/tables").json();
+    assert_eq!(tables[0]["name"], "trade");
+    assert_eq!(tables[0]["rows"], TRADES);
+    assert_eq!(tables[0]["first_date"], "2026-01-01");
+    assert_eq!(served.get("/tables/trade").json()["columns"][1]["type"], "symbol");
+    assert_eq!(served.get("/tables/quote").code(), "not_found");
+    assert_eq!(served.get("/health").json()["status"], "pass");
+    assert_eq!(served.get("/ready").status, 200);
+    served.query("select 1");
+    let metrics = served.get("/metrics");
+    assert!(metrics.headers["content-type"].starts_with("application/openmetrics-text"));
+    let text = metrics.text();
+    assert!(text.ends_with("# EOF\n"));
+    assert!(text.contains("splay_statements_total{way=\"http\",outcome=\"ok\"} 1"), "{text}");
+    assert_eq!(served.get("/nothing").code(), "not_found");
+    assert_eq!(served.post("/tables", &[], b"").status, 405);
+}

@@ -1,0 +1,121 @@
+//! Rows over HTTP.
+
+use std::io::Write;
+
+use arrow::array::RecordBatch;
+use arrow::ipc::writer::StreamWriter;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+
+use crate::support::{Served, trades};
+
+fn stream(batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn arrow_streams_are_stored_and_acknowledged() {
+    let served = Served::new();
+    let body = stream(&[trades(0, 10), trades(10, 5)]);
+    let answer = served.post("/api/v1/write?table=trade&ack=process", &[], &body);
+    assert_eq!(
+        answer.json(),
+        serde_json::json!({ "sequence": 1, "class": "process", "rows": 15, "duplicate": false, "quarantined": 0 })
+    );
+    assert_eq!(served.ingest.rows("trade"), 15);
+    assert_eq!(served.post("/api/v1/write?table=trade", &[], &body).json()["class"], "disk");
+    let packed = served.post("/api/v1/write?table=trade", &[("content-encoding", "gzip")], &gzip(&body));
+    assert_eq!(packed.json()["rows"], 15);
+    assert_eq!(served.ingest.rows("trade"), 45);
+}
+
+#[test]
+fn a_message_sent_twice_is_stored_once() {
+    let served = Served::new();
+    let body = stream(&[trades(0, 10)]);
+    let path = "/api/v1/write?table=trade&producer=feed&sequence=7";
+    assert_eq!(served.post(path, &[], &body).json()["duplicate"], false);
+    assert_eq!(served.post(path, &[], &body).json()["duplicate"], true);
+    assert_eq!(served.ingest.rows("trade"), 10);
+    assert_eq!(served.post("/api/v1/write?table=trade&producer=feed", &[], &body).code(), "bad_request");
+}
+
+#[test]
+fn what_can_not_be_stored_is_refused() {
+    let served = Served::new();
+    let body = stream(&[trades(0, 10)]);
+    for (path, body, status, code) in [
+        ("/api/v1/write", &body[..], 400, "bad_request"),
+        ("/api/v1/write?table=../etc", &body, 400, "rejected"),
+        ("/api/v1/write?table=trade&ack=soon", &body, 400, "bad_request"),
+        ("/api/v1/write?table=trade&tabel=x", &body, 400, "bad_request"),
+        ("/api/v1/write?table=trade", b"", 400, "bad_request"),
+        ("/api/v1/write?table=trade", b"not arrow at all", 400, "bad_request"),
+        ("/api/v1/write?table=trade", &body[..body.len() / 2], 400, "bad_request"),
+    ] {
+        let answer = served.post(path, &[], body);
+        assert_eq!((answer.status, answer.code().as_str()), (status, code), "{path}: {}", answer.text());
+    }
+    let answer = served.post("/api/v1/write?table=trade", &[], &stream(&[trades(0, 1).project(&[1, 2]).unwrap()]));
+    assert_eq!(answer.code(), "rejected");
+    served.ingest.be_full(1);
+    let full = served.post("/api/v1/write?table=trade", &[], &body);
+    assert_eq!((full.status, full.code().as_str()), (503, "full"));
+    assert_eq!(full.json()["retryable"], true);
+    assert_eq!(served.ingest.rows("trade"), 0);
+}
+
+#[test]
+fn line_protocol_comes_by_both_of_influxdb_s_paths() {
+    let served = Served::new();
+    let lines = b"trade,sym=IBM price=1.5 1\ntrade,sym=AIG price=2 2\nquote,sym=AIG price=3 3\n";
+    let answer = served.post("/api/v2/write?org=o&bucket=b&precision=us", &[("authorization", "Token any")], lines);
+    assert_eq!((answer.status, answer.body.len()), (204, 0), "{}", answer.text());
+    let answer = served.post("/write?db=d&precision=n", &[("content-encoding", "gzip")], &gzip(lines));
+    assert_eq!(answer.status, 204);
+    assert_eq!((served.ingest.rows("trade"), served.ingest.rows("quote")), (4, 2));
+    // More than the decoder holds at once, and no line feed at the end.
+    let many = "trade,sym=IBM price=1 5\n".repeat(100_000);
+    assert_eq!(served.post("/write", &[], many.trim_end().as_bytes()).status, 204);
+    assert_eq!(served.ingest.rows("trade"), 100_004);
+}
+
+#[test]
+fn bad_lines_are_named_and_good_ones_stored() {
+    let served = Served::new();
+    let answer = served.post("/api/v2/write", &[], b"trade,sym=IBM price=1.5 1\nnonsense\ntrade,sym=IBM price=2 2\n");
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.json()["code"], "invalid");
+    assert!(
+        answer.json()["message"].as_str().unwrap().starts_with("partial write: 1 lines were refused: line 2, byte ")
+    );
+    assert!(answer.headers["x-influxdb-error"].starts_with("partial write"));
+    assert_eq!(served.ingest.rows("trade"), 2);
+    assert!(served.ingest.rejected()[0].starts_with("influx: line 2, byte "));
+    assert_eq!(served.post("/write?precision=fortnight", &[], b"").status, 400);
+}
+
+#[test]
+fn ping_answers_as_influxdb_does() {
+    let served = Served::new();
+    let answer = served.get("/ping");
+    assert_eq!(answer.status, 204);
+    assert!(answer.headers.contains_key("x-influxdb-version"));
+}
+
+#[test]
+fn a_server_that_stops_closes_capture_and_takes_no_more() {
+    let mut served = Served::new();
+    served.post("/write", &[], b"trade,sym=IBM price=1.5 1\n");
+    served.stop();
+    assert!(served.ingest.is_closed());
+    assert!(std::net::TcpStream::connect(served.http()).is_err());
+}

@@ -1,0 +1,175 @@
+//! Capture from Python: rows into the journal and the real-time tables of a database that this process has open.
+
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+use splay_capture::{Ack, Append, Capture, CaptureSettings, Producer};
+
+use crate::columns::Wishes;
+use crate::error::Result;
+use crate::write;
+
+/// What is said of rows that were taken.
+#[pyclass(frozen, get_all, name = "Ack", module = "splay")]
+#[derive(Debug)]
+pub(crate) struct PyAck {
+    sequence: u64,
+    ack_class: String,
+    rows: u64,
+    duplicate: bool,
+    quarantined: u64,
+}
+
+#[pymethods]
+impl PyAck {
+    fn __repr__(&self) -> String {
+        let PyAck { sequence, ack_class, rows, duplicate, quarantined } = self;
+        let flag = if *duplicate { "True" } else { "False" };
+        format!(
+            "Ack(sequence={sequence}, ack_class={ack_class:?}, rows={rows}, duplicate={flag}, quarantined={quarantined})"
+        )
+    }
+}
+
+impl From<Ack> for PyAck {
+    fn from(ack: Ack) -> PyAck {
+        let Ack { sequence, class, rows, duplicate, quarantined } = ack;
+        PyAck { sequence, ack_class: class.to_string(), rows, duplicate, quarantined }
+    }
+}
+
+/// Capture into a database. Threads may share it.
+#[pyclass(frozen, name = "Capture", module = "splay")]
+#[derive(Debug)]
+pub(crate) struct PyCapture {
+    capture: Capture,
+    recovered: String,
+}
+
+impl PyCapture {
+    /// Begins to capture into a database; `settings` has those that aren't as usual.
+    pub(crate) fn open(
+        py: Python<'_>,
+        database: splay_store::Database,
+        settings: Option<&Bound<'_, PyDict>>,
+    ) -> Result<PyCapture> {
+        let settings = parse(settings)?;
+        let (capture, recovered) = py.detach(|| Capture::open(database, settings))?;
+        Ok(PyCapture { capture, recovered: recovered.to_string() })
+    }
+}
+
+#[pymethods]
+impl PyCapture {
+    /// What was found in the journal.
+    #[getter]
+    fn recovered(&self) -> &str {
+        &self.recovered
+    }
+
+    /// Takes the rows of a frame and waits until they are as safe as asked for.
+    #[pyo3(signature = (table, frame, *, ack=None, producer=None, sequence=None, time=None, symbol=None, time_zone=None))]
+    #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
+    fn append(
+        &self,
+        py: Python<'_>,
+        table: &str,
+        frame: &Bound<'_, PyAny>,
+        ack: Option<&str>,
+        producer: Option<String>,
+        sequence: Option<u64>,
+        time: Option<String>,
+        symbol: Option<String>,
+        time_zone: Option<String>,
+    ) -> Result<PyAck> {
+        let ack = ack.map(str::parse).transpose().map_err(PyValueError::new_err)?;
+        let producer = match (producer, sequence) {
+            (Some(name), Some(sequence)) => Some(Producer { name, sequence }),
+            (None, None) => None,
+            _ => return Err(PyValueError::new_err("producer and sequence belong together").into()),
+        };
+        let rows = write::batches(frame)?;
+        let wishes = Wishes { time, symbol, time_zone, types: Vec::new() };
+        py.detach(|| {
+            let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &wishes)?;
+            let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };
+            Ok(self.capture.append(append)?.into())
+        })
+    }
+
+    /// Writes live rows down, of a table or of all; gives their number.
+    #[pyo3(signature = (table=None))]
+    fn write_down(&self, py: Python<'_>, table: Option<&str>) -> Result<u64> {
+        Ok(py.detach(|| self.capture.write_down(table))?.rows)
+    }
+
+    /// Rolls the dates that have ended; gives the number of partitions joined.
+    fn roll(&self, py: Python<'_>) -> Result<usize> {
+        Ok(py.detach(|| self.capture.roll(None))?.partitions)
+    }
+
+    /// What was done, and what is held.
+    fn status<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+        let status = self.capture.status();
+        let found = PyDict::new(py);
+        found.set_item("sequence", status.sequence)?;
+        found.set_item("batches", status.batches)?;
+        found.set_item("rows", status.rows)?;
+        found.set_item("duplicates", status.duplicates)?;
+        found.set_item("quarantined", status.quarantined)?;
+        found.set_item("journal_bytes", status.journal_bytes)?;
+        found.set_item("write_downs", status.write_downs)?;
+        let live = PyDict::new(py);
+        for table in status.tables {
+            live.set_item(table.table, table.live_rows)?;
+        }
+        found.set_item("live_rows", live)?;
+        Ok(found)
+    }
+
+    /// Takes nothing more. What is live is in the journal, and back when capture begins again.
+    fn close(&self, py: Python<'_>) -> Result<()> {
+        Ok(py.detach(|| self.capture.close())?)
+    }
+
+    fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {
+        this
+    }
+
+    #[pyo3(signature = (*_error))]
+    fn __exit__(&self, py: Python<'_>, _error: &Bound<'_, pyo3::types::PyTuple>) -> Result<()> {
+        self.close(py)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<splay.Capture {:?}>", self.capture.database().path())
+    }
+}
+
+/// Settings by their names.
+fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
+    let mut settings = CaptureSettings::default();
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "default_ack" => {
+                settings.default_ack = value.extract::<String>()?.parse().map_err(PyValueError::new_err)?;
+            }
+            "create_tables" => settings.create_tables = value.extract()?,
+            "automatic" => settings.automatic = value.extract()?,
+            "journal_segment_bytes" => settings.journal_segment_bytes = value.extract()?,
+            "journal_keep_bytes" => settings.journal_keep_bytes = value.extract()?,
+            "queue_bytes_max" => settings.queue_bytes_max = value.extract()?,
+            "batch_bytes_max" => settings.batch_bytes_max = value.extract()?,
+            "sync_interval_ms" => settings.sync_interval_ms = value.extract()?,
+            "live_rows_max" => settings.live_rows_max = value.extract()?,
+            "live_bytes_max" => settings.live_bytes_max = value.extract()?,
+            "write_down_age_s" => settings.write_down_age_s = value.extract()?,
+            "late_s" => settings.late_s = value.extract()?,
+            "future_s" => settings.future_s = value.extract()?,
+            "roll_delay_s" => settings.roll_delay_s = value.extract()?,
+            _ => return Err(PyValueError::new_err(format!("capture has no setting {name:?}"))),
+        }
+    }
+    Ok(settings)
+}
