@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= target/venv
 SPLAY = target/release/splay
 
-.PHONY: build demo test test-rust test-ticks test-python wheel lint doc bench bench-engine clean
+.PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-engine clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -40,6 +40,12 @@ wheel: build $(VENV)/ready
 test-python: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
+
+# The feeds with Cryptofeed itself, which comes as source and compiles for a minute; without it `test-python` skips these.
+test-feeds: wheel
+	$(VENV)/bin/pip install --quiet -r python/requirements-feeds.txt
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_binance_recorded.py python/tests/test_serve.py
 
 # Lints at their strictest: clippy in the compiler's place for the workspace's own crates. Dependencies are those of the build,
 # where `cargo clippy` would compile DataFusion's metadata once more.

@@ -44,8 +44,8 @@ def contents(target: pathlib.Path, platform: str) -> dict[str, bytes]:
     project = tomllib.loads((HERE / "pyproject.toml").read_text())["project"]
     workspace = tomllib.loads((HERE.parent / "Cargo.toml").read_text())["workspace"]
     version = workspace["package"]["version"]
-    package = sorted(path for path in (HERE / "splay").iterdir() if path.suffix in {".py", ".pyi"} or path.name == "py.typed")
-    files = {f"splay/{path.name}": path.read_bytes() for path in package}
+    package = sorted(path for path in (HERE / "splay").rglob("*") if path.suffix in {".py", ".pyi"} or path.name == "py.typed")
+    files = {path.relative_to(HERE).as_posix(): path.read_bytes() for path in package}
     library = target / "release" / LIBRARIES[sys.platform]
     files[MODULES.get(sys.platform, "splay/_splay.abi3.so")] = library.read_bytes()
     info = f"{project['name']}-{version}.dist-info"

@@ -6,34 +6,18 @@
 >>> db.sql("select symbol, last(price) from trade group by symbol").to_pandas()  # doctest: +SKIP
 """
 
+from typing import TYPE_CHECKING, Any
+
 from splay import errors
-from splay._splay import (
-    Ack,
-    Answer,
-    Batches,
-    Capture,
-    CompactReport,
-    Database,
-    FileReport,
-    Kept,
-    LoadReport,
-    Partition,
-    Prepared,
-    Problem,
-    Schema,
-    Source,
-    Stats,
-    Table,
-    __version__,
-    open,
-    recipes,
-)
 from splay.errors import (
+    AccessError,
     AlreadyLoadedError,
     ArrowError,
+    BusyError,
     CancelledError,
     CaptureClosedError,
     CaptureFailedError,
+    ClosedError,
     ConsumedError,
     CorruptError,
     DamagedFileError,
@@ -53,29 +37,72 @@ from splay.errors import (
     NotADatabaseError,
     PatternError,
     PoisonedError,
+    ProducerError,
     ReadOnlyError,
     RecipeError,
     RejectedError,
     RowError,
     SchemaError,
+    ServerError,
     SettingError,
     StatementError,
     StorageError,
+    TooLargeError,
     TrailerError,
     UnknownRecipeError,
+    UnreachableError,
     UnsupportedFileError,
 )
 
+if TYPE_CHECKING:
+    from splay.remote import Client, RemoteAnswer, connect
+    from splay.writer import AsyncTickWriter, TickWriter, WriterStats, tick
+
+try:
+    from splay._splay import (
+        Ack,
+        Answer,
+        Batches,
+        Capture,
+        CompactReport,
+        Database,
+        FileReport,
+        Kept,
+        LoadReport,
+        Partition,
+        Prepared,
+        Problem,
+        Schema,
+        Source,
+        Stats,
+        Table,
+        __version__,
+        open,
+        recipes,
+    )
+except ModuleNotFoundError as missing:
+    # A client of a server needs no compiled module; what does says so when it is asked for.
+    if missing.name != "splay._splay":
+        raise
+
+_REMOTE = {"Client", "RemoteAnswer", "connect"}
+_WRITER = {"AsyncTickWriter", "TickWriter", "WriterStats", "tick"}
+
 __all__ = [
+    "AccessError",
     "Ack",
     "AlreadyLoadedError",
     "Answer",
     "ArrowError",
+    "AsyncTickWriter",
     "Batches",
+    "BusyError",
     "CancelledError",
     "Capture",
     "CaptureClosedError",
     "CaptureFailedError",
+    "Client",
+    "ClosedError",
     "CompactReport",
     "ConsumedError",
     "CorruptError",
@@ -99,27 +126,51 @@ __all__ = [
     "NoSuchTableError",
     "NotADatabaseError",
     "Partition",
-    "Prepared",
     "PatternError",
     "PoisonedError",
+    "Prepared",
     "Problem",
+    "ProducerError",
     "ReadOnlyError",
     "RecipeError",
     "RejectedError",
+    "RemoteAnswer",
     "RowError",
     "Schema",
     "SchemaError",
+    "ServerError",
     "SettingError",
     "Source",
     "StatementError",
     "Stats",
     "StorageError",
     "Table",
+    "TickWriter",
+    "TooLargeError",
     "TrailerError",
     "UnknownRecipeError",
+    "UnreachableError",
     "UnsupportedFileError",
+    "WriterStats",
     "__version__",
+    "connect",
     "errors",
     "open",
     "recipes",
+    "tick",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What needs pyarrow is imported when it is asked for."""
+    if name in _REMOTE:
+        from splay import remote
+
+        return getattr(remote, name)
+    if name in _WRITER:
+        from splay import writer
+
+        return getattr(writer, name)
+    if name in __all__:
+        raise ImportError(f"splay.{name} needs the compiled part of this package, which is not installed", name="splay._splay")
+    raise AttributeError(f"module 'splay' has no attribute {name!r}")

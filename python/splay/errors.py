@@ -43,6 +43,8 @@ class LockedError(Error):
 class FullError(Error):
     """There is no room for captured rows now, on disk or in memory. Nothing was lost: send them again later."""
 
+    retryable = True
+
 
 class RejectedError(Error, ValueError):
     """Captured rows don't fit their table. Sending them again won't help."""
@@ -211,3 +213,45 @@ class RecipeError(ImportFailedError, ValueError):
     """A recipe that can't be used."""
 
     origin: str
+
+
+class ServerError(Error):
+    """A server refused, or failed; its subclasses are what a client would do something about."""
+
+    code: str
+    """What happened, as the server names it: ``rejected``, ``full``, ``too_large`` and so on."""
+    status: int
+    """The HTTP status."""
+    retryable: bool = False
+    """Whether the same request may succeed later."""
+
+
+class AccessError(ServerError, PermissionError):
+    """The server asks for a token, or for one that may do more."""
+
+
+class TooLargeError(ServerError):
+    """The message is larger than the server takes. Writers send it in parts by themselves."""
+
+
+class BusyError(ServerError):
+    """The server has too much to do, or is stopping. Writers send the same again by themselves."""
+
+    retryable = True
+
+
+class UnreachableError(Error, ConnectionError):
+    """No server answers at the address, or the connection broke. Writers send the same again by themselves."""
+
+    retryable = True
+
+
+class ProducerError(Error):
+    """Another writer uses the producer's name: the server has had a batch with this number before. Choose another name."""
+
+    producer: str
+    sequence: int
+
+
+class ClosedError(Error, ValueError):
+    """The writer is closed."""

@@ -9,7 +9,7 @@ import splay
 
 
 @pytest.fixture
-def db(tmp_path: pathlib.Path) -> splay.Database:
+def db(tmp_path: pathlib.Path) -> "splay.Database":
     """One thread reads, so that rows come in the order of the table."""
     return splay.open(tmp_path / "db", threads=1)
 

@@ -1,0 +1,480 @@
+"""A client of ``splay serve``, over HTTP: statements, frames, and writers of rows that come one by one.
+
+>>> import splay
+>>> db = splay.connect("http://127.0.0.1:7750")                  # doctest: +SKIP
+>>> db.sql("select count(*) from trade").to_pandas()              # doctest: +SKIP
+>>> with db.tick("trade") as trades:                              # doctest: +SKIP
+...     trades.append(ts_event=1_700_000_000_000_000_000, symbol="BTC-USD", price=37_000.5, size=0.25)
+
+Needs pyarrow and nothing else that isn't in Python's standard library; the compiled module is not used.
+"""
+
+import contextlib
+import datetime
+import decimal
+import http.client
+import json
+import ssl
+import threading
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+import pyarrow.ipc
+
+from splay import errors
+from splay.writer import (
+    ACK_CLASSES,
+    BATCH_ROWS,
+    LINGER_MS,
+    RETRY_SECONDS,
+    Ack,
+    AckClass,
+    AsyncTickWriter,
+    OnReject,
+    TickWriter,
+    as_table,
+)
+
+if TYPE_CHECKING:
+    import pandas
+    import polars
+
+TIMEOUT_SECONDS = 60.0
+"""Seconds for which a connection may stand still before it is given up."""
+
+_ARROW_STREAM = "application/vnd.apache.arrow.stream"
+
+
+def connect(
+    url: str,
+    token: str | None = None,
+    *,
+    timeout_seconds: float = TIMEOUT_SECONDS,
+    tls: ssl.SSLContext | None = None,
+) -> "Client":
+    """A client of the server at `url`. Nothing is sent before the first call.
+
+    Parameters
+    ----------
+    url
+        Such as ``"http://127.0.0.1:7750"`` or ``"https://ticks.example.com"``.
+    token
+        What the server asks of its clients, if it does.
+    timeout_seconds
+        Seconds for which a connection may stand still. A write with an ack of class ``disk`` waits for a sync.
+    tls
+        Certificates to trust, where the system's are not those.
+
+    Raises
+    ------
+    SettingError
+        If `url` isn't one of HTTP.
+    """
+    return Client(_Address(url, token, timeout_seconds, tls))
+
+
+class Client:
+    """A database that a server holds. Made by :func:`connect`. Threads may share it."""
+
+    def __init__(self, address: "_Address"):
+        self._address = address
+
+    @property
+    def url(self) -> str:
+        """Where the server is."""
+        return self._address.url
+
+    def sql(self, statement: str, params: Sequence[Any] | Mapping[str, Any] | None = None) -> "RemoteAnswer":
+        """Run a statement.
+
+        Parameters
+        ----------
+        statement
+            A query.
+        params
+            Values for ``$1``, ``$2`` as a sequence, or for ``$name`` as a dict: None, booleans, numbers, texts, dates and
+            times. Dates and times go as text; a ``datetime`` without a zone is taken as UTC. ``Decimal`` goes as a float.
+
+        Returns
+        -------
+        RemoteAnswer
+            Batches as they come, to be read once.
+
+        Raises
+        ------
+        StatementError, NoSuchTableError, ReadOnlyError, MemoryLimitError, ExecutionError
+            As :meth:`splay.Database.sql`.
+        AccessError
+            If the server wants another token.
+        UnreachableError
+            If no server answers.
+        TypeError
+            If a value can't be a parameter.
+        """
+        body: dict[str, Any] = {"sql": statement, "format": "arrow"}
+        if params is not None:
+            if isinstance(params, Mapping):
+                body["params"] = {name: _parameter(name, value) for name, value in params.items()}
+            else:
+                body["params"] = [_parameter(place, value) for place, value in enumerate(params, start=1)]
+        connection = self._address.connection()
+        headers = {"Content-Type": "application/json", "Accept": _ARROW_STREAM}
+        try:
+            response = self._address.request(connection, "POST", "/query", json.dumps(body).encode(), headers)
+            return RemoteAnswer(connection, response)
+        except BaseException:
+            connection.close()
+            raise
+
+    def write(self, table: str, rows: Any, ack: AckClass = "disk") -> Ack:
+        """Store rows, all of them or none, in one message. For more than a message holds take :meth:`tick`.
+
+        Nothing is sent a second time: after :class:`splay.UnreachableError` the rows are not stored, or perhaps stored.
+
+        Parameters
+        ----------
+        table
+            Its name. It is made if there is none and the server allows that: its time column is the first timestamp, its
+            symbol column the first dictionary (category), or none.
+        rows
+            Anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+        ack
+            What the ack shall promise: ``"memory"``: the rows are visible to queries; ``"process"``: they survive the end of
+            the server's process; ``"disk"``: they survive the loss of power.
+
+        Raises
+        ------
+        RejectedError
+            If the rows don't fit the table.
+        TooLargeError
+            If the server takes no message of this size.
+        FullError, BusyError, UnreachableError
+            If it may succeed later.
+        AccessError
+            If the server wants another token.
+        TypeError
+            If `rows` doesn't speak the Arrow C interface.
+        """
+        transport = HttpTransport(self._address)
+        try:
+            return transport.send(table, as_table(rows), ack)
+        finally:
+            transport.close()
+
+    def tick(
+        self,
+        table: str,
+        *,
+        ack: AckClass = "disk",
+        batch_rows: int = BATCH_ROWS,
+        linger_ms: float | None = LINGER_MS,
+        buffer_rows: int | None = None,
+        producer: str | None = None,
+        sequence: int | None = None,
+        types: Mapping[str, str] | None = None,
+        retry_seconds: float | None = RETRY_SECONDS,
+        on_reject: OnReject | None = None,
+    ) -> TickWriter:
+        """A writer for rows that come one by one; its parameters are those of :class:`splay.writer.TickWriter`.
+
+        Returns
+        -------
+        TickWriter
+            With a connection and a thread of its own. Close it, or use it in a ``with`` block.
+
+        Raises
+        ------
+        SettingError
+            If a parameter has a value it can't have.
+        """
+        return TickWriter(
+            HttpTransport(self._address),
+            table,
+            ack=ack,
+            batch_rows=batch_rows,
+            linger_ms=linger_ms,
+            buffer_rows=buffer_rows,
+            producer=producer,
+            sequence=sequence,
+            types=types,
+            retry_seconds=retry_seconds,
+            on_reject=on_reject,
+        )
+
+    def tick_async(self, table: str, **settings: Any) -> AsyncTickWriter:
+        """The same for coroutines; takes the parameters of :meth:`tick`."""
+        return AsyncTickWriter(self.tick(table, **settings))
+
+    def __repr__(self) -> str:
+        return f"Client({self.url!r})"
+
+
+class RemoteAnswer:
+    """The answer to a statement: batches as they come from the server.
+
+    It is read as :class:`splay.Answer` is: once, by :meth:`to_arrow`, :meth:`to_pandas`, :meth:`to_polars`, iteration, or a
+    library that takes Arrow streams. Two things differ: ``schema`` is pyarrow's, and there are no ``stats``. An answer that is
+    dropped or left in the middle closes its connection, which stops the statement.
+    """
+
+    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse):
+        self._connection, self._response = connection, response
+        with _broken_as_unreachable("the answer broke off"):
+            self._reader = pyarrow.ipc.open_stream(response)
+        self._is_consumed = False
+
+    @property
+    def schema(self) -> pyarrow.Schema:
+        """Columns with their types, known before the first row."""
+        return self._reader.schema
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return self._reader.schema.names
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows; shape: rows of the answer by its columns.
+
+        Raises
+        ------
+        UnreachableError
+            If the answer breaks off, because the connection or the statement failed: what came is not returned.
+        ConsumedError
+            If the rows were read before.
+        """
+        return pyarrow.Table.from_batches(list(self), self.schema)
+
+    def to_pandas(self, **options: Any) -> "pandas.DataFrame":
+        """All rows as pandas has them, with a ``RangeIndex``. Raises as :meth:`to_arrow`.
+
+        Parameters
+        ----------
+        **options
+            Those of ``pyarrow.Table.to_pandas``, such as ``types_mapper``.
+        """
+        return self.to_arrow().to_pandas(**options)
+
+    def to_polars(self) -> "polars.DataFrame":
+        """All rows as Polars has them. Raises as :meth:`to_arrow`."""
+        import polars
+
+        return polars.DataFrame(self.to_arrow())
+
+    def __iter__(self) -> Iterator[pyarrow.RecordBatch]:
+        """The rows batch by batch, without collecting them. Raises as :meth:`to_arrow`."""
+        if self._is_consumed:
+            raise errors.ConsumedError("the rows of this answer were read before; run the statement again")
+        self._is_consumed = True
+        return self._batches()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for whoever takes Arrow streams."""
+        return pyarrow.RecordBatchReader.from_batches(self.schema, iter(self)).__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema for whoever takes Arrow schemas."""
+        return self.schema.__arrow_c_schema__()
+
+    def _batches(self) -> Iterator[pyarrow.RecordBatch]:
+        try:
+            with _broken_as_unreachable("the answer broke off"):
+                yield from self._reader
+                # Arrow takes the end of the bytes for the end of the rows; HTTP knows whether it was.
+                self._response.read()
+        finally:
+            self._connection.close()
+
+
+class HttpTransport:
+    """Takes batches to a server. Holds one connection, which is made anew after a failure."""
+
+    def __init__(self, address: "_Address"):
+        self._address = address
+        self._connection: http.client.HTTPConnection | None = None
+        self._lock = threading.Lock()
+
+    def write_batch(self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str, sequence: int) -> Ack:
+        """As :meth:`splay.writer.Transport.write_batch`."""
+        return self.send(table, rows, ack, producer, sequence)
+
+    def send(
+        self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str | None = None, sequence: int | None = None
+    ) -> Ack:
+        """Send one message and wait for its ack."""
+        if ack not in ACK_CLASSES:
+            error = errors.SettingError(f"ack: {ack!r} is none of {', '.join(ACK_CLASSES)}")
+            error.setting = "ack"
+            raise error
+        query: dict[str, str | int] = {"table": table, "ack": ack}
+        if producer is not None and sequence is not None:
+            query |= {"producer": producer, "sequence": sequence}
+        sink = pyarrow.BufferOutputStream()
+        # A stream has one dictionary for a column, as one batch has.
+        rows = rows.combine_chunks().unify_dictionaries()
+        with pyarrow.ipc.new_stream(sink, rows.schema) as stream:
+            stream.write_table(rows)
+        body = sink.getvalue()
+        with self._lock:
+            try:
+                if self._connection is None:
+                    self._connection = self._address.connection()
+                path = "/api/v1/write?" + urllib.parse.urlencode(query, quote_via=urllib.parse.quote)
+                headers = {"Content-Type": _ARROW_STREAM, "Content-Length": str(body.size)}
+                response = self._address.request(self._connection, "POST", path, memoryview(body), headers)
+                with _broken_as_unreachable("the ack broke off"):
+                    answer = response.read()
+                return _ack(answer)
+            except BaseException as error:
+                if isinstance(error, errors.RejectedError):
+                    error.table = table
+                # After anything else it isn't known how much of the message was read.
+                else:
+                    self._drop()
+                raise
+
+    def close(self) -> None:
+        """Close the connection."""
+        with self._lock:
+            self._drop()
+
+    def _drop(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class _Address:
+    """Where a server is, and how it is spoken to."""
+
+    def __init__(self, url: str, token: str | None, timeout_seconds: float, tls: ssl.SSLContext | None):
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            error = errors.SettingError(f"{url!r} is no address such as http://127.0.0.1:7750")
+            error.setting = "url"
+            raise error
+        self.url = url.rstrip("/")
+        self._parts, self._token, self._timeout, self._tls = parts, token, timeout_seconds, tls
+
+    def connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname, self._parts.port
+        assert host is not None
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self._timeout)
+        context = self._tls or ssl.create_default_context()
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
+
+    def request(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        """The response to a request; its body is not read yet unless it tells an error, which is raised."""
+        if self._token is not None:
+            headers = {**headers, "Authorization": f"Bearer {self._token}"}
+        with _broken_as_unreachable(f"no answer from {self.url}"):
+            try:
+                connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                # A server that refuses a message may say so before it has read all of it.
+                if connection.sock is None:
+                    raise
+                try:
+                    response = connection.getresponse()
+                except (OSError, http.client.HTTPException):
+                    response = None
+                if response is None or response.status < 400:
+                    raise
+            else:
+                response = connection.getresponse()
+            if response.status >= 300:
+                raise _error(response.status, response.read())
+            return response
+
+
+@contextlib.contextmanager
+def _broken_as_unreachable(what: str) -> Iterator[None]:
+    """Turns what the network raises into ours."""
+    try:
+        yield
+    except errors.Error:
+        raise
+    except (OSError, http.client.HTTPException, pyarrow.ArrowInvalid) as error:
+        raise errors.UnreachableError(f"{what}: {str(error) or type(error).__name__}") from error
+
+
+_CLASSES: dict[str, type[errors.Error]] = {
+    "statement": errors.StatementError,
+    "read_only": errors.ReadOnlyError,
+    "unauthorized": errors.AccessError,
+    "forbidden": errors.AccessError,
+    "too_large": errors.TooLargeError,
+    "too_slow": errors.BusyError,
+    "memory": errors.MemoryLimitError,
+    "time": errors.CancelledError,
+    "rejected": errors.RejectedError,
+    "busy": errors.BusyError,
+    "full": errors.FullError,
+    "closed": errors.BusyError,
+    "execution": errors.ExecutionError,
+}
+_CLASSES_BY_STATUS: dict[int, type[errors.Error]] = {
+    400: errors.RejectedError,
+    401: errors.AccessError,
+    403: errors.AccessError,
+    408: errors.BusyError,
+    413: errors.TooLargeError,
+    429: errors.BusyError,
+    502: errors.BusyError,
+    503: errors.BusyError,
+    504: errors.BusyError,
+}
+
+
+def _error(status: int, body: bytes) -> errors.Error:
+    """What the server said, as an exception. A proxy in between may answer with something that isn't ours."""
+    try:
+        told = json.loads(body)
+        text = str(told["error"])
+    except (ValueError, KeyError, TypeError):
+        told, text = {}, body[:200].decode(errors="replace").strip() or http.client.responses.get(status, "no reason")
+    code = told.get("code")
+    kind = _CLASSES.get(code) if code else _CLASSES_BY_STATUS.get(status)
+    if kind is None:
+        kind = errors.BusyError if told.get("retryable") else errors.ServerError
+    if code == "not_found" and "table" in text:
+        kind = errors.NoSuchTableError
+    error = kind(text)
+    if isinstance(error, errors.ServerError):
+        error.code, error.status = code or "unknown", status
+    return error
+
+
+def _ack(body: bytes) -> Ack:
+    try:
+        told = json.loads(body)
+        return Ack(
+            sequence=int(told["sequence"]),
+            ack_class=str(told["class"]),
+            rows=int(told["rows"]),
+            duplicate=bool(told["duplicate"]),
+            quarantined=int(told["quarantined"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise errors.UnreachableError(f"this is no ack of a SplayDB server: {body[:200]!r}") from error
+
+
+def _parameter(name: int | str, value: Any) -> Any:
+    """A value as JSON has it."""
+    if hasattr(value, "item") and not isinstance(value, (str, bytes)):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
+        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+    if isinstance(value, (datetime.date, datetime.time)):
+        # pandas' timestamps say nanoseconds in their text, too.
+        return value.isoformat()
+    raise TypeError(f"${name} can't be a {type(value).__name__}")
