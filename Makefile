@@ -8,7 +8,7 @@ PYTHON ?= python3
 VENV ?= target/venv
 SPLAY = target/release/splay
 
-.PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-engine clean
+.PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-engine bench-ingest crash-test clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -63,6 +63,15 @@ bench: build $(VENV)/ready
 bench-engine: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine --splay $(SPLAY) $(ENGINE)
+
+# What capture takes in and what that costs, beside QuestDB. INGEST takes options: make bench-ingest INGEST="--rows 10000000".
+bench-ingest: wheel
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	PYTHONPATH=benchmarks $(VENV)/bin/python -m ingest --splay $(SPLAY) $(INGEST)
+
+# 1,000 kills under four producers, and ten times as many crash images.
+crash-test:
+	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 $(CARGO) test --release --workspace --locked --test integration -- kill crash model
 
 clean:
 	$(CARGO) clean

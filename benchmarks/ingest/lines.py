@@ -1,0 +1,74 @@
+"""Trades as line protocol, made before anything is timed, and their senders."""
+
+import multiprocessing
+import random
+import socket
+import time
+
+START_NS = 1_700_000_000_000_000_000
+"""Time of the first trade, in nanoseconds since the epoch."""
+
+SYMBOLS = 500
+CHUNK_BYTES = 64 << 10
+
+
+def trades(table: str, rows: int, producer: int, producers: int, step_ns: int) -> bytes:
+    """Lines of one of several producers, in order of time, of ``SYMBOLS`` symbols."""
+    numbers = random.Random(producer)
+    lines = []
+    for row in range(rows):
+        at = START_NS + (row * producers + producer) * step_ns
+        symbol, side = numbers.randrange(SYMBOLS), ("buy", "sell")[numbers.randrange(2)]
+        price, size = 100 + numbers.randrange(8000) / 64, numbers.randrange(1, 1000)
+        lines.append(f"{table},symbol=SYM{symbol:03},side={side} price={price},size={size}i {at}\n")
+    return "".join(lines).encode()
+
+
+def _send(address: tuple[str, int], table: str, rows: int, producer: int, producers: int, rate: float, ready, go) -> None:
+    content = trades(table, rows, producer, producers, 5_000)
+    with socket.create_connection(address) as connection:
+        ready.release()
+        go.wait()
+        if rate <= 0:
+            connection.sendall(content)
+            return
+        # Slices of ten milliseconds.
+        begun, sent = time.monotonic(), 0
+        bytes_per_second = rate * len(content) / rows
+        while sent < len(content):
+            due = min(len(content), int((time.monotonic() - begun) * bytes_per_second) + 1)
+            if due > sent:
+                connection.sendall(content[sent:due])
+                sent = due
+            time.sleep(0.01)
+
+
+class Senders:
+    """Producers in processes of their own, which have their lines ready before they begin."""
+
+    def __init__(self, address: tuple[str, int], table: str, rows: int, producers: int, rate: float = 0.0):
+        """``rows`` and ``rate`` (rows a second, 0 for as fast as it goes) are of all producers together."""
+        context = multiprocessing.get_context("fork")
+        ready, self._go = context.Semaphore(0), context.Event()
+        share = rows // producers
+        self._processes = [
+            context.Process(
+                target=_send, args=(address, table, share, number, producers, rate / producers, ready, self._go)
+            )
+            for number in range(producers)
+        ]
+        self.rows = share * producers
+        for process in self._processes:
+            process.start()
+        for _ in self._processes:
+            ready.acquire()
+
+    def begin(self) -> float:
+        """Let them go; gives the time of that by :func:`time.monotonic`."""
+        self._go.set()
+        return time.monotonic()
+
+    def wait(self) -> None:
+        """Wait until all is handed to the system."""
+        for process in self._processes:
+            process.join()

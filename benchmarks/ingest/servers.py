@@ -1,0 +1,137 @@
+"""Servers under test, on loopback, each in a folder of its own."""
+
+import http.client
+import json
+import pathlib
+import re
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+
+QUESTDB_VERSION = "9.3.4"
+QUESTDB_JAR = f"https://repo1.maven.org/maven2/org/questdb/questdb/{QUESTDB_VERSION}/questdb-{QUESTDB_VERSION}.jar"
+
+
+class Splay:
+    """``splay serve`` over a folder; started again it recovers."""
+
+    name = "SplayDB"
+
+    def __init__(self, command: str, folder: pathlib.Path, ack: str = "process"):
+        self._command, self._folder, self._ack = command, folder, ack
+        self.process: subprocess.Popen | None = None
+
+    def start(self) -> float:
+        """Start it, and give the seconds until it says where it listens."""
+        settings = self._folder.with_suffix(".toml")
+        settings.write_text(
+            '[http]\naddress = "127.0.0.1:0"\n[flight]\naddress = "127.0.0.1:0"\n[line]\naddress = "127.0.0.1:0"\n'
+            f'ack = "{self._ack}"\n'
+        )
+        begun = time.monotonic()
+        arguments = [self._command, "serve", str(self._folder), "--config", str(settings)]
+        log = open(self._folder.with_suffix(".log"), "ab")
+        self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True)
+        found = {}
+        while len(found) < 3:
+            line = self.process.stdout.readline()
+            if not line:
+                raise RuntimeError(f"splay serve ended: {self._folder.with_suffix('.log').read_text()[-500:]}")
+            if match := re.match(r"(http|flight|line)\s+\S+://([\d.]+):(\d+)", line):
+                found[match[1]] = (match[2], int(match[3]))
+        self.http, self.flight, self.line = found["http"], found["flight"], found["line"]
+        return time.monotonic() - begun
+
+    def ask(self, statement: str) -> list:
+        """The rows of a statement."""
+        connection = http.client.HTTPConnection(*self.http, timeout=60)
+        connection.request("POST", "/query?format=json", body=statement.encode())
+        answer = json.loads(connection.getresponse().read())
+        connection.close()
+        if "rows" not in answer:
+            raise LookupError(answer.get("error", answer))
+        return answer["rows"]
+
+    def count(self, table: str) -> int:
+        """Rows of a table; 0 if there is none."""
+        try:
+            return self.ask(f"select count(*) from {table}")[0][0]
+        except LookupError:
+            return 0
+
+    def resident_bytes(self) -> int:
+        """Memory of the process that is no file's."""
+        status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"RssAnon:\s+(\d+)", status)[1]) * 1024
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self.process.terminate()
+        self.process.wait(timeout=60)
+
+
+class QuestDB:
+    """QuestDB from its jar, with its defaults but for the addresses."""
+
+    name = f"QuestDB {QUESTDB_VERSION}"
+
+    def __init__(self, folder: pathlib.Path, jar: pathlib.Path):
+        self._folder, self._jar = folder, jar
+        self.http, self.line = ("127.0.0.1", 19_013), ("127.0.0.1", 19_019)
+
+    @staticmethod
+    def fetch(folder: pathlib.Path) -> pathlib.Path:
+        """The jar, from Maven Central if it isn't there."""
+        jar = folder / f"questdb-{QUESTDB_VERSION}.jar"
+        if not jar.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            urllib.request.urlretrieve(QUESTDB_JAR, jar.with_suffix(".part"))
+            jar.with_suffix(".part").rename(jar)
+        return jar
+
+    def start(self) -> None:
+        """Start it, and wait until it answers."""
+        (self._folder / "conf").mkdir(parents=True, exist_ok=True)
+        (self._folder / "conf" / "server.conf").write_text(
+            f"http.bind.to=127.0.0.1:{self.http[1]}\nline.tcp.net.bind.to=127.0.0.1:{self.line[1]}\n"
+            "pg.enabled=false\nhttp.min.enabled=false\ntelemetry.enabled=false\nline.udp.enabled=false\n"
+        )
+        command = ["java", "-XX:+UseParallelGC", "-p", str(self._jar), "-m", "io.questdb/io.questdb.ServerMain"]
+        self._process = subprocess.Popen(
+            [*command, "-d", str(self._folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        for _ in range(600):
+            try:
+                self.ask("select 1")
+                return
+            except OSError:
+                time.sleep(0.1)
+        raise RuntimeError("QuestDB didn't start within a minute")
+
+    def ask(self, statement: str) -> list:
+        """The rows of a statement."""
+        query = urllib.parse.urlencode({"query": statement})
+        url = f"http://{self.http[0]}:{self.http[1]}/exec?{query}"
+        try:
+            with urllib.request.urlopen(url, timeout=60) as answer:
+                return json.loads(answer.read())["dataset"]
+        except urllib.error.HTTPError as error:
+            raise LookupError(error.read()) from None
+
+    def count(self, table: str) -> int:
+        """Rows of a table; 0 if there is none."""
+        try:
+            return self.ask(f"select count(*) from {table}")[0][0]
+        except LookupError:
+            return 0
+
+    def stop(self) -> None:
+        """End it."""
+        self._process.terminate()
+        self._process.wait(timeout=60)
