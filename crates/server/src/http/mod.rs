@@ -151,16 +151,23 @@ async fn read_body(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<
     let bytes_max = server.limits.message_bytes_max;
     let too_large = || Problem::new(Code::TooLarge, format!("the body is larger than {bytes_max} bytes"));
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > bytes_max as u64) {
+    // A client that hasn't sent all it announced doesn't read the refusal; so what is a little too much is taken and dropped.
+    if announced.is_some_and(|length| length > bytes_max as u64 * 2) {
         return Err(too_large());
     }
     let gathering = async {
-        let (mut stream, mut bytes) = (body.into_data_stream(), BytesMut::new());
+        let (mut stream, mut bytes, mut dropped) = (body.into_data_stream(), BytesMut::new(), 0);
         let mut first = None;
         while let Some(chunk) = stream.next().await {
             let chunk = chunk.map_err(|_| Problem::new(Code::Request, "the body broke off"))?;
-            if bytes.len() + chunk.len() > bytes_max {
-                return Err(too_large());
+            let gathered = bytes.len() + first.as_ref().map_or(0, Bytes::len);
+            if dropped > 0 || gathered + chunk.len() > bytes_max {
+                dropped += chunk.len();
+                (bytes, first) = (BytesMut::new(), None);
+                if dropped > bytes_max {
+                    break;
+                }
+                continue;
             }
             // A body that came in one piece is not copied.
             match first.take() {
@@ -171,6 +178,9 @@ async fn read_body(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<
                     bytes.extend_from_slice(&chunk);
                 }
             }
+        }
+        if dropped > 0 {
+            return Err(too_large());
         }
         Ok(first.unwrap_or_else(|| bytes.freeze()))
     };
