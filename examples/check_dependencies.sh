@@ -12,6 +12,7 @@ refuse() { # package, forbidden pattern, why
 refuse splay-store '^(datafusion|tokio$|tonic$|axum$)' 'the store knows neither the query engine nor a network'
 refuse splay-engine '^(datafusion|tokio$|splay-sql$|splay-import$)' 'the engine knows the store alone'
 refuse splay-import '^(datafusion|tokio$|splay-sql$|splay-lab$)' 'importers know only the store'
+refuse splay-sql '^(splay-capture$|splay-server$|axum$|hyper$|tonic$|rustls$)' 'the network stack is for the server alone'
 refuse splay-lab '^(datafusion|splay-store$|tokio$)' 'the simulator stands alone'
 versions=$(cargo tree --locked --workspace --prefix none --edges normal | sed -nE 's/^arrow-array (v[0-9]+).*/\1/p' | sort -u | wc -l)
 if [ "$versions" -ne 1 ]; then

@@ -2,6 +2,7 @@
 //!
 //! - A connection has a thread of its own, which reads, decodes and hands over: the network's threads do nothing long.
 //! - What one read brought is handed over at once, so a lone line is not held back; under load reads grow, and so do batches.
+//! - Only a line with its line feed is a line: what a broken connection leaves may be cut within a number.
 //! - A bad line is counted and kept for the operator; the stream goes on.
 //! - Without answers the only way to slow a client down is not to read: so many appends may wait for their ack, and a full
 //!   disk is waited for. Rows that are lost after all close the connection, so that the client notices.
@@ -124,19 +125,15 @@ impl Connection {
 
     fn run(mut self, stream: TcpStream) {
         let ended = self.read(stream);
-        // What came whole is taken, however the connection ended. A line that was cut off is not whole.
-        let flushed = match ended {
-            Ok(()) => self.lines.finish(now(), |append| self.sink.submit(append)),
-            Err(_) => Ok(()),
-        };
+        // A line without its line feed may be cut within a number, and is dropped.
         self.sink.waiting.drain(self.sink.front.limits.shutdown());
         let lost = self.sink.waiting.lost.load(Ordering::Acquire);
-        let outcome = match (ended, flushed) {
-            (Err(Stop::Lost), _) | (_, Err(_)) => "lost",
+        let outcome = match ended {
             _ if lost => "lost",
-            (Err(Stop::Broken), _) => "broken",
-            (Err(Stop::Idle), _) => "idle",
-            (Ok(()) | Err(Stop::Server), _) => "ok",
+            Err(Stop::Lost) => "lost",
+            Err(Stop::Broken) => "broken",
+            Err(Stop::Idle) => "idle",
+            Ok(()) | Err(Stop::Server) => "ok",
         };
         self.sink.front.metrics.request("line", outcome);
         tracing::debug!(client = %self.sink.client, outcome, "a connection for line protocol ended");

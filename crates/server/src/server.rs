@@ -63,12 +63,12 @@ impl Server {
         let line = if ingest.is_some() { settings.line.address.unwrap_or(default) } else { Address::Off };
         refuse_open(&settings, &tokens, [("http", http), ("flight", flight), ("line", line)])?;
 
-        let http = listen("http", http).await?;
-        let flight = listen("flight", flight).await?;
-        let line = listen("line", line).await?;
         let acceptor =
             |version: Version| settings.tls.as_ref().map(|tls| tls::acceptor(tls, version.protocol())).transpose();
         let (http_tls, flight_tls) = (acceptor(Version::One)?, acceptor(Version::Two)?);
+        let http = listen("http", http).await?;
+        let flight = listen("flight", flight).await?;
+        let line = listen("line", line).await?;
         let address =
             |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let addresses = Addresses {

@@ -12,9 +12,10 @@ pub(crate) use write::now;
 use std::io::Read;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
+use axum::body::{Body, BodyDataStream};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
@@ -33,6 +34,9 @@ use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Limits, Role};
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
+
+/// How long the rest of a body that is too large is waited for.
+const DROP_TIME: Duration = Duration::from_secs(1);
 
 /// What requests share.
 #[derive(Debug)]
@@ -151,28 +155,19 @@ async fn read_body(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<
     let bytes_max = server.limits.message_bytes_max;
     let too_large = || Problem::new(Code::TooLarge, format!("the body is larger than {bytes_max} bytes"));
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
-    if announced.is_some_and(|length| length > bytes_max as u64) {
+    // A client that hasn't sent all it announced doesn't read the refusal; so what is a little too much is taken and dropped.
+    if announced.is_some_and(|length| length > bytes_max as u64 * 2) {
         return Err(too_large());
     }
+    let mut stream = body.into_data_stream();
     let gathering = async {
-        let (mut stream, mut bytes) = (body.into_data_stream(), BytesMut::new());
-        let mut first = None;
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|_| Problem::new(Code::Request, "the body broke off"))?;
-            if bytes.len() + chunk.len() > bytes_max {
-                return Err(too_large());
-            }
-            // A body that came in one piece is not copied.
-            match first.take() {
-                None if bytes.is_empty() => first = Some(chunk),
-                None => bytes.extend_from_slice(&chunk),
-                Some(one) => {
-                    bytes.extend_from_slice(&one);
-                    bytes.extend_from_slice(&chunk);
-                }
+        match gather(&mut stream, bytes_max).await? {
+            Some(bytes) => Ok(bytes),
+            None => {
+                let _ = tokio::time::timeout(DROP_TIME, drop_rest(&mut stream, bytes_max)).await;
+                Err(too_large())
             }
         }
-        Ok(first.unwrap_or_else(|| bytes.freeze()))
     };
     let too_slow = |_| {
         let text = format!("the body didn't come within {} seconds", server.limits.body_seconds_max);
@@ -183,6 +178,38 @@ async fn read_body(server: &Shared, headers: &HeaderMap, body: Body) -> Outcome<
         None | Some(b"" | b"identity") => Ok(bytes),
         Some(b"gzip" | b"x-gzip") => on_thread(move || unpack(&bytes, bytes_max)).await?,
         Some(_) => Err(Problem::new(Code::Request, "the content encoding is neither gzip nor identity")),
+    }
+}
+
+/// A body's bytes; none if there are too many.
+async fn gather(stream: &mut BodyDataStream, bytes_max: usize) -> Outcome<Option<Bytes>> {
+    let (mut bytes, mut first) = (BytesMut::new(), None::<Bytes>);
+    while let Some(chunk) = stream.next().await {
+        let chunk = chunk.map_err(|_| Problem::new(Code::Request, "the body broke off"))?;
+        if bytes.len() + first.as_ref().map_or(0, Bytes::len) + chunk.len() > bytes_max {
+            return Ok(None);
+        }
+        // A body that came in one piece is not copied.
+        match first.take() {
+            None if bytes.is_empty() => first = Some(chunk),
+            None => bytes.extend_from_slice(&chunk),
+            Some(one) => {
+                bytes.extend_from_slice(&one);
+                bytes.extend_from_slice(&chunk);
+            }
+        }
+    }
+    Ok(Some(first.unwrap_or_else(|| bytes.freeze())))
+}
+
+/// Takes and drops the rest of a body, if it is not too much.
+async fn drop_rest(stream: &mut BodyDataStream, bytes_max: usize) {
+    let mut dropped = 0;
+    while let Some(Ok(chunk)) = stream.next().await {
+        dropped += chunk.len();
+        if dropped > bytes_max {
+            return;
+        }
     }
 }
 

@@ -97,8 +97,7 @@ fn addresses_that_others_reach_need_token_and_tls() {
         let wanted = if missing == "TLS" { "[tls]" } else { missing };
         assert!(error.to_string().contains(wanted), "{error}");
     }
-    let tls =
-        "http.address = \"127.0.0.1:0\"\n[tls]\ncertificate = \"/nowhere/cert.pem\"\nkey = \"/nowhere/key.pem\"\n";
+    let tls = "http.address = \"off\"\nflight.address = \"off\"\nline.address = \"off\"\n[tls]\ncertificate = \"/nowhere/cert.pem\"\nkey = \"/nowhere/key.pem\"\n";
     assert!(matches!(bind(tls).unwrap_err(), Error::Tls { .. }));
 }
 

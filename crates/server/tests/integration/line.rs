@@ -22,7 +22,7 @@ fn lines_are_stored_as_they_come() {
 fn a_bad_line_does_not_end_the_stream() {
     let served = Served::new();
     let mut stream = connect(served.line());
-    stream.write_all(b"nonsense\ntrade,sym=IBM price=1 1\n\xff\xfe\x00\ntrade,sym=IBM price=1 2").unwrap();
+    stream.write_all(b"nonsense\ntrade,sym=IBM price=1 1\n\xff\xfe\x00\ntrade,sym=IBM price=1 2\n").unwrap();
     drop(stream);
     eventually("the good lines", || served.ingest.rows("trade") == 2);
     eventually("the bad lines", || served.ingest.rejected().len() == 2);
@@ -45,4 +45,18 @@ fn a_server_that_stops_takes_what_came() {
     eventually("the line", || served.ingest.rows("trade") == 1);
     served.stop();
     assert_eq!(stream.read(&mut [0; 10]).unwrap_or(0), 0);
+}
+
+#[test]
+fn a_line_that_was_cut_off_is_no_row() {
+    let served = Served::new();
+    for cut in ["trade,sym=IB", "trade,sym=IBM price=12", "trade,sym=IBM price=12 1"] {
+        let mut stream = connect(served.line());
+        stream.write_all(format!("trade,sym=IBM price=1 1\n{cut}").as_bytes()).unwrap();
+    }
+    eventually("the whole lines", || served.ingest.rows("trade") == 3);
+    eventually("the connections are over", || {
+        served.get("/metrics").text().contains("splay_connections{listener=\"line\"} 0")
+    });
+    assert_eq!(served.ingest.rows("trade"), 3);
 }

@@ -1,0 +1,367 @@
+"""The server as clients in Python meet it: `splay serve` as a process, plain HTTP, the ADBC Flight SQL driver, plain Flight."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import threading
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+import adbc_driver_flightsql.dbapi as adbc
+import adbc_driver_manager
+import pyarrow as pa
+import pyarrow.flight as flight
+import pytest
+from adbc_driver_flightsql import DatabaseOptions
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPLAY = os.environ.get("SPLAY", str(ROOT / "target" / "release" / "splay"))
+DAY_NS = 1_767_225_600_000_000_000
+
+
+class Server:
+    """A server on free ports, until the end of the block."""
+
+    def __init__(self, database: pathlib.Path, *arguments: str, config: str = "") -> None:
+        self.folder = database.parent
+        settings = self.folder / "server.toml"
+        settings.write_text(config)
+        free = ["--http", "127.0.0.1:0", "--flight", "127.0.0.1:0"]
+        free += [] if "--read-only" in arguments else ["--line", "127.0.0.1:0"]
+        command = [SPLAY, "serve", str(database), "--config", str(settings), *free, *arguments]
+        self.log = open(self.folder / "server.log", "w+")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self.said: dict[str, str] = {}
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            name, _, rest = line.strip().partition(" ")
+            self.said[name] = rest.strip()
+            if name == "line":
+                break
+
+    def __enter__(self) -> Server:
+        assert "line" in self.said, self.logged()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(30) == 0, self.logged()
+        self.log.close()
+
+    def logged(self) -> str:
+        return (self.folder / "server.log").read_text()
+
+    @property
+    def http(self) -> str:
+        return self.said["http"]
+
+    @property
+    def flight(self) -> str:
+        return self.said["flight"]
+
+    def line(self, text: bytes) -> None:
+        host, _, port = self.said["line"].removeprefix("tcp://").rpartition(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(text)
+
+    def send(self, path: str, body: bytes | None = None, **headers: str) -> tuple[int, bytes]:
+        headers = {name.replace("_", "-"): value for name, value in headers.items()}
+        request = urllib.request.Request(self.http + path, data=body, headers=headers)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return answer.status, answer.read()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read()
+
+    def query(self, sql: str, **headers: str) -> list:
+        status, body = self.send("/query", sql.encode(), content_type="text/plain", **headers)
+        assert status == 200, body
+        return json.loads(body)["rows"]
+
+
+@pytest.fixture
+def server(tmp_path: pathlib.Path):
+    with Server(tmp_path / "db") as running:
+        yield running
+
+
+def lines(first: int, rows: int, table: str = "trade") -> bytes:
+    symbols = ("AIG", "IBM")
+    made = (f"{table},sym={symbols[i % 2]} price={i}.5,size={i}i {DAY_NS + i}\n" for i in range(first, first + rows))
+    return "".join(made).encode()
+
+
+def batch(first: int, rows: int) -> pa.RecordBatch:
+    at = range(first, first + rows)
+    return pa.record_batch(
+        {
+            "time": pa.array([DAY_NS + i for i in at], pa.timestamp("ns", "UTC")),
+            "sym": pa.array([("AIG", "IBM")[i % 2] for i in at]).dictionary_encode(),
+            "price": pa.array([i + 0.5 for i in at]),
+            "size": pa.array(list(at), pa.int64()),
+        }
+    )
+
+
+def eventually(happened) -> None:
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_rows_are_there_right_after_the_ack(server: Server) -> None:
+    for i in range(20):
+        assert server.send("/api/v2/write?precision=ns", lines(i, 1))[0] == 204
+        assert server.query("select count(*), max(size) from trade") == [[i + 1, i]]
+
+
+def test_every_way_in_meets_in_one_table(server: Server) -> None:
+    assert server.send("/write?db=any&precision=n", lines(0, 100))[0] == 204
+    server.line(lines(100, 100))
+    stream = pa.BufferOutputStream()
+    with pa.ipc.new_stream(stream, batch(0, 1).schema) as writer:
+        writer.write_batch(batch(200, 60))
+        writer.write_batch(batch(260, 40))
+    status, body = server.send("/api/v1/write?table=trade&ack=process", stream.getvalue().to_pybytes())
+    assert status == 200, body
+    ack = json.loads(body)
+    assert (ack["class"], ack["rows"], ack["duplicate"]) == ("process", 100, False)
+    client = flight.connect(server.flight)
+    writer, _ = client.do_put(flight.FlightDescriptor.for_path("trade"), batch(0, 1).schema)
+    writer.write_batch(batch(300, 100))
+    writer.close()
+    eventually(lambda: server.query("select count(*) from trade") == [[400]])
+    assert server.query("select sym, sum(size), min(price) from trade group by sym order by sym") == [
+        ["AIG", sum(range(0, 400, 2)), 0.5],
+        ["IBM", sum(range(1, 400, 2)), 1.5],
+    ]
+
+
+def test_acknowledged_rows_survive_kill(tmp_path: pathlib.Path) -> None:
+    server = Server(tmp_path / "db")
+    for i in range(10):
+        assert server.send("/write", lines(i * 10, 10))[0] == 204
+    server.process.kill()
+    server.process.wait()
+    with Server(tmp_path / "db") as again:
+        assert "recovered" in again.said, again.said
+        assert again.query("select count(*) from trade") == [[100]]
+
+
+def test_formats_hold_the_same_rows(server: Server) -> None:
+    server.send("/write", lines(0, 1000))
+    sql = urllib.parse.quote("select sym, price, size from trade order by size")
+    _, body = server.send(f"/query?query={sql}&format=arrow")
+    table = pa.ipc.open_stream(body).read_all()
+    assert table.num_rows == 1000
+    assert pa.types.is_dictionary(table.schema.field("sym").type)
+    rows = [list(row.values()) for row in table.to_pylist()]
+    assert json.loads(server.send(f"/query?query={sql}")[1])["rows"] == rows
+    _, ndjson = server.send(f"/query?query={sql}", None, accept="application/x-ndjson")
+    assert [list(json.loads(line).values()) for line in ndjson.splitlines()] == rows
+    _, csv = server.send(f"/query?query={sql}&format=csv")
+    assert csv.decode().splitlines()[1] == "AIG,0.5,0"
+    assert len(csv.splitlines()) == 1001
+
+
+def test_adbc_runs_queries(server: Server) -> None:
+    server.send("/write", lines(0, 20_000))
+    with adbc.connect(server.flight, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("select sym, count(*) as n from trade group by sym order by sym")
+        assert [column[0] for column in cursor.description] == ["sym", "n"]
+        assert cursor.fetchall() == [("AIG", 10_000), ("IBM", 10_000)]
+        cursor.execute("select * from trade")
+        assert cursor.fetch_arrow_table().num_rows == 20_000
+        cursor.execute("select count(*) from trade where sym = $1 and size < $2", ("IBM", 100))
+        assert cursor.fetchall() == [(50,)]
+        cursor.execute("select count(*) from trade where sym = $1 and size < $2", ("AIG", 10))
+        assert cursor.fetchall() == [(5,)]
+        assert cursor.adbc_execute_schema("select price from trade").names == ["price"]
+        tables = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
+        assert tables[0]["catalog_db_schemas"][0]["db_schema_tables"][0]["table_name"] == "trade"
+        assert connection.adbc_get_table_schema("trade").names == ["time", "sym", "price", "size"]
+        assert connection.adbc_get_info()["vendor_name"] == "SplayDB"
+        for sql in ("drop table trade", "select * from nothing", "selec 1"):
+            with pytest.raises(adbc_driver_manager.Error):
+                cursor.execute(sql)
+
+
+def test_adbc_ingests_tables(server: Server) -> None:
+    with adbc.connect(server.flight, autocommit=True) as connection, connection.cursor() as cursor:
+        stored = cursor.adbc_ingest("trade", pa.table(batch(0, 500)), mode="create_append")
+        assert stored == 500
+    assert server.query("select count(*) from trade") == [[500]]
+
+
+def test_flight_acks_name_sequence_and_class(server: Server) -> None:
+    client = flight.connect(server.flight)
+    options = flight.FlightCallOptions(headers=[(b"splay-ack", b"disk"), (b"splay-producer", b"feed")])
+    writer, acks = client.do_put(flight.FlightDescriptor.for_path("trade"), batch(0, 1).schema, options)
+    seen = []
+    for sequence, first in ((1, 0), (2, 10), (2, 10), (3, 20)):
+        writer.write_with_metadata(batch(first, 10), json.dumps({"sequence": sequence}).encode())
+        seen.append(json.loads(acks.read().to_pybytes()))
+    writer.done_writing()
+    writer.close()
+    assert [ack["duplicate"] for ack in seen] == [False, False, True, False]
+    assert {ack["class"] for ack in seen} == {"disk"}
+    assert server.query("select count(*) from trade") == [[30]]
+
+
+def test_subscriptions_are_resumed_without_loss_or_repeat(server: Server) -> None:
+    server.send("/write", lines(0, 5))
+    client = flight.connect(server.flight)
+
+    @contextlib.contextmanager
+    def subscribed(**ask):
+        writer, reader = client.do_exchange(flight.FlightDescriptor.for_command(json.dumps({"table": "trade", **ask})))
+        try:
+            yield writer, reader
+        finally:
+            reader.cancel()
+            with contextlib.suppress(pa.ArrowException):
+                writer.close()
+
+    def update(reader) -> tuple[dict, list[int]]:
+        chunk = reader.read_chunk()
+        return json.loads(chunk.app_metadata.to_pybytes()), chunk.data.column("size").to_pylist()
+
+    with subscribed(credit=2) as (_, reader):
+        metadata, sizes = update(reader)
+        assert (metadata["kind"], sorted(sizes)) == ("snapshot", [0, 1, 2, 3, 4])
+        server.send("/write", lines(5, 1))
+        metadata, sizes = update(reader)
+        assert (metadata["kind"], sizes) == ("delta", [5])
+    for i in range(6, 10):
+        server.send("/write", lines(i, 1))
+    with subscribed(after=metadata["sequence"], columns=["size", "price"]) as (_, reader):
+        got = []
+        while len(got) < 4:
+            got += update(reader)[1]
+        assert got == [6, 7, 8, 9]
+    with subscribed(**{"from": "now", "symbols": ["IBM"]}) as (_, reader):
+        threading.Timer(0.3, lambda: server.send("/write", lines(10, 4))).start()
+        assert update(reader)[1] == [11, 13]
+
+
+def test_hostile_requests_are_refused_and_nothing_else_suffers(tmp_path: pathlib.Path) -> None:
+    config = "[limits]\nmessage_bytes_max = 1500000\nline_bytes_max = 1000\nbody_seconds_max = 1\nhead_seconds_max = 1\n"
+    with Server(tmp_path / "db", config=config) as server:
+        server.send("/write", lines(0, 10))
+        assert server.send("/query", b"x" * 2_000_000)[0] == 413
+        assert server.send("/write", b"t a=" + b"1" * 5000 + b" 1\n")[0] == 400
+        for sql in (
+            "create table t (a int)",
+            "drop table trade",
+            "copy trade to '/tmp/splay-stolen.csv'",
+            "create external table t stored as csv location '/etc/passwd'",
+            "select * from '/etc/passwd'",
+            "select * from read_parquet('/etc/passwd')",
+            "set datafusion.execution.batch_size = 1",
+        ):
+            status, body = server.send("/query", sql.encode())
+            assert status in (400, 403, 404), (sql, body)
+            assert json.loads(body)["retryable"] is False
+        address = server.http.removeprefix("http://").rpartition(":")
+        halves = [b"", b"GET /he", b"POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: 50\r\n\r\nsel", b"\x16\x03\x01"]
+        for half in halves:
+            with socket.create_connection((address[0], int(address[2]))) as connection:
+                connection.sendall(half)
+                connection.settimeout(20)
+                with contextlib.suppress(ConnectionError):
+                    while connection.recv(1000):
+                        pass
+        server.line(b"\x00\xff" * 5000 + b"\n" + lines(10, 1) + b"trade,sym=half")
+        eventually(lambda: server.query("select count(*) from trade") == [[11]])
+        assert server.send("/query", b"select 1", origin="https://example.com")[0] == 403
+
+
+def make_certificate(folder: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    certificate, key = folder / "certificate.pem", folder / "key.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    command += ["-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run(command, check=True, capture_output=True)
+    return certificate, key
+
+
+def new_token(name: str) -> tuple[str, str]:
+    said = subprocess.run([SPLAY, "token", name], check=True, capture_output=True, text=True).stdout
+    token = next(line.removeprefix("#").strip() for line in said.splitlines()[1:2])
+    return token, said
+
+
+def test_tokens_and_tls_guard_every_way_in(tmp_path: pathlib.Path) -> None:
+    assert shutil.which("openssl"), "the test needs openssl"
+    certificate, key = make_certificate(tmp_path)
+    token, digest = new_token("test")
+    config = f'{digest}\n[tls]\ncertificate = "{certificate}"\nkey = "{key}"\n'
+    with Server(tmp_path / "db", config=config) as server:
+        assert server.http.startswith("https://")
+        trusted = ssl.create_default_context(cafile=str(certificate))
+
+        def status(**headers: str) -> int:
+            request = urllib.request.Request(server.http + "/query?query=select%201", headers=headers)
+            try:
+                return urllib.request.urlopen(request, context=trusted).status
+            except urllib.error.HTTPError as error:
+                return error.code
+
+        assert status() == 401
+        assert status(Authorization="Bearer wrong") == 401
+        assert status(Authorization=f"Bearer {token}") == 200
+        with pytest.raises(urllib.error.URLError):
+            urllib.request.urlopen(server.http + "/health", context=ssl.create_default_context())
+        options = {
+            DatabaseOptions.TLS_ROOT_CERTS.value: certificate.read_text(),
+            DatabaseOptions.AUTHORIZATION_HEADER.value: f"Bearer {token}",
+        }
+        uri = server.flight.replace("127.0.0.1", "localhost")
+        with adbc.connect(uri, db_kwargs=options, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("select 1")
+            assert cursor.fetchall() == [(1,)]
+        options[DatabaseOptions.AUTHORIZATION_HEADER.value] = "Bearer wrong"
+        with pytest.raises(adbc_driver_manager.Error), adbc.connect(uri, db_kwargs=options) as connection:
+            connection.cursor().execute("select 1")
+        # A user's password is a token too.
+        options = {
+            DatabaseOptions.TLS_ROOT_CERTS.value: certificate.read_text(),
+            "username": "anybody",
+            "password": token,
+        }
+        with adbc.connect(uri, db_kwargs=options, autocommit=True) as connection, connection.cursor() as cursor:
+            cursor.execute("select 2")
+            assert cursor.fetchall() == [(2,)]
+        assert token not in server.logged()
+
+
+def test_an_open_address_is_refused(tmp_path: pathlib.Path) -> None:
+    ran = subprocess.run(
+        [SPLAY, "serve", str(tmp_path / "db"), "--http", "0.0.0.0:0"], capture_output=True, text=True, timeout=60
+    )
+    assert ran.returncode == 1
+    assert "[auth]" in ran.stderr and "[tls]" in ran.stderr
+
+
+def test_a_reading_server_takes_no_rows(tmp_path: pathlib.Path) -> None:
+    with Server(tmp_path / "db") as server:
+        server.send("/write", lines(0, 10))
+        _, body = server.send("/tables")
+        assert json.loads(body)[0]["rows"] == 10
+    ran = subprocess.run([SPLAY, "serve", str(tmp_path / "none"), "--read-only"], capture_output=True, timeout=60)
+    assert ran.returncode == 1
+    with Server(tmp_path / "db", "--read-only") as server:
+        assert server.said["line"] == "off"
+        assert server.send("/write", lines(0, 1))[0] == 501
+        assert server.send("/health")[0] == 200
