@@ -167,6 +167,7 @@ fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
             "write_down_age_s" => settings.write_down_age_s = value.extract()?,
             "late_s" => settings.late_s = value.extract()?,
             "future_s" => settings.future_s = value.extract()?,
+            "producer_memory_s" => settings.producer_memory_s = value.extract()?,
             "roll_delay_s" => settings.roll_delay_s = value.extract()?,
             _ => return Err(PyValueError::new_err(format!("capture has no setting {name:?}"))),
         }

@@ -3,19 +3,19 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
-use splay_store::storage::LockMode;
+use splay_store::storage::{LockMode, Storage};
 use splay_store::{Database, LoadOptions, TableSpec};
 
 use crate::append::{Ack, Append, Producer};
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, derive_spec, new_columns};
 use crate::error::{Error, Result};
-use crate::journal::{self, JournalWriter};
+use crate::journal::{self, JournalWriter, Producers};
 use crate::live::{LiveTable, Tail};
 use crate::queue::{Queue, Waiting};
 use crate::settings::CaptureSettings;
@@ -29,6 +29,9 @@ const REJECTED_MAX: usize = 1_000;
 
 /// Bytes of a refused message that are remembered.
 const SAMPLE_BYTES: usize = 200;
+
+/// How long the lock of a process that ends is waited for.
+const LOCK_WAIT: Duration = Duration::from_secs(1);
 
 /// Most producers.
 const PRODUCERS_MAX: usize = 1 << 16;
@@ -85,9 +88,7 @@ impl Capture {
         if !storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == "lock") {
             drop(storage.create(journal::LOCK)?);
         }
-        let Some(lock) = storage.try_lock(journal::LOCK, LockMode::Exclusive)? else {
-            return Err(Error::Locked { path: storage.display_path(journal::LOCK) });
-        };
+        let lock = lock(storage.as_ref())?;
         let mut tables: HashMap<String, Arc<LiveTable>> = HashMap::new();
         let known = RwLock::new(HashMap::new());
         let mut recovered = Recovered::default();
@@ -164,7 +165,7 @@ impl Capture {
         Ok((capture, recovered))
     }
 
-    fn start(&self, producers: HashMap<String, u64>, next_sequence: u64) -> Result<()> {
+    fn start(&self, producers: Producers, next_sequence: u64) -> Result<()> {
         let shared = &self.shared;
         let plant = Tickerplant {
             queue: Arc::clone(&shared.queue),
@@ -173,6 +174,7 @@ impl Capture {
             subscribers: Arc::clone(&shared.subscribers),
             producers,
             producers_max: PRODUCERS_MAX,
+            producer_memory: seconds(shared.settings.producer_memory_s),
             next_sequence,
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
         };
@@ -502,6 +504,20 @@ impl Shared {
 
     pub(crate) fn live_bytes(&self) -> u64 {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
+    }
+}
+
+/// The lock of the process that captures. One that has just ended may hold it a moment longer, so it is waited for a little.
+fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+    let until = Instant::now() + LOCK_WAIT;
+    loop {
+        if let Some(lock) = storage.try_lock(journal::LOCK, LockMode::Exclusive)? {
+            return Ok(lock);
+        }
+        if Instant::now() >= until {
+            return Err(Error::Locked { path: storage.display_path(journal::LOCK) });
+        }
+        std::thread::sleep(Duration::from_millis(10));
     }
 }
 

@@ -35,6 +35,9 @@ pub struct CaptureSettings {
     pub future_s: u64,
     /// How long after a date's end it is rolled. Default 60.
     pub roll_delay_s: u64,
+    /// How long a producer that sends nothing is remembered, so that its repeats are known, once there are 65,536 of them.
+    /// Default 86,400.
+    pub producer_memory_s: u64,
     /// Whether rows are written down and dates rolled by themselves; else only when asked for. Default true.
     pub automatic: bool,
 }
@@ -55,6 +58,7 @@ impl Default for CaptureSettings {
             late_s: 10,
             future_s: 300,
             roll_delay_s: 60,
+            producer_memory_s: 86_400,
             automatic: true,
         }
     }

@@ -4,13 +4,12 @@
 //! write, its rows become visible and go to subscribers, `memory` and `process` are acknowledged, the file is synced if anyone
 //! asked for `disk`, and then these are acknowledged. While it syncs, the next group gathers.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::append::{Ack, AckClass};
 use crate::error::{Error, Result};
-use crate::journal::{Entry, JournalWriter};
+use crate::journal::{Entry, JournalWriter, Producers};
 use crate::live::Tail;
 use crate::queue::{Done, Queue, Waiting};
 use crate::status::Counters;
@@ -25,8 +24,10 @@ pub(crate) struct Tickerplant {
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) producers: HashMap<String, u64>,
+    pub(crate) producers: Producers,
     pub(crate) producers_max: usize,
+    /// Nanoseconds for which a silent producer is remembered.
+    pub(crate) producer_memory: i64,
     pub(crate) next_sequence: u64,
     pub(crate) sync_interval: Duration,
 }
@@ -69,7 +70,7 @@ impl Tickerplant {
         // Before any producer's number rises: a file begins with the numbers of what was kept.
         let begun = self.journal().next_file_if_full(first_sequence, &self.producers);
         let (mut fresh, mut due) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
-        let mut risen: Vec<(String, Option<u64>)> = Vec::new();
+        let mut risen: Vec<(String, Option<(u64, i64)>)> = Vec::new();
         for together in group {
             if together.iter().any(|waiting| self.is_one_too_many(waiting)) {
                 let reason = format!("there are {} producers already", self.producers_max);
@@ -88,7 +89,8 @@ impl Tickerplant {
                 due.push(Due { class, ack: Ack { sequence, class, rows, duplicate: is_repeat, quarantined }, done });
                 if !is_repeat {
                     if let Some(producer) = &waiting.producer {
-                        let before = self.producers.insert(producer.name.clone(), producer.sequence);
+                        let before =
+                            self.producers.insert(producer.name.clone(), (producer.sequence, waiting.received));
                         risen.push((producer.name.clone(), before));
                     }
                     self.next_sequence += 1;
@@ -139,12 +141,18 @@ impl Tickerplant {
     /// Whether a batch was taken before. Its acknowledgement comes behind that of the first, for batches are taken in order.
     fn is_repeat(&self, waiting: &Waiting) -> bool {
         let Some(producer) = &waiting.producer else { return false };
-        self.producers.get(&producer.name).is_some_and(|last| producer.sequence <= *last)
+        self.producers.get(&producer.name).is_some_and(|(last, _)| producer.sequence <= *last)
     }
 
-    fn is_one_too_many(&self, waiting: &Waiting) -> bool {
+    /// Whether a batch's producer is new and finds no room, also after those were forgotten who have long been silent.
+    fn is_one_too_many(&mut self, waiting: &Waiting) -> bool {
         let Some(producer) = &waiting.producer else { return false };
-        self.producers.len() >= self.producers_max && !self.producers.contains_key(&producer.name)
+        if self.producers.len() < self.producers_max || self.producers.contains_key(&producer.name) {
+            return false;
+        }
+        let silent_since = waiting.received.saturating_sub(self.producer_memory);
+        self.producers.retain(|_, (_, at)| *at > silent_since);
+        self.producers.len() >= self.producers_max
     }
 
     fn write(&mut self, fresh: &[(u64, Waiting)]) -> Result<()> {

@@ -58,8 +58,8 @@ pub(crate) struct Layout {
 pub(crate) enum Frame<'a> {
     /// What rows of a number are rows of.
     Layout(Layout),
-    /// The last sequence number of each producer up to here.
-    Producers(Vec<(String, u64)>),
+    /// The last number of each producer up to here, and when its batch came in, in nanoseconds since the epoch.
+    Producers(Vec<(String, u64, i64)>),
     /// A batch.
     Rows(RowsFrame<'a>),
 }

@@ -17,6 +17,9 @@ pub(crate) use format::PRODUCER_BYTES_MAX;
 pub(crate) use reader::{read, replay};
 pub(crate) use writer::{Entry, JournalWriter};
 
+/// The last batch of each producer: its number, and when it came in, in nanoseconds since the epoch.
+pub(crate) type Producers = HashMap<String, (u64, i64)>;
+
 /// Folder of the journal within the database's.
 pub(crate) const FOLDER: &str = ".journal";
 

@@ -8,7 +8,7 @@ use splay_store::TableSpec;
 use splay_store::storage::Storage;
 
 use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
-use super::{FOLDER, JournalFile, path};
+use super::{FOLDER, JournalFile, Producers, path};
 use crate::codec;
 use crate::error::{Error, Result};
 
@@ -24,7 +24,7 @@ pub(crate) struct Batch {
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) files: Vec<JournalFile>,
-    pub(crate) producers: HashMap<String, u64>,
+    pub(crate) producers: Producers,
     /// The next batch's number.
     pub(crate) next_sequence: u64,
     /// Bytes that were cut off the end, and where they are kept.
@@ -69,7 +69,10 @@ pub(crate) fn replay(
                     file.layouts += 1;
                     layouts.insert(layout.id, Arc::new(layout.spec));
                 }
-                Some(Frame::Producers(producers)) => found.producers.extend(producers),
+                // All that were known when the file was begun.
+                Some(Frame::Producers(producers)) => {
+                    found.producers = producers.into_iter().map(|(name, number, at)| (name, (number, at))).collect();
+                }
                 Some(Frame::Rows(rows)) => {
                     let Some(spec) = layouts.get(&rows.layout) else {
                         return Err(damaged(storage, &path, offset, "rows of a table that was described"));
@@ -113,9 +116,9 @@ impl Found {
         let (name, last) = rows.producer;
         if !name.is_empty() {
             match self.producers.get_mut(name) {
-                Some(known) => *known = last.max(*known),
+                Some(known) => *known = (last.max(known.0), rows.received),
                 None => {
-                    self.producers.insert(name.to_owned(), last);
+                    self.producers.insert(name.to_owned(), (last, rows.received));
                 }
             }
         }

@@ -11,7 +11,7 @@ use splay_store::TableSpec;
 use splay_store::storage::{Storage, StorageFile};
 
 use super::format::{self, Frame, Layout, RowsFrame};
-use super::{FOLDER, JournalFile, path};
+use super::{FOLDER, JournalFile, Producers, path};
 use crate::error::{Error, Result};
 
 /// The journal's end, where it grows.
@@ -48,7 +48,7 @@ impl JournalWriter {
         storage: Arc<dyn Storage>,
         older: Vec<JournalFile>,
         next_sequence: u64,
-        producers: &HashMap<String, u64>,
+        producers: &Producers,
         segment_bytes: u64,
     ) -> Result<JournalWriter> {
         let number = older.iter().map(|file| file.number).max().unwrap_or(0);
@@ -67,7 +67,7 @@ impl JournalWriter {
     }
 
     /// Begins the next file: with its header and the producers, all of it synced, and its name, too.
-    fn next_file(&mut self, first: u64, producers: &HashMap<String, u64>) -> Result<()> {
+    fn next_file(&mut self, first: u64, producers: &Producers) -> Result<()> {
         self.sync()?;
         let number = self.current.number + 1;
         let path = path(number);
@@ -78,7 +78,8 @@ impl JournalWriter {
             }
             let mut file = self.storage.create(&path)?;
             let mut bytes = format::header(number, first).to_vec();
-            let mut all: Vec<(String, u64)> = producers.iter().map(|(name, last)| (name.clone(), *last)).collect();
+            let mut all: Vec<(String, u64, i64)> =
+                producers.iter().map(|(name, (number, at))| (name.clone(), *number, *at)).collect();
             all.sort();
             format::put(&mut bytes, &Frame::Producers(all));
             file.write(&bytes)?;
@@ -98,7 +99,7 @@ impl JournalWriter {
     }
 
     /// Begins the next file if this one is full. `first` is the next batch's number, `producers` the last numbers before it.
-    pub(crate) fn next_file_if_full(&mut self, first: u64, producers: &HashMap<String, u64>) -> Result<()> {
+    pub(crate) fn next_file_if_full(&mut self, first: u64, producers: &Producers) -> Result<()> {
         self.check()?;
         if self.current.bytes >= self.segment_bytes { self.next_file(first, producers) } else { Ok(()) }
     }
