@@ -478,7 +478,8 @@ impl Capture {
 
 impl Shared {
     fn failed(&self) -> Option<Error> {
-        self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        let own = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        own.or_else(|| self.queue.closed().filter(|error| matches!(error, Error::Failed { .. })))
     }
 
     /// Takes nothing more.

@@ -115,6 +115,11 @@ impl Queue {
         self.emptied.notify_all();
     }
 
+    /// Why nothing more is taken, if nothing is.
+    pub(crate) fn closed(&self) -> Option<Error> {
+        self.state().closed.clone()
+    }
+
     /// Bytes that wait.
     pub(crate) fn bytes(&self) -> usize {
         self.state().bytes

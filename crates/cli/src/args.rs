@@ -29,6 +29,8 @@ pub enum Command {
     Serve(ServeArguments),
     /// Make a token for clients of a server, and its digest for the server's settings
     Token(TokenArguments),
+    /// Write captured rows of ended dates to their files and join these; a server does so by itself
+    Roll(DatabaseArguments),
     /// List the tables of a database
     Tables(DatabaseArguments),
     /// Show a table's columns, order, dates and size

@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::Sql(sql) => commands::sql::run(sql),
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Token(token) => commands::serve::token(&token),
+        Command::Roll(database) => commands::serve::roll(&database),
         Command::Tables(database) => commands::tables::tables(&database),
         Command::Describe(table) => commands::tables::describe(&table),
         Command::Verify(verify) => commands::upkeep::verify(&verify),

@@ -1,20 +1,25 @@
-//! `splay serve`: a database over the network, until it is told to stop. `splay token`: for its clients.
+//! `splay serve`: a database over the network, until it is told to stop. `splay token`: for its clients. `splay roll`: what the
+//! server does at the end of a day, without one.
 
 use std::io::Write;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use splay_capture::{Capture, CaptureSettings, Recovered};
 use splay_server::ingest::Ingest;
 use splay_server::settings::Settings;
 use splay_server::{NewToken, Server};
-use splay_store::Database;
+use splay_store::{Captured, Database};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use crate::args::{ServeArguments, TokenArguments};
+use crate::args::{DatabaseArguments, ServeArguments, TokenArguments};
+
+/// How often the server looks whether capture still takes rows.
+const FAILED_INTERVAL: Duration = Duration::from_millis(250);
 
 pub fn run(arguments: &ServeArguments) -> Result<()> {
     start_logs()?;
@@ -50,6 +55,7 @@ async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn I
     let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
     let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
     let name = database.path().display().to_string();
+    let (watched, observed) = (capture.clone(), capture.clone());
     let server = Server::bind(settings, database, capture).await?;
     announce(&name, &server)?;
     server
@@ -57,10 +63,22 @@ async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn I
             tokio::select! {
                 _ = interrupt.recv() => {}
                 _ = terminate.recv() => {}
+                () = failed(observed) => tracing::error!("capture has failed"),
             }
         })
         .await;
-    Ok(())
+    match watched {
+        Some(capture) => capture.close().context("start again: what was acknowledged is recovered"),
+        None => Ok(()),
+    }
+}
+
+/// Waits until capture takes nothing more, because its journal can't be written.
+async fn failed(capture: Option<Arc<dyn Ingest>>) {
+    let Some(capture) = capture else { return std::future::pending().await };
+    while capture.is_ready() {
+        tokio::time::sleep(FAILED_INTERVAL).await;
+    }
 }
 
 /// Says where the server listens: one line each, for people and for programs that start it.
@@ -88,6 +106,27 @@ fn start_logs() -> Result<()> {
     let filter: Targets = directives.parse().with_context(|| format!("SPLAY_LOG={directives:?}"))?;
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
     tracing_subscriber::registry().with(lines).with(filter).init();
+    Ok(())
+}
+
+/// Rolls a database that nothing captures into.
+pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
+    let (capture, recovered) = Capture::open(database.clone(), settings)
+        .context("a server that captures into the database rolls it by itself")?;
+    if recovered != Recovered::default() {
+        println!("{recovered}");
+    }
+    // Tables are known once they are looked for.
+    for table in database.tables()? {
+        if database.table(&table)?.stored()?.captured() != Captured::default() {
+            capture.spec(&table)?;
+        }
+    }
+    let report = capture.roll(None)?;
+    println!("rolled {} rows, joined the segments of {} partitions", report.rows, report.partitions);
+    capture.close()?;
     Ok(())
 }
 
