@@ -42,7 +42,7 @@ impl Messages {
     }
 
     fn schema(&mut self, schema: &SchemaRef) -> FlightData {
-        self.schema = Some(schema.clone());
+        self.schema = Some(SchemaRef::clone(schema));
         let (dictionaries, options) = (&mut self.dictionaries, &self.options);
         self.generator.schema_to_bytes_with_dictionary_tracker(schema, dictionaries, options).into()
     }

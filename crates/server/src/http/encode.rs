@@ -135,7 +135,7 @@ impl Encode for Encoder {
         let bytes = match self {
             Encoder::Json(_) => format!("{{\"columns\":{},\"rows\":[", columns(schema)).into_bytes(),
             Encoder::Ndjson(_) => Vec::new(),
-            Encoder::Csv { .. } => csv(&RecordBatch::new_empty(schema.clone()), true)?,
+            Encoder::Csv { .. } => csv(&RecordBatch::new_empty(SchemaRef::clone(schema)), true)?,
             Encoder::Arrow(writer) => {
                 let mut made = StreamWriter::try_new(Vec::new(), schema).map_err(cant_write)?;
                 let bytes = std::mem::take(made.get_mut());

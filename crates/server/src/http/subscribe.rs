@@ -131,7 +131,7 @@ fn as_arrow(update: &Update) -> Result<Vec<u8>, arrow::error::ArrowError> {
         ("splay.more".to_owned(), more.to_string()),
     ]);
     let schema = Arc::new(Schema::new_with_metadata(update.rows.schema().fields().clone(), metadata));
-    let rows = update.rows.clone().with_schema(schema.clone())?;
+    let rows = update.rows.clone().with_schema(Arc::clone(&schema))?;
     let mut writer = StreamWriter::try_new(Vec::new(), &schema)?;
     writer.write(&rows)?;
     writer.into_inner()
