@@ -87,7 +87,11 @@ class Capture:
         """What was done since the start, and what is held."""
 
     def close(self) -> None:
-        """Take nothing more. Live rows stay in the journal, and are back when capture begins again."""
+        """Take nothing more, and write live rows to the tables' files.
+
+        Rows that can't be written now, because another process is at work on the database, stay in the journal, and are back when
+        capture begins again.
+        """
 
     def __enter__(self) -> Capture: ...
     def __exit__(self, *error: object) -> None: ...

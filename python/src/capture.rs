@@ -1,5 +1,7 @@
 //! Capture from Python: rows into the journal and the real-time tables of a database that this process has open.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -44,6 +46,7 @@ impl From<Ack> for PyAck {
 pub(crate) struct PyCapture {
     capture: Capture,
     recovered: String,
+    closed: AtomicBool,
 }
 
 impl PyCapture {
@@ -55,7 +58,7 @@ impl PyCapture {
     ) -> Result<PyCapture> {
         let settings = parse(settings)?;
         let (capture, recovered) = py.detach(|| Capture::open(database, settings))?;
-        Ok(PyCapture { capture, recovered: recovered.to_string() })
+        Ok(PyCapture { capture, recovered: recovered.to_string(), closed: AtomicBool::new(false) })
     }
 }
 
@@ -127,9 +130,15 @@ impl PyCapture {
         Ok(found)
     }
 
-    /// Takes nothing more. What is live is in the journal, and back when capture begins again.
+    /// Takes nothing more, and writes live rows down. What can't be written stays in the journal, and is back when capture begins
+    /// again.
     fn close(&self, py: Python<'_>) -> Result<()> {
-        Ok(py.detach(|| self.capture.close())?)
+        py.detach(|| {
+            let written =
+                if self.closed.swap(true, Ordering::AcqRel) { Ok(()) } else { self.capture.write_down(None).map(drop) };
+            self.capture.close()?;
+            Ok(written?)
+        })
     }
 
     fn __enter__(this: PyRef<'_, Self>) -> PyRef<'_, Self> {

@@ -1,0 +1,65 @@
+"""Capture in the process of the caller: rows are seen once they are acknowledged, and are there once."""
+
+import pyarrow as pa
+import pytest
+
+import splay
+
+NOW = 1_700_000_000_000_000_000
+
+
+def frame(first: int, rows: int) -> pa.Table:
+    numbers = range(first, first + rows)
+    return pa.table(
+        {
+            "time": pa.array([NOW + number for number in numbers], pa.timestamp("ns", "UTC")),
+            "sym": pa.array([f"S{number % 3}" for number in numbers]).dictionary_encode(),
+            "n": pa.array(numbers, pa.int64()),
+        }
+    )
+
+
+def numbers(db) -> list[int]:
+    return db.sql("select n from trade order by n").to_arrow()["n"].to_pylist()
+
+
+def test_rows_are_seen_once_they_are_acknowledged(db):
+    with db.capture() as capture:
+        ack = capture.append("trade", frame(0, 10))
+        assert (ack.sequence, ack.rows, ack.ack_class, ack.duplicate) == (1, 10, "disk", False)
+        assert numbers(db) == list(range(10))
+        assert capture.append("trade", frame(10, 5), ack="process").ack_class == "process"
+        assert capture.write_down("trade") == 15
+        capture.append("trade", frame(15, 5))
+        assert numbers(db) == list(range(20))
+        assert db.sql("select sym, last(n) as n from trade group by sym order by sym").to_arrow()["n"].to_pylist() == [18, 19, 17]
+        assert capture.status()["live_rows"]["trade"] == 5
+    assert numbers(db) == list(range(20)), "closing writes down"
+    assert numbers(splay.open(db.path)) == list(range(20))
+    with pytest.raises(splay.CaptureClosedError):
+        capture.append("trade", frame(0, 1))
+
+
+def test_a_repeat_is_told_and_not_taken(db):
+    with db.capture() as capture:
+        for _ in range(3):
+            ack = capture.append("trade", frame(0, 4), producer="feed", sequence=7)
+        assert ack.duplicate
+        assert numbers(db) == [0, 1, 2, 3]
+        with pytest.raises(ValueError, match="belong together"):
+            capture.append("trade", frame(0, 1), producer="feed")
+    with db.capture() as capture:
+        assert capture.append("trade", frame(0, 4), producer="feed", sequence=7).duplicate
+
+
+def test_what_does_not_fit_is_refused_whole(db):
+    with db.capture(create_tables=True, late_s=5) as capture:
+        capture.append("trade", frame(0, 2))
+        wrong = frame(2, 2).set_column(2, "n", pa.array(["a", "b"]))
+        with pytest.raises((splay.SchemaError, splay.RejectedError)):
+            capture.append("trade", wrong)
+        assert numbers(db) == [0, 1]
+        with pytest.raises(ValueError, match="no setting 'wrong'"):
+            db.capture(wrong=1)
+        with pytest.raises(splay.LockedError):
+            splay.open(db.path).capture()
