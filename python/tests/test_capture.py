@@ -59,7 +59,7 @@ def test_what_does_not_fit_is_refused_whole(db):
         with pytest.raises((splay.SchemaError, splay.RejectedError)):
             capture.append("trade", wrong)
         assert numbers(db) == [0, 1]
-        with pytest.raises(ValueError, match="no setting 'wrong'"):
+        with pytest.raises(ValueError, match='no setting "wrong"'):
             db.capture(wrong=1)
         with pytest.raises(splay.LockedError):
             splay.open(db.path).capture()

@@ -64,9 +64,17 @@ pub(super) fn value<'a>(text: &Text<'a>, at: usize) -> Scanned<(Value<'a>, usize
                 _ => Err(text_behind_quote(name.raw, at, end)),
             }
         }
-        b'=' => binary(text, at + 1),
+        b'=' => binary(text, at + 1).map(without_nan),
         b',' | b' ' | b'\n' | b'\r' => Ok((Value::Null, at)),
-        _ => word(text, at),
+        _ => word(text, at).map(without_nan),
+    }
+}
+
+/// NaN is what QuestDB's clients send where there is no value: its null.
+fn without_nan<'a>(found: (Value<'a>, usize)) -> (Value<'a>, usize) {
+    match found {
+        (Value::Float(value), end) if value.is_nan() => (Value::Null, end),
+        other => other,
     }
 }
 
