@@ -12,9 +12,9 @@ import tempfile
 import time
 
 import pyarrow
-from pyarrow import flight
+from pyarrow import compute, flight
 
-from ingest.lines import START_NS, SYMBOLS, Senders
+from ingest.lines import START_NS, STEP_NS, SYMBOLS, Senders
 from ingest.servers import QuestDB, Splay
 
 
@@ -43,7 +43,7 @@ def batch(start: int, rows: int) -> pyarrow.Table:
     """Trades as Arrow, in order of time."""
     numbers = [(start + row) * 2_654_435_761 >> 7 for row in range(rows)]
     symbols = pyarrow.array([f"SYM{number % SYMBOLS:03}" for number in numbers]).dictionary_encode()
-    times = pyarrow.array([START_NS + (start + row) * 5_000 for row in range(rows)], pyarrow.timestamp("ns", "UTC"))
+    times = pyarrow.array([START_NS + (start + row) * STEP_NS for row in range(rows)], pyarrow.timestamp("ns", "UTC"))
     prices = pyarrow.array([100 + number % 8000 / 64 for number in numbers])
     sizes = pyarrow.array([number % 1000 for number in numbers])
     return pyarrow.table({"time": times, "symbol": symbols, "price": prices, "size": sizes})
@@ -51,16 +51,21 @@ def batch(start: int, rows: int) -> pyarrow.Table:
 
 def flight_rate(server: Splay, rows: int) -> float:
     """Rows a second by Flight, in batches of 50,000, acknowledged as ``process``."""
-    batches = [batch(start, 50_000) for start in range(0, min(rows, 1_000_000), 50_000)]
+    first = batch(0, 50_000)
+    nanoseconds = first["time"].cast(pyarrow.int64())
+    batches = []
+    for start in range(0, rows, 50_000):
+        times = compute.add(nanoseconds, start * STEP_NS).cast(pyarrow.timestamp("ns", "UTC"))
+        batches.append(first.set_column(0, "time", times))
     client = flight.connect(f"grpc://{server.flight[0]}:{server.flight[1]}")
     descriptor = flight.FlightDescriptor.for_path("by_flight")
     begun = time.monotonic()
-    writer, reader = client.do_put(descriptor, batches[0].schema)
+    options = flight.FlightCallOptions(headers=[(b"splay-ack", b"process")])
+    writer, reader = client.do_put(descriptor, batches[0].schema, options)
     sent = 0
-    while sent < rows:
-        for part in batches:
-            writer.write_table(part)
-            sent += part.num_rows
+    for part in batches:
+        writer.write_table(part)
+        sent += part.num_rows
     writer.done_writing()
     while reader.read() is not None:
         pass
@@ -154,7 +159,8 @@ def measure(options: argparse.Namespace, folder: pathlib.Path) -> None:
     senders.wait()
     until(splay, "queried", senders.rows)
     idle = query_milliseconds(splay, "queried", options.seconds)
-    senders = Senders(splay.line, "queried", int(200_000 * (options.seconds + 2)), 1, rate=200_000)
+    rows = int(200_000 * (options.seconds + 2))
+    senders = Senders(splay.line, "queried", rows, 1, rate=200_000, first=senders.rows)
     senders.begin()
     time.sleep(1)
     busy = query_milliseconds(splay, "queried", options.seconds)

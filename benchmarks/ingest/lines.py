@@ -9,23 +9,24 @@ START_NS = 1_700_000_000_000_000_000
 """Time of the first trade, in nanoseconds since the epoch."""
 
 SYMBOLS = 500
-CHUNK_BYTES = 64 << 10
+STEP_NS = 5_000
+"""From one trade to the next: 200,000 a second."""
 
 
-def trades(table: str, rows: int, producer: int, producers: int, step_ns: int) -> bytes:
-    """Lines of one of several producers, in order of time, of ``SYMBOLS`` symbols."""
+def trades(table: str, first: int, rows: int, producer: int, producers: int) -> bytes:
+    """Lines of one of several producers, in order of time, of ``SYMBOLS`` symbols; ``first`` numbers the first row."""
     numbers = random.Random(producer)
     lines = []
     for row in range(rows):
-        at = START_NS + (row * producers + producer) * step_ns
+        at = START_NS + (first + row * producers + producer) * STEP_NS
         symbol, side = numbers.randrange(SYMBOLS), ("buy", "sell")[numbers.randrange(2)]
         price, size = 100 + numbers.randrange(8000) / 64, numbers.randrange(1, 1000)
         lines.append(f"{table},symbol=SYM{symbol:03},side={side} price={price},size={size}i {at}\n")
     return "".join(lines).encode()
 
 
-def _send(address: tuple[str, int], table: str, rows: int, producer: int, producers: int, rate: float, ready, go) -> None:
-    content = trades(table, rows, producer, producers, 5_000)
+def _send(address, table: str, first: int, rows: int, producer: int, producers: int, rate: float, ready, go) -> None:
+    content = trades(table, first, rows, producer, producers)
     with socket.create_connection(address) as connection:
         ready.release()
         go.wait()
@@ -46,14 +47,14 @@ def _send(address: tuple[str, int], table: str, rows: int, producer: int, produc
 class Senders:
     """Producers in processes of their own, which have their lines ready before they begin."""
 
-    def __init__(self, address: tuple[str, int], table: str, rows: int, producers: int, rate: float = 0.0):
+    def __init__(self, address, table: str, rows: int, producers: int, rate: float = 0.0, first: int = 0):
         """``rows`` and ``rate`` (rows a second, 0 for as fast as it goes) are of all producers together."""
         context = multiprocessing.get_context("fork")
         ready, self._go = context.Semaphore(0), context.Event()
         share = rows // producers
         self._processes = [
             context.Process(
-                target=_send, args=(address, table, share, number, producers, rate / producers, ready, self._go)
+                target=_send, args=(address, table, first, share, number, producers, rate / producers, ready, self._go)
             )
             for number in range(producers)
         ]

@@ -17,6 +17,9 @@ use crate::error::Result;
 /// Segments of each date. Each one's rows of a symbol come, by time, behind those in the ones before.
 pub(crate) type Layers = BTreeMap<i32, Vec<Arc<Segment>>>;
 
+/// The same as a list, for the store.
+pub(crate) type Dated = Vec<(i32, Vec<Arc<Segment>>)>;
+
 /// Layers of about one size that become one.
 const TIER_LAYERS: usize = 4;
 
@@ -109,7 +112,7 @@ pub(super) fn over(spec: &TableSpec, files: Vec<Arc<Segment>>, live: &[Arc<Segme
 }
 
 /// Layers as rows with times up to `cut`, by date, and those that are later.
-pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Vec<(i32, Vec<Arc<Segment>>)>, Layers)> {
+pub(super) fn split(spec: &TableSpec, layers: &Layers, cut: i64) -> Result<(Dated, Layers)> {
     let (mut earlier, mut later) = (Vec::new(), Layers::new());
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     for (date, segments) in layers {

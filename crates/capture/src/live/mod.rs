@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use splay_store::{Captured, LiveRows, Segment, Table, TableSnapshot, TableSpec};
 
 use crate::error::{Error, Result};
-use layers::Layers;
+use layers::{Dated, Layers};
 use state::State;
 pub(crate) use state::Tail;
 
@@ -48,7 +48,7 @@ struct States {
 struct Composed {
     epoch: u64,
     last: u64,
-    partitions: Vec<(i32, Vec<Arc<Segment>>)>,
+    partitions: Dated,
 }
 
 /// What a table holds in memory.
@@ -224,7 +224,7 @@ pub(crate) struct WriteDown {
     /// What the table shall say it has.
     pub(crate) captured: Captured,
     /// Segments by date.
-    pub(crate) rows: Vec<(i32, Vec<Arc<Segment>>)>,
+    pub(crate) rows: Dated,
 }
 
 impl LiveRows for LiveTable {
