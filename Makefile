@@ -71,7 +71,7 @@ bench-ingest: wheel
 
 # 1,000 kills under four producers, and ten times as many crash images.
 crash-test:
-	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 $(CARGO) test --release --workspace --locked --test integration -- kill crash model
+	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 $(CARGO) test --release --workspace --locked --test integration --test kill -- kill crash model
 
 clean:
 	$(CARGO) clean

@@ -11,7 +11,7 @@ mod state;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use splay_store::{Captured, LiveRows, Segment, Table, TableSnapshot, TableSpec};
+use splay_store::{Captured, LiveRows, Table, TableSnapshot, TableSpec};
 
 use crate::error::{Error, Result};
 use layers::{Dated, Layers};

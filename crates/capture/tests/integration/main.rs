@@ -3,7 +3,6 @@
 
 mod basic;
 mod crash;
-mod kill;
 mod model;
 mod rows;
 mod subscriptions;

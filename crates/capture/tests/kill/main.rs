@@ -2,6 +2,13 @@
 //!
 //! The test starts itself as another process, which captures and tells what was acknowledged, and kills that. `SPLAY_KILLS` sets
 //! how often.
+//!
+//! A program of its own: a process that is being started holds for a moment the locks of all others' databases.
+#![allow(clippy::unwrap_used, missing_docs, clippy::cast_possible_truncation)]
+
+#[path = "../integration/rows.rs"]
+#[allow(dead_code, reason = "shared with the other tests")]
+mod rows;
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
@@ -14,7 +21,7 @@ use rand_chacha::ChaCha8Rng;
 use splay_capture::{AckClass, Append, Capture, CaptureSettings, Producer};
 use splay_store::Database;
 
-use crate::rows::{SECOND, START, all, batch, row, spec};
+use rows::{SECOND, START, all, batch, row, spec};
 
 const PRODUCERS: i64 = 4;
 
@@ -82,7 +89,7 @@ fn kill_one(folder: &Path, starts: &BTreeMap<i64, i64>, after: Duration) -> BTre
     let starts: Vec<String> =
         (0..PRODUCERS).map(|producer| starts.get(&producer).map_or(0, |last| last + 1).to_string()).collect();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["kill::a_child_captures_until_it_is_killed", "--exact", "--nocapture"])
+        .args(["a_child_captures_until_it_is_killed", "--exact", "--nocapture"])
         .env("SPLAY_KILL_FOLDER", folder)
         .env("SPLAY_KILL_STARTS", starts.join(","))
         .stdout(Stdio::piped())
