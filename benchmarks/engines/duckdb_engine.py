@@ -8,6 +8,7 @@ of the side-by-side benchmark (``engine.systems.duckdb_memory``), here in a file
 
 from .base import TOTALS, Base, sync
 
+
 class Engine(Base):
     name = "duckdb"
     title = "DuckDB"
