@@ -32,13 +32,15 @@ def module_name(name: str) -> str:
 
 
 def load(name: str):
-    """The class of an engine.
+    """The class of an engine, by its name here or by the name of a module of yours that has an ``Engine``.
 
     Raises
     ------
     KeyError
         If there is no engine of that name.
     """
+    if "." in name:
+        return importlib.import_module(name).Engine
     if name not in NAMES:
         raise KeyError(f"no engine {name}; there are {', '.join(NAMES)}")
     return importlib.import_module(f"{__name__}.{module_name(name)}").Engine

@@ -26,7 +26,8 @@ class Child:
     """A worker of one engine, with the servers that it starts."""
 
     def __init__(self, python: pathlib.Path, name: str, folder: pathlib.Path, threads: int, settings: dict, log):
-        environment = os.environ | {"PYTHONPATH": str(BENCHMARKS), "PYTHONUNBUFFERED": "1"}
+        paths = [str(BENCHMARKS), *filter(None, [os.environ.get("PYTHONPATH")])]
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
         environment |= {"POLARS_MAX_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "TZ": "UTC"}
         folder.mkdir(parents=True, exist_ok=True)
         arguments = [python, "-m", "splay_bench.worker", name, folder, str(threads), json.dumps(settings)]

@@ -20,11 +20,15 @@ def python_of(folder: pathlib.Path) -> pathlib.Path:
 def ensure(folder: pathlib.Path, requirements: list[str], log: pathlib.Path) -> pathlib.Path:
     """The interpreter of an environment that holds the requirements; made if it isn't there or holds others.
 
+    Without requirements it is the runner's own.
+
     Raises
     ------
     Skipped
         If pip can't install them, with its last error.
     """
+    if not requirements:
+        return pathlib.Path(sys.executable)
     wanted = json.dumps([describe(requirement) for requirement in requirements])
     ready = folder / "ready.json"
     if ready.exists() and ready.read_text() == wanted:

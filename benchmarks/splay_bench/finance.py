@@ -4,6 +4,8 @@ For each engine in turn, and never two at a time: tables are loaded; every query
 clients; cold times, each in a fresh process; warm times once more in another process, to see how far two runs agree; W.
 """
 
+import importlib.util
+import json
 import sys
 
 import pyarrow as pa
@@ -55,10 +57,7 @@ class Suite:
 
     def run(self) -> None:
         self.describe()
-        reference = engines.load("duckdb")
-        venv = self.settings.venvs / "duckdb"
-        python = environment.ensure(venv, list(reference.requirements), self.settings.work / "logs" / "duckdb-pip.log")
-        self.expected = data.reference(python, self.data, BENCHMARKS)
+        self.expected = data.reference(self.python_of_reference(), self.data, BENCHMARKS)
         for number, name in enumerate(self.settings.engines, 1):
             tell(f"[{number}/{len(self.settings.engines)}] {name}, {self.name}")
             try:
@@ -69,6 +68,14 @@ class Suite:
             except Exception as error:  # noqa: BLE001  a failing engine doesn't stop the run
                 tell(f"  failed: {error}")
                 self.store.add(name, "engine", **about(name), failed=" ".join(str(error).split())[:600])
+
+    def python_of_reference(self):
+        """An interpreter that has DuckDB: this one, or that of its environment."""
+        if importlib.util.find_spec("duckdb"):
+            return sys.executable
+        requirements = list(engines.load("duckdb").requirements)
+        log = self.settings.work / "logs" / "duckdb-pip.log"
+        return environment.ensure(self.settings.venvs / "duckdb", requirements, log)
 
     def describe(self) -> None:
         """Writes what the figures belong to."""
@@ -316,8 +323,6 @@ class EngineRun:
         tell(f"  W: {found.get('mb_per_second', 0):.0f} MB/s {found['detail']}")
 
     def compare_totals(self, found: dict) -> tuple[str, str]:
-        import json
-
         expected = json.loads((self.suite.expected / "totals.json").read_text())
         for name, value in expected.items():
             if abs(found[name] - value) > 1e-9 * abs(value):

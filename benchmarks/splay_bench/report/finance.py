@@ -84,7 +84,8 @@ class FinanceSet:
         self.name = name
         self.scale = float(name.removeprefix("scale-"))
         self.run = parts.get("", {}).get("run", {})
-        self.parts = {engine: parts[engine] for engine in NAMES if engine in parts}
+        others = [engine for engine in parts if engine and engine not in NAMES]
+        self.parts = {engine: parts[engine] for engine in [*NAMES, *others] if engine in parts}
         asked = {query for engine in self.parts.values() for query in engine}
         self.queries = [query for query in QUERIES if query in asked]
         self.cells = {
