@@ -25,6 +25,8 @@ DATABASE = "market"
 PACKAGE = "influxdb"
 BATCH_ROWS = 5_000
 """Points of one request, as InfluxDB advises."""
+SETTLED_SECONDS, SETTLE_SECONDS_MAX = 10, 300
+"""Files that don't change for so long are taken for settled; and how long that is waited for."""
 TAGS = ("symbol", "exchange", "side")
 
 DAY = "time >= $day_start AND time < $day_end"
@@ -216,6 +218,12 @@ wal-dir = "{root}/wal"
 index-version = "tsi1"
 query-log-enabled = false
 cache-max-memory-size = "4g"
+cache-snapshot-write-cold-duration = "2s"
+compact-full-write-cold-duration = "4s"
+compact-throughput = "1g"
+compact-throughput-burst = "1g"
+[monitor]
+store-enabled = false
 [coordinator]
 write-timeout = "300s"
 [http]
@@ -257,10 +265,14 @@ max-row-limit = 0
         sync()
 
     def settle(self) -> None:
-        """Waits until compactions are over: the write-ahead log is taken up, and files don't change for a while."""
-        data, last, since = self.folder / "root" / "data", -1, time.monotonic()
-        while time.monotonic() - since < 5:
-            size = folder_bytes(data)
+        """Waits until compactions are over: the write-ahead log is taken up, and files don't change for a while.
+
+        By default a shard is compacted in full four hours after its last row; the settings above make it seconds.
+        """
+        last, start = -1, time.monotonic()
+        since = start
+        while time.monotonic() - since < SETTLED_SECONDS and time.monotonic() - start < SETTLE_SECONDS_MAX:
+            size = self.size()
             if size != last:
                 last, since = size, time.monotonic()
             time.sleep(0.5)

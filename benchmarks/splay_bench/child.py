@@ -8,6 +8,8 @@ import signal
 import subprocess
 import threading
 
+from engines.server import end_with_parent
+
 from . import memory
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
@@ -31,9 +33,15 @@ class Child:
         environment |= {"POLARS_MAX_THREADS": str(threads), "OMP_NUM_THREADS": str(threads), "TZ": "UTC"}
         folder.mkdir(parents=True, exist_ok=True)
         arguments = [python, "-m", "splay_bench.worker", name, folder, str(threads), json.dumps(settings)]
-        # A session of its own, so that it can be ended with all that it started.
+        # A session of its own, so that it can be ended with all that it started; and it ends with the runner.
         self.process = subprocess.Popen(
-            arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, env=environment, start_new_session=True
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            env=environment,
+            start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         self.lines: queue.Queue = queue.Queue()
         self.reader = threading.Thread(target=self.read, daemon=True)

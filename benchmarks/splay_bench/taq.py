@@ -69,7 +69,7 @@ def measure(given: inside.Inside) -> dict:
     }
     return {
         "title": "taq: three queries with time and memory",
-        "note": f"{run.size(tables)}, warm medians, {given.threads} threads; memory is the most anonymous memory of a fresh process "
+        "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads; memory is the most anonymous memory of a fresh process "
         "beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory. The last two columns "
         "quote the article: its machine, its data, disks cold.",
         "tables": [table(outcomes, names, memory)],
