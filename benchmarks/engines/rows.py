@@ -8,7 +8,13 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 
 TIME = pa.timestamp("ns", "UTC")
-TEXTS = ("symbol", "exchange", "side")
+CODES = {
+    "symbol": ["BTC-USD", "ETH-USD", "USDT-USD"],
+    "exchange": ["BINANCE-US", "BITSTAMP", "COINBASE", "FTX", "FTX-US"],
+    "side": ["buy", "sell"],
+}
+"""All values of the columns of codes, in order, for engines that want them beforehand."""
+TEXTS = tuple(CODES)
 
 
 def from_parquet(paths: list[pathlib.Path]):

@@ -7,12 +7,7 @@ binary search here and handed over as slices, as its documentation advises for s
 """
 
 from .base import Base, sync
-
-CODES = {
-    "symbol": ["BTC-USD", "ETH-USD", "USDT-USD"],
-    "exchange": ["BINANCEUS", "BITSTAMP", "COINBASE", "FTX", "FTXUS"],
-    "side": ["buy", "sell"],
-}
+from .rows import CODES
 
 
 class Engine(Base):

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .vaex_engine import CODES
+from .rows import CODES
 
 SYMBOLS = CODES["symbol"]
 WIDTHS = {"1min": 60, "5min": 300, "1h": 3_600, "4h": 14_400, "1D": 86_400}

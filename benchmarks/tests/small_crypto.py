@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 SYMBOLS = ["BTC-USD", "ETH-USD", "USDT-USD"]
 PRICES = np.array([20_000.0, 1_100.0, 1.0])
 DAY_MICROS = 86_400_000_000
-EXCHANGES = ["COINBASE", "BINANCEUS", "FTX", "FTXUS", "BITSTAMP"]
+EXCHANGES = ["COINBASE", "BINANCE-US", "FTX", "FTX-US", "BITSTAMP"]
 
 
 def times(random, day: datetime.date, rows: int) -> np.ndarray:

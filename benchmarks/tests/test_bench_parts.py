@@ -136,6 +136,7 @@ def fixed(tmp_path):
             "duckdb/O-T": query("wrong", detail="1 of 1 rows, first b1p: 2 instead of 1"),
             "duckdb/W": {"state": "right", "mb_per_second": 100.0, "seconds": 3.0, "detail": ""},
             "duckdb/clients": {"1": {"per_second": 200.0}, "4": {"per_second": 60.0}},
+            "duckdb/SE": {"stamp": {"commit": "older", "rules": {}}},
             "kdb/engine": {"title": "kdb+", "skipped": "no licence"},
         }
         run = {"rules": {"rounds": 3, "threads": 2}, "raw_bytes": 1000, "rows": {"trades": 5}, "commit": "abc", "command": "c"}
@@ -164,6 +165,7 @@ def test_the_report_counts_what_is_right_and_says_what_others_do_better(fixed):
         ("1 clients", "DuckDB <2>"): 2.0,
     }
     assert one.absent() == [("kdb+", "no licence")]
+    assert one.stale() == ["DuckDB <2>, SE: measured at commit older"]
     assert one.failures() == ["DuckDB <2>, O-T: wrong: 1 of 1 rows, first b1p: 2 instead of 1"]
 
 

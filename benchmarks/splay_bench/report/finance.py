@@ -198,6 +198,16 @@ class FinanceSet:
                     lines.append(f"{self.title(engine)}, {count} clients: {found['failed']}")
         return lines
 
+    def stale(self) -> list[str]:
+        """Parts that were measured at another commit than the last run, or by other rules."""
+        wanted = (self.run.get("commit"), self.run.get("rules"))
+        return [
+            f"{self.title(engine)}, {part}: measured at commit {stamp.get('commit')}"
+            for engine in self.parts
+            for part, values in self.parts[engine].items()
+            if (stamp := values.get("stamp")) and (stamp.get("commit"), stamp.get("rules")) != wanted
+        ]
+
     def losses(self) -> list[Loss]:
         """All that a rival is better at than SplayDB, the largest factors first."""
         if OURS not in self.ran:

@@ -32,6 +32,8 @@ def finance(one: FinanceSet) -> list[str]:
     lines += (["Not run:", ""] + [f"- {name}: {reason}" for name, reason in absent] + [""]) if absent else []
     failures = one.failures()
     lines += (["Wrong answers and errors:", ""] + [f"- {line}" for line in failures] + [""]) if failures else []
+    stale = one.stale()
+    lines += (["Older results, by another commit or other rules:", ""] + [f"- {line}" for line in stale] + [""]) if stale else []
     return lines + ["Rules:", ""] + [f"- {line}" for line in rules(one.run)] + [""]
 
 

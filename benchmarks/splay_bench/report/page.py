@@ -67,6 +67,9 @@ def finance(one: FinanceSet) -> list[str]:
     failures = one.failures()
     if failures:
         parts += ["<h3>Wrong answers and errors</h3>", f'<div class="wrong">{bullets(failures)}</div>']
+    stale = one.stale()
+    if stale:
+        parts += ["<h3>Older results, by another commit or other rules</h3>", bullets(stale)]
     return [*parts, "<h3>Rules</h3>", bullets(rules(one.run))]
 
 
