@@ -62,8 +62,8 @@ def measure(given: inside.Inside) -> dict:
     latencies = [mix(question, limits, system, given.threads, checked) for system in systems]
     return {
         "title": "bars: filters over one-minute bars",
-        "note": f"Rows: {run.size(tables)}; {given.threads} threads; all columns of the bars that pass, as Arrow table or data frame. "
-        "The quoted rows are the article's statement of its production, on its own data.",
+        "note": f"Rows: {run.size(tables)}; {given.threads} threads; all columns of the bars that pass, as Arrow table or data "
+        "frame. The quoted rows are the article's statement of its production, on its own data.",
         "tables": [by_selectivity(outcomes, [system.name for system in systems]), latency_table(latencies)],
     }
 

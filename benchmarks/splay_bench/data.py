@@ -39,9 +39,7 @@ class Finance:
         return json.loads((self.folder / "raw.json").read_text())["csv_bytes"]
 
     def rows(self) -> dict[str, int]:
-        return {
-            table: sum(pq.read_metadata(path).num_rows for path in paths) for table, paths in self.tables.items()
-        }
+        return {table: sum(pq.read_metadata(path).num_rows for path in paths) for table, paths in self.tables.items()}
 
 
 def finance(splay: pathlib.Path, work: pathlib.Path, scale: float, seed: int) -> Finance:

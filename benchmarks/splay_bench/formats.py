@@ -35,7 +35,12 @@ PUBLISHED = {
     "Parquet, brotli": 444,
 }
 """MB of the article's trades, about 34 million rows: quoted."""
-QUERY_TITLES = ["rows of a symbol and condition", "volume by symbol", "volume by symbol, exchange", "outer join of two groupings"]
+QUERY_TITLES = [
+    "rows of a symbol and condition",
+    "volume by symbol",
+    "volume by symbol, exchange",
+    "outer join of two groupings",
+]
 KEYS = [("Symbol", "Sequence_Number"), ("Symbol",), ("Symbol", "Exchange"), ("Symbol", "Exchange")]
 
 
@@ -88,7 +93,10 @@ def measure(given: inside.Inside) -> dict:
     for name, kind in OURS.items():
         print(name, flush=True)
         database = ours(given, folder / f"splay-{kind}", rows, kind)
-        sizes = {table: sum(path.stat().st_size for path in (database / table).rglob("*") if path.is_file()) for table in TABLES}
+        sizes = {
+            table: sum(path.stat().st_size for path in (database / table).rglob("*") if path.is_file())
+            for table in TABLES
+        }
         found[name] = (sizes, splay_calls(database, given.threads, busy))
     return {
         "title": "formats: sizes, and four queries on each",
@@ -194,8 +202,8 @@ def splay_calls(database: pathlib.Path, threads: int, busy: str) -> list:
         f"SELECT {', '.join(TRADE_COLUMNS)} FROM trade WHERE Symbol = '{busy}' AND Sale_Condition LIKE '%O%'",
         "SELECT Symbol, sum(Trade_Volume) AS volume FROM trade GROUP BY Symbol",
         "SELECT Symbol, Exchange, sum(Trade_Volume) AS volume FROM trade GROUP BY Symbol, Exchange",
-        "SELECT coalesce(a.Symbol, b.Symbol) AS Symbol, coalesce(a.Exchange, b.Exchange) AS Exchange, avgspread, avgsize, maxprice, "
-        f"minprice, vwap FROM ({quotes}) AS a FULL JOIN ({trades}) AS b ON a.Symbol = b.Symbol AND a.Exchange = b.Exchange",
+        "SELECT coalesce(a.Symbol, b.Symbol) AS Symbol, coalesce(a.Exchange, b.Exchange) AS Exchange, avgspread, avgsize, "
+        f"maxprice, minprice, vwap FROM ({quotes}) AS a FULL JOIN ({trades}) AS b ON a.Symbol = b.Symbol AND a.Exchange = b.Exchange",
     ]
     return [lambda text=text: handle.sql(text).to_arrow() for text in texts]
 
@@ -211,7 +219,14 @@ def table(found, rounds: int) -> dict:
             row.append(timed(call, expected[place], KEYS[place], rounds))
         rows.append([*row, f"{PUBLISHED[name]:,}" if name in PUBLISHED else ""])
     rows += [[f"{name}, quoted", *[""] * 7, f"{size:,}"] for name, size in PUBLISHED.items() if name not in found]
-    head = ["format", "trades, MB", "quotes, MB", "share of CSV", *(f"{title}, ms" for title in QUERY_TITLES), "quoted, MB"]
+    head = [
+        "format",
+        "trades, MB",
+        "quotes, MB",
+        "share of CSV",
+        *(f"{title}, ms" for title in QUERY_TITLES),
+        "quoted, MB",
+    ]
     return {"title": "", "head": head, "rows": rows}
 
 

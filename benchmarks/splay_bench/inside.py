@@ -24,7 +24,10 @@ from .settings import Settings
 from .store import Store, write
 
 REQUIREMENTS = ["duckdb==2.0.0", "numpy", "pandas==3.1.1", "polars==2.1.0", "pyarrow==26.0.1"]
-SIZES = {"smoke": Sizes(symbols=100, quotes=500_000, scale=0.005), "full": Sizes(symbols=2_000, quotes=20_000_000, scale=0.1)}
+SIZES = {
+    "smoke": Sizes(symbols=100, quotes=500_000, scale=0.005),
+    "full": Sizes(symbols=2_000, quotes=20_000_000, scale=0.1),
+}
 """Quotes of the day of equities; trades are a tenth of them."""
 ROUNDS = {"smoke": 5, "full": 10}
 

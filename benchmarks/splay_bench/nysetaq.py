@@ -33,8 +33,8 @@ def measure(given: inside.Inside) -> dict:
     outcomes = [run.tell(ask(question, drawn, systems, given.rounds)) for question in taq84.questions(drawn)]
     return {
         "title": "nysetaq: 84 questions about a day of US equities",
-        "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads. SplayDB maps its files, the rivals hold their tables "
-        "in memory. Every answer was compared before it was timed.",
+        "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads. SplayDB maps its files, the rivals hold "
+        "their tables in memory. Every answer was compared before it was timed.",
         "tables": [groups(outcomes, run.names), published(outcomes, run.names), questions(outcomes, run.names)],
     }
 
@@ -49,7 +49,12 @@ def groups(outcomes, names) -> dict:
             + [f"{milliseconds(row[name])} ({row[f'{name} answered']})" for name in names]
             + ["" if value is None else f"{1 / value:.1f}" for value in against]
         )
-    head = ["geometric means", "questions", *(f"{name}, ms" for name in names), *(f"{name} / SplayDB" for name in rivals)]
+    head = [
+        "geometric means",
+        "questions",
+        *(f"{name}, ms" for name in names),
+        *(f"{name} / SplayDB" for name in rivals),
+    ]
     return {"title": "By group", "head": head, "rows": rows}
 
 
@@ -59,9 +64,14 @@ def published(outcomes, names) -> dict:
     rows = []
     for rival in ("DuckDB", "Polars"):
         ratio = all_.get(f"SplayDB / {rival}")
-        rows.append([rival, f"{1 / ratio:.1f}" if ratio else "", *(f"{found[rival]:g}" for found in PUBLISHED.values())])
+        rows.append(
+            [rival, f"{1 / ratio:.1f}" if ratio else "", *(f"{found[rival]:g}" for found in PUBLISHED.values())]
+        )
     head = ["time of", "over SplayDB's, here", *(f"over KDB-X's, {count} threads, quoted" for count in PUBLISHED)]
-    title = f"KX's published ratios, quoted from {SOURCE}: its own queries, 1.28 billion quotes, another machine and older versions: not to be set against ours one by one"
+    title = (
+        f"KX's published ratios, quoted from {SOURCE}: its own queries, 1.28 billion quotes, another machine and older versions, "
+        "so not to be set against ours one by one"
+    )
     return {"title": title, "head": head, "rows": rows}
 
 

@@ -56,8 +56,11 @@ class Settings:
     def of_engines(self) -> dict[str, str]:
         """What engines are told."""
         wheel = self.found_wheel()
-        addresses = {name: os.environ[f"SPLAY_BENCH_{name.upper()}"] for name in ("timescaledb",)
-                     if f"SPLAY_BENCH_{name.upper()}" in os.environ}
+        addresses = {
+            name: os.environ[f"SPLAY_BENCH_{name.upper()}"]
+            for name in ("timescaledb",)
+            if f"SPLAY_BENCH_{name.upper()}" in os.environ
+        }
         return {"cache": str(self.work / "downloads"), "wheel": str(wheel) if wheel else ""} | addresses
 
     def rules(self) -> dict:

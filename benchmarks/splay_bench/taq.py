@@ -43,7 +43,12 @@ def questions() -> dict[str, Question]:
         question.id: question
         for question in (
             Question(
-                "S0-Q1", "taq", "trades of a symbol, by condition and time", ("Symbol", "Sequence_Number"), busy_auction, condition
+                "S0-Q1",
+                "taq",
+                "trades of a symbol, by condition and time",
+                ("Symbol", "Sequence_Number"),
+                busy_auction,
+                condition,
             ),
             Question("S0-Q2", "taq", "volume by symbol and minute", keys, bars, volumes),
             Question("S0-Q3", "taq", "mean mid by symbol and hour, of all quotes", keys, mids, means),
@@ -65,12 +70,13 @@ def measure(given: inside.Inside) -> dict:
     names = [system.name for system in systems]
     del systems
     memory = {
-        outcome.id: {name: peak(name, tables, question_with, outcome.id, (drawn,)) for name in names} for outcome in outcomes
+        outcome.id: {name: peak(name, tables, question_with, outcome.id, (drawn,)) for name in names}
+        for outcome in outcomes
     }
     return {
         "title": "taq: three queries with time and memory",
-        "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads; memory is the most anonymous memory of a fresh process "
-        "beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory. The last two columns "
+        "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads; memory is the most anonymous memory of a "
+        "fresh process beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory. The last two columns "
         "quote the article: its machine, its data, disks cold.",
         "tables": [table(outcomes, names, memory)],
     }

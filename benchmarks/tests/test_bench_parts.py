@@ -107,7 +107,7 @@ def test_memory_of_a_process_is_seen():
 
     with memory.watched(os.getpid()) as peak:
         data = bytearray(64 << 20)
-        data[:: 4096] = b"x" * len(data[:: 4096])
+        data[::4096] = b"x" * len(data[::4096])
     assert peak.peak is None or peak.growth > 32 << 20
 
 
@@ -115,8 +115,11 @@ def query(state="right", warm=(), cold=(), again=(), growth=2**20, detail="") ->
     times = {"client_ms": list(warm), "engine_ms": []}
     cold_values = {"client_ms": list(cold), "growth_bytes": [growth], "peak_bytes": [growth]}
     values = {"answer": {"state": state, "detail": detail, "growth_bytes": growth}}
-    return values | ({"warm": times} if warm else {}) | ({"again": {"client_ms": list(again)}} if again else {}) | (
-        {"cold": cold_values} if cold else {}
+    return (
+        values
+        | ({"warm": times} if warm else {})
+        | ({"again": {"client_ms": list(again)}} if again else {})
+        | ({"cold": cold_values} if cold else {})
     )
 
 
@@ -126,7 +129,14 @@ def fixed(tmp_path):
     for scale, times in (("scale-0.01", 1.0), ("scale-0.1", 3.0)):
         folder = tmp_path / "finance" / scale
         parts = {
-            "splay/engine": {"title": "SplayDB", "stores": "disk", "version": "1", "bytes": 800, "best": "b", "starts": "s"},
+            "splay/engine": {
+                "title": "SplayDB",
+                "stores": "disk",
+                "version": "1",
+                "bytes": 800,
+                "best": "b",
+                "starts": "s",
+            },
             "splay/T-V1": query(warm=[2 * times, times, 9 * times], cold=[8.0], again=[2 * times]),
             "splay/O-T": query(warm=[4.0], cold=[4.0], again=[8.0]),
             "splay/W": {"state": "right", "mb_per_second": 300.0, "seconds": 1.0, "detail": ""},
@@ -139,7 +149,13 @@ def fixed(tmp_path):
             "duckdb/SE": {"stamp": {"commit": "older", "rules": {}}},
             "kdb/engine": {"title": "kdb+", "skipped": "no licence"},
         }
-        run = {"rules": {"rounds": 3, "threads": 2}, "raw_bytes": 1000, "rows": {"trades": 5}, "commit": "abc", "command": "c"}
+        run = {
+            "rules": {"rounds": 3, "threads": 2},
+            "raw_bytes": 1000,
+            "rows": {"trades": 5},
+            "commit": "abc",
+            "command": "c",
+        }
         for name, values in (parts | {"run": run}).items():
             path = folder / f"{name}.json"
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -172,7 +188,13 @@ def test_the_report_counts_what_is_right_and_says_what_others_do_better(fixed):
 def test_the_page_is_whole_and_needs_no_network(fixed):
     html, text = build(fixed, None, None)
     page = html.read_text()
-    assert "<script" not in page and "src=" not in page and "href=" not in page and "url(" not in page and "@import" not in page
+    assert (
+        "<script" not in page
+        and "src=" not in page
+        and "href=" not in page
+        and "url(" not in page
+        and "@import" not in page
+    )
     assert "DuckDB &lt;2&gt;" in page and "DuckDB <2>" not in page
     ElementTree.fromstring(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', "").replace(
         '<meta name="viewport" content="width=device-width">', ""))  # fmt: skip
@@ -190,7 +212,9 @@ def test_a_report_needs_results(tmp_path):
 
 
 def test_charts_show_failures_as_words():
-    root = ElementTree.fromstring(svg.bars([("splay", "SplayDB", [1.0, 20.0], "1 / 20"), ("duckdb", "D", [None, None], "wrong")], 0, 2))
+    root = ElementTree.fromstring(
+        svg.bars([("splay", "SplayDB", [1.0, 20.0], "1 / 20"), ("duckdb", "D", [None, None], "wrong")], 0, 2)
+    )
     texts = ["".join(node.itertext()) for node in root.iter() if node.tag.endswith("text")]
     assert "wrong" in texts and len([node for node in root.iter() if node.tag.endswith("rect")]) == 2
 

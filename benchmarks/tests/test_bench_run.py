@@ -8,7 +8,7 @@ import json
 import pytest
 import small_crypto
 
-from splay_bench import finance, machine
+from splay_bench import engine_run, finance, machine
 from splay_bench.report import build
 from splay_bench.settings import Settings
 
@@ -25,7 +25,14 @@ def work(tmp_path_factory):
 
 
 def settings(work, out, engines, **more) -> Settings:
-    given = {"cold": False, "rounds": 2, "only": QUERIES, "threads": 1, "limit_seconds": 60, "client_seconds": 0.01} | more
+    given = {
+        "cold": False,
+        "rounds": 2,
+        "only": QUERIES,
+        "threads": 1,
+        "limit_seconds": 60,
+        "client_seconds": 0.01,
+    } | more
     names = [f"fake_engines.{name}" for name in engines]
     return Settings(engines=names, out=out, scales=[0.001], work=work, venvs=work / "venvs", **given)
 
@@ -85,8 +92,10 @@ def test_a_second_run_measures_only_what_is_missing(work, tmp_path, monkeypatch)
     folder = tmp_path / "finance" / "scale-0.001" / "fake_engines.right"
     before = {path: path.read_bytes() for path in folder.glob("*.json")}
     starts = []
-    opened = finance.Installed.opened
-    monkeypatch.setattr(finance.Installed, "opened", lambda self, tables: starts.append(self.name) or opened(self, tables))
+    opened = engine_run.Installed.opened
+    monkeypatch.setattr(
+        engine_run.Installed, "opened", lambda self, tables: starts.append(self.name) or opened(self, tables)
+    )
     finance.run(first)
     assert starts == [] and {path: path.read_bytes() for path in folder.glob("*.json")} == before
     (folder / "C-R.json").unlink()

@@ -22,7 +22,14 @@ def document(sets: list[FinanceSet], others: list[dict]) -> str:
 
 
 def finance(one: FinanceSet) -> list[str]:
-    lines = [f"## The finance suite at scale {one.scale:g}", "", rule_facts(one.run), "", f"`{one.run.get('command')}`", ""]
+    lines = [
+        f"## The finance suite at scale {one.scale:g}",
+        "",
+        rule_facts(one.run),
+        "",
+        f"`{one.run.get('command')}`",
+        "",
+    ]
     lines += times(one, "warm", "Warm, client's time, ms")
     if any(one.mean(engine, "cold")[0] for engine in one.ran):
         lines += times(one, "cold", "Cold, client's time, ms")
@@ -33,7 +40,11 @@ def finance(one: FinanceSet) -> list[str]:
     failures = one.failures()
     lines += (["Wrong answers and errors:", ""] + [f"- {line}" for line in failures] + [""]) if failures else []
     stale = one.stale()
-    lines += (["Older results, by another commit or other rules:", ""] + [f"- {line}" for line in stale] + [""]) if stale else []
+    lines += (
+        (["Older results, by another commit or other rules:", ""] + [f"- {line}" for line in stale] + [""])
+        if stale
+        else []
+    )
     return lines + ["Rules:", ""] + [f"- {line}" for line in rules(one.run)] + [""]
 
 

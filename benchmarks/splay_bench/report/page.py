@@ -47,7 +47,9 @@ def table(head: list[str], rows: list[list[tuple[str, str]]]) -> str:
     """Cells are words and a class."""
     lines = ["<tr>" + "".join(f"<th>{escape(word)}</th>" for word in head) + "</tr>"]
     for row in rows:
-        cells = (f'<td class="{kind}">{escape(words)}</td>' if kind else f"<td>{escape(words)}</td>" for words, kind in row)
+        cells = (
+            f'<td class="{kind}">{escape(words)}</td>' if kind else f"<td>{escape(words)}</td>" for words, kind in row
+        )
         lines.append("<tr>" + "".join(cells) + "</tr>")
     return '<div class="scroll"><table>' + "".join(lines) + "</table></div>"
 
@@ -57,7 +59,10 @@ def bullets(lines: list[str]) -> str:
 
 
 def finance(one: FinanceSet) -> list[str]:
-    parts = [f"<h2>The finance suite at scale {one.scale:g}</h2>", f'<p class="faint">{escape(rule_facts(one.run))}</p>']
+    parts = [
+        f"<h2>The finance suite at scale {one.scale:g}</h2>",
+        f'<p class="faint">{escape(rule_facts(one.run))}</p>',
+    ]
     parts += [f"<p><code>{escape(one.run.get('command', ''))}</code></p>"]
     parts += summary(one)
     parts += charts(one)
@@ -134,7 +139,9 @@ def times(one: FinanceSet, field: str, title: str) -> str:
             row.append((cell.text(milliseconds(values[engine])), kind if cell.state else ""))
         rows.append(row)
     means = [one.mean(engine, field) for engine in engines]
-    rows.append([("geometric mean (answered)", ""), *((f"{milliseconds(mean)} ({count})", "") for mean, count in means)])
+    rows.append(
+        [("geometric mean (answered)", ""), *((f"{milliseconds(mean)} ({count})", "") for mean, count in means)]
+    )
     return f"<h3>{escape(title)}</h3>" + table(["", *map(one.title, engines)], rows)
 
 
@@ -156,7 +163,10 @@ def loads(one: FinanceSet) -> str:
 
 def clients(one: FinanceSet) -> str:
     series = {
-        engine: (one.title(engine), [(count, found["per_second"]) for count, found in sorted(one.clients(engine).items())])
+        engine: (
+            one.title(engine),
+            [(count, found["per_second"]) for count, found in sorted(one.clients(engine).items())],
+        )
         for engine in one.ran
         if one.clients(engine)
     }
@@ -171,7 +181,10 @@ def scaling(sets: list[FinanceSet]) -> list[str]:
         full = [(scale, mean) for scale, (mean, count) in points if mean and count == len(sets[-1].queries)]
         if len(full) > 1:
             series[engine] = (sets[-1].title(engine), full)
-    return ["<h2>Scaling with data</h2>", svg.lines(series, "scale", "ms, geometric mean of the fourteen queries, warm")]
+    return [
+        "<h2>Scaling with data</h2>",
+        svg.lines(series, "scale", "ms, geometric mean of the fourteen queries, warm"),
+    ]
 
 
 def engines(one: FinanceSet) -> str:
@@ -180,5 +193,9 @@ def engines(one: FinanceSet) -> str:
         about = one.about(engine)
         words = [about.get("version", ""), about.get("starts", ""), about.get("answers", ""), about.get("best", "")]
         rows.append([(one.title(engine), ""), *((word, "words") for word in words)])
-    rows += [[(name, ""), ("", ""), (f"not run: {reason}", "words"), ("", ""), ("", "")] for name, reason in one.absent()]
-    return "<h3>Engines</h3>" + table(["engine", "version", "how it starts", "the client holds", "why this is its best"], rows)
+    rows += [
+        [(name, ""), ("", ""), (f"not run: {reason}", "words"), ("", ""), ("", "")] for name, reason in one.absent()
+    ]
+    return "<h3>Engines</h3>" + table(
+        ["engine", "version", "how it starts", "the client holds", "why this is its best"], rows
+    )
