@@ -26,9 +26,7 @@ class Reader:
 
         # Ranges of ArcticDB hold both ends.
         within = (naive(start), naive(end) - pd.Timedelta(NANOSECOND, "ns"))
-        return self.library.read(
-            f"{table}/{symbol}", date_range=within, columns=columns, query_builder=builder
-        ).data
+        return self.library.read(f"{table}/{symbol}", date_range=within, columns=columns, query_builder=builder).data
 
     def all(self, table: str, start, end, columns=None, builder=None):
         """The same of all symbols, with their name as a category and the time as a column."""

@@ -33,7 +33,7 @@ def volatility(table: str, value: str, within: str, fine: str, coarse: str) -> s
 QUERIES = {
     "T-V1": f"0!select volume:sum amount by symbol,side,bucket:0D00:01 xbar timestamp from trades where {DAY}",
     "T-V2": f"0!select volume:sum amount by symbol,side,bucket:1D xbar timestamp from trades where {MONTH}",
-    "T-VWAP": f"0!select vwap:amount wavg price by bucket:0D00:01 xbar timestamp from trades where {DAY},symbol=`$\"BTC-USD\"",
+    "T-VWAP": f'0!select vwap:amount wavg price by bucket:0D00:01 xbar timestamp from trades where {DAY},symbol=`$"BTC-USD"',
     "O-T": "-1#select timestamp,b1p,b1s,a1p,a1s from books where date within ({instant}-1D;{instant})$`date,symbol={symbol},"
     "timestamp<={instant}",
     "O-B1": f"0!select max_bid:max b1p by symbol from books where {WEEK}",

@@ -62,7 +62,9 @@ def grouped(found, keys: list[str], aggregates, width: str | None = None):
 def volume(f, p, end, width: str):
     import vaex
 
-    found = grouped(slices(f["trades"], p.day_start, end), ["side", "bucket"], {"volume": vaex.agg.sum("amount")}, width)
+    found = grouped(
+        slices(f["trades"], p.day_start, end), ["side", "bucket"], {"volume": vaex.agg.sum("amount")}, width
+    )
     return found[["symbol", "side", "bucket", "volume"]]
 
 
@@ -91,7 +93,9 @@ def extremes(f, start, end, columns: dict[str, tuple[str, str]]):
 
     rows = []
     for code, part in slices(f["books"], start, end):
-        rows.append({"symbol": SYMBOLS[code]} | {name: float(getattr(part, how)(of)) for name, (how, of) in columns.items()})
+        rows.append(
+            {"symbol": SYMBOLS[code]} | {name: float(getattr(part, how)(of)) for name, (how, of) in columns.items()}
+        )
     return pd.DataFrame(rows)
 
 

@@ -48,9 +48,9 @@ def test_texts_of_the_dialects_hold_no_word_of_another():
 
 
 def test_own_texts_cover_all_queries():
-    from engines import influxdb_engine, kdb_engine, questdb_engine
+    from engines import influxdb_queries, kdb_engine, questdb_engine
 
-    for texts in (influxdb_engine.TEXTS, questdb_engine.TEXTS, kdb_engine.QUERIES):
+    for texts in (influxdb_queries.TEXTS, questdb_engine.TEXTS, kdb_engine.QUERIES):
         assert set(texts) == set(QUESTIONS)
 
 
@@ -60,7 +60,7 @@ def test_rows_are_numbered_in_their_order_of_arrival():
 
 
 def test_points_of_one_series_and_time_are_kept_apart():
-    from engines.influxdb_engine import as_lines, unique_times
+    from engines.influxdb_lines import as_lines, unique_times
 
     instant = datetime.datetime(2022, 6, 18, tzinfo=datetime.UTC)
     table = pa.table(
