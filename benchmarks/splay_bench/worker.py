@@ -79,8 +79,12 @@ class Worker:
         return times
 
     def do_time(self, id: str, rounds: int, rounds_min: int, budget_seconds: float) -> dict:
-        """Warm times: one run more, then ``rounds``, fewer (but ``rounds_min``) when they take longer than ``budget_seconds``."""
-        self.call(id, 0)()
+        """Warm times: each variant once more off the clock, then ``rounds`` runs.
+
+        Fewer runs, but ``rounds_min``, are made when they take longer than ``budget_seconds``.
+        """
+        for run in range(min(rounds, len(self.questions[id].variants))):
+            self.call(id, run)()
         client, engine = [], []
         gc.collect()
         gc.disable()

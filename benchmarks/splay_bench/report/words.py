@@ -44,7 +44,7 @@ def rules(run: dict) -> list[str]:
     return [
         "Answers first: each engine's answer is compared with the reference (DuckDB over tables in memory): columns, rows, order "
         "of rows where the query has one, keys exactly, values within 1e-9 relative or 1e-13 absolute. A wrong answer has no time.",
-        f"Warm: median of {given.get('rounds')} runs after the comparison and one more run; no fewer than "
+        f"Warm: median of {given.get('rounds')} runs after one more run of each variant (O-T asks for ten pairs); no fewer than "
         f"{given.get('rounds_min')} where a query takes long ({given.get('seconds')} s in all). Measured twice, in two processes.",
         f"Cold: {cold}.",
         "Time is the client's: from sending the statement to holding the whole answer as columns. Engine-side time is what the "
