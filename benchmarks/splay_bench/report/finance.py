@@ -9,6 +9,8 @@ from engines import NAMES
 OURS = "splay"
 AGREE = 0.15
 """Two runs agree if their medians differ by no more than this share of the smaller."""
+LEVEL = 1.05
+"""What a rival does better by less than this factor counts as level."""
 GROWTH_LEAST_BYTES = 65_536
 QUERIES = [
     "T-V1", "T-V2", "T-VWAP", "O-T", "O-B1", "O-B2", "O-S", "O-V1", "O-V2", "O-NBBO", "C-R", "C-VT", "C-VO1", "C-VO2",
@@ -233,4 +235,4 @@ class FinanceSet:
                     found.append(
                         Loss(f"{count} clients", self.title(engine), theirs["per_second"] / mine["per_second"])
                     )
-        return sorted(found, key=lambda loss: -loss.factor)
+        return sorted((loss for loss in found if loss.factor >= LEVEL), key=lambda loss: -loss.factor)

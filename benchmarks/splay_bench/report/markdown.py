@@ -107,7 +107,7 @@ def losses(one: FinanceSet) -> list[str]:
     found = one.losses()
     if not found:
         return []
-    rows = [[loss.what, loss.rival, f"{loss.factor:.2g}"] for loss in found]
+    rows = [[loss.what, loss.rival, f"{loss.factor:.1f}"] for loss in found]
     return ["**What others are better at**", ""] + table(["at", "who", "times better"], rows)
 
 

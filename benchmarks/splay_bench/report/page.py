@@ -93,7 +93,7 @@ def summary(one: FinanceSet) -> list[str]:
         parts.append(f"<p>Two runs' medians agree within 15 % in {agree} of {all_} cells.{escape(worst)}</p>")
     losses = one.losses()
     if losses:
-        rows = [[(loss.what, ""), (loss.rival, "words"), (f"{loss.factor:.2g}", "")] for loss in losses]
+        rows = [[(loss.what, ""), (loss.rival, "words"), (f"{loss.factor:.1f}", "")] for loss in losses]
         parts += ["<h3>What others are better at</h3>", table(["at", "who", "times better"], rows)]
     return parts
 
