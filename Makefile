@@ -8,7 +8,8 @@ PYTHON ?= python3
 VENV ?= target/venv
 SPLAY = target/release/splay
 
-.PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-engine bench-ingest crash-test clean
+.PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-load bench-ingest \
+	crash-test clippy clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -56,7 +57,22 @@ clippy:
 doc:
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --release --workspace --no-deps --locked
 
-bench: build $(VENV)/ready
+# The benchmark in the box (benchmarks/README.md): every engine that can be installed, answers checked before anything is timed.
+# BENCH takes options: make bench BENCH="--engines splay,duckdb". Results stay in target/bench/results and are gone on with.
+SPLAY_BENCH = PYTHONPATH=benchmarks $(VENV)/bin/python -m splay_bench
+RESULTS ?= target/bench/results
+
+bench: wheel
+	$(SPLAY_BENCH) run all --size smoke --scale 0.005 --clients 1,4 --cold --warm --cold-rounds 1 --client-seconds 1 \
+		--splay $(SPLAY) --out $(RESULTS)/smoke $(BENCH)
+	$(SPLAY_BENCH) report --results $(RESULTS)/smoke
+
+bench-full: wheel
+	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --splay $(SPLAY) --out $(RESULTS)/full $(BENCH)
+	$(SPLAY_BENCH) report --results $(RESULTS)/full
+
+# What the foundation promises: load, opening, memory of a load.
+bench-load: build $(VENV)/ready
 	$(VENV)/bin/python benchmarks/load.py --splay $(SPLAY)
 
 # Questions side by side with DuckDB and Polars. ENGINE takes options: make bench-engine ENGINE="--full --suite taq84".

@@ -7,7 +7,7 @@ import os
 
 from .systems import THREADS
 
-os.environ["POLARS_MAX_THREADS"] = str(THREADS)  # read once, on import
+os.environ.setdefault("POLARS_MAX_THREADS", str(THREADS))  # read once, on import
 
 
 class Absent:

@@ -37,10 +37,18 @@ class System:
         return duckdb.__version__
 
     def open(self, tables) -> None:
-        self.connection = duckdb.connect()
-        self.connection.execute(f"set threads = {THREADS}")
+        self.connect(":memory:")
+        self.fill(tables)
+
+    def connect(self, database: str, threads: int = THREADS) -> None:
+        """Opens a database, in memory or a file."""
+        self.connection = duckdb.connect(database)
+        self.connection.execute(f"set threads = {threads}")
         self.connection.execute("set timezone = 'UTC'")
         self.connection.execute("set enable_progress_bar = false")
+
+    def fill(self, tables) -> None:
+        """Makes the tables."""
         for code in tables.codes():
             files = [str(path) for table in tables.with_column(code) for path in tables.files(table)]
             values = f"select distinct {code}::varchar as v from read_parquet({files}, union_by_name = true)"

@@ -1,0 +1,117 @@
+"""What an engine is to the benchmark.
+
+Life of an engine in its worker, a process of its own:
+
+- ``load(tables)`` makes its tables from the Parquet files, in ``folder``, once; not for engines that hold rows in memory
+- ``open()`` makes it ready for questions; ``close()`` ends what it started
+- ``prepare(question, parameters, variant)`` gives a call without arguments, which is what is timed: from sending the
+  statement to holding the whole answer as columns; ``arrow(answer)`` makes a table of it outside of the clock
+- ``write_open()``, ``write(files)`` loads the write day from CSV until it can be queried and was synced; ``totals()`` counts what is there
+"""
+
+import os
+import pathlib
+from collections.abc import Mapping
+
+Files = Mapping[str, list[pathlib.Path]]
+"""Parquet files of each table, in the order of time, which is the order of arrival."""
+
+
+class Skipped(Exception):
+    """An engine can't be had here; the message says exactly why."""
+
+
+class Base:
+    """An engine; those below override what differs."""
+
+    name = ""
+    title = ""
+    stores = "disk"
+    """``disk`` or ``memory``. Those in memory have no cold runs, no size and no load of the write day."""
+    requirements: tuple[str, ...] = ()
+    """What pip installs into the engine's own virtual environment."""
+    starts = "in the process of its worker"
+    """How it starts."""
+    best = ""
+    """Why this is its best."""
+    answers = "Arrow table"
+    """What the client holds when the clock stops."""
+
+    def __init__(self, folder: pathlib.Path, threads: int, settings: Mapping[str, str]):
+        self.folder = folder
+        self.threads = threads
+        self.settings = settings
+
+    @classmethod
+    def unavailable(cls, settings: Mapping[str, str]) -> str | None:
+        """Why it can't be had, as far as can be said before anything is installed."""
+        return None
+
+    @classmethod
+    def fetch(cls, cache: pathlib.Path, settings: Mapping[str, str]) -> None:
+        """Gets what pip doesn't: runs in the runner, before the worker starts. Raises ``Skipped``."""
+
+    def version(self) -> str:
+        raise NotImplementedError
+
+    def load(self, tables: Files) -> None:
+        raise NotImplementedError
+
+    def open(self) -> None:
+        raise NotImplementedError
+
+    def prepare(self, question, parameters, variant):
+        raise NotImplementedError
+
+    def engine_ms(self) -> float | None:
+        """Milliseconds of the last statement by the engine's own clock; ``None`` where it doesn't say. Asked off the clock."""
+        return None
+
+    def session(self):
+        """What one more client asks by: something with ``prepare``. A thread of its own calls it."""
+        return self
+
+    @staticmethod
+    def arrow(answer):
+        return answer
+
+    def write_open(self, files: Mapping[str, pathlib.Path]) -> None:
+        """Makes ready for ``write``, off the clock: starts a server, makes empty tables."""
+
+    def write(self, files: Mapping[str, pathlib.Path]) -> None:
+        raise NotImplementedError
+
+    def totals(self) -> dict[str, float]:
+        """``trades``, ``amount``, ``books``, ``a20s``: counts of rows and sums of two columns."""
+        raise NotImplementedError
+
+    def size(self) -> int:
+        """Bytes on disk of the main tables."""
+        return folder_bytes(self.folder)
+
+    def close(self) -> None:
+        """Ends what ``open`` started."""
+
+
+TOTALS = {
+    "trades": "SELECT count(*) FROM trades",
+    "amount": "SELECT sum(amount) FROM trades",
+    "books": "SELECT count(*) FROM books",
+    "a20s": "SELECT sum(a20s) FROM books",
+}
+"""The totals as SQL that every engine with SQL understands."""
+
+
+def folder_bytes(folder: pathlib.Path) -> int:
+    """Bytes of all files below a folder, as far as they take space."""
+    # Blocks, not lengths: files of memory-mapped stores have holes.
+    return sum(
+        min(path.stat().st_size, path.stat().st_blocks * 512)
+        for path in folder.rglob("*")
+        if path.is_file() and not path.is_symlink()
+    )
+
+
+def sync() -> None:
+    """Waits until all that was written is on disk."""
+    os.sync()

@@ -1,0 +1,116 @@
+"""Command line: ``run``, ``report``, ``list``."""
+
+import argparse
+import importlib
+import os
+import pathlib
+import sys
+
+import engines
+
+from .settings import ROOT, Settings
+
+SUITES = {
+    "finance": "fourteen queries, load (W) and size (SE) of a crypto month, all engines",
+    "formats": "sizes of a day of trades in eight formats and ours, four queries on each",
+    "taq": "three queries on a day of trades and quotes, with time and peak memory",
+    "bars": "filters over 100,000 bars by selectivity; queries a second, P50 and P99",
+    "nysetaq": "84 questions about a day of trades and quotes, against DuckDB and Polars",
+}
+
+
+def numbers(text: str, kind=float) -> list:
+    return [kind(word) for word in text.split(",") if word]
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(prog="python -m splay_bench", description="The benchmark in the box.")
+    commands = top.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("run", help="measure", formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    run.add_argument("suite", choices=[*SUITES, "all"])
+    run.add_argument("--scale", default="0.02", help="share of 20 M trades and 33 M books; several with commas")
+    run.add_argument("--engines", default="all", help="with commas; `list` shows them")
+    run.add_argument("--queries", default="", help="with commas; all if empty")
+    run.add_argument("--warm", action="store_true", help="warm runs; without --warm and --cold both are made")
+    run.add_argument("--cold", action="store_true", help="cold runs: the page cache is dropped, which needs root")
+    run.add_argument("--clients", default="", help="counts of clients, with commas")
+    run.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
+    run.add_argument("--rounds", type=int, default=10, help="warm runs of each query")
+    run.add_argument("--cold-rounds", type=int, default=3, help="cold runs of each query")
+    run.add_argument("--client-seconds", type=float, default=5, help="how long each count of clients asks")
+    run.add_argument("--limit", type=float, default=600, help="seconds after which a request has failed")
+    run.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each engine")
+    run.add_argument("--seed", type=int, default=1, help="of the data")
+    run.add_argument("--again", action="store_true", help="measure what was measured at this commit once more")
+    run.add_argument("--size", choices=["smoke", "full"], default="full", help="of the suites without a scale")
+    run.add_argument("--splay", type=pathlib.Path, default=ROOT / "target/release/splay", help="the command, for data")
+    run.add_argument("--wheel", type=pathlib.Path, help="SplayDB's wheel; the newest in target/wheels if not given")
+    run.add_argument("--work", type=pathlib.Path, default=ROOT / "target/bench", help="where data and databases go")
+    run.add_argument("--venvs", type=pathlib.Path, default=ROOT / "target/bench-venvs", help="engines' environments")
+    report = commands.add_parser("report", help="make the page and the table from results")
+    report.add_argument("--results", type=pathlib.Path, default=pathlib.Path("results"))
+    report.add_argument("--html", type=pathlib.Path, help="the page; default: report.html in the results")
+    report.add_argument("--markdown", type=pathlib.Path, help="the tables; default: report.md in the results")
+    commands.add_parser("list", help="suites and engines")
+    return top
+
+
+def settings_of(arguments) -> Settings:
+    names = engines.NAMES if arguments.engines == "all" else arguments.engines.split(",")
+    for name in names:
+        engines.load(name)
+    both = not arguments.warm and not arguments.cold
+    return Settings(
+        engines=list(names),
+        out=arguments.out,
+        scales=numbers(arguments.scale),
+        warm=arguments.warm or both,
+        cold=arguments.cold or both,
+        clients=numbers(arguments.clients, int),
+        rounds=arguments.rounds,
+        cold_rounds=arguments.cold_rounds,
+        client_seconds=arguments.client_seconds,
+        limit_seconds=arguments.limit,
+        threads=arguments.threads,
+        seed=arguments.seed,
+        again=arguments.again,
+        only=[word for word in arguments.queries.split(",") if word],
+        splay=arguments.splay,
+        wheel=arguments.wheel and arguments.wheel.resolve(),
+        work=arguments.work,
+        venvs=arguments.venvs.resolve(),
+        command="python -m splay_bench " + " ".join(sys.argv[1:]),
+        size=arguments.size,
+    )
+
+
+def show() -> None:
+    print("Suites:")
+    for name, about in SUITES.items():
+        print(f"  {name:15} {about}")
+    print("\nEngines:")
+    for name in engines.NAMES:
+        print(f"  {name:15} {engines.load(name).title}")
+
+
+def main() -> int:
+    arguments = parser().parse_args()
+    if arguments.command == "list":
+        show()
+    elif arguments.command == "run":
+        settings = settings_of(arguments)
+        for name in SUITES if arguments.suite == "all" else [arguments.suite]:
+            importlib.import_module(f"{__package__}.{name}").run(settings)
+    else:
+        from .report import build
+
+        for path in build(arguments.results, arguments.html, arguments.markdown):
+            print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyError as error:
+        sys.exit(error.args[0])

@@ -1,0 +1,94 @@
+"""An engine, from its class to a worker that is up: environment, download, load. Says why where one can't be had."""
+
+import hashlib
+import inspect
+import json
+import pathlib
+
+import engines
+from engines.base import Skipped
+
+from . import environment
+from .child import Child, Failed
+from .settings import Settings
+from .store import write
+
+VERSION_SECONDS = 120
+
+
+class Installed:
+    """An engine with its environment, on one data set.
+
+    Raises
+    ------
+    Skipped
+        If it can't be had, with the reason.
+    """
+
+    def __init__(self, name: str, settings: Settings, folder: pathlib.Path):
+        self.cls = engines.load(name)
+        self.name = name
+        self.settings = settings
+        self.folder = folder
+        told = settings.of_engines()
+        reason = self.cls.unavailable(told)
+        if reason:
+            raise Skipped(reason)
+        logs = settings.work / "logs"
+        requirements = list(self.cls.requirements)
+        if name.startswith("splay"):
+            requirements.append(told["wheel"])
+        self.python = environment.ensure(settings.venvs / name, requirements, logs / f"{name}-pip.log")
+        self.cls.fetch(pathlib.Path(told["cache"]), told)
+        logs.mkdir(parents=True, exist_ok=True)
+        self.log = logs / f"{name}.log"
+        self.told = told
+
+    def start(self, part: str = "main") -> Child:
+        """A worker; ``part`` names the folder of its files."""
+        log = open(self.log, "ab")
+        child = Child(self.python, self.name, self.folder / part, self.settings.threads, self.told, log)
+        log.close()
+        try:
+            self.version = child.ask("version", VERSION_SECONDS)
+        except Failed as failure:
+            child.kill()
+            if failure.kind == "Skipped":
+                raise Skipped(str(failure).removesuffix(" (Skipped)")) from failure
+            raise
+        return child
+
+    def design(self) -> str:
+        """Names what the stored tables depend on: the engine's version and its file."""
+        source = "".join(inspect.getsource(inspect.getmodule(cls)) for cls in self.cls.__mro__[:-1])
+        return f"{self.version} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
+
+    def load(self, tables: dict[str, list[str]]) -> dict:
+        """Makes the tables if they aren't there of this version: seconds of the load, bytes on disk."""
+        marker = self.folder / "loaded.json"
+        child = self.start()
+        try:
+            if marker.exists():
+                found = json.loads(marker.read_text())
+                if found["design"] == self.design():
+                    return found
+                marker.unlink()
+            found = child.ask("load", self.settings.load_limit_seconds, tables=tables)
+            found["bytes"] = child.ask("size", self.settings.limit_seconds)
+            found["design"] = self.design()
+            write(marker, found)
+            return found
+        finally:
+            child.close()
+
+    def opened(self, tables: dict[str, list[str]]) -> Child:
+        """A worker with its tables open."""
+        child = self.start()
+        try:
+            if self.cls.stores == "memory":
+                child.ask("load", self.settings.load_limit_seconds, tables=tables)
+            child.ask("open", self.settings.load_limit_seconds)
+        except Failed:
+            child.close()
+            raise
+        return child

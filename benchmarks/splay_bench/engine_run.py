@@ -1,0 +1,248 @@
+"""One engine's part of the finance suite: answers, warm times, clients, cold times, the load of the write day."""
+
+import json
+import sys
+
+import engines
+
+from . import caches
+from .child import Child, Failed
+from .engine_child import Installed
+
+CHECKED_RUNS = 8
+"""Variants of a query that are compared; most have one."""
+
+
+def tell(*words) -> None:
+    print(*words, file=sys.stderr, flush=True)
+
+
+def about(name: str) -> dict:
+    cls = engines.load(name)
+    return {
+        "title": cls.title,
+        "stores": cls.stores,
+        "starts": cls.starts,
+        "best": cls.best,
+        "answers": cls.answers,
+    }
+
+
+class EngineRun:
+    """One engine's part of the suite; ``suite`` is ``finance.Suite``."""
+
+    def __init__(self, suite, name: str):
+        self.suite = suite
+        self.settings = suite.settings
+        self.name = name
+        self.store = suite.store
+        self.tables = suite.data.tables
+
+    def run(self) -> None:
+        parts = self.missing()
+        if not parts:
+            tell("  all of it is there")
+            return
+        folder = self.settings.work.resolve() / f"databases-{self.suite.name}" / self.name
+        self.installed = Installed(self.name, self.settings, folder)
+        loaded = self.installed.load(self.tables)
+        on_disk = self.installed.cls.stores == "disk"
+        self.store.put(
+            self.name,
+            "engine",
+            about(self.name)
+            | {"version": self.installed.version, "load_seconds": loaded["seconds"]}
+            | ({"bytes": loaded["bytes"]} if on_disk else {}),
+        )
+        self.check_and_time()
+        if on_disk and self.settings.cold:
+            self.cold()
+        if self.settings.warm:
+            self.warm("again")
+        if on_disk:
+            self.write_day()
+
+    def missing(self) -> list[str]:
+        """What is to be done; an engine that has all of it isn't even started."""
+        if self.store.get(self.name, "engine").get("skipped"):
+            return ["engine"]
+        on_disk = engines.load(self.name).stores == "disk"
+        wanted = ["answer"] + ["warm", "again"] * self.settings.warm + ["cold"] * (self.settings.cold and on_disk)
+        if caches.droppable() and "cold" in wanted:
+            wanted.remove("cold")
+        parts = [
+            f"{id} {part}"
+            for id in self.suite.questions
+            for part in wanted
+            if part not in self.store.get(self.name, id)
+            and self.store.get(self.name, id).get("answer", {}).get("state", "right") == "right"
+        ]
+        parts += [f"clients {count}" for count in self.settings.clients if not self.clients_done(count)]
+        if on_disk and not self.store.get(self.name, "W"):
+            parts.append("W")
+        return parts
+
+    def clients_done(self, count: int) -> bool:
+        return str(count) in self.store.get(self.name, "clients")
+
+    def right(self) -> list[str]:
+        return [id for id in self.suite.questions if self.state(id) == "right"]
+
+    def state(self, id: str) -> str | None:
+        return self.store.get(self.name, id).get("answer", {}).get("state")
+
+    def check_and_time(self) -> None:
+        """Answers first; then warm times and clients, in the same process."""
+        child = self.installed.opened(self.tables)
+        try:
+            for id in self.suite.questions:
+                if self.state(id) is None:
+                    child = self.up(child)
+                    self.check(child, id)
+            if self.settings.warm:
+                child = self.warm("warm", child)
+            for count in self.settings.clients:
+                if not self.clients_done(count) and self.right():
+                    child = self.up(child)
+                    self.clients(child, count)
+        finally:
+            child.close()
+
+    def up(self, child: Child) -> Child:
+        """The worker, or another if it ended."""
+        return child if child.alive else self.installed.opened(self.tables)
+
+    def check(self, child: Child, id: str) -> None:
+        """Asks a query once and compares its answer."""
+        answer, path = {"state": "right", "detail": ""}, self.installed.folder / "answer.arrow"
+        variants = min(CHECKED_RUNS, len(self.suite.questions[id].variants))
+        try:
+            for run in range(variants):
+                times, peak = child.ask_measured("ask", self.settings.limit_seconds, id=id, run=run, to=str(path))
+                if run == 0:
+                    answer |= {"first_ms": times["client_ms"], "peak_bytes": peak.peak, "growth_bytes": peak.growth}
+                answer["state"], answer["detail"], answer["rows"] = self.suite.compare(id, run, path)
+                if answer["state"] != "right":
+                    break
+        except Failed as failure:
+            answer |= {"state": "error", "detail": str(failure)}
+        except Exception as error:  # noqa: BLE001  an answer that can't be compared is wrong
+            answer |= {"state": "wrong", "detail": f"{error} ({type(error).__name__})"}
+        path.unlink(missing_ok=True)
+        self.store.add(self.name, id, answer=answer)
+        if answer["state"] != "right":
+            tell(f"  {id}: {answer['state']}: {answer['detail'][:200]}")
+
+    def warm(self, part: str, child: Child | None = None) -> Child | None:
+        """Warm times of all queries with right answers. ``again`` is the second run, in a process of its own."""
+        ids = [id for id in self.right() if part not in self.store.get(self.name, id)]
+        if not ids:
+            return child
+        own = child is None
+        child = child or self.installed.opened(self.tables)
+        told = []
+        try:
+            for id in ids:
+                child = self.up(child)
+                settings = self.settings
+                limit = settings.limit_seconds * settings.rounds
+                try:
+                    times = child.ask(
+                        "time",
+                        limit,
+                        id=id,
+                        rounds=settings.rounds,
+                        rounds_min=settings.rounds_min,
+                        budget_seconds=settings.seconds,
+                    )
+                except Failed as failure:
+                    times = {"failed": str(failure)}
+                self.store.add(self.name, id, **{part: times})
+                told.append(f"{id} {median(times['client_ms']):.2f}" if "client_ms" in times else f"{id} failed")
+        finally:
+            if own:
+                child.close()
+        tell(f"  {part} ms: {', '.join(told)}")
+        return child
+
+    def clients(self, child: Child, count: int) -> None:
+        settings = self.settings
+        limit = settings.limit_seconds * len(self.right())
+        try:
+            found = child.ask("clients", limit, ids=self.right(), clients=count, for_seconds=settings.client_seconds)
+            tell(f"  {count} clients: {found['per_second']:.0f} queries/s")
+        except Failed as failure:
+            found = {"failed": str(failure)}
+            tell(f"  {count} clients: {failure}")
+        self.store.add(self.name, "clients", **{str(count): found})
+
+    def cold(self) -> None:
+        """Each run in a fresh process, after the page cache was dropped; libraries are read in again before the clock."""
+        if caches.droppable():
+            return
+        told = []
+        for id in self.right():
+            if "cold" in self.store.get(self.name, id):
+                continue
+            times = {"client_ms": [], "engine_ms": [], "open_ms": [], "peak_bytes": [], "growth_bytes": []}
+            try:
+                for run in range(self.settings.cold_rounds):
+                    self.cold_run(id, run, times)
+            except Failed as failure:
+                times["failed"] = str(failure)
+            self.store.add(self.name, id, cold=times)
+            told.append(f"{id} {median(times['client_ms']):.1f}" if times["client_ms"] else f"{id} failed")
+        if told:
+            tell(f"  cold ms: {', '.join(told)}")
+
+    def cold_run(self, id: str, run: int, times: dict) -> None:
+        child = self.installed.start()
+        try:
+            libraries = caches.libraries(child.process.pid)
+            caches.drop()
+            for library in libraries:
+                caches.fill(library)
+            times["open_ms"].append(child.ask("open", self.settings.limit_seconds))
+            found, peak = child.ask_measured("ask", self.settings.limit_seconds, id=id, run=run)
+            times["client_ms"].append(found["client_ms"])
+            if found["engine_ms"] is not None:
+                times["engine_ms"].append(found["engine_ms"])
+            times["peak_bytes"].append(peak.peak)
+            times["growth_bytes"].append(peak.growth)
+        finally:
+            child.close()
+
+    def write_day(self) -> None:
+        """W: the write day from CSV, until it can be queried and was synced; totals are compared before the time counts."""
+        if self.store.get(self.name, "W"):
+            return
+        files = self.suite.data.write_day
+        for path in files.values():
+            caches.fill(path)
+        child = self.installed.start("write")
+        try:
+            found = child.ask(
+                "write", self.settings.load_limit_seconds, files={table: str(path) for table, path in files.items()}
+            )
+            found["state"], found["detail"] = self.compare_totals(found.pop("totals"))
+        except Failed as failure:
+            found = {"state": "error", "detail": str(failure)}
+        finally:
+            child.close()
+        if found["state"] == "right":
+            found["mb_per_second"] = self.suite.data.write_bytes / 1e6 / found["seconds"]
+        self.store.put(self.name, "W", found)
+        tell(f"  W: {found.get('mb_per_second', 0):.0f} MB/s {found['detail']}")
+
+    def compare_totals(self, found: dict) -> tuple[str, str]:
+        expected = json.loads((self.suite.expected / "totals.json").read_text())
+        for name, value in expected.items():
+            if abs(found[name] - value) > 1e-9 * abs(value):
+                return "wrong", f"{name}: {found[name]} instead of {value}"
+        return "right", ""
+
+
+def median(values: list[float]) -> float:
+    ordered = sorted(values)
+    middle = len(ordered) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

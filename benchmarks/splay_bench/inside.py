@@ -1,0 +1,118 @@
+"""Suites that ask SplayDB, DuckDB and Polars in one process run in an environment that has all three.
+
+    python -m splay_bench.inside SUITE ARGUMENTS OUT
+
+The suite's module has ``measure(arguments) -> section``; the section is written to OUT as JSON. A section is a ``title``, a
+``note`` and ``tables``, each a ``title``, a ``head`` and ``rows`` of words.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from engine.data import Data, Sizes
+from engines import load
+from engines.base import Skipped
+
+from . import environment, machine
+from .settings import Settings
+from .store import Store, write
+
+REQUIREMENTS = ["duckdb==2.0.0", "numpy", "pandas==3.1.1", "polars==2.1.0", "pyarrow==26.0.1"]
+SIZES = {
+    "smoke": Sizes(symbols=100, quotes=500_000, scale=0.005),
+    "full": Sizes(symbols=2_000, quotes=20_000_000, scale=0.1),
+}
+"""Quotes of the day of equities; trades are a tenth of them."""
+ROUNDS = {"smoke": 5, "full": 10}
+
+
+def run(suite: str, settings: Settings) -> None:
+    """Measures a suite in its environment, unless its results are there."""
+    commit = machine.commit()
+    stamp = {"commit": commit, "threads": settings.threads, "seed": settings.seed}
+    store = Store(settings.out / suite / settings.size, stamp, settings.again)
+    if store.get("all", "tables"):
+        print(f"{suite}: all of it is there", file=sys.stderr)
+        return
+    write(store.folder / "run.json", machine.describe(commit) | {"command": settings.command})
+    try:
+        section = measured(suite, settings)
+    except (Skipped, RuntimeError) as reason:
+        print(f"{suite}: not run: {reason}", file=sys.stderr)
+        section = {"title": suite, "note": f"Not run: {reason}", "tables": []}
+        write(store.path("all", "tables"), {"section": section})
+        return
+    facts = f"{stamped(store)} `{settings.command}`."
+    store.put("all", "tables", {"section": section | {"note": f"{section['note']} {facts}"}})
+
+
+def stamped(store: Store) -> str:
+    about = json.loads((store.folder / "run.json").read_text())
+    return f"{about['date']}, {about['cores']} cores of {about['processor']}, commit {about['commit']}."
+
+
+def measured(suite: str, settings: Settings) -> dict:
+    told = settings.of_engines()
+    reason = load("splay").unavailable(told)
+    if reason:
+        raise Skipped(reason)
+    python = environment.ensure(
+        settings.venvs / "suites", [*REQUIREMENTS, told["wheel"]], settings.work / "logs" / "suites-pip.log"
+    )
+    arguments = {
+        "splay": str(settings.splay.resolve()),
+        "work": str(settings.work.resolve()),
+        "size": settings.size,
+        "seed": settings.seed,
+        "threads": settings.threads,
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder) / "section.json"
+        done = subprocess.run(
+            [python, "-m", "splay_bench.inside", suite, json.dumps(arguments), out],
+            cwd=pathlib.Path(__file__).resolve().parents[1],
+            env=os.environ | {"POLARS_MAX_THREADS": str(settings.threads)},
+        )
+        if done.returncode != 0:
+            raise RuntimeError(f"the suite ended with {done.returncode}; its error is above")
+        return json.loads(out.read_text())
+
+
+class Inside:
+    """What a suite gets in its environment: sizes and data."""
+
+    def __init__(self, arguments: dict):
+        self.size = arguments["size"]
+        self.sizes = SIZES[self.size]
+        self.rounds = ROUNDS[self.size]
+        self.seed = arguments["seed"]
+        self.threads = arguments["threads"]
+        self.splay = pathlib.Path(arguments["splay"])
+        self.work = pathlib.Path(arguments["work"])
+        self.data = Data(self.splay, self.work, self.sizes, self.seed)
+
+    def engine_run(self):
+        """What a suite of the side-by-side benchmark (``engine``) takes."""
+        from engine.__main__ import Run
+        from engine.systems import MODULES
+
+        given = argparse.Namespace(
+            seed=self.seed, rounds=self.rounds, full=self.size == "full", only=None, systems=",".join(MODULES)
+        )
+        return Run(given, self.data)
+
+
+def main() -> None:
+    suite, arguments, out = sys.argv[1:4]
+    section = importlib.import_module(f"{__package__}.{suite}").measure(Inside(json.loads(arguments)))
+    pathlib.Path(out).write_text(json.dumps(section))
+
+
+if __name__ == "__main__":
+    main()

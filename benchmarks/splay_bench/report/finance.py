@@ -1,0 +1,238 @@
+"""What the results of the finance suite say: medians, ratios to the best rival, how far two runs agree, who is better at what."""
+
+import statistics
+from dataclasses import dataclass
+
+from engine.report import geometric_mean
+from engines import NAMES
+
+OURS = "splay"
+AGREE = 0.15
+"""Two runs agree if their medians differ by no more than this share of the smaller."""
+LEVEL = 1.05
+"""What a rival does better by less than this factor counts as level."""
+GROWTH_LEAST_BYTES = 65_536
+QUERIES = [
+    "T-V1", "T-V2", "T-VWAP", "O-T", "O-B1", "O-B2", "O-S", "O-V1", "O-V2", "O-NBBO", "C-R", "C-VT", "C-VO1", "C-VO2",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One engine's part of one query; times in milliseconds, memory in bytes, ``None`` where there is none."""
+
+    state: str = ""
+    """``right``, ``wrong``, ``error``, or empty if it wasn't asked."""
+    detail: str = ""
+    warm: float | None = None
+    again: float | None = None
+    engine_side: float | None = None
+    cold: float | None = None
+    growth: float | None = None
+    peak: float | None = None
+    rounds: int = 0
+
+    def text(self, value) -> str:
+        """What a table shows in the value's place."""
+        if self.state in ("wrong", "error"):
+            return self.state
+        return "" if value is None else value
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A rival is better than SplayDB at something, by a factor."""
+
+    what: str
+    rival: str
+    factor: float
+
+
+def median(values) -> float | None:
+    values = [value for value in values or [] if value is not None]
+    return statistics.median(values) if values else None
+
+
+def least(growth: float | None) -> float | None:
+    """Growth is measured in pages and by processes that do other things besides: less than 64 KiB is taken for that."""
+    return None if growth is None else max(growth, GROWTH_LEAST_BYTES)
+
+
+def cell(values: dict) -> Cell:
+    """From a query's file."""
+    answer, warm, cold = values.get("answer", {}), values.get("warm", {}), values.get("cold", {})
+    failed = warm.get("failed") or cold.get("failed")
+    state = "error" if failed and answer.get("state") == "right" else answer.get("state", "")
+    growths = cold.get("growth_bytes") or [answer.get("growth_bytes")]
+    peaks = cold.get("peak_bytes") or [answer.get("peak_bytes")]
+    right = state == "right"
+    return Cell(
+        state,
+        failed or answer.get("detail", ""),
+        median(warm.get("client_ms")) if right else None,
+        median(values.get("again", {}).get("client_ms")) if right else None,
+        median(warm.get("engine_ms")) if right else None,
+        median(cold.get("client_ms")) if right else None,
+        least(median(growths)) if right else None,
+        median(peaks) if right else None,
+        len(warm.get("client_ms", [])),
+    )
+
+
+class FinanceSet:
+    """The results at one scale."""
+
+    def __init__(self, name: str, parts: dict):
+        self.name = name
+        self.scale = float(name.removeprefix("scale-"))
+        self.run = parts.get("", {}).get("run", {})
+        others = [engine for engine in parts if engine and engine not in NAMES]
+        self.parts = {engine: parts[engine] for engine in [*NAMES, *others] if engine in parts}
+        asked = {query for engine in self.parts.values() for query in engine}
+        self.queries = [query for query in QUERIES if query in asked]
+        self.cells = {
+            engine: {query: cell(values[query]) for query in self.queries if query in values}
+            for engine, values in self.parts.items()
+        }
+
+    def about(self, engine: str) -> dict:
+        return self.parts[engine].get("engine", {})
+
+    def title(self, engine: str) -> str:
+        return self.about(engine).get("title", engine)
+
+    @property
+    def ran(self) -> list[str]:
+        """Engines that have answers."""
+        return [engine for engine in self.parts if self.cells[engine]]
+
+    def absent(self) -> list[tuple[str, str]]:
+        """Engines that don't, with the reason."""
+        return [
+            (self.title(engine), self.about(engine).get("skipped") or self.about(engine).get("failed") or "no results")
+            for engine in self.parts
+            if engine not in self.ran
+        ]
+
+    def one(self, engine: str, query: str) -> Cell:
+        return self.cells[engine].get(query, Cell())
+
+    def best_rival(self, query: str, field: str) -> tuple[str, float] | None:
+        """The rival with the least value of ``field``.
+
+        Memory is compared among engines on disk: those in memory hold all rows before a query begins.
+        """
+        found = [
+            (getattr(self.one(engine, query), field), engine)
+            for engine in self.ran
+            if not engine.startswith(OURS)
+            and getattr(self.one(engine, query), field) is not None
+            and (field != "growth" or self.about(engine).get("stores") == "disk")
+        ]
+        if not found:
+            return None
+        value, engine = min(found)
+        return engine, value
+
+    def factor(self, query: str, field: str) -> tuple[str, float] | None:
+        """The best rival and its value over SplayDB's: above 1, SplayDB is faster."""
+        rival = self.best_rival(query, field)
+        ours = getattr(self.one(OURS, query), field) if OURS in self.ran else None
+        return (rival[0], rival[1] / ours) if rival and ours else None
+
+    def mean(self, engine: str, field: str) -> tuple[float | None, int]:
+        """Geometric mean over the queries that the engine answered, and how many these are."""
+        values = [getattr(self.one(engine, query), field) for query in self.queries]
+        values = [value for value in values if value]
+        return geometric_mean(values), len(values)
+
+    def against(self, engine: str, field: str) -> float | None:
+        """Geometric mean of the engine's values over SplayDB's, where both have one."""
+        ratios = [
+            getattr(self.one(engine, query), field) / getattr(self.one(OURS, query), field)
+            for query in self.queries
+            if OURS in self.ran and getattr(self.one(engine, query), field) and getattr(self.one(OURS, query), field)
+        ]
+        return geometric_mean(ratios)
+
+    def load(self, engine: str) -> dict:
+        """``mb_per_second`` of W, or its state."""
+        return self.parts[engine].get("W", {})
+
+    def size_share(self, engine: str) -> float | None:
+        """SE: bytes on disk over bytes of the same rows as CSV."""
+        size, raw = self.about(engine).get("bytes"), self.run.get("raw_bytes")
+        return size / raw if size and raw else None
+
+    def clients(self, engine: str) -> dict[int, dict]:
+        """Throughput by count of clients."""
+        values = self.parts[engine].get("clients", {})
+        return {int(count): found for count, found in values.items() if count.isdigit() and "per_second" in found}
+
+    def agreement(self) -> tuple[int, int, list[str]]:
+        """Cells whose two runs agree, all cells that have two, and the worst that don't."""
+        gaps = []
+        for engine in self.ran:
+            for query in self.queries:
+                one = self.one(engine, query)
+                if one.warm and one.again:
+                    gaps.append((max(one.warm, one.again) / min(one.warm, one.again) - 1, engine, query))
+        far = sorted((gap for gap in gaps if gap[0] > AGREE), reverse=True)
+        return len(gaps) - len(far), len(gaps), [f"{engine} {query} {gap:.0%}" for gap, engine, query in far[:8]]
+
+    def failures(self) -> list[str]:
+        """Every wrong answer and error, in full."""
+        lines = [
+            f"{self.title(engine)}, {query}: {one.state}: {one.detail}"
+            for engine, cells in self.cells.items()
+            for query, one in cells.items()
+            if one.state in ("wrong", "error")
+        ]
+        for engine in self.ran:
+            load = self.load(engine)
+            if load.get("state") in ("wrong", "error"):
+                lines.append(f"{self.title(engine)}, W: {load['state']}: {load['detail']}")
+            if self.about(engine).get("failed"):
+                lines.append(f"{self.title(engine)}: {self.about(engine)['failed']}")
+            clients = self.parts[engine].get("clients", {})
+            for count, found in clients.items():
+                if isinstance(found, dict) and "failed" in found:
+                    lines.append(f"{self.title(engine)}, {count} clients: {found['failed']}")
+        return lines
+
+    def stale(self) -> list[str]:
+        """Parts that were measured at another commit than the last run, or by other rules."""
+        wanted = (self.run.get("commit"), self.run.get("rules"))
+        return [
+            f"{self.title(engine)}, {part}: measured at commit {stamp.get('commit')}"
+            for engine in self.parts
+            for part, values in self.parts[engine].items()
+            if (stamp := values.get("stamp")) and (stamp.get("commit"), stamp.get("rules")) != wanted
+        ]
+
+    def losses(self) -> list[Loss]:
+        """All that a rival is better at than SplayDB, the largest factors first."""
+        if OURS not in self.ran:
+            return []
+        found = []
+        fields = (("warm", "warm time"), ("cold", "cold time"), ("growth", "memory beyond the start"))
+        for query in self.queries:
+            for field, name in fields:
+                factor = self.factor(query, field)
+                if factor and factor[1] < 1:
+                    found.append(Loss(f"{query}, {name}", self.title(factor[0]), 1 / factor[1]))
+        rivals = [engine for engine in self.ran if not engine.startswith(OURS)]
+        sizes = {engine: self.size_share(engine) for engine in [OURS, *rivals]}
+        rates = {engine: self.load(engine).get("mb_per_second") for engine in [OURS, *rivals]}
+        for engine in rivals:
+            if sizes[OURS] and sizes[engine] and sizes[engine] < sizes[OURS]:
+                found.append(Loss("SE, size on disk", self.title(engine), sizes[OURS] / sizes[engine]))
+            if rates[OURS] and rates[engine] and rates[engine] > rates[OURS]:
+                found.append(Loss("W, load of the write day", self.title(engine), rates[engine] / rates[OURS]))
+            for count, mine in self.clients(OURS).items():
+                theirs = self.clients(engine).get(count)
+                if theirs and theirs["per_second"] > mine["per_second"]:
+                    found.append(
+                        Loss(f"{count} clients", self.title(engine), theirs["per_second"] / mine["per_second"])
+                    )
+        return sorted((loss for loss in found if loss.factor >= LEVEL), key=lambda loss: -loss.factor)

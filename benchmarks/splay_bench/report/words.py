@@ -1,0 +1,77 @@
+"""How numbers are written, and the rules that both forms of the report print."""
+
+from engine.report import milliseconds
+
+QUERY_WORDS = {
+    "T-V1": "volume by symbol, side, minute; a day",
+    "T-V2": "volume by symbol, side, day; a month",
+    "T-VWAP": "VWAP of one symbol by minute; a day",
+    "O-T": "best bid and offer at an instant",
+    "O-B1": "highest bid by symbol; a week",
+    "O-B2": "highest bid by symbol; a month",
+    "O-S": "spread of every book; a day",
+    "O-V1": "depth of 1 level by minute; a week",
+    "O-V2": "depth of 5 levels by hour; a month",
+    "O-NBBO": "best bid and offer over 5 exchanges; a day",
+    "C-R": "5-minute mid returns; a day",
+    "C-VT": "hourly volatility of trades; a day",
+    "C-VO1": "hourly volatility of mids; a day",
+    "C-VO2": "4-hour volatility of mids; a week",
+}
+
+
+def mebibytes(value: float | None) -> str:
+    return "" if value is None else f"{value / 2**20:,.1f}" if value < 100 * 2**20 else f"{value / 2**20:,.0f}"
+
+
+def factor(value: float) -> str:
+    """A rival's value over SplayDB's, as words."""
+    if value >= 1:
+        return f"{value:.2g} times faster" if value < 10 else f"{value:.0f} times faster"
+    return f"{1 / value:.2g} times slower" if value > 0.1 else f"{1 / value:.0f} times slower"
+
+
+def rules(run: dict) -> list[str]:
+    """The run rules, with their numbers."""
+    given = run.get("rules", {})
+    cold = (
+        f"not run: {run['cold_refused']}"
+        if run.get("cold_refused")
+        else f"median of {given.get('cold_rounds')}, each in a fresh process (servers are restarted) after the page cache was "
+        "dropped; the engine's libraries are read in again before the clock starts, its data isn't; it holds what an engine does "
+        "once after its start. Engines in memory have none"
+    )
+    return [
+        "Answers first: each engine's answer is compared with the reference (DuckDB over tables in memory): columns, rows, order "
+        "of rows where the query has one, keys exactly, values within 1e-9 relative or 1e-13 absolute. A wrong answer has no time.",
+        f"Warm: median of {given.get('rounds')} runs after one more run of each variant (O-T asks for ten pairs); no fewer than "
+        f"{given.get('rounds_min')} where a query takes long ({given.get('seconds')} s in all). Measured twice, in two processes.",
+        f"Cold: {cold}.",
+        "Time is the client's: from sending the statement to holding the whole answer as columns. Engine-side time is what the "
+        "engine says itself, where it does.",
+        "Memory is the resident set of all processes of an engine at its peak, less what it was when the query began; mapped "
+        "files count as far as they were touched. In a fresh process for engines on disk, in the first run for those in memory.",
+        f"One engine is up at a time, in a process and an environment of its own, with {given.get('threads')} threads.",
+        "Clients are threads of one Python process, each with its own connection or cursor, which ask all queries in turn for "
+        f"{given.get('client_seconds')} s and to the end of the round; Python's lock is shared by all of them.",
+        "W: the write day's CSV files, in the page cache, into empty tables of the same design, until synced; totals are "
+        "compared. SE: bytes on disk of the main tables over bytes of the same rows as CSV.",
+    ]
+
+
+def rule_facts(run: dict) -> str:
+    """Machine, commit, data and command, as one paragraph."""
+    rows = ", ".join(f"{count:,} {table}" for table, count in run.get("rows", {}).items())
+    facts = [
+        f"{run.get('date', '')}",
+        f"{run.get('cores')} cores of {run.get('processor')}",
+        f"{run.get('memory_gib')} GiB",
+        run.get("system", ""),
+        f"load average at the start {run.get('load_average', ['?'])[0]}",
+        f"commit {run.get('commit')}",
+        rows,
+    ]
+    return "; ".join(fact for fact in facts if fact) + "."
+
+
+__all__ = ["QUERY_WORDS", "factor", "mebibytes", "milliseconds", "rule_facts", "rules"]

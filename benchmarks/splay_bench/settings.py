@@ -1,0 +1,76 @@
+"""What a run was asked to do."""
+
+import os
+import pathlib
+from dataclasses import dataclass, field
+
+from . import machine
+
+ROOT = machine.ROOT
+
+
+@dataclass
+class Settings:
+    """Options of ``run``, with their defaults."""
+
+    engines: list[str]
+    out: pathlib.Path = pathlib.Path("results")
+    scales: list[float] = field(default_factory=lambda: [0.02])
+    warm: bool = True
+    cold: bool = True
+    clients: list[int] = field(default_factory=list)
+    rounds: int = 10
+    """Timed warm runs of each query."""
+    rounds_min: int = 3
+    """So many are made in any case when a query takes longer than ``seconds``."""
+    seconds: float = 20
+    """After so long no further warm run of a query begins."""
+    cold_rounds: int = 3
+    client_seconds: float = 5
+    """Each count of clients asks for so long, and then to the end of its round."""
+    limit_seconds: float = 600
+    """A request that takes longer ends the engine, and counts as failed."""
+    load_limit_seconds: float = 3_600
+    """The same for loads."""
+    threads: int = os.cpu_count() or 1
+    seed: int = 1
+    again: bool = False
+    only: list[str] = field(default_factory=list)
+    """Queries; all if empty."""
+    splay: pathlib.Path = ROOT / "target/release/splay"
+    wheel: pathlib.Path | None = None
+    """SplayDB's wheel; by default the newest in target/wheels."""
+    work: pathlib.Path = ROOT / "target/bench"
+    """Where data and databases are kept."""
+    venvs: pathlib.Path = ROOT / "target/bench-venvs"
+    command: str = ""
+    size: str = "full"
+    """``smoke`` or ``full``: how large the suites without a scale are."""
+
+    def found_wheel(self) -> pathlib.Path | None:
+        if self.wheel:
+            return self.wheel
+        wheels = sorted((ROOT / "target/wheels").glob("splay-*.whl"), key=lambda path: path.stat().st_mtime)
+        return wheels[-1] if wheels else None
+
+    def of_engines(self) -> dict[str, str]:
+        """What engines are told."""
+        wheel = self.found_wheel()
+        addresses = {
+            name: os.environ[f"SPLAY_BENCH_{name.upper()}"]
+            for name in ("timescaledb",)
+            if f"SPLAY_BENCH_{name.upper()}" in os.environ
+        }
+        return {"cache": str(self.work / "downloads"), "wheel": str(wheel) if wheel else ""} | addresses
+
+    def rules(self) -> dict:
+        """What two results must have in common to be the same measurement."""
+        return {
+            "rounds": self.rounds,
+            "rounds_min": self.rounds_min,
+            "seconds": self.seconds,
+            "cold_rounds": self.cold_rounds,
+            "client_seconds": self.client_seconds,
+            "threads": self.threads,
+            "seed": self.seed,
+        }

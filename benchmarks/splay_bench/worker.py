@@ -1,0 +1,187 @@
+"""The process that holds one engine, in that engine's own environment.
+
+    python -m splay_bench.worker ENGINE FOLDER THREADS SETTINGS
+
+Requests come as lines of JSON on standard input, ``{"do": NAME, …}``; each gets one line of JSON on what was standard output,
+``{"ok": …}`` or ``{"error": …}``. Answers to queries go by Arrow files. Whatever a library prints goes to standard error.
+
+A process of its own keeps the engines' versions, memory and crashes apart.
+"""
+
+import gc
+import json
+import os
+import pathlib
+import sys
+import threading
+import time
+from functools import cached_property
+
+import pyarrow as pa
+
+import engines
+from engine.parameters import CryptoParameters
+from engine.suites import crypto14
+
+SEED = 1
+"""Draws the instants of O-T; run k of every engine takes pair k."""
+
+
+class Worker:
+    """What can be asked of an engine."""
+
+    def __init__(self, engine):
+        self.engine = engine
+
+    @cached_property
+    def parameters(self) -> CryptoParameters:
+        return CryptoParameters(SEED)
+
+    @cached_property
+    def questions(self) -> dict:
+        return {question.id: question for question in crypto14.questions(self.parameters)}
+
+    def do_version(self) -> str:
+        return self.engine.version()
+
+    def do_load(self, tables) -> dict:
+        """Makes the engine's tables; seconds."""
+        files = {name: [pathlib.Path(path) for path in paths] for name, paths in tables.items()}
+        start = time.perf_counter()
+        self.engine.load(files)
+        return {"seconds": time.perf_counter() - start}
+
+    def do_size(self) -> int:
+        return self.engine.size()
+
+    def do_open(self) -> float:
+        """Milliseconds until the engine is ready for questions."""
+        start = time.perf_counter()
+        self.engine.open()
+        return (time.perf_counter() - start) * 1e3
+
+    def call(self, id: str, run: int, session=None):
+        question = self.questions[id]
+        return (session or self.engine).prepare(question, self.parameters, question.variant(run))
+
+    def do_ask(self, id: str, run: int, to: str | None = None) -> dict:
+        """Asks once; the answer goes to the Arrow stream ``to``."""
+        call = self.call(id, run)
+        start = time.perf_counter()
+        answer = call()
+        times = {"client_ms": (time.perf_counter() - start) * 1e3}
+        times["engine_ms"] = self.engine.engine_ms()
+        if to:
+            table = self.engine.arrow(answer)
+            # A stream, since a file holds one dictionary for each column.
+            with pa.OSFile(to, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
+        return times
+
+    def do_time(self, id: str, rounds: int, rounds_min: int, budget_seconds: float) -> dict:
+        """Warm times: each variant once more off the clock, then ``rounds`` runs.
+
+        Fewer runs, but ``rounds_min``, are made when they take longer than ``budget_seconds``.
+        """
+        for run in range(min(rounds, len(self.questions[id].variants))):
+            self.call(id, run)()
+        client, engine = [], []
+        gc.collect()
+        gc.disable()
+        try:
+            start = time.perf_counter()
+            while len(client) < rounds and (len(client) < rounds_min or time.perf_counter() - start < budget_seconds):
+                times = self.do_ask(id, len(client))
+                client.append(times["client_ms"])
+                engine.append(times["engine_ms"])
+        finally:
+            gc.enable()
+        return {"client_ms": client, "engine_ms": [time for time in engine if time is not None]}
+
+    def do_clients(self, ids: list[str], clients: int, for_seconds: float) -> dict:
+        """Several clients, a thread each, ask all queries in turn until ``for_seconds`` are over.
+
+        Each client begins at another query and ends with a whole round, so that slow queries aren't left out.
+        """
+        sessions = [self.engine.session() for _ in range(clients)]
+        latencies, errors = [[] for _ in range(clients)], []
+        barrier = threading.Barrier(clients + 1)
+
+        def work(place: int) -> None:
+            order = [ids[(place * len(ids) // clients + step) % len(ids)] for step in range(len(ids))]
+            try:
+                run = place
+                barrier.wait()
+                end = time.perf_counter() + for_seconds
+                while time.perf_counter() < end:
+                    for id in order:
+                        start = time.perf_counter()
+                        answer = self.call(id, run, sessions[place])()
+                        latencies[place].append((time.perf_counter() - start) * 1e3)
+                        del answer
+                    run += clients
+            except Exception as error:  # noqa: BLE001  whatever an engine raises is its result
+                errors.append(error)
+
+        threads = [threading.Thread(target=work, args=(place,)) for place in range(clients)]
+        for thread in threads:
+            thread.start()
+        barrier.wait()
+        start = time.perf_counter()
+        for thread in threads:
+            thread.join()
+        took = time.perf_counter() - start
+        if errors:
+            raise errors[0]
+        every = sorted(value for client in latencies for value in client)
+        return {
+            "clients": clients,
+            "per_second": len(every) / took,
+            "queries": len(every),
+            "p50_ms": every[len(every) // 2],
+            "p99_ms": every[min(len(every) - 1, int(0.99 * len(every)))],
+        }
+
+    def do_write(self, files) -> dict:
+        """Loads the write day; seconds until queryable and synced, and what was counted then."""
+        paths = {name: pathlib.Path(path) for name, path in files.items()}
+        self.engine.write_open(paths)
+        start = time.perf_counter()
+        self.engine.write(paths)
+        seconds = time.perf_counter() - start
+        return {"seconds": seconds, "totals": self.engine.totals()}
+
+    def do_close(self) -> None:
+        self.engine.close()
+
+
+def message(error: BaseException) -> str:
+    """The first lines of an error, as one."""
+    return (" ".join(str(error).split())[:600] or "no message") + f" ({type(error).__name__})"
+
+
+def private_output():
+    """Standard output for replies alone; whatever else prints goes to standard error."""
+    replies = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return replies
+
+
+def main() -> int:
+    name, folder, threads, settings = sys.argv[1:5]
+    replies = private_output()
+    worker = Worker(engines.load(name)(pathlib.Path(folder), int(threads), json.loads(settings)))
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            reply = {"ok": getattr(worker, "do_" + request.pop("do"))(**request)}
+        except Exception as error:  # noqa: BLE001
+            reply = {"error": message(error), "kind": type(error).__name__}
+        replies.write(json.dumps(reply) + "\n")
+        replies.flush()
+    worker.engine.close()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,7 @@
+"""Answers as it should."""
+
+from . import Right
+
+
+class Engine(Right):
+    name = "fake_engines.right"

@@ -1,0 +1,231 @@
+"""The benchmark's parts: results on disk, the report from fixed results, texts and rows for engines."""
+
+import datetime
+import json
+import xml.etree.ElementTree as ElementTree
+
+import pyarrow as pa
+import pytest
+
+import engines
+from engine.parameters import CryptoParameters
+from engine.suites import crypto14
+from engines import rows
+from engines.base import Skipped
+from splay_bench import __main__ as command
+from splay_bench import environment, memory
+from splay_bench.report import build, finance, svg
+from splay_bench.store import Store, read_all
+
+PARAMETERS = CryptoParameters(1)
+QUESTIONS = {question.id: question for question in crypto14.questions(PARAMETERS)}
+
+
+def test_every_engine_says_what_it_is():
+    for name in engines.NAMES:
+        cls = engines.load(name)
+        assert cls.name == name and cls.title and cls.starts and cls.stores in ("disk", "memory")
+        assert len(cls.best) > 40 or cls.unavailable({}), name
+        assert engines.load(name).__module__.endswith("_engine")
+    with pytest.raises(KeyError, match="no engine oracle; there are splay"):
+        engines.load("oracle")
+
+
+def test_engines_that_cannot_be_had_say_why():
+    assert engines.load("splay-memory").unavailable({}) == "not there yet: SplayDB has no real-time table"
+    assert "SPLAY_BENCH_TIMESCALEDB" in engines.load("timescaledb").unavailable({})
+    assert "make wheel" in engines.load("splay").unavailable({"wheel": ""})
+
+
+def test_texts_of_the_dialects_hold_no_word_of_another():
+    from engines import clickhouse_engine, datafusion_engine, postgresql_engine
+
+    for module in (clickhouse_engine, datafusion_engine, postgresql_engine):
+        for id, question in QUESTIONS.items():
+            text = module.DIALECT.text(question, PARAMETERS, question.variant(0), module.OWN.get(id))
+            assert "time_bucket" not in text and "arg_max" not in text and "rowid" not in text and "$" not in text
+            assert "2022-0" in text
+
+
+def test_own_texts_cover_all_queries():
+    from engines import influxdb_queries, kdb_engine, questdb_engine
+
+    for texts in (influxdb_queries.TEXTS, questdb_engine.TEXTS, kdb_engine.QUERIES):
+        assert set(texts) == set(QUESTIONS)
+
+
+def test_rows_are_numbered_in_their_order_of_arrival():
+    parts = [pa.table({"a": [1, 2]}), pa.table({"a": [3]})]
+    assert [part["n"].to_pylist() for part in rows.numbered(parts)] == [[0, 1], [2]]
+
+
+def test_points_of_one_series_and_time_are_kept_apart():
+    from engines.influxdb_lines import as_lines, unique_times
+
+    instant = datetime.datetime(2022, 6, 18, tzinfo=datetime.UTC)
+    table = pa.table(
+        {
+            "timestamp": pa.array([instant, instant, instant], pa.timestamp("ns", "UTC")),
+            "symbol": ["A", "B", "A"],
+            "price": [1.5, 2.0, 1e-7],
+            "id": [1, 2, 3],
+        }
+    )
+    start = 1_655_510_400_000_000_000
+    assert unique_times(table).to_pylist() == [start, start, start + 1]
+    assert as_lines("trades", table).to_pylist() == [
+        f"trades,symbol=A price=1.5,id=1i {start}",
+        f"trades,symbol=B price=2,id=2i {start}",
+        f"trades,symbol=A price=1e-7,id=3i {start + 1}",
+    ]
+
+
+def test_results_count_for_their_commit_only(tmp_path):
+    store = Store(tmp_path, {"commit": "one"})
+    store.add("duckdb", "T-V1", answer={"state": "right"})
+    store.add("duckdb", "T-V1", warm={"client_ms": [1.0]})
+    assert set(store.get("duckdb", "T-V1")) == {"answer", "warm", "stamp"}
+    assert Store(tmp_path, {"commit": "two"}).get("duckdb", "T-V1") == {}
+    assert Store(tmp_path, {"commit": "one"}).get("duckdb", "T-V1") != {}
+    again = Store(tmp_path, {"commit": "one"}, again=True)
+    assert again.get("duckdb", "T-V1") == {}
+    again.add("duckdb", "T-V1", cold={})
+    assert set(again.get("duckdb", "T-V1")) == {"cold", "stamp"}
+    (tmp_path / "duckdb" / "O-T.json").write_text("{half")
+    assert store.get("duckdb", "O-T") == {}
+
+
+def test_packages_that_cannot_be_installed_are_a_reason(tmp_path, monkeypatch):
+    monkeypatch.setattr(environment, "TRIES", 1)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    with pytest.raises(Skipped, match="pip can't install no-such-package-of-splay==1: ERROR"):
+        environment.ensure(tmp_path / "venv", ["no-such-package-of-splay==1"], tmp_path / "pip.log")
+
+
+def test_memory_of_a_process_is_seen():
+    import os
+
+    with memory.watched(os.getpid()) as peak:
+        data = bytearray(64 << 20)
+        data[::4096] = b"x" * len(data[::4096])
+    assert peak.peak is None or peak.growth > 32 << 20
+
+
+def query(state="right", warm=(), cold=(), again=(), growth=2**20, detail="") -> dict:
+    times = {"client_ms": list(warm), "engine_ms": []}
+    cold_values = {"client_ms": list(cold), "growth_bytes": [growth], "peak_bytes": [growth]}
+    values = {"answer": {"state": state, "detail": detail, "growth_bytes": growth}}
+    return (
+        values
+        | ({"warm": times} if warm else {})
+        | ({"again": {"client_ms": list(again)}} if again else {})
+        | ({"cold": cold_values} if cold else {})
+    )
+
+
+@pytest.fixture
+def fixed(tmp_path):
+    """Results as two engines and an absent one leave them, at two scales."""
+    for scale, times in (("scale-0.01", 1.0), ("scale-0.1", 3.0)):
+        folder = tmp_path / "finance" / scale
+        parts = {
+            "splay/engine": {
+                "title": "SplayDB",
+                "stores": "disk",
+                "version": "1",
+                "bytes": 800,
+                "best": "b",
+                "starts": "s",
+            },
+            "splay/T-V1": query(warm=[2 * times, times, 9 * times], cold=[8.0], again=[2 * times]),
+            "splay/O-T": query(warm=[4.0], cold=[4.0], again=[8.0]),
+            "splay/W": {"state": "right", "mb_per_second": 300.0, "seconds": 1.0, "detail": ""},
+            "splay/clients": {"1": {"per_second": 100.0}, "4": {"per_second": 150.0}},
+            "duckdb/engine": {"title": "DuckDB <2>", "stores": "disk", "version": "2", "bytes": 200},
+            "duckdb/T-V1": query(warm=[8 * times], cold=[2.0], again=[8 * times], growth=2**22),
+            "duckdb/O-T": query("wrong", detail="1 of 1 rows, first b1p: 2 instead of 1"),
+            "duckdb/W": {"state": "right", "mb_per_second": 100.0, "seconds": 3.0, "detail": ""},
+            "duckdb/clients": {"1": {"per_second": 200.0}, "4": {"per_second": 60.0}},
+            "duckdb/SE": {"stamp": {"commit": "older", "rules": {}}},
+            "kdb/engine": {"title": "kdb+", "skipped": "no licence"},
+        }
+        run = {
+            "rules": {"rounds": 3, "threads": 2},
+            "raw_bytes": 1000,
+            "rows": {"trades": 5},
+            "commit": "abc",
+            "command": "c",
+        }
+        for name, values in (parts | {"run": run}).items():
+            path = folder / f"{name}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(values))
+    section = {"title": "formats", "note": "n", "tables": [{"title": "t", "head": ["a", "b"], "rows": [["1|2", "3"]]}]}
+    path = tmp_path / "formats" / "smoke" / "all" / "tables.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"section": section}))
+    return tmp_path
+
+
+def test_the_report_counts_what_is_right_and_says_what_others_do_better(fixed):
+    one = finance.FinanceSet("scale-0.01", read_all(fixed)["finance"]["scale-0.01"])
+    assert one.one("splay", "T-V1").warm == 2.0 and one.factor("T-V1", "warm") == ("duckdb", 4.0)
+    assert one.one("duckdb", "O-T").warm is None and one.factor("O-T", "warm") is None
+    assert one.mean("duckdb", "warm") == (pytest.approx(8.0), 1)
+    assert one.size_share("splay") == 0.8
+    assert one.agreement()[:2] == (2, 3)
+    said = {(loss.what, loss.rival): loss.factor for loss in one.losses()}
+    assert said == {
+        ("T-V1, cold time", "DuckDB <2>"): 4.0,
+        ("SE, size on disk", "DuckDB <2>"): 4.0,
+        ("1 clients", "DuckDB <2>"): 2.0,
+    }
+    assert one.absent() == [("kdb+", "no licence")]
+    assert one.stale() == ["DuckDB <2>, SE: measured at commit older"]
+    assert one.failures() == ["DuckDB <2>, O-T: wrong: 1 of 1 rows, first b1p: 2 instead of 1"]
+
+
+def test_the_page_is_whole_and_needs_no_network(fixed):
+    html, text = build(fixed, None, None)
+    page = html.read_text()
+    assert (
+        "<script" not in page
+        and "src=" not in page
+        and "href=" not in page
+        and "url(" not in page
+        and "@import" not in page
+    )
+    assert "DuckDB &lt;2&gt;" in page and "DuckDB <2>" not in page
+    ElementTree.fromstring(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', "").replace(
+        '<meta name="viewport" content="width=device-width">', ""))  # fmt: skip
+    assert page.count("<svg") == 2 * 2 + 2 + 1, "a chart for each query and the clients at both scales, and the scaling"
+    lines = text.read_text().splitlines()
+    assert "| T-V1 | 2.00 | 8.00 | 4 times faster than DuckDB <2> |" in lines
+    assert "| O-T | 4.00 | wrong |  |" in lines
+    assert "| 1\\|2 | 3 |" in lines
+    assert any(line.startswith("Two runs' medians agree within 15 % in 2 of 3 cells (67%).") for line in lines)
+
+
+def test_a_report_needs_results(tmp_path):
+    with pytest.raises(SystemExit, match="no results"):
+        build(tmp_path, None, None)
+
+
+def test_charts_show_failures_as_words():
+    root = ElementTree.fromstring(
+        svg.bars([("splay", "SplayDB", [1.0, 20.0], "1 / 20"), ("duckdb", "D", [None, None], "wrong")], 0, 2)
+    )
+    texts = ["".join(node.itertext()) for node in root.iter() if node.tag.endswith("text")]
+    assert "wrong" in texts and len([node for node in root.iter() if node.tag.endswith("rect")]) == 2
+
+
+def test_the_command_line_reads_lists(capsys):
+    arguments = command.parser().parse_args(
+        ["run", "finance", "--scale", "0.005,0.02", "--engines", "splay,duckdb", "--clients", "1,4", "--warm"]
+    )
+    given = command.settings_of(arguments)
+    assert given.scales == [0.005, 0.02] and given.clients == [1, 4] and given.warm and not given.cold
+    with pytest.raises(KeyError):
+        command.settings_of(command.parser().parse_args(["run", "finance", "--engines", "oracle"]))
+    command.show()
+    assert "questdb" in capsys.readouterr().out

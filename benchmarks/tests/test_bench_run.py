@@ -1,0 +1,108 @@
+"""The benchmark's runner, on a month of a few thousand rows with engines that go wrong on purpose.
+
+Nothing is installed, nothing comes from a network, and no time is asserted.
+"""
+
+import json
+
+import pytest
+import small_crypto
+
+from splay_bench import engine_run, finance, machine
+from splay_bench.report import build
+from splay_bench.settings import Settings
+
+QUERIES = ["T-VWAP", "O-B1", "C-R"]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A folder with the data of scale 0.001, so that nothing is generated."""
+    folder = tmp_path_factory.mktemp("work")
+    data = small_crypto.write(folder / "finance-0.001-1", rows=40)
+    (data / "raw.json").write_text(json.dumps({"csv_bytes": 1_000_000}))
+    return folder
+
+
+def settings(work, out, engines, **more) -> Settings:
+    given = {
+        "cold": False,
+        "rounds": 2,
+        "only": QUERIES,
+        "threads": 1,
+        "limit_seconds": 60,
+        "client_seconds": 0.01,
+    } | more
+    names = [f"fake_engines.{name}" for name in engines]
+    return Settings(engines=names, out=out, scales=[0.001], work=work, venvs=work / "venvs", **given)
+
+
+def results(out, engine) -> dict:
+    folder = out / "finance" / "scale-0.001" / f"fake_engines.{engine}"
+    return {path.stem: json.loads(path.read_text()) for path in folder.glob("*.json")}
+
+
+def test_right_answers_are_timed_and_loads_counted(work, tmp_path):
+    finance.run(settings(work, tmp_path, ["right"], clients=[1, 2]))
+    found = results(tmp_path, "right")
+    for query in QUERIES:
+        assert found[query]["answer"]["state"] == "right" and found[query]["answer"]["detail"] == ""
+        assert len(found[query]["warm"]["client_ms"]) == len(found[query]["again"]["client_ms"]) == 2
+        assert "cold" not in found[query]
+    assert found["W"]["state"] == "right" and found["W"]["mb_per_second"] > 0
+    assert found["clients"]["2"]["queries"] >= 2 * len(QUERIES)
+    assert found["engine"]["bytes"] > 0 and found["engine"]["version"]
+
+
+def test_wrong_answers_have_no_time_and_are_shown_as_wrong(work, tmp_path):
+    finance.run(settings(work, tmp_path, ["right", "wrong"]))
+    found = results(tmp_path, "wrong")
+    assert found["T-VWAP"]["answer"]["state"] == "wrong" and "warm" not in found["T-VWAP"]
+    assert "first vwap: " in found["T-VWAP"]["answer"]["detail"]
+    assert found["O-B1"]["answer"]["state"] == "right" and found["O-B1"]["warm"]["client_ms"]
+    assert found["W"]["state"] == "wrong" and "mb_per_second" not in found["W"]
+    assert found["W"]["detail"] == "trades: 39 instead of 40"
+    html, text = build(tmp_path, None, None)
+    assert "Wrong, T-VWAP: wrong: " in html.read_text()
+    (line,) = [line for line in text.read_text().splitlines() if line.startswith("| T-VWAP | ") and "wrong" in line][:1]
+    assert line.split(" | ")[2] == "wrong"
+
+
+def test_an_engine_that_fails_does_not_stop_the_run(work, tmp_path):
+    finance.run(settings(work, tmp_path, ["failing", "absent", "right"]))
+    assert "no room at the inn" in results(tmp_path, "failing")["engine"]["failed"]
+    assert results(tmp_path, "absent")["engine"]["skipped"] == "its maker is on holiday"
+    assert results(tmp_path, "right")["C-R"]["warm"]["client_ms"]
+    _, text = build(tmp_path, None, None)
+    assert "- Absent: its maker is on holiday" in text.read_text()
+
+
+def test_an_engine_that_ends_or_hangs_is_started_again_for_the_next_query(work, tmp_path):
+    finance.run(settings(work, tmp_path, ["dying"], limit_seconds=5, warm=False))
+    found = results(tmp_path, "dying")
+    assert found["T-VWAP"]["answer"] == {"state": "error", "detail": "the process ended with 3"}
+    assert found["O-B1"]["answer"] == {"state": "error", "detail": "no answer in 5 s"}
+    assert found["C-R"]["answer"]["state"] == "right"
+
+
+def test_a_second_run_measures_only_what_is_missing(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(machine, "commit", lambda: "one")
+    first = settings(work, tmp_path, ["right"])
+    finance.run(first)
+    folder = tmp_path / "finance" / "scale-0.001" / "fake_engines.right"
+    before = {path: path.read_bytes() for path in folder.glob("*.json")}
+    starts = []
+    opened = engine_run.Installed.opened
+    monkeypatch.setattr(
+        engine_run.Installed, "opened", lambda self, tables: starts.append(self.name) or opened(self, tables)
+    )
+    finance.run(first)
+    assert starts == [] and {path: path.read_bytes() for path in folder.glob("*.json")} == before
+    (folder / "C-R.json").unlink()
+    finance.run(first)
+    changed = {path.stem for path, content in before.items() if path.read_bytes() != content}
+    assert starts and "C-R" in changed and not changed & {"T-VWAP", "O-B1", "W"}
+    # Another commit, or --again, measures all of it.
+    monkeypatch.setattr(machine, "commit", lambda: "two")
+    finance.run(first)
+    assert json.loads((folder / "O-B1.json").read_text())["stamp"]["commit"] == "two"
