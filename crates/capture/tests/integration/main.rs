@@ -3,6 +3,7 @@
 
 mod basic;
 mod crash;
+mod golden;
 mod model;
 mod rows;
 mod subscriptions;
