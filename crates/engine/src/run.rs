@@ -256,21 +256,41 @@ impl RowReader<'_> {
     }
 
     fn read(&self, covers: &[Cover], fetch: Option<usize>) -> Result<Vec<Frame>> {
+        if let Some(fetch) = fetch {
+            return self.read_first(covers, fetch);
+        }
         let mut frames = Vec::new();
-        let mut left = fetch.unwrap_or(usize::MAX);
         for cover in covers {
             let columns = CoverColumns::new(self.snapshot, cover);
-            if fetch.is_none() && cover.spans.len() >= SPANS_MIN && cover.wanted() < cover.spans.len() * SPAN_ROWS {
+            if cover.spans.len() >= SPANS_MIN && cover.wanted() < cover.spans.len() * SPAN_ROWS {
                 for spans in cover.spans.chunks(BLOCK_ROWS_MAX / SPAN_ROWS) {
                     frames.push(self.picked(&columns, spans)?);
                 }
                 continue;
             }
-            for block in cover.blocks(BLOCK_ROWS_MAX.min(left.max(1))) {
+            for block in cover.blocks(BLOCK_ROWS_MAX) {
+                frames.push(self.block(&columns, &block)?);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// The first of the wanted rows. No more of a column is read than the blocks they are found in.
+    fn read_first(&self, covers: &[Cover], fetch: usize) -> Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        let mut left = fetch;
+        for cover in covers {
+            let (cover, block_rows) = match self.predicate {
+                None => (cover.first(left), BLOCK_ROWS_MAX),
+                // The filter may pass few, so more are looked at than are left to find.
+                Some(_) => (cover.clone(), left.clamp(BATCH_ROWS_MIN, BLOCK_ROWS_MAX)),
+            };
+            for block in cover.blocks(block_rows) {
                 if left == 0 {
                     return Ok(frames);
                 }
-                let frame = self.block(&columns, &block)?;
+                let part = cover.part(&block);
+                let frame = self.block(&CoverColumns::new(self.snapshot, &part), &block)?;
                 let frame = if frame.len() > left { frame.slice(0, left) } else { frame };
                 left -= frame.len();
                 frames.push(frame);
@@ -284,14 +304,7 @@ impl RowReader<'_> {
         use rayon::prelude::*;
         let parts: Vec<Cover> = covers
             .iter()
-            .flat_map(|cover| {
-                cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| Cover {
-                    segment: Arc::clone(&cover.segment),
-                    date: cover.date,
-                    rows: block.rows,
-                    spans: block.spans,
-                })
-            })
+            .flat_map(|cover| cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| cover.part(&block)))
             .collect();
         let read: Vec<Result<Vec<Frame>>> =
             parts.par_iter().map(|part| self.read(std::slice::from_ref(part), None)).collect();

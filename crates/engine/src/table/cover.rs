@@ -47,6 +47,28 @@ impl Cover {
         self.spans.iter().map(|span| span.rows.len()).sum()
     }
 
+    /// One block of it as a cover of its own.
+    pub fn part(&self, block: &Block) -> Cover {
+        let (segment, rows, spans) = (Arc::clone(&self.segment), block.rows.clone(), block.spans.clone());
+        Cover { segment, date: self.date, rows, spans }
+    }
+
+    /// Its first wanted rows.
+    pub fn first(&self, rows: usize) -> Cover {
+        let mut left = rows;
+        let mut spans = Vec::new();
+        for span in &self.spans {
+            if left == 0 {
+                break;
+            }
+            let end = span.rows.end.min(span.rows.start.saturating_add(left));
+            left -= end - span.rows.start;
+            spans.push(Span { rows: span.rows.start..end, run: span.run });
+        }
+        let end = spans.last().map_or(self.rows.start, |span| span.rows.end);
+        Cover { segment: Arc::clone(&self.segment), date: self.date, rows: self.rows.start..end, spans }
+    }
+
     /// The spans in blocks of at most `rows_max` rows.
     pub fn blocks(&self, rows_max: usize) -> Vec<Block> {
         Cover::blocks_of(&self.spans, rows_max)
