@@ -41,13 +41,7 @@ pub(crate) fn write(
     wishes: &Wishes,
     options: LoadOptions,
 ) -> Result<LoadReport> {
-    let existing = existing(database, table)?;
-    let kept = kept_columns(&rows.schema(), existing.as_ref());
-    let frame = rows.schema().project(&kept).map_err(Error::from)?;
-    let spec = match &existing {
-        Some(existing) => columns::existing_table(existing, &frame, wishes)?,
-        None => columns::new_table(table, &frame, wishes)?,
-    };
+    let (spec, kept) = fitting_table(database, table, &rows.schema(), wishes)?;
     let mut load = database.load(&spec, options)?;
     let fits = load.spec().clone();
     let (fitter, mut signals, mut before) = (Fitter::new(&fits), Signals::new(), 0);
@@ -62,6 +56,18 @@ pub(crate) fn write(
     Ok(load.commit()?)
 }
 
+/// What the table is, or shall be if there is none, and which columns of a frame go into it.
+fn fitting_table(database: &Database, table: &str, frame: &Schema, wishes: &Wishes) -> Result<(TableSpec, Vec<usize>)> {
+    let existing = existing(database, table)?;
+    let kept = kept_columns(frame, existing.as_ref());
+    let frame = frame.project(&kept).map_err(Error::from)?;
+    let spec = match &existing {
+        Some(existing) => columns::existing_table(existing, &frame, wishes)?,
+        None => columns::new_table(table, &frame, wishes)?,
+    };
+    Ok((spec, kept))
+}
+
 /// All rows of a frame as one batch in the types of a table, and what the table is, or shall be if there is none.
 ///
 /// # Errors
@@ -72,13 +78,7 @@ pub(crate) fn one_batch(
     rows: Box<dyn RecordBatchReader + Send>,
     wishes: &Wishes,
 ) -> Result<(TableSpec, RecordBatch)> {
-    let existing = existing(database, table)?;
-    let kept = kept_columns(&rows.schema(), existing.as_ref());
-    let frame = rows.schema().project(&kept).map_err(Error::from)?;
-    let spec = match &existing {
-        Some(existing) => columns::existing_table(existing, &frame, wishes)?,
-        None => columns::new_table(table, &frame, wishes)?,
-    };
+    let (spec, kept) = fitting_table(database, table, &rows.schema(), wishes)?;
     let fitter = Fitter::new(&spec);
     let mut parts = Vec::new();
     for batch in rows {
