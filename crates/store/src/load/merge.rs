@@ -7,7 +7,8 @@ use std::cmp::Ordering;
 use arrow::array::{Array, AsArray, DictionaryArray, RecordBatch, TimestampNanosecondArray};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
-use super::gather::{Pick, gather};
+use super::gather::gather;
+use super::order::Order;
 use crate::error::Result;
 use crate::schema::TableSpec;
 
@@ -30,7 +31,7 @@ pub(crate) fn merge(
     }
     // Batches whose rows were picked since the last flush; `heads` refer to them by number.
     let mut batches: Vec<RecordBatch> = Vec::new();
-    let mut picks: Vec<Pick> = Vec::new();
+    let mut picked = Order::default();
     while let Some(least) = least(&heads) {
         let number = match heads[least].number {
             Some(number) => number,
@@ -40,21 +41,21 @@ pub(crate) fn merge(
                 batches.len() - 1
             }
         };
-        let end = heads[least].run_end(&heads, least).min(heads[least].row + (rows_max - picks.len()));
-        picks.extend((heads[least].row..end).map(|row| (number, row)));
+        let end = heads[least].run_end(&heads, least).min(heads[least].row + (rows_max - picked.rows()));
+        picked.push_range(number, heads[least].row..end);
         heads[least].row = end;
         if end == heads[least].batch.num_rows() && !heads[least].advance(spec)? {
             heads.remove(least);
         }
-        if picks.len() >= rows_max {
-            sink(gather(&schema, &batches, &picks)?)?;
-            picks.clear();
+        if picked.rows() >= rows_max {
+            sink(gather(&schema, &batches, &picked)?)?;
+            picked.clear();
             batches.clear();
             heads.iter_mut().for_each(|head| head.number = None);
         }
     }
-    if !picks.is_empty() {
-        sink(gather(&schema, &batches, &picks)?)?;
+    if picked.rows() > 0 {
+        sink(gather(&schema, &batches, &picked)?)?;
     }
     Ok(())
 }

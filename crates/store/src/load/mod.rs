@@ -7,6 +7,7 @@
 
 mod gather;
 mod merge;
+mod order;
 mod sort;
 mod spill;
 
@@ -26,8 +27,9 @@ use crate::partition::Dates;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::write::{Change, Writer};
-use gather::{Pick, gather};
+use gather::gather;
 pub(crate) use merge::merge;
+use order::{Order, Part};
 pub(crate) use spill::FOLDER as SPILL_FOLDER;
 use spill::{Run, RunWriter};
 
@@ -228,11 +230,11 @@ impl Load {
             if batches.is_empty() {
                 continue;
             }
-            let picks = sort::sorted(&self.spec, &batches);
+            let order = sort::sorted(&self.spec, &batches);
             let mut run = RunWriter::create(storage.as_ref(), self.runs)?;
             self.runs += 1;
-            for chunk in picks.chunks(RunWriter::chunk_rows(incoming.row_bytes)) {
-                run.write(&gather(&self.schema, &batches, chunk)?)?;
+            for chunk in order.chunks(RunWriter::chunk_rows(incoming.row_bytes)) {
+                run.write(&gather(&self.schema, &batches, &chunk)?)?;
             }
             incoming.runs.push(run.finish());
             if incoming.runs.len() >= RUNS_MAX {
@@ -273,9 +275,9 @@ impl Load {
         let batches = std::mem::take(&mut incoming.batches);
         let segment_rows = segment_rows(&self.writer, self.options.memory_bytes, incoming.row_bytes);
         let existing: Vec<FileEntry> = self.writer.partition(date);
-        let picks = sort::sorted(&self.spec, &batches);
-        if incoming.runs.is_empty() && (existing.is_empty() || self.is_behind(&existing, &batches, &picks)?) {
-            change.add.extend(self.write_picks(date, &batches, &picks, segment_rows)?);
+        let order = sort::sorted(&self.spec, &batches);
+        if incoming.runs.is_empty() && (existing.is_empty() || self.is_behind(&existing, &batches, &order)?) {
+            change.add.extend(self.write_ordered(date, &batches, &order, segment_rows)?);
             return Ok(());
         }
         let spec = self.spec.clone();
@@ -290,7 +292,7 @@ impl Load {
             sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
         }
         let (schema, held) = (&self.schema, &batches);
-        sources.push(Box::new(picks.chunks(chunk_rows).map(move |chunk| gather(schema, held, chunk))));
+        sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
         let writer = &self.writer;
         let format = self.options.format;
         let mut added = Vec::new();
@@ -307,27 +309,29 @@ impl Load {
     }
 
     /// Whether all new rows belong behind the partition's last row.
-    fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], picks: &[Pick]) -> Result<bool> {
-        let (Some(last), Some(first)) = (existing.last(), picks.first()) else { return Ok(false) };
+    fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], order: &Order) -> Result<bool> {
+        let (Some(last), Some(first)) = (existing.last(), order.first()) else { return Ok(false) };
         if !follow_each_other(&self.spec, existing.iter()) {
             return Ok(false);
         }
         let all: Vec<usize> = (0..self.spec.columns.len()).collect();
         let last = self.writer.segment(last).read(&self.spec, &all, last.rows - 1..last.rows)?;
-        let first = gather(&self.schema, batches, &[*first])?;
-        let both = gather(&self.schema, &[last, first], &[(0, 0), (1, 0)])?;
+        let first = gather(&self.schema, batches, &first)?;
+        let mut one_after_the_other = Order::default();
+        (0..2).for_each(|batch| one_after_the_other.push_range(batch, 0..1));
+        let both = gather(&self.schema, &[last, first], &one_after_the_other)?;
         Ok(segment::ordered(&self.spec, &both))
     }
 
     /// Writes rows that are all in memory, several segments at a time.
-    fn write_picks(
+    fn write_ordered(
         &self,
         date: i32,
         batches: &[RecordBatch],
-        picks: &[Pick],
+        order: &Order,
         segment_rows: usize,
     ) -> Result<Vec<FileEntry>> {
-        let parts: Vec<&[Pick]> = picks.chunks(segment_rows).collect();
+        let parts: Vec<Part> = order.parts(segment_rows);
         let targets =
             parts.iter().map(|_| self.writer.next_path(date, self.options.format)).collect::<Result<Vec<_>>>()?;
         let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
@@ -336,7 +340,7 @@ impl Load {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let (Some(part), Some(path)) = (parts.get(number), targets.get(number)) else { return Ok(written) };
-                let rows = gather(schema, batches, part)?;
+                let rows = gather(schema, batches, &order.part(part))?;
                 written.push((number, writer.write_segment_at(spec, date, path.clone(), &rows)?));
             }
         };
@@ -426,8 +430,7 @@ pub(crate) fn in_order(spec: &TableSpec, batches: &[RecordBatch]) -> Result<Reco
     if batches.is_empty() {
         return Ok(RecordBatch::new_empty(schema));
     }
-    let picks = sort::sorted(spec, &batches);
-    gather(&schema, &batches, &picks)
+    gather(&schema, &batches, &sort::sorted(spec, &batches))
 }
 
 /// Sources of a merge that hold the rows of a partition: one if its segments follow each other, else one for each segment.

@@ -1,23 +1,26 @@
 //! Puts the rows of a partition in the order (symbol, time, arrival), in memory.
+//!
+//! What is sorted are stretches: rows of one batch that follow each other and have one symbol and times that don't fall. Where
+//! batches are segments, there is about one for each symbol; where they are rows as they came, a stretch is mostly a row.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
-use super::gather::{Pick, unify};
+use super::gather::unify;
+use super::order::{Order, Stretch};
 use crate::schema::TableSpec;
 
 /// The rows of the batches in the table's order; rows of equal symbol and time stay in the order of the batches.
-pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Vec<Pick> {
+pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Order {
     let keys = Keys::of(spec, batches);
     if keys.ranks.is_sorted() && keys.runs_in_time() {
-        return all(batches).collect();
+        let mut order = Order::default();
+        for (number, batch) in batches.iter().enumerate() {
+            order.push_range(number, 0..batch.num_rows());
+        }
+        return order;
     }
     keys.sort(batches)
-}
-
-/// Every row, in order of arrival.
-fn all(batches: &[RecordBatch]) -> impl Iterator<Item = Pick> {
-    batches.iter().enumerate().flat_map(|(number, batch)| (0..batch.num_rows()).map(move |row| (number, row)))
 }
 
 /// What rows are ordered by, one entry for each row in order of arrival.
@@ -26,17 +29,22 @@ struct Keys {
     ranks: Vec<u32>,
     times: Vec<i64>,
     symbols: usize,
+    /// First row of each batch.
+    starts: Vec<usize>,
 }
 
 impl Keys {
     fn of(spec: &TableSpec, batches: &[RecordBatch]) -> Keys {
         let rows = batches.iter().map(RecordBatch::num_rows).sum();
-        let mut times = Vec::with_capacity(rows);
+        let (mut times, mut starts) = (Vec::with_capacity(rows), Vec::with_capacity(batches.len()));
         for batch in batches {
+            starts.push(times.len());
             let column = batch.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
             times.extend_from_slice(column.values());
         }
-        let Some(position) = spec.symbol_position() else { return Keys { ranks: vec![0; rows], times, symbols: 0 } };
+        let Some(position) = spec.symbol_position() else {
+            return Keys { ranks: vec![0; rows], times, symbols: 0, starts };
+        };
         let parts: Vec<_> = batches.iter().map(|batch| batch.column(position).as_dictionary::<Int32Type>()).collect();
         let all_used: Vec<Vec<bool>> = parts.iter().map(|part| vec![true; part.values().len()]).collect();
         let (texts, maps) = unify(&parts, &all_used);
@@ -49,7 +57,7 @@ impl Keys {
                 Some(_) => ranks.extend(keys.iter().map(|key| key.map_or(0, |key| entries[key as usize]))),
             }
         }
-        Keys { ranks, times, symbols: texts.len() }
+        Keys { ranks, times, symbols: texts.len(), starts }
     }
 
     fn runs_in_time(&self) -> bool {
@@ -57,29 +65,154 @@ impl Keys {
             .all(|row| self.ranks[row - 1] != self.ranks[row] || self.times[row - 1] <= self.times[row])
     }
 
-    /// A counting sort by symbol, which keeps arrival; then by time within each symbol where that is needed.
-    fn sort(&self, batches: &[RecordBatch]) -> Vec<Pick> {
+    /// A counting sort of stretches by symbol, which keeps arrival; then by time within each symbol where that is needed.
+    fn sort(&self, batches: &[RecordBatch]) -> Order {
         let mut starts = vec![0usize; self.symbols + 2];
-        for rank in &self.ranks {
-            starts[*rank as usize + 1] += 1;
-        }
+        self.each_stretch(batches, |rank, _| starts[rank + 1] += 1);
         for symbol in 1..starts.len() {
             starts[symbol] += starts[symbol - 1];
         }
         let mut next = starts.clone();
-        let mut order = vec![0usize; self.ranks.len()];
-        for (row, rank) in self.ranks.iter().enumerate() {
-            let place = &mut next[*rank as usize];
-            order[*place] = row;
-            *place += 1;
-        }
+        let mut by_symbol = vec![Stretch::row(0, 0); starts[self.symbols + 1]];
+        self.each_stretch(batches, |rank, stretch| {
+            by_symbol[next[rank]] = stretch;
+            next[rank] += 1;
+        });
+        let mut order = Order::default();
         for bounds in starts.windows(2) {
-            let run = &mut order[bounds[0]..bounds[1]];
-            if !run.is_sorted_by_key(|row| self.times[*row]) {
-                run.sort_by_key(|row| self.times[*row]);
+            let run = &by_symbol[bounds[0]..bounds[1]];
+            if run.windows(2).all(|pair| self.last_time(&pair[0]) <= self.first_time(&pair[1])) {
+                run.iter().for_each(|stretch| order.push(*stretch));
+                continue;
+            }
+            let mut rows: Vec<Stretch> = run.iter().flat_map(|stretch| stretch.single()).collect();
+            rows.sort_by_key(|row| self.first_time(row));
+            rows.into_iter().for_each(|row| order.push(row));
+        }
+        order
+    }
+
+    /// Each stretch in order of arrival, with the rank of its symbol.
+    fn each_stretch(&self, batches: &[RecordBatch], mut take: impl FnMut(usize, Stretch)) {
+        for (number, batch) in batches.iter().enumerate() {
+            let rows = self.starts[number]..self.starts[number] + batch.num_rows();
+            let (ranks, times) = (&self.ranks[rows.clone()], &self.times[rows]);
+            let mut open: Option<Stretch> = None;
+            for row in 0..ranks.len() {
+                let one = Stretch::row(number, row);
+                let goes_on = row > 0 && ranks[row - 1] == ranks[row] && times[row - 1] <= times[row];
+                if goes_on && open.as_mut().is_some_and(|open| open.joined(one)) {
+                    continue;
+                }
+                if let Some(before) = open.replace(one) {
+                    take(ranks[row - 1] as usize, before);
+                }
+            }
+            if let (Some(last), Some(rank)) = (open, ranks.last()) {
+                take(*rank as usize, last);
             }
         }
-        let picks: Vec<Pick> = all(batches).collect();
-        order.into_iter().map(|row| picks[row]).collect()
+    }
+
+    fn first_time(&self, stretch: &Stretch) -> i64 {
+        self.times[self.starts[stretch.batch()] + stretch.range().start]
+    }
+
+    fn last_time(&self, stretch: &Stretch) -> i64 {
+        self.times[self.starts[stretch.batch()] + stretch.range().end - 1]
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use arrow::array::{ArrayRef, BooleanArray, DictionaryArray, Int64Array, StringArray, TimestampNanosecondArray};
+    use proptest::prelude::*;
+    use std::sync::Arc;
+
+    use super::super::gather::gather;
+    use super::*;
+    use crate::schema::{ColumnSpec, ColumnType};
+
+    /// A row: symbol, time, and two more values that may be null.
+    type Row = (Option<u8>, i64, Option<i64>, Option<bool>);
+
+    fn spec() -> TableSpec {
+        let columns = vec![
+            ColumnSpec::new("sym", ColumnType::Symbol),
+            ColumnSpec::new("time", ColumnType::Timestamp),
+            ColumnSpec::new("value", ColumnType::Int64),
+            ColumnSpec::new("flag", ColumnType::Bool),
+            ColumnSpec::new("text", ColumnType::Text),
+        ];
+        TableSpec::new("t", columns, "time", Some("sym"))
+    }
+
+    fn batch(spec: &TableSpec, rows: &[Row]) -> RecordBatch {
+        let symbols: DictionaryArray<Int32Type> =
+            rows.iter().map(|row| row.0.map(|symbol| ["C", "A", "B"][usize::from(symbol) % 3])).collect();
+        let texts: StringArray = rows.iter().map(|row| row.2.map(|value| format!("text {value}"))).collect();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(symbols),
+            Arc::new(TimestampNanosecondArray::from_iter_values(rows.iter().map(|row| row.1)).with_timezone("UTC")),
+            Arc::new(rows.iter().map(|row| row.2).collect::<Int64Array>()),
+            Arc::new(rows.iter().map(|row| row.3).collect::<BooleanArray>()),
+            Arc::new(texts),
+        ];
+        RecordBatch::try_new(spec.arrow(), columns).unwrap()
+    }
+
+    fn rows_of(batch: &RecordBatch) -> Vec<Row> {
+        let symbols = batch.column(0).as_dictionary::<Int32Type>();
+        let texts = symbols.values().as_string::<i32>();
+        let symbol = |row: usize| {
+            symbols.keys().is_valid(row).then(|| match texts.value(symbols.keys().value(row) as usize) {
+                "A" => 1,
+                "B" => 2,
+                _ => 0,
+            })
+        };
+        let times = batch.column(1).as_primitive::<TimestampNanosecondType>();
+        let values = batch.column(2).as_primitive::<arrow::datatypes::Int64Type>();
+        let flags = batch.column(3).as_boolean();
+        let value = |row: usize| values.is_valid(row).then(|| values.value(row));
+        let flag = |row: usize| flags.is_valid(row).then(|| flags.value(row));
+        (0..batch.num_rows()).map(|row| (symbol(row), times.value(row), value(row), flag(row))).collect()
+    }
+
+    /// Batches as they come and as segments have them, in turn.
+    fn batches() -> impl Strategy<Value = Vec<Vec<Row>>> {
+        let row =
+            (prop::option::weighted(0.9, 0..3u8), 0..9i64, prop::option::of(0..5i64), prop::option::of(any::<bool>()));
+        let rows = (prop::collection::vec(row, 0..40), any::<bool>()).prop_map(|(mut rows, is_sorted)| {
+            if is_sorted {
+                rows.sort_by_key(|row| (row.0.map(|symbol| ["C", "A", "B"][usize::from(symbol)]), row.1));
+            }
+            rows
+        });
+        prop::collection::vec(rows, 1..5)
+    }
+
+    proptest! {
+        #[test]
+        fn rows_come_as_a_stable_sort_puts_them(batches in batches(), rows_max in 1..50usize) {
+            let spec = spec();
+            let batches: Vec<RecordBatch> = batches.iter().map(|rows| batch(&spec, rows)).collect();
+            let mut expected: Vec<Row> = batches.iter().flat_map(rows_of).collect();
+            expected.sort_by_key(|row| (row.0.map(|symbol| ["C", "A", "B"][usize::from(symbol)]), row.1));
+            let order = sorted(&spec, &batches);
+            let whole = gather(&spec.arrow(), &batches, &order).unwrap();
+            prop_assert_eq!(rows_of(&whole), expected.clone());
+            let texts = whole.column(4).as_string::<i32>();
+            for (row, value) in expected.iter().enumerate() {
+                let text = texts.is_valid(row).then(|| texts.value(row).to_owned());
+                prop_assert_eq!(text, value.2.map(|value| format!("text {value}")));
+            }
+            let mut parts = Vec::new();
+            for part in order.chunks(rows_max) {
+                parts.extend(rows_of(&gather(&spec.arrow(), &batches, &part).unwrap()));
+            }
+            prop_assert_eq!(parts, expected);
+        }
     }
 }

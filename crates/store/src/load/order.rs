@@ -1,0 +1,185 @@
+//! An order of rows that lie in several batches.
+//!
+//! Kept as stretches of rows that follow each other in their batch, so that rows which are in order already are copied as such
+//! and not one by one: of ordered segments a symbol's rows are a stretch each.
+
+use std::ops::Range;
+
+/// Rows of one batch that follow each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Stretch {
+    batch: u32,
+    rows: u32,
+    start: usize,
+}
+
+impl Stretch {
+    /// One row.
+    pub(crate) fn row(batch: usize, row: usize) -> Stretch {
+        // There are never as many batches as that: each takes memory of its own.
+        Stretch { batch: u32::try_from(batch).unwrap_or(u32::MAX), rows: 1, start: row }
+    }
+
+    /// Number of the batch.
+    pub(crate) fn batch(&self) -> usize {
+        self.batch as usize
+    }
+
+    /// The rows within it.
+    pub(crate) fn range(&self) -> Range<usize> {
+        self.start..self.start + self.rows as usize
+    }
+
+    /// Each of its rows.
+    pub(crate) fn single(self) -> impl Iterator<Item = Stretch> {
+        self.range().map(move |row| Stretch { batch: self.batch, rows: 1, start: row })
+    }
+
+    /// Takes in the next one if it goes on where this one ends.
+    pub(crate) fn joined(&mut self, next: Stretch) -> bool {
+        let follows = self.batch == next.batch && self.range().end == next.start;
+        let rows = self.rows.checked_add(next.rows).filter(|_| follows);
+        self.rows = rows.unwrap_or(self.rows);
+        rows.is_some()
+    }
+}
+
+/// Rows in order.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    stretches: Vec<Stretch>,
+    rows: usize,
+}
+
+/// A part of an order: where it begins, and how many rows it has.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Part {
+    first: usize,
+    skipped: usize,
+    rows: usize,
+}
+
+impl Order {
+    /// Adds rows of a batch at the end.
+    pub(crate) fn push_range(&mut self, batch: usize, rows: Range<usize>) {
+        let mut start = rows.start;
+        while start < rows.end {
+            let one = Stretch::row(batch, start);
+            let taken = u32::try_from(rows.end - start).unwrap_or(u32::MAX);
+            self.push(Stretch { rows: taken, ..one });
+            start += taken as usize;
+        }
+    }
+
+    /// Adds a stretch at the end.
+    pub(crate) fn push(&mut self, stretch: Stretch) {
+        self.rows += stretch.range().len();
+        if !self.stretches.last_mut().is_some_and(|last| last.joined(stretch)) {
+            self.stretches.push(stretch);
+        }
+    }
+
+    /// How many rows there are.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// The stretches, in order.
+    pub(crate) fn stretches(&self) -> &[Stretch] {
+        &self.stretches
+    }
+
+    /// Forgets all rows.
+    pub(crate) fn clear(&mut self) {
+        self.stretches.clear();
+        self.rows = 0;
+    }
+
+    /// The first row.
+    pub(crate) fn first(&self) -> Option<Order> {
+        let first = self.stretches.first()?;
+        Some(Order { stretches: vec![Stretch { rows: 1, ..*first }], rows: 1 })
+    }
+
+    /// Where parts of `rows_max` rows begin; the last part may have fewer.
+    pub(crate) fn parts(&self, rows_max: usize) -> Vec<Part> {
+        let mut parts: Vec<Part> = Vec::with_capacity(self.rows.div_ceil(rows_max));
+        let mut open: Option<Part> = None;
+        for (first, stretch) in self.stretches.iter().enumerate() {
+            let length = stretch.range().len();
+            let mut skipped = 0;
+            while skipped < length {
+                let part = open.get_or_insert(Part { first, skipped, rows: 0 });
+                let taken = (length - skipped).min(rows_max - part.rows);
+                part.rows += taken;
+                skipped += taken;
+                if part.rows == rows_max {
+                    parts.extend(open.take());
+                }
+            }
+        }
+        parts.extend(open);
+        parts
+    }
+
+    /// The rows of a part.
+    pub(crate) fn part(&self, part: &Part) -> Order {
+        let mut order = Order::default();
+        let mut skipped = part.skipped;
+        for stretch in &self.stretches[part.first..] {
+            let (left, start) = (part.rows - order.rows, stretch.start + skipped);
+            let rows = stretch.rows.min(u32::try_from(skipped + left).unwrap_or(u32::MAX));
+            order.push_range(stretch.batch(), start..stretch.start + rows as usize);
+            skipped = 0;
+            if order.rows == part.rows {
+                break;
+            }
+        }
+        order
+    }
+
+    /// The order in parts of `rows_max` rows.
+    pub(crate) fn chunks(&self, rows_max: usize) -> impl Iterator<Item = Order> + '_ {
+        self.parts(rows_max).into_iter().map(|part| self.part(&part))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn singles(order: &Order) -> Vec<(usize, usize)> {
+        order.stretches.iter().flat_map(|stretch| stretch.range().map(|row| (stretch.batch(), row))).collect()
+    }
+
+    fn example() -> Order {
+        let mut order = Order::default();
+        order.push_range(0, 3..7);
+        order.push_range(0, 7..9);
+        order.push_range(1, 9..10);
+        order.push(Stretch::row(1, 0));
+        order.push_range(2, 0..0);
+        order.push_range(0, 0..3);
+        order
+    }
+
+    #[test]
+    fn stretches_that_follow_are_one() {
+        let order = example();
+        assert_eq!((order.rows(), order.stretches().len()), (11, 4));
+        assert_eq!(order.first().map(|first| singles(&first)), Some(vec![(0, 3)]));
+        assert_eq!(Order::default().first(), None);
+    }
+
+    #[test]
+    fn parts_have_all_rows_in_order() {
+        let order = example();
+        for rows_max in 1..=12 {
+            let parts: Vec<Order> = order.chunks(rows_max).collect();
+            assert_eq!(parts.iter().flat_map(singles).collect::<Vec<_>>(), singles(&order), "{rows_max}");
+            assert_eq!(parts.len(), order.rows().div_ceil(rows_max));
+            assert!(parts.iter().rev().skip(1).all(|part| part.rows() == rows_max));
+        }
+        assert_eq!(Order::default().parts(3).len(), 0);
+    }
+}
