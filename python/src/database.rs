@@ -18,6 +18,7 @@ use crate::parameters::parameters;
 use crate::prepared::PyPrepared;
 use crate::reader::Rows;
 use crate::reports::{FileReport, LoadReport};
+use crate::signals;
 use crate::table::PyTable;
 use crate::write;
 
@@ -78,7 +79,7 @@ impl PyDatabase {
     #[pyo3(signature = (statement, params=None))]
     fn sql(&self, py: Python<'_>, statement: &str, params: Option<&Bound<'_, PyAny>>) -> Result<PyAnswer> {
         let parameters = parameters(params)?;
-        let answer = py.detach(|| self.session.sql(statement, parameters))?;
+        let answer = py.detach(|| signals::start(&self.session, statement, parameters))?;
         Ok(PyAnswer(Rows::new(answer)))
     }
 

@@ -7,6 +7,7 @@ use crate::answer::PyAnswer;
 use crate::error::Result;
 use crate::parameters::parameters;
 use crate::reader::Rows;
+use crate::signals;
 
 /// A statement to be run with values. Threads may share it.
 #[pyclass(frozen, name = "Prepared", module = "splay")]
@@ -28,7 +29,7 @@ impl PyPrepared {
     #[pyo3(signature = (params=None))]
     fn run(&self, py: Python<'_>, params: Option<&Bound<'_, PyAny>>) -> Result<PyAnswer> {
         let parameters = parameters(params)?;
-        let answer = py.detach(|| self.session.sql(&self.text, parameters))?;
+        let answer = py.detach(|| signals::start(&self.session, &self.text, parameters))?;
         Ok(PyAnswer(Rows::new(answer)))
     }
 }

@@ -1,8 +1,14 @@
 //! Ctrl-C: how long work that Python waits for may go on without looking for it.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
+use splay_sql::{Answer, Parameters, Session, Stop};
+
+use crate::error::{Failure, Result};
 
 /// Longest time between two looks.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
@@ -33,6 +39,52 @@ impl Signals {
     /// What the signal's handler raised, usually `KeyboardInterrupt`.
     pub(crate) fn check(&mut self) -> PyResult<()> {
         if self.is_due() { look() } else { Ok(()) }
+    }
+}
+
+/// Starts a statement; call it detached. One that runs as a tick plan does its work here, and Ctrl-C ends it.
+///
+/// # Errors
+/// What the statement reports, and what a signal's handler raises.
+pub(crate) fn start(session: &Session, text: &str, parameters: Parameters) -> Result<Answer> {
+    let interrupt = Interrupt::new();
+    let answer = session.sql_until(text, parameters, Stop::when(&|| interrupt.is_raised()));
+    match interrupt.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        Some(error) => Err(Failure::Python(error)),
+        None => Ok(answer?),
+    }
+}
+
+/// Looks for Ctrl-C while several threads work for one call.
+#[derive(Debug)]
+struct Interrupt {
+    /// The thread that called. Python hears of signals on its main thread alone, so the others needn't look.
+    caller: ThreadId,
+    signals: Mutex<Signals>,
+    is_raised: AtomicBool,
+    raised: Mutex<Option<PyErr>>,
+}
+
+impl Interrupt {
+    fn new() -> Interrupt {
+        Interrupt {
+            caller: std::thread::current().id(),
+            signals: Mutex::new(Signals::new()),
+            is_raised: AtomicBool::new(false),
+            raised: Mutex::default(),
+        }
+    }
+
+    /// Whether a handler has raised.
+    fn is_raised(&self) -> bool {
+        // Relaxed: what was raised is read by the caller, who wrote it.
+        if self.is_raised.load(Ordering::Relaxed) || std::thread::current().id() != self.caller {
+            return self.is_raised.load(Ordering::Relaxed);
+        }
+        let Err(error) = self.signals.lock().unwrap_or_else(PoisonError::into_inner).check() else { return false };
+        *self.raised.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+        self.is_raised.store(true, Ordering::Relaxed);
+        true
     }
 }
 

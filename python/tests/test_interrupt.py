@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 
+import pyarrow
 import pytest
 
 import splay
@@ -52,6 +53,33 @@ def test_a_cross_join_ends_with_keyboard_interrupt(tmp_path):
     """
     ended = interrupt(code, str(tmp_path), seconds=5)
     assert "KeyboardInterrupt" in ended.stderr
+
+
+@pytest.mark.parametrize("prepared", [False, True])
+def test_a_tick_plan_ends_in_the_middle(tmp_path, prepared):
+    """All statements run within one call of the interpreter, which looks for Ctrl-C after it: unless a plan is left in the middle,
+    all of them are answered first."""
+    rows = 500_000
+    seconds = pyarrow.array(range(rows), pyarrow.int64()).cast(pyarrow.timestamp("s"))
+    frame = pyarrow.table({"time": seconds, "price": pyarrow.array(range(rows), pyarrow.float64())})
+    splay.open(tmp_path).write("t", frame)
+    running = "map(db.prepare(text).run, [None] * 40)" if prepared else "map(db.sql, [text] * 40)"
+    code = f"""
+    import sys, splay
+    db = splay.open(sys.argv[1])
+    part = "select med(price + {{}}) from t where price >= {{}}"
+    text = " union all ".join(part.format(i, i) for i in range(200))
+    assert "none" not in db.sql("explain " + text).to_arrow()["plan"][0].as_py()
+    answers, running = [], {running}
+    print("ready", flush=True)
+    try:
+        any(map(answers.append, running))
+    finally:
+        print(len(answers))
+    """
+    ended = interrupt(code, str(tmp_path))
+    assert "KeyboardInterrupt" in ended.stderr
+    assert int(ended.stdout) < 40
 
 
 def test_a_query_that_another_library_reads_ends_too(tmp_path):

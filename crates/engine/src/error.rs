@@ -3,7 +3,8 @@
 /// Result of the engine.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Failure of a tick plan. Whoever runs it may run the statement another way, but for [`Error::Store`].
+/// Failure of a tick plan. Whoever runs it may run the statement another way, but for [`Error::Store`] and
+/// [`Error::Stopped`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -22,6 +23,10 @@ pub enum Error {
     /// The plan asks for something that its kernels don't do with values of this type.
     #[error("the engine has no kernel for {0}")]
     Unsupported(String),
+
+    /// Whoever runs the plan wants it no more.
+    #[error("stopped")]
+    Stopped,
 
     /// The plan would hold more bytes than it may.
     #[error("the statement needs {needed} bytes at a time, and may hold {limit}")]

@@ -14,9 +14,11 @@ mod join;
 mod lookup;
 pub mod moving;
 mod order;
+mod parallel;
 mod plan;
 mod prune;
 mod run;
+mod stop;
 mod table;
 mod window;
 
@@ -28,5 +30,6 @@ pub use join::AsofJoin;
 pub use lookup::{LookupTable, texts};
 pub use plan::{Bound, Plan, Scan};
 pub use run::{Setting, run};
+pub use stop::Stop;
 pub use table::Wanted;
 pub use window::{FRAME_ROWS_MAX, FrameFunction, FrameRows, PartitionFunction, WindowCall, WindowFunction};

@@ -13,7 +13,9 @@ use crate::error::{Error, Result};
 use crate::expr::{Chosen, Columns, Expr, Value, holds};
 use crate::frame::{Frame, SortKey};
 use crate::join::join;
+use crate::parallel;
 use crate::plan::{Plan, Scan};
+use crate::stop::Stop;
 use crate::table::{Block, Cover, CoverColumns, End, PickedColumns, Span, Wanted, count, find, find_end, narrow};
 use crate::window::{first_rows, over_partitions, wants_few, windows, windows_of_partitions};
 
@@ -41,6 +43,8 @@ pub struct Setting<'a> {
     pub threads: usize,
     /// Bytes that rows in memory may take.
     pub memory_bytes: usize,
+    /// Whether to go on.
+    pub stop: Stop<'a>,
     /// What is read, one entry for each scan.
     pub scanned: RefCell<Vec<SelectionStats>>,
 }
@@ -61,6 +65,7 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
 
 /// The rows of a plan, one frame behind the other.
 fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    setting.stop.check()?;
     let each = |input: &Plan, step: &dyn Fn(Frame) -> Result<Frame>| -> Result<Vec<Frame>> {
         frames(input, setting)?.into_iter().map(step).collect()
     };
@@ -79,7 +84,7 @@ fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
         }
         Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
         Plan::Window { input, calls } if over_partitions(calls) => {
-            windows_of_partitions(frames(input, setting)?, calls, setting.constants)
+            windows_of_partitions(frames(input, setting)?, calls, setting)
         }
         Plan::Filter { input, predicate } => each(input, &|frame| frame.filter(predicate, setting.constants)),
         Plan::Project { input, outputs } => each(input, &|frame| frame.project(outputs, setting.constants)),
@@ -115,6 +120,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
                 constants: setting.constants,
                 threads: setting.threads,
                 memory_bytes: setting.memory_bytes,
+                stop: setting.stop,
             };
             over_table(&asked, covers).map(of_columns)
         }
@@ -126,9 +132,9 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         Plan::Window { input, calls } if wants_few(calls, setting.constants) => {
             let constants = setting.constants;
             let parts = over_frames(frames(input, setting)?, setting, |frame| first_rows(frame, calls, constants))?;
-            windows(whole(parts, setting)?, calls, constants)
+            windows(whole(parts, setting)?, calls, setting)
         }
-        Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting.constants),
+        Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting),
         Plan::Sort { input, keys, fetch: Some(fetch) } => first_of(frames(input, setting)?, keys, *fetch, setting),
         Plan::Sort { input, keys, fetch: None } => frame(input, setting)?.sort(keys, None, setting.constants),
         Plan::Limit { input, skip, fetch } => {
@@ -156,13 +162,10 @@ fn over_frames(
     setting: &Setting<'_>,
     step: impl Fn(Frame) -> Result<Frame> + Send + Sync,
 ) -> Result<Vec<Frame>> {
-    use rayon::prelude::*;
     let rows: usize = frames.iter().map(Frame::len).sum();
-    if setting.threads > 1 && rows >= PARALLEL_ROWS {
-        frames.into_par_iter().map(step).collect()
-    } else {
-        frames.into_iter().map(step).collect()
-    }
+    let threads = if rows >= PARALLEL_ROWS { setting.threads } else { 1 };
+    let stop = setting.stop;
+    parallel::each(frames.len(), threads, |number| stop.check().and_then(|()| step(frames[number].clone())))
 }
 
 /// The first rows in an order, each frame's first and then those of all.
@@ -225,14 +228,15 @@ fn rows(
 ) -> Result<Vec<Frame>> {
     let snapshot = table(scan, setting)?;
     let covers = covers(scan, false, setting)?;
-    let reader = RowReader { snapshot, predicate: scan.predicate.as_ref(), outputs, constants: setting.constants };
+    let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
+    let reader = RowReader { snapshot, predicate, outputs, constants, stop };
     let total: usize = covers.iter().map(Cover::wanted).sum();
     if fetch.is_none() {
         reader.check_memory(total, types, setting.memory_bytes)?;
     }
     let computes = scan.predicate.is_some() || outputs.iter().any(|output| !matches!(output, Expr::Column(_)));
     let frames = if fetch.is_none() && computes && total >= PARALLEL_ROWS && setting.threads > 1 {
-        reader.read_parallel(&covers)?
+        reader.read_parallel(&covers, setting.threads)?
     } else {
         reader.read(&covers, fetch)?
     };
@@ -245,6 +249,7 @@ struct RowReader<'a> {
     predicate: Option<&'a Expr>,
     outputs: &'a [Expr],
     constants: &'a [ArrayRef],
+    stop: Stop<'a>,
 }
 
 impl RowReader<'_> {
@@ -300,15 +305,13 @@ impl RowReader<'_> {
     }
 
     /// The same by threads, each of which takes the next block; the frames come in the order of the rows.
-    fn read_parallel(&self, covers: &[Cover]) -> Result<Vec<Frame>> {
-        use rayon::prelude::*;
+    fn read_parallel(&self, covers: &[Cover], threads: usize) -> Result<Vec<Frame>> {
         let parts: Vec<Cover> = covers
             .iter()
             .flat_map(|cover| cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| cover.part(&block)))
             .collect();
-        let read: Vec<Result<Vec<Frame>>> =
-            parts.par_iter().map(|part| self.read(std::slice::from_ref(part), None)).collect();
-        read.into_iter().collect::<Result<Vec<_>>>().map(|frames| frames.into_iter().flatten().collect())
+        let read = parallel::each(parts.len(), threads, |part| self.read(std::slice::from_ref(&parts[part]), None))?;
+        Ok(read.into_iter().flatten().collect())
     }
 
     /// The rows of many short spans: picked one by one, which costs less than a slice of each column for each span.
@@ -326,6 +329,7 @@ impl RowReader<'_> {
 
     /// The wanted ones of some rows.
     fn chosen(&self, all: &dyn Columns) -> Result<Frame> {
+        self.stop.check()?;
         let mut rows = all.rows();
         let Some(predicate) = self.predicate else {
             return Ok(Frame::new(self.evaluate(all)?, rows));

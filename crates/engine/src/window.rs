@@ -17,6 +17,7 @@ use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::{Frame, SortKey, joined, sort_columns, sorted_indices};
 use crate::order::leading_keys;
+use crate::run::Setting;
 
 /// Widest frame whose rows are gone through for every row. Wider ones would need sums that are added to and taken from,
 /// which drift and which a NaN spoils for good.
@@ -141,10 +142,11 @@ pub(crate) fn over_partitions(calls: &[WindowCall]) -> bool {
 pub(crate) fn windows_of_partitions(
     mut frames: Vec<Frame>,
     calls: &[WindowCall],
-    constants: &[ArrayRef],
+    setting: &Setting<'_>,
 ) -> Result<Vec<Frame>> {
     let mut results = Vec::with_capacity(calls.len());
     for call in calls {
+        setting.stop.check()?;
         let WindowFunction::Frame(function, _) = call.function else {
             return Err(Error::Unsupported("a window that depends on an order".to_owned()));
         };
@@ -154,7 +156,7 @@ pub(crate) fn windows_of_partitions(
             filter: None,
             data_type: call.data_type.clone(),
         };
-        results.push(at_each_row(&frames, &call.partition_by, &aggregate, constants)?);
+        results.push(at_each_row(&frames, &call.partition_by, &aggregate, setting.constants)?);
     }
     for result in results {
         frames.iter_mut().zip(result).for_each(|(frame, column)| frame.push(column));
@@ -163,13 +165,13 @@ pub(crate) fn windows_of_partitions(
 }
 
 /// The frame with a column more for each call.
-pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Frame> {
+pub(crate) fn windows(mut frame: Frame, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Frame> {
     let width = frame.columns().len();
     let mut results = Vec::with_capacity(calls.len());
-    frame = first_rows(frame, calls, constants)?;
+    frame = first_rows(frame, calls, setting.constants)?;
     let input = frame.clone();
     for call in calls {
-        results.push(window(&input, call, constants)?);
+        results.push(window(&input, call, setting)?);
     }
     debug_assert_eq!(width, frame.columns().len());
     results.into_iter().for_each(|result| frame.push(result));
@@ -221,7 +223,8 @@ fn candidates(frame: &Frame, call: &WindowCall, first: usize, constants: &[Array
     Ok(Some(rows.map(|(_, row)| row).collect::<Vec<u32>>().into()))
 }
 
-fn window(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<ArrayRef> {
+fn window(frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<ArrayRef> {
+    let constants = setting.constants;
     let by_partition =
         call.partition_by.iter().map(|expr| SortKey { expr: expr.clone(), descending: false, nulls_first: true });
     let keys: Vec<SortKey> = by_partition.chain(call.order_by.iter().cloned()).collect();
@@ -240,6 +243,7 @@ fn window(frame: &Frame, call: &WindowCall, constants: &[ArrayRef]) -> Result<Ar
     }
     let mut parts = Vec::new();
     for range in partitions(rows, &call.partition_by, constants)? {
+        setting.stop.check()?;
         let arguments: Vec<ArrayRef> = arguments.iter().map(|array| array.slice(range.start, range.len())).collect();
         parts.push(match &call.function {
             WindowFunction::Partition(function) => function.call(&arguments, range.len())?,

@@ -4,8 +4,8 @@
 //! - At most [`PIECES_WAITING`] encoded pieces wait for the client. A client that goes away is noticed within
 //!   [`LOOK_AROUND`], and the statement stops.
 //! - The first piece comes with the first rows: what fails before them fails before a byte is sent.
-//! - A statement that runs as a tick plan can't be stopped halfway. Its client is told that the time is over, and its place
-//!   is taken until it ends.
+//! - A statement that runs as a tick plan looks for both between blocks of rows. Where a block takes long (a sort of all rows),
+//!   its client is told that the time is over, and its place is taken until the block ends.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::Stream;
-use splay_sql::{Parameters, Session, StatementStats, Waited};
+use splay_sql::{Parameters, Session, StatementStats, Stop, Waited};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
@@ -232,7 +232,12 @@ impl<P: Send + 'static> Run<'_, P> {
         parameters: Parameters,
         mut encode: E,
     ) -> Result<(), Option<Problem>> {
-        let mut answer = session.sql(text, parameters).map_err(Problem::from)?;
+        let over = || self.outlet.is_closed() || Instant::now() >= self.deadline;
+        let mut answer = match session.sql_until(text, parameters, Stop::when(&over)) {
+            Err(splay_sql::Error::Cancelled) if self.outlet.is_closed() => return Err(None),
+            Err(splay_sql::Error::Cancelled) => return Err(Some(self.out_of_time())),
+            answer => answer.map_err(Problem::from)?,
+        };
         let mut pieces = encode.start(&answer.schema())?;
         loop {
             match answer.wait(LOOK_AROUND) {
@@ -254,9 +259,7 @@ impl<P: Send + 'static> Run<'_, P> {
                         return Err(None);
                     }
                     if Instant::now() >= self.deadline {
-                        let text =
-                            format!("the statement needs more than its {} seconds", self.limits.statement_seconds_max);
-                        return Err(Some(Problem::new(Code::Time, text)));
+                        return Err(Some(self.out_of_time()));
                     }
                 }
                 Waited::End => break,
@@ -264,6 +267,11 @@ impl<P: Send + 'static> Run<'_, P> {
         }
         pieces.extend(encode.end(&answer.stats())?);
         self.send_all(&mut pieces)
+    }
+
+    fn out_of_time(&self) -> Problem {
+        let seconds = self.limits.statement_seconds_max;
+        Problem::new(Code::Time, format!("the statement needs more than its {seconds} seconds"))
     }
 
     fn send_all(&self, pieces: &mut Vec<P>) -> Result<(), Option<Problem>> {

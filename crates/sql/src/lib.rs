@@ -36,3 +36,4 @@ pub use answer::{Answer, StatementStats, Waited};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use session::{Description, Parameters, Session, SessionSettings};
+pub use splay_engine::Stop;

@@ -21,6 +21,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use futures::StreamExt;
+use splay_engine::Stop;
 use splay_store::Database;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -37,7 +38,7 @@ use crate::pivot::PivotPlanner;
 use crate::planner::TickQueryPlanner;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
-use crate::tick::{Given, Ran, TickStatements};
+use crate::tick::{Given, Limits, Ran, TickStatements};
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -126,7 +127,16 @@ impl Session {
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
     /// What goes wrong later comes out of the [`Answer`].
     pub fn sql(&self, text: &str, parameters: Parameters) -> Result<Answer> {
-        if let Some(answer) = self.tick(text, &parameters)? {
+        self.sql_until(text, parameters, Stop::NEVER)
+    }
+
+    /// The same, which gives up when `stop` says so. A statement that runs as a tick plan does its work within this call; of others
+    /// the answer is waited for, and dropping it stops them.
+    ///
+    /// # Errors
+    /// Those of [`Session::sql`], and [`Error::Cancelled`].
+    pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
+        if let Some(answer) = self.tick(text, &parameters, stop)? {
             return Ok(answer);
         }
         let explained = crate::tick::explained(text).and_then(|inner| self.describe_tick(inner, &parameters));
@@ -181,17 +191,16 @@ impl Session {
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
-    fn tick(&self, text: &str, parameters: &Parameters) -> Result<Option<Answer>> {
+    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>) -> Result<Option<Answer>> {
         if !self.settings.tick_plans {
             return Ok(None);
         }
         let start = Instant::now();
         let Some(given) = Given::new(text, parameters) else { return Ok(None) };
         let mut planning = Duration::ZERO;
+        let limits = Limits { threads: self.settings.threads, memory_bytes: self.settings.memory_bytes, stop };
         let mut run = |given: Given| -> Result<Ran> {
-            let run = |given: &Given| {
-                self.statements.run(given, &self.database, self.settings.threads, self.settings.memory_bytes)
-            };
+            let run = |given: &Given| self.statements.run(given, &self.database, &limits);
             match run(&given)? {
                 Ran::Unknown => {
                     let (given, start) = (Arc::new(given), Instant::now());

@@ -72,19 +72,19 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
             starts.map(|start| frame.slice(start, chunk_rows)).collect::<Vec<_>>()
         })
         .collect();
+    let (constants, stop) = (setting.constants, setting.stop);
     let run = |chunks: &[Frame]| -> Result<Vec<(Frame, usize)>> {
-        let mut joiner = Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new() };
-        chunks.iter().map(|chunk| joiner.chunk(chunk)).collect()
+        let mut joiner = Joiner { join, right: &right, constants, chains: HashMap::new() };
+        let chunk = |chunk| stop.check().and_then(|()| joiner.chunk(chunk));
+        chunks.iter().map(chunk).collect()
     };
-    let joined: Vec<(Frame, usize)> = if parallel {
-        use rayon::prelude::*;
-        // Neighbouring chunks often share a symbol.
-        let parts: Vec<Result<Vec<(Frame, usize)>>> =
-            chunks.par_chunks(chunks.len().div_ceil(4 * setting.threads)).map(run).collect();
-        parts.into_iter().collect::<Result<Vec<_>>>()?.into_iter().flatten().collect()
-    } else {
-        run(&chunks)?
+    // Neighbouring chunks often share a symbol.
+    let parts: Vec<&[Frame]> = match parallel {
+        true => chunks.chunks(chunks.len().div_ceil(4 * setting.threads)).collect(),
+        false => vec![&chunks],
     };
+    let joined = crate::parallel::each(parts.len(), setting.threads, |part| run(parts[part]))?;
+    let joined: Vec<(Frame, usize)> = joined.into_iter().flatten().collect();
     let mut stats = count(snapshot, &[])?;
     stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
     setting.scanned.borrow_mut().push(stats);

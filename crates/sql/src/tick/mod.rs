@@ -31,7 +31,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Setting};
+use splay_engine::{Plan, Setting, Stop};
 use splay_store::{Database, SelectionStats, TableSpec};
 
 use self::constants::Constants;
@@ -150,6 +150,17 @@ pub(crate) fn explained(text: &str) -> Option<&str> {
     }
 }
 
+/// What a statement may use.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits<'a> {
+    /// Threads that may work at once.
+    pub threads: usize,
+    /// Bytes that rows in memory may take.
+    pub memory_bytes: usize,
+    /// Whether to go on.
+    pub stop: Stop<'a>,
+}
+
 /// What became of a statement.
 #[derive(Debug)]
 pub(crate) enum Ran {
@@ -172,8 +183,8 @@ impl TickStatements {
     /// Runs a statement whose shape is known.
     ///
     /// # Errors
-    /// [`Error::Store`] for damaged bytes.
-    pub fn run(&self, given: &Given, database: &Database, threads: usize, memory_bytes: usize) -> Result<Ran> {
+    /// [`Error::Store`] for damaged bytes, [`Error::Cancelled`].
+    pub fn run(&self, given: &Given, database: &Database, limits: &Limits<'_>) -> Result<Ran> {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key).cloned();
         let statement = match known {
             None => return Ok(Ran::Unknown),
@@ -206,7 +217,8 @@ impl TickStatements {
             return Ok(Ran::Rows(Arc::clone(&statement.schema), batches, scanned));
         }
         let scanned = RefCell::default();
-        let setting = Setting { tables: &tables, constants: &constants, threads, memory_bytes, scanned };
+        let Limits { threads, memory_bytes, stop } = *limits;
+        let setting = Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, scanned };
         match splay_engine::run(&statement.plan, &setting, &statement.schema) {
             Ok(batches) => {
                 let kept = (batches, setting.scanned.into_inner());
@@ -216,6 +228,7 @@ impl TickStatements {
                 Ok(Ran::Rows(Arc::clone(&statement.schema), kept.0, kept.1))
             }
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
+            Err(splay_engine::Error::Stopped) => Err(Error::Cancelled),
             Err(_) => Ok(Ran::Not),
         }
     }

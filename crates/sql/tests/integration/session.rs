@@ -2,12 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
-use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings, Waited};
+use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings, Stop, Waited};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
 use crate::market;
@@ -87,6 +88,34 @@ fn a_dropped_join_that_finds_no_pair_stops() {
 fn a_dropped_join_by_key_stops() {
     let keys = "join generate_series(1, 1000000000) b(value) on a.size % 2 = b.value % 2";
     assert_stops(&format!("select sum(a.price) from tick a {keys}"));
+}
+
+#[test]
+fn a_tick_plan_stops_wherever_it_is_told_to() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    for text in [
+        "select * from trade where Trade_Volume > 10",
+        "select Symbol, Exchange, sum(Trade_Price + 1) from trade group by 1, 2",
+        "select Symbol, max(Trade_Price) from trade group by 1",
+        "select Symbol, lag(Trade_Price) over (partition by Symbol order by Time) from trade",
+        "select t.Time, q.Bid_Price from trade t asof join quote q match_condition (t.Time >= q.Time) on t.Symbol = q.Symbol",
+        "select Time from trade where Symbol = 'IBM' union all select Time from trade where Symbol = 'AAPL'",
+    ] {
+        let asked = AtomicUsize::new(0);
+        let run = |limit: usize| {
+            asked.store(0, Ordering::SeqCst);
+            let is_over = || asked.fetch_add(1, Ordering::SeqCst) >= limit;
+            session.sql_until(text, Parameters::None, Stop::when(&is_over)).and_then(|mut answer| answer.batches())
+        };
+        let whole = run(usize::MAX).unwrap();
+        let looks = asked.load(Ordering::SeqCst);
+        assert!(looks > 1, "{text}: looked {looks} times");
+        for limit in 0..looks {
+            assert!(matches!(run(limit), Err(Error::Cancelled)), "{text}: stopped at look {limit} of {looks}");
+        }
+        assert_eq!(run(looks).unwrap(), whole, "{text}");
+    }
 }
 
 #[test]

@@ -1,0 +1,297 @@
+//! Plain columns: by the summaries of blocks where they do, else by slices of the columns as they are mapped.
+
+use std::ops::Range;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind};
+
+use super::columns::BlockColumns;
+use super::{BLOCK_ROWS_MAX, Slot, State, TableAggregate};
+use crate::aggregate::accumulate::{Accumulator, Assigned, Run};
+use crate::aggregate::picks::Positions;
+use crate::aggregate::{Aggregate, Buckets, Key};
+use crate::error::{Error, Result};
+use crate::expr::{BinaryOp, Expr};
+use crate::gather::position;
+use crate::table::{Cover, CoverColumns};
+
+impl State<'_> {
+    /// Whether nothing has to be evaluated for each row.
+    pub(super) fn is_direct(&self) -> bool {
+        self.asked.predicate.is_none()
+            && !self.asked.keys.iter().any(|key| matches!(key, Key::Value(_)))
+            && self.asked.aggregates.iter().zip(&self.only_symbols).all(|(aggregate, only)| {
+                let picks = aggregate.function.picks().is_some();
+                (aggregate.filter.is_none() || only.is_some())
+                    && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
+            })
+    }
+
+    /// The stored column that an argument is, maybe as a wider number.
+    fn plain(&self, argument: &Expr) -> Option<usize> {
+        let spec = self.asked.snapshot.spec();
+        match argument {
+            Expr::Column(position) if *position < spec.columns.len() => Some(*position),
+            Expr::Cast(inner, to) => {
+                let position = self.plain(inner).filter(|_| matches!(inner.as_ref(), Expr::Column(_)))?;
+                let from = spec.columns[position].column_type.arrow();
+                // Casts that every value passes.
+                let widens = match to {
+                    DataType::Float64 => from.is_integer(),
+                    DataType::Int64 => from.is_signed_integer(),
+                    DataType::UInt64 => from.is_unsigned_integer(),
+                    _ => false,
+                };
+                widens.then_some(position)
+            }
+            _ => None,
+        }
+    }
+
+    /// Aggregates plain columns: by summaries where they are, else by slices of the columns as they are mapped.
+    pub(super) fn direct(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
+        let cover = columns.cover();
+        let first = cover.rows.start;
+        self.runs.clear();
+        let times = if self.needs_times() { Some(columns.times()?) } else { None };
+        let mut of_span = Vec::with_capacity(cover.spans.len());
+        for span in &cover.spans {
+            self.set_symbol(cover, span.run)?;
+            let rows = span.rows.start - first..span.rows.end - first;
+            let start = self.runs.len();
+            self.cut(rows, times)?;
+            of_span.push(start..self.runs.len());
+        }
+        self.grow();
+        let all = std::mem::take(&mut self.runs);
+        let all_cut = whole_blocks(&all, first);
+        let slots = self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.only_symbols);
+        for ((slot, aggregate), only) in slots {
+            let (of_symbols, of_symbols_cut);
+            let (runs, (whole, edges)) = match only {
+                None => (&all, &all_cut),
+                Some(symbols) => {
+                    of_symbols = runs_of(cover, &of_span, &all, symbols)?;
+                    of_symbols_cut = whole_blocks(&of_symbols, first);
+                    (&of_symbols, &of_symbols_cut)
+                }
+            };
+            match slot {
+                Slot::Picked(picks) => picks.update(Assigned::Runs(runs), Positions::From(position(number, 0)), times),
+                Slot::Kept(accumulator) if aggregate.arguments.is_empty() => {
+                    accumulator.update(&[], Assigned::Runs(runs))?;
+                }
+                Slot::Kept(accumulator) => {
+                    let plain = plain_of(self.asked.snapshot, &aggregate.arguments[0]);
+                    let summaries = match plain {
+                        Some(column) if !whole.is_empty() && accumulator.takes_summaries() => {
+                            summaries(self.asked.snapshot, cover, column)?
+                        }
+                        _ => None,
+                    };
+                    match summaries {
+                        Some(summaries) => {
+                            let edges = by_summaries(accumulator.as_mut(), summaries, whole, edges, first);
+                            over_runs(self.asked, columns, accumulator.as_mut(), aggregate, &edges)?;
+                        }
+                        None => over_runs(self.asked, columns, accumulator.as_mut(), aggregate, runs)?,
+                    }
+                }
+            }
+        }
+        self.runs = all;
+        Ok(())
+    }
+
+    /// Adds the runs of a span: one, or one for each bucket.
+    pub(super) fn cut(&mut self, rows: Range<usize>, times: Option<&[i64]>) -> Result<()> {
+        let (Some((key, buckets)), Some(times)) = (self.bucket, times) else {
+            if !rows.is_empty() {
+                let group = self.groups.find(&self.words);
+                self.runs.push(Run { group, start: rows.start, end: rows.end });
+            }
+            return Ok(());
+        };
+        let mut start = rows.start;
+        while start < rows.end {
+            let (bucket, bucket_end) = bucket_of(buckets, times[start])?;
+            self.words[key] = bucket.cast_unsigned();
+            let end = gallop(times, start + 1..rows.end, bucket_end);
+            let group = self.groups.find(&self.words);
+            self.runs.push(Run { group, start, end });
+            start = end;
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn bucket_of(buckets: &dyn Buckets, instant: i64) -> Result<(i64, i64)> {
+    buckets.bucket(instant).ok_or_else(|| Error::Function(format!("the instant {instant} ns has no bucket")))
+}
+
+fn plain_of(snapshot: &TableSnapshot, argument: &Expr) -> Option<usize> {
+    match argument {
+        Expr::Column(position) if *position < snapshot.spec().columns.len() => Some(*position),
+        Expr::Cast(inner, _) => plain_of(snapshot, inner),
+        _ => None,
+    }
+}
+
+/// Summaries of a column by block, if they are of the column's present kind.
+fn summaries<'a>(snapshot: &TableSnapshot, cover: &'a Cover, column: usize) -> Result<Option<&'a ColumnSummaries>> {
+    let column = &snapshot.spec().columns[column];
+    let kind = ValueKind::of(&column.column_type.arrow());
+    let found = cover.segment.index()?.by_block(&column.name)?;
+    Ok(found.filter(|summaries| Some(summaries.kind()) == kind))
+}
+
+/// Blocks that lie whole in a run, by the run's group, and what is left of the runs.
+fn whole_blocks(runs: &[Run], first: usize) -> (Vec<(u32, Range<usize>)>, Vec<Run>) {
+    let (mut whole, mut edges) = (Vec::new(), Vec::with_capacity(runs.len()));
+    for run in runs {
+        let (start, end) = ((first + run.start).div_ceil(BLOCK_ROWS), (first + run.end) / BLOCK_ROWS);
+        if start >= end {
+            edges.push(*run);
+            continue;
+        }
+        whole.push((run.group, start..end));
+        edges.push(Run { end: start * BLOCK_ROWS - first, ..*run });
+        edges.push(Run { start: end * BLOCK_ROWS - first, ..*run });
+    }
+    edges.retain(|run| run.start < run.end);
+    (whole, edges)
+}
+
+/// Takes in the summaries of whole blocks; gives the runs that are left, with those of blocks whose summary didn't do.
+fn by_summaries(
+    accumulator: &mut dyn Accumulator,
+    summaries: &ColumnSummaries,
+    whole: &[(u32, Range<usize>)],
+    edges: &[Run],
+    first: usize,
+) -> Vec<Run> {
+    let mut left = edges.to_vec();
+    for (group, blocks) in whole {
+        for block in blocks.clone() {
+            let summary = summaries.get(block);
+            if !accumulator.update_summary(*group, summaries.kind(), &summary) {
+                let start = block * BLOCK_ROWS - first;
+                left.push(Run { group: *group, start, end: start + BLOCK_ROWS });
+            }
+        }
+    }
+    left
+}
+
+/// Takes in runs of plain columns.
+fn over_runs(
+    asked: &TableAggregate<'_>,
+    columns: &CoverColumns<'_>,
+    accumulator: &mut dyn Accumulator,
+    aggregate: &Aggregate,
+    runs: &[Run],
+) -> Result<()> {
+    let as_stored = aggregate.arguments.iter().map(|argument| match argument {
+        Expr::Column(position) => columns.column(*position).map(Some),
+        _ => Ok(None),
+    });
+    let as_stored = as_stored.collect::<Result<Option<Vec<_>>>>()?;
+    if let Some(stored) = as_stored {
+        let arguments: Vec<ArrayRef> = stored.into_iter().cloned().collect();
+        return accumulator.update(&arguments, Assigned::Runs(runs));
+    }
+    // A cast costs a copy, so it is made of the runs' rows alone.
+    let first = columns.cover().rows.start;
+    for run in runs {
+        let mut start = run.start;
+        while start < run.end {
+            let end = run.end.min(start + BLOCK_ROWS_MAX);
+            let chunk = BlockColumns { columns, rows: first + start..first + end, mask: None, kept: end - start };
+            let arguments = aggregate
+                .arguments
+                .iter()
+                .map(|argument| argument.evaluate(&chunk, asked.constants)?.into_array(end - start))
+                .collect::<Result<Vec<_>>>()?;
+            accumulator.update(&arguments, Assigned::Runs(&[Run { group: run.group, start: 0, end: end - start }]))?;
+            start = end;
+        }
+    }
+    Ok(())
+}
+
+/// The symbols that an aggregate's filter asks for, if it asks for nothing else.
+pub(super) fn only_symbols(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Option<Vec<String>> {
+    let spec = asked.snapshot.spec();
+    let position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol))?;
+    let mut symbols = Vec::new();
+    list_symbols(aggregate.filter.as_ref()?, position, asked.constants, &mut symbols).then_some(symbols)
+}
+
+fn list_symbols(filter: &Expr, position: usize, constants: &[ArrayRef], symbols: &mut Vec<String>) -> bool {
+    match filter {
+        Expr::Binary(BinaryOp::Or, left, right) => {
+            list_symbols(left, position, constants, symbols) && list_symbols(right, position, constants, symbols)
+        }
+        Expr::Binary(BinaryOp::Equal, left, right) => match (left.as_ref(), right.as_ref()) {
+            (Expr::Column(column), Expr::Constant(constant)) | (Expr::Constant(constant), Expr::Column(column))
+                if *column == position =>
+            {
+                // What equals null is no symbol.
+                crate::plan::text(&constants[*constant]).map(|text| symbols.extend(text)).is_ok()
+            }
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+/// The runs of those spans whose symbol is one of a few.
+fn runs_of(cover: &Cover, of_span: &[Range<usize>], runs: &[Run], symbols: &[String]) -> Result<Vec<Run>> {
+    let index = cover.segment.index()?;
+    let mut chosen = Vec::new();
+    for (span, range) in cover.spans.iter().zip(of_span) {
+        let symbol = span.run.map(|run| index.symbol(run)).transpose()?.flatten();
+        if symbol.is_some_and(|symbol| symbols.iter().any(|one| one == symbol)) {
+            chosen.extend_from_slice(&runs[range.clone()]);
+        }
+    }
+    Ok(chosen)
+}
+
+/// The first row of `rows` at or after an instant, or their end: by steps that double, then by halves.
+pub(super) fn gallop(times: &[i64], rows: Range<usize>, instant: i64) -> usize {
+    let (mut low, mut step) = (rows.start, 1);
+    while low + step <= rows.end && times[low + step - 1] < instant {
+        low += step;
+        step *= 2;
+    }
+    let high = rows.end.min(low + step);
+    low + times[low..high].partition_point(|time| *time < instant)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn galloping_finds_what_a_search_finds() {
+        let times: Vec<i64> = (0..200).map(|row| row / 3 * 5).collect();
+        for start in [0, 1, 7, 150, 199, 200] {
+            for instant in -3..350 {
+                let expected = start + times[start..].partition_point(|time| *time < instant);
+                assert_eq!(gallop(&times, start..times.len(), instant), expected, "from {start} to {instant}");
+            }
+        }
+    }
+
+    #[test]
+    fn whole_blocks_and_edges_make_up_the_runs() {
+        let runs = [Run { group: 0, start: 0, end: 100 }, Run { group: 1, start: 100, end: 5000 }];
+        let (whole, edges) = whole_blocks(&runs, 1000);
+        assert_eq!(whole, [(1, 2..5)]);
+        let rows: usize = edges.iter().map(|run| run.end - run.start).sum();
+        assert_eq!(rows + 3 * BLOCK_ROWS, 5000);
+        assert_eq!(edges[1], Run { group: 1, start: 100, end: 2 * BLOCK_ROWS - 1000 });
+    }
+}

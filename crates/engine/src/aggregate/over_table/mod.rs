@@ -1,0 +1,325 @@
+//! Aggregation over a table, along the order of its rows.
+//!
+//! - The symbol is constant in a span, and a bucket is a range of rows found by galloping: no row is hashed for either.
+//! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
+//!   edges of a range are read (`direct.rs`). First and last read one row of each group.
+//! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).
+//! - Large work is dealt out to threads by rows (`deal.rs`); each has its own groups, which are merged in the order of the rows.
+
+mod blocks;
+mod columns;
+mod deal;
+mod direct;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::DataType;
+use splay_store::TableSnapshot;
+
+use self::columns::EmptyColumns;
+use self::deal::{by_symbol, deal};
+use self::direct::only_symbols;
+use super::accumulate::{Accumulator, Run, accumulator};
+use super::groups::{Groups, Texts, key_column};
+use super::keys::Numbered;
+use super::picks::Picks;
+use super::{Aggregate, AggregateFunction, Buckets, Key};
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::parallel;
+use crate::stop::Stop;
+use crate::table::{Cover, CoverColumns, PickedColumns};
+
+/// Rows whose filters and arguments are evaluated at once.
+const BLOCK_ROWS_MAX: usize = 4_096;
+
+/// Rows from which on a second thread pays.
+const PARALLEL_ROWS: usize = 100_000;
+
+/// What is asked of a table.
+#[derive(Debug)]
+pub(crate) struct TableAggregate<'a> {
+    pub snapshot: &'a TableSnapshot,
+    pub predicate: Option<&'a Expr>,
+    pub keys: &'a [Key],
+    pub key_types: &'a [DataType],
+    pub aggregates: &'a [Aggregate],
+    pub constants: &'a [ArrayRef],
+    pub threads: usize,
+    pub memory_bytes: usize,
+    pub stop: Stop<'a>,
+}
+
+/// Whether each span must be of one symbol: for the symbol itself, which a filter may ask for, and because time rises only
+/// within one.
+pub(crate) fn needs_symbols(keys: &[Key], aggregates: &[Aggregate]) -> bool {
+    let filtered = aggregates.iter().any(|aggregate| aggregate.filter.is_some());
+    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_))) || picks_by_time(aggregates) || filtered
+}
+
+fn picks_by_time(aggregates: &[Aggregate]) -> bool {
+    aggregates.iter().any(|aggregate| matches!(aggregate.function.picks(), Some((_, true))))
+}
+
+/// Keys and results, a row for each group.
+pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
+    let rows: usize = covers.iter().map(Cover::wanted).sum();
+    let covers = if matches!(asked.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
+    let tasks = if rows >= PARALLEL_ROWS && asked.threads > 1 && worth_threads(asked) {
+        deal(covers, rows.div_ceil(asked.threads))
+    } else {
+        vec![covers]
+    };
+    // Covers are numbered over all tasks, so that positions of rows compare between them.
+    let firsts: Vec<usize> = tasks
+        .iter()
+        .scan(0, |next, covers| {
+            let first = *next;
+            *next += covers.len();
+            Some(first)
+        })
+        .collect();
+    let states = parallel::each(tasks.len(), asked.threads, |task| {
+        let mut state = State::new(asked)?;
+        for (number, cover) in (firsts[task]..).zip(&tasks[task]) {
+            state.cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(number).unwrap_or(u32::MAX))?;
+        }
+        Ok(state)
+    })?;
+    let mut states = states.into_iter();
+    let mut all = match states.next() {
+        Some(state) => state,
+        None => State::new(asked)?,
+    };
+    for state in states {
+        all.merge(state)?;
+    }
+    let covers: Vec<&Cover> = tasks.iter().flatten().collect();
+    all.finish(&covers)
+}
+
+/// Counts of rows and picks touch hardly any rows.
+fn worth_threads(asked: &TableAggregate<'_>) -> bool {
+    let light = |aggregate: &Aggregate| {
+        let counts = aggregate.function == AggregateFunction::CountRows;
+        aggregate.filter.is_none() && (counts || aggregate.function.picks().is_some())
+    };
+    let by_value = asked.keys.iter().any(|key| matches!(key, Key::Value(_)));
+    asked.predicate.is_some() || by_value || !asked.aggregates.iter().all(light)
+}
+
+/// One of the aggregates at work.
+enum Slot {
+    Kept(Box<dyn Accumulator>),
+    Picked(Picks),
+}
+
+/// The groups of one thread.
+struct State<'a> {
+    asked: &'a TableAggregate<'a>,
+    groups: Groups,
+    /// By key; empty for those that aren't texts.
+    texts: Vec<Texts>,
+    slots: Vec<Slot>,
+    /// By key, what is known of the dictionary that came last.
+    numbered: Vec<Numbered>,
+    /// The symbols that a slot's filter asks for, where it asks for nothing else.
+    only_symbols: Vec<Option<Vec<String>>>,
+    /// For each argument of each slot the number of the first one with the same values.
+    same: Vec<Vec<usize>>,
+    /// Whether putting a block in the order of its groups is made good by what the kernels gain.
+    gains_by_order: bool,
+    /// Position of the bucket among the keys.
+    bucket: Option<(usize, &'a dyn Buckets)>,
+    words: Vec<u64>,
+    /// Scratch: runs of the block at work.
+    runs: Vec<Run>,
+    rows: Vec<u32>,
+}
+
+impl<'a> State<'a> {
+    fn new(asked: &'a TableAggregate<'a>) -> Result<State<'a>> {
+        let slots = asked.aggregates.iter().map(|aggregate| slot(asked, aggregate)).collect::<Result<Vec<_>>>()?;
+        let bucket = asked.keys.iter().enumerate().find_map(|(position, key)| match key {
+            Key::Bucket(buckets) => Some((position, buckets.as_ref())),
+            _ => None,
+        });
+        let keys = asked.keys.len();
+        let mut state = State {
+            asked,
+            groups: Groups::new(keys),
+            texts: (0..keys).map(|_| Texts::default()).collect(),
+            slots,
+            numbered: (0..keys).map(|_| Numbered::default()).collect(),
+            only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
+            same: same_arguments(asked),
+            gains_by_order: gains_by_order(asked.aggregates),
+            bucket,
+            words: vec![0; keys + 1],
+            runs: Vec::new(),
+            rows: Vec::new(),
+        };
+        if keys == 0 {
+            // Without keys there is one group, of nothing if need be.
+            state.groups.find(&[0]);
+            state.grow();
+        }
+        Ok(state)
+    }
+
+    fn grow(&mut self) {
+        for slot in &mut self.slots {
+            match slot {
+                Slot::Kept(accumulator) => accumulator.grow(self.groups.len()),
+                Slot::Picked(picks) => picks.grow(self.groups.len()),
+            }
+        }
+    }
+
+    fn cover(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
+        self.asked.stop.check()?;
+        self.set_date(columns.cover().date);
+        if self.is_direct() {
+            self.direct(columns, number)?;
+            return self.check_memory();
+        }
+        for block in columns.cover().blocks(BLOCK_ROWS_MAX) {
+            self.asked.stop.check()?;
+            self.block(columns, number, &block)?;
+            self.check_memory()?;
+        }
+        Ok(())
+    }
+
+    /// Gives up before groups take more memory than the statement may have.
+    fn check_memory(&self) -> Result<()> {
+        let held = |slot: &Slot| match slot {
+            Slot::Kept(accumulator) => accumulator.held_bytes(),
+            Slot::Picked(_) => 0,
+        };
+        // A group's words, its place in the table, and about three words for each aggregate.
+        let width = 8 * self.words.len() + 16 + 24 * self.slots.len();
+        let needed = width * self.groups.len() + self.slots.iter().map(held).sum::<usize>();
+        // Merging and answering hold the groups a second time.
+        let limit = self.asked.memory_bytes / 2 / self.asked.threads.max(1);
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+    }
+
+    fn set_date(&mut self, date: i32) {
+        for (position, key) in self.asked.keys.iter().enumerate() {
+            if matches!(key, Key::Date) {
+                self.words[position] = date as u64;
+            }
+        }
+    }
+
+    /// Sets the words of a span's symbol.
+    fn set_symbol(&mut self, cover: &Cover, run: Option<usize>) -> Result<()> {
+        let nulls = self.asked.keys.len();
+        for (position, key) in self.asked.keys.iter().enumerate() {
+            if let (Key::Symbol, Some(run)) = (key, run) {
+                match cover.segment.index()?.symbol(run)? {
+                    Some(symbol) => {
+                        self.words[position] = u64::from(self.texts[position].number(symbol));
+                        self.words[nulls] &= !(1 << position);
+                    }
+                    None => {
+                        self.words[position] = 0;
+                        self.words[nulls] |= 1 << position;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the rows' times are looked at.
+    fn needs_times(&self) -> bool {
+        let by_time = |slot: &Slot| matches!(slot, Slot::Picked(picks) if picks.by_time());
+        self.bucket.is_some() || self.slots.iter().any(by_time)
+    }
+
+    fn merge(&mut self, other: State<'_>) -> Result<()> {
+        let mut mapping = Vec::with_capacity(other.groups.len());
+        let keys = self.asked.keys.len();
+        let mut texts: Vec<Vec<u32>> = vec![Vec::new(); keys];
+        for (key, of_key) in texts.iter_mut().enumerate() {
+            of_key.extend(other.texts[key].iter().map(|text| self.texts[key].number(text)));
+        }
+        let mut words = vec![0; keys + 1];
+        for group in 0..other.groups.len() {
+            words.copy_from_slice(other.groups.words(group));
+            for (key, of_key) in texts.iter().enumerate() {
+                if !of_key.is_empty() && words[keys] & (1 << key) == 0 {
+                    words[key] = u64::from(of_key[usize::try_from(words[key]).unwrap_or(0)]);
+                }
+            }
+            mapping.push(self.groups.find(&words));
+        }
+        self.grow();
+        for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
+            match (ours, theirs) {
+                (Slot::Kept(ours), Slot::Kept(theirs)) => ours.merge(theirs, &mapping)?,
+                (Slot::Picked(ours), Slot::Picked(theirs)) => ours.merge(&theirs, &mapping),
+                _ => return Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
+        let mut columns = Vec::with_capacity(self.asked.keys.len() + self.slots.len());
+        for (key, data_type) in self.asked.key_types.iter().enumerate() {
+            columns.push(key_column(&self.groups, key, &self.texts[key], data_type)?);
+        }
+        for (slot, aggregate) in self.slots.into_iter().zip(self.asked.aggregates) {
+            columns.push(match slot {
+                Slot::Kept(accumulator) => accumulator.finish()?,
+                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                    let cover = covers[number as usize];
+                    let picked = PickedColumns { columns: &CoverColumns::new(self.asked.snapshot, cover), rows };
+                    aggregate.arguments[0].evaluate(&picked, self.asked.constants)?.into_array(rows.len())
+                })?,
+            });
+        }
+        Ok(columns)
+    }
+}
+
+fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
+    Ok(match aggregate.function.picks() {
+        Some((last, by_time)) => Slot::Picked(Picks::new(last, by_time)),
+        None => {
+            let empty = EmptyColumns { snapshot: asked.snapshot };
+            let types = aggregate
+                .arguments
+                .iter()
+                .map(|argument| Ok(argument.evaluate(&empty, asked.constants)?.data_type().clone()))
+                .collect::<Result<Vec<_>>>()?;
+            Slot::Kept(accumulator(aggregate, &types)?)
+        }
+    })
+}
+
+/// Counts and single sums cost less row by row than the order does.
+fn gains_by_order(aggregates: &[Aggregate]) -> bool {
+    let kept = aggregates.iter().map(|aggregate| aggregate.function).filter(|function| function.picks().is_none());
+    let weights = kept.map(|function| match function {
+        AggregateFunction::CountRows | AggregateFunction::Count => 0,
+        AggregateFunction::Sum | AggregateFunction::Average => 1,
+        _ => 2,
+    });
+    weights.sum::<usize>() >= 3
+}
+
+fn same_arguments(asked: &TableAggregate<'_>) -> Vec<Vec<usize>> {
+    let mut known: Vec<&Expr> = Vec::new();
+    let number = |argument| {
+        let first = known.iter().position(|one| one.is_same(argument, asked.constants));
+        known.push(argument);
+        first.unwrap_or(known.len() - 1)
+    };
+    let mut numbers =
+        asked.aggregates.iter().flat_map(|aggregate| &aggregate.arguments).map(number).collect::<Vec<_>>();
+    let mut rest = numbers.drain(..);
+    asked.aggregates.iter().map(|aggregate| rest.by_ref().take(aggregate.arguments.len()).collect()).collect()
+}
