@@ -16,7 +16,10 @@ use crate::join::join;
 use crate::parallel;
 use crate::plan::{Plan, Scan};
 use crate::stop::Stop;
-use crate::table::{Block, Cover, CoverColumns, End, PickedColumns, Span, Wanted, count, find, find_end, narrow};
+use crate::table::{
+    Ahead, Block, Cover, CoverColumns, End, Part, PickedColumns, Span, Wanted, count, date_position, find,
+    find_by_time, find_end, narrow,
+};
 use crate::window::{first_rows, over_partitions, wants_few, windows, windows_of_partitions};
 
 /// Rows that are evaluated at once.
@@ -28,6 +31,9 @@ const BATCH_ROWS_MIN: usize = 8_192;
 /// Spans of a cover from which on, and rows of each on average up to which, rows are picked one by one.
 const SPANS_MIN: usize = 16;
 const SPAN_ROWS: usize = 128;
+
+/// Most rows at an end of time that are found by the ends of each symbol's.
+const ENDS_ROWS_MAX: usize = 4096;
 
 /// Rows from which on a second thread pays.
 const PARALLEL_ROWS: usize = 200_000;
@@ -71,9 +77,7 @@ fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     };
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
-            let frames = rows(scan, outputs, types, *fetch, setting)?;
-            // What comes next learns the types from the rows.
-            Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
+            rows(scan, &covers(scan, false, setting)?, outputs, types, *fetch, setting)
         }
         Plan::Union { inputs } => {
             let mut all = Vec::new();
@@ -135,7 +139,13 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             windows(whole(parts, setting)?, calls, setting)
         }
         Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting),
-        Plan::Sort { input, keys, fetch: Some(fetch) } => first_of(frames(input, setting)?, keys, *fetch, setting),
+        Plan::Sort { input, keys, fetch: Some(fetch) } => {
+            let candidates = match ends(input, keys, *fetch, setting)? {
+                Some(ends) => ends,
+                None => frames(input, setting)?,
+            };
+            first_of(candidates, keys, *fetch, setting)
+        }
         Plan::Sort { input, keys, fetch: None } => frame(input, setting)?.sort(keys, None, setting.constants),
         Plan::Limit { input, skip, fetch } => {
             let input = frame(input, setting)?;
@@ -218,16 +228,30 @@ fn found(
     Ok(covers)
 }
 
-/// The rows of a table, in its order.
+/// The rows among which those are that come first by time, or last, where the order of the table tells them; `None` where it
+/// doesn't.
+fn ends(input: &Plan, keys: &[SortKey], count: usize, setting: &Setting<'_>) -> Result<Option<Vec<Frame>>> {
+    let Plan::Rows { scan, outputs, types, fetch: None } = input else { return Ok(None) };
+    let Some(SortKey { expr: Expr::Column(key), descending, .. }) = keys.first() else { return Ok(None) };
+    let time = table(scan, setting)?.spec().time_position();
+    let by_time = matches!(outputs.get(*key), Some(Expr::Column(column)) if *column == time);
+    if !by_time || scan.predicate.is_some() || !(1..=ENDS_ROWS_MAX).contains(&count) {
+        return Ok(None);
+    }
+    let covers = found(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, *descending, count))?;
+    rows(scan, &covers, outputs, types, None, setting).map(Some)
+}
+
+/// The rows of covers of a table, in its order; at least one frame, of which what comes next learns the types.
 fn rows(
     scan: &Scan,
+    covers: &[Cover],
     outputs: &[Expr],
     types: &[DataType],
     fetch: Option<usize>,
     setting: &Setting<'_>,
 ) -> Result<Vec<Frame>> {
     let snapshot = table(scan, setting)?;
-    let covers = covers(scan, false, setting)?;
     let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
     let reader = RowReader { snapshot, predicate, outputs, constants, stop };
     let total: usize = covers.iter().map(Cover::wanted).sum();
@@ -236,11 +260,12 @@ fn rows(
     }
     let computes = scan.predicate.is_some() || outputs.iter().any(|output| !matches!(output, Expr::Column(_)));
     let frames = if fetch.is_none() && computes && total >= PARALLEL_ROWS && setting.threads > 1 {
-        reader.read_parallel(&covers, setting.threads)?
+        reader.read_parallel(covers, setting.threads)?
     } else {
-        reader.read(&covers, fetch)?
+        reader.read(covers, fetch)?
     };
-    put_together(frames, types)
+    let frames = put_together(frames, types)?;
+    Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
 }
 
 /// Reads the wanted rows of covers.
@@ -260,12 +285,27 @@ impl RowReader<'_> {
         check_memory(rows, made.map(|(_, data_type)| data_type), limit)
     }
 
+    /// The columns that are read.
+    fn columns(&self) -> Vec<(usize, Part)> {
+        let mut columns: Vec<(usize, Part)> = Vec::new();
+        for expr in self.outputs.iter().chain(self.predicate) {
+            expr.visit_columns(&mut |column| {
+                if column < date_position(self.snapshot) && !columns.contains(&(column, Part::Whole)) {
+                    columns.push((column, Part::Whole));
+                }
+            });
+        }
+        columns
+    }
+
     fn read(&self, covers: &[Cover], fetch: Option<usize>) -> Result<Vec<Frame>> {
         if let Some(fetch) = fetch {
             return self.read_first(covers, fetch);
         }
         let mut frames = Vec::new();
-        for cover in covers {
+        let mut ahead = Ahead::new(self.snapshot, covers, self.columns());
+        for (number, cover) in covers.iter().enumerate() {
+            ahead.before(number)?;
             let columns = CoverColumns::new(self.snapshot, cover);
             if cover.spans.len() >= SPANS_MIN && cover.wanted() < cover.spans.len() * SPAN_ROWS {
                 for spans in cover.spans.chunks(BLOCK_ROWS_MAX / SPAN_ROWS) {

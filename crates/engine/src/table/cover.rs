@@ -126,6 +126,11 @@ impl<'a> CoverColumns<'a> {
         Ok(cell.get_or_init(|| column))
     }
 
+    /// Whether a stored column was read before.
+    pub fn has_read(&self, position: usize) -> bool {
+        self.columns[position].get().is_some()
+    }
+
     /// Times of the cover's rows.
     pub fn times(&self) -> Result<&[i64]> {
         let column = self.column(self.snapshot.spec().time_position())?;

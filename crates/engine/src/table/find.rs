@@ -6,6 +6,7 @@ use std::sync::Arc;
 use splay_store::{BLOCK_ROWS, ColumnReader, ColumnSummaries, Partition, Segment, SegmentIndex, TableSnapshot};
 
 use super::Wanted;
+use super::ahead::open;
 use super::cover::{Cover, Span, times_of};
 use crate::error::Result;
 
@@ -26,11 +27,14 @@ pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool) -
     if wanted.times.is_empty() || wanted.dates.is_empty() {
         return Ok(covers);
     }
-    for partition in snapshot.partitions() {
-        if wanted.dates.contains(partition.date) {
-            for stretch in stretches(partition) {
-                find_in(snapshot, wanted, by_symbol, partition.date, stretch, &mut covers)?;
-            }
+    let dated = || snapshot.partitions().iter().filter(|partition| wanted.dates.contains(partition.date));
+    let in_time = |segment: &&Arc<Segment>| {
+        segment.entry().time_max >= wanted.times.min && segment.entry().time_min <= wanted.times.max
+    };
+    open(dated().flat_map(|partition| partition.segments.iter()).filter(in_time));
+    for partition in dated() {
+        for stretch in stretches(partition) {
+            find_in(snapshot, wanted, by_symbol, partition.date, stretch, &mut covers)?;
         }
     }
     Ok(covers)
@@ -194,7 +198,7 @@ pub(crate) fn rows_of_symbol(
 }
 
 /// Puts spans that are close together into one cover.
-fn gather(segment: &Arc<Segment>, date: i32, spans: Vec<Span>, covers: &mut Vec<Cover>) {
+pub(super) fn gather(segment: &Arc<Segment>, date: i32, spans: Vec<Span>, covers: &mut Vec<Cover>) {
     let mut open: Option<Cover> = None;
     for span in spans {
         match &mut open {

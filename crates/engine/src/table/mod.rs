@@ -1,13 +1,17 @@
 //! Tables as the engine reads them: runs of rows of one symbol in ascending time, cut exactly to what is wanted.
 
+mod ahead;
 mod blocks;
 mod count;
 mod cover;
+mod ends;
 mod find;
 
+pub(crate) use ahead::{Ahead, Part};
 pub(crate) use blocks::narrow;
 pub(crate) use count::count;
 pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
+pub(crate) use ends::find_by_time;
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
 
 use splay_store::{Bounds, TableSnapshot};

@@ -588,6 +588,65 @@ fn shapes_are_bound_anew_and_parameters_too() {
     assert_eq!(counts.len(), 3);
 }
 
+/// The ends of time are found by the ends of each symbol's rows, with ties of an instant among them.
+#[test]
+fn first_and_last_rows_by_time_are_those_of_a_sort() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_captured_folder, captured, _capture) = captured();
+    let filters = [
+        "",
+        "where sym = 'S01'",
+        "where sym in ('S00', 'S07', 'none')",
+        "where ts <= '2019-10-09T15:00:00Z'",
+        "where sym = 'none'",
+    ];
+    for database in [database, captured] {
+        let both = both(&database, 1);
+        for table in ["quote", "trade", "late"] {
+            for filter in filters {
+                for order in ["ts desc", "ts"] {
+                    for limit in ["limit 1", "limit 7", "limit 20 offset 3", "limit 2500"] {
+                        // All columns, so that the order is told.
+                        let order = format!("{order}, sym, venue, seq, bid, ask, size, firm");
+                        let text = format!("select * from {table} {filter} order by {order} {limit}");
+                        assert_eq!(both.compare(&text), Ok(true), "{text}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Of long stretches summaries give all but the ends, which are read by themselves: nothing else of the column is touched.
+#[test]
+fn what_summaries_leave_over_is_read_by_itself() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let spec = spec("long");
+    for day in [0, 1] {
+        let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+        load.append(&rows(&mut Numbers(5), &spec, 60_000, day, 1)).unwrap();
+        load.commit().unwrap();
+    }
+    for keys in ["", "sym", "date", "sym, date"] {
+        for values in [
+            "max(bid)",
+            "min(ask), max(ask), count(ask)",
+            "sum(seq), avg(bid), max(ts)",
+            "sum(bid), max(bid), first(ask)",
+        ] {
+            for filter in ["", "where sym = 'S00'", "where sym in ('S01', 'S00')"] {
+                let group = if keys.is_empty() { String::new() } else { format!("group by {keys}") };
+                let comma = if keys.is_empty() { "" } else { ", " };
+                let text = format!("select {keys}{comma}{values} from long {filter} {group}");
+                // The table is opened anew, for what was read once is at hand.
+                let database = Database::open(folder.path().join("db")).unwrap();
+                assert_eq!(both(&database, 2).compare(&text), Ok(true), "{text}");
+            }
+        }
+    }
+}
+
 #[test]
 fn a_commit_is_seen_by_a_known_shape() {
     let (_folder, database) = database(SegmentFormat::Arrow);

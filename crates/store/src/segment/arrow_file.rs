@@ -57,18 +57,47 @@ impl ArrowFile {
     /// A range of a column.
     pub(crate) fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
         let column = &self.columns[column];
-        if rows.start < rows.end {
-            for chunk in rows.start / CHUNK_ROWS..=(rows.end - 1) / CHUNK_ROWS {
-                if !column.checked.get(chunk) {
-                    self.check(column, chunk * CHUNK_ROWS..((chunk + 1) * CHUNK_ROWS).min(self.rows))?;
-                    column.checked.set(chunk);
-                }
-            }
+        let mut unchecked = chunks(&rows).filter(|chunk| !column.checked.get(*chunk)).peekable();
+        if unchecked.peek().is_some() && rows.len() > CHUNK_ROWS {
+            self.read_ahead_layout(&column.layout, &rows);
+        }
+        for chunk in unchecked {
+            self.check(column, chunk * CHUNK_ROWS..((chunk + 1) * CHUNK_ROWS).min(self.rows))?;
+            column.checked.set(chunk);
         }
         // SAFETY: `check` built an array of every chunk that the range touches with full validation, from the same bytes,
         // which do not change while they are mapped.
         let data = unsafe { self.data(&column.layout, column.dictionary.as_ref(), &rows)?.build_unchecked() };
         Ok(make_array(data))
+    }
+
+    /// Asks for the bytes of a range that hasn't been read yet, without waiting for them.
+    pub(crate) fn read_ahead(&self, column: usize, rows: &Range<usize>) {
+        let column = &self.columns[column];
+        if chunks(rows).any(|chunk| !column.checked.get(chunk)) {
+            // They are checked by whole chunks.
+            let checked = chunks(rows).start * CHUNK_ROWS..(chunks(rows).end * CHUNK_ROWS).min(self.rows);
+            self.read_ahead_layout(&column.layout, &checked);
+        }
+    }
+
+    fn read_ahead_layout(&self, layout: &Layout, rows: &Range<usize>) {
+        if let Some(nulls) = &layout.nulls {
+            self.file.read_ahead(nulls.start + rows.start / 8..nulls.start + rows.end.div_ceil(8));
+        }
+        if let (DataType::FixedSizeList(_, size), Some(child)) = (&layout.data_type, &layout.child) {
+            let size = usize::try_from(*size).unwrap_or(0);
+            return self.read_ahead_layout(child, &(rows.start * size..rows.end * size));
+        }
+        let bits = match &layout.data_type {
+            DataType::Boolean => 1,
+            // Texts are found by their offsets only.
+            DataType::Utf8 | DataType::Dictionary(_, _) => 32,
+            other => 8 * other.primitive_width().unwrap_or(8),
+        };
+        if let Some(values) = layout.buffers.first() {
+            self.file.read_ahead(values.start + rows.start * bits / 8..values.start + (rows.end * bits).div_ceil(8));
+        }
     }
 
     /// Checks checksums and values of some rows.
@@ -149,6 +178,11 @@ impl ArrowFile {
         }
         Ok(())
     }
+}
+
+/// The chunks that a range of rows touches.
+fn chunks(rows: &Range<usize>) -> Range<usize> {
+    if rows.is_empty() { 0..0 } else { rows.start / CHUNK_ROWS..(rows.end - 1) / CHUNK_ROWS + 1 }
 }
 
 /// Reads the file's messages.

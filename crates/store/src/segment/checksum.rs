@@ -5,11 +5,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::{Buffer, ScalarBuffer};
-use bytes::Bytes;
 
 use crate::error::{Error, Result};
 use crate::index::CRC_BLOCK_BYTES;
-use crate::storage::ByteObserver;
+use crate::storage::{ByteObserver, Mapped};
 
 /// Collects the checksum of each block of a file as it is written.
 #[derive(Debug, Default)]
@@ -88,7 +87,7 @@ impl OnceBits {
 /// A mapped file whose blocks are checked when they are first touched.
 #[derive(Debug)]
 pub(crate) struct CheckedFile {
-    pub(crate) bytes: Bytes,
+    pub(crate) bytes: Mapped,
     pub(crate) path: PathBuf,
     checksums: ScalarBuffer<u32>,
     checked: OnceBits,
@@ -98,7 +97,7 @@ pub(crate) struct CheckedFile {
 impl CheckedFile {
     /// `checksums` as the index has them. Without `checks_data` only what describes the data is checked, not the data itself.
     pub(crate) fn new(
-        bytes: Bytes,
+        bytes: Mapped,
         path: PathBuf,
         checksums: ScalarBuffer<u32>,
         checks_data: bool,
@@ -111,16 +110,24 @@ impl CheckedFile {
         Ok(CheckedFile { bytes, path, checksums, checked, checks_data })
     }
 
+    /// Asks for the blocks that hold these bytes, without waiting for them.
+    pub(crate) fn read_ahead(&self, range: Range<usize>) {
+        let start = range.start / CRC_BLOCK_BYTES * CRC_BLOCK_BYTES;
+        self.bytes.read_ahead(start..range.end.next_multiple_of(CRC_BLOCK_BYTES));
+    }
+
     /// Checks the blocks that hold these bytes, unless that was done before.
     pub(crate) fn check(&self, range: Range<usize>) -> Result<()> {
         self.check_bounds(&range)?;
         if range.is_empty() {
             return Ok(());
         }
-        for block in range.start / CRC_BLOCK_BYTES..=(range.end - 1) / CRC_BLOCK_BYTES {
-            if self.checked.get(block) {
-                continue;
-            }
+        let blocks = range.start / CRC_BLOCK_BYTES..(range.end - 1) / CRC_BLOCK_BYTES + 1;
+        let mut unchecked = blocks.filter(|block| !self.checked.get(*block)).peekable();
+        if unchecked.peek().is_some() && range.len() > CRC_BLOCK_BYTES {
+            self.read_ahead(range);
+        }
+        for block in unchecked {
             let start = block * CRC_BLOCK_BYTES;
             let content = &self.bytes[start..(start + CRC_BLOCK_BYTES).min(self.bytes.len())];
             let (expected, found) = (self.checksums[block], crc32c::crc32c(content));
@@ -136,7 +143,7 @@ impl CheckedFile {
     /// Bytes that describe data, checked, without a copy. The buffer counts as long as the range, not as the whole file.
     pub(crate) fn slice(&self, range: Range<usize>) -> Result<Buffer> {
         self.check(range.clone())?;
-        Ok(Buffer::from(self.bytes.slice(range)))
+        Ok(Buffer::from(self.bytes.bytes().slice(range)))
     }
 
     /// Bytes of the data itself, without a copy; checked unless that is turned off.
@@ -146,7 +153,7 @@ impl CheckedFile {
         } else {
             self.check_bounds(&range)?
         }
-        Ok(Buffer::from(self.bytes.slice(range)))
+        Ok(Buffer::from(self.bytes.bytes().slice(range)))
     }
 
     fn check_bounds(&self, range: &Range<usize>) -> Result<()> {

@@ -125,7 +125,7 @@ impl ChunkReader for Chunks {
         let start = usize::try_from(start).map_err(|e| ParquetError::External(Box::new(e)))?;
         let end = start.checked_add(length).ok_or_else(|| ParquetError::EOF("a length beyond the file".to_owned()))?;
         self.0.check(start..end).map_err(|e| ParquetError::External(Box::new(e)))?;
-        Ok(self.0.bytes.slice(start..end))
+        Ok(self.0.bytes.bytes().slice(start..end))
     }
 }
 

@@ -19,7 +19,13 @@ use crate::index::{self, SegmentIndex};
 use crate::load::in_order;
 use crate::manifest::{FileEntry, SegmentFormat};
 use crate::schema::TableSpec;
-use crate::storage::Storage;
+use crate::storage::{Mapped, Storage};
+
+/// Bytes of an index that are read ahead when it is opened: its directory, and the summaries of a table that isn't wide.
+const INDEX_BYTES_AHEAD: usize = 256 << 10;
+
+/// Bytes at each end of a segment's file that are read ahead when it is opened.
+const ENDS_BYTES_AHEAD: usize = 64 << 10;
 
 /// One segment of a snapshot. Nothing is opened before it is used.
 #[derive(Debug)]
@@ -144,6 +150,12 @@ impl Segment {
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.entry.rows - self.hidden
+    }
+
+    /// Whether its files are open, or it has none. One that isn't is opened when it is first used, which waits for the disk.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.opened.get().is_some()
     }
 
     /// Its index.
@@ -295,6 +307,9 @@ impl Segment {
         let Some(storage) = &self.storage else { return Err(Error::Poisoned) };
         let storage = storage.as_ref();
         let bytes = storage.map(&self.path())?;
+        // What describes the columns stands at both ends.
+        bytes.read_ahead(0..ENDS_BYTES_AHEAD);
+        bytes.read_ahead(bytes.len().saturating_sub(ENDS_BYTES_AHEAD)..bytes.len());
         let shown = storage.display_path(&self.path());
         if bytes.len() as u64 != self.entry.bytes {
             let expected = format!("{} bytes", self.entry.bytes);
@@ -334,11 +349,13 @@ impl Segment {
     fn open_index(&self, storage: &dyn Storage) -> Result<SegmentIndex> {
         let path = self.index_path();
         let shown = storage.display_path(&path);
-        SegmentIndex::open(storage.map(&path)?.into(), &self.entry.index_digest, self.entry.rows, shown)
+        let index = storage.map(&path)?;
+        index.read_ahead(0..INDEX_BYTES_AHEAD);
+        SegmentIndex::open(index.bytes().clone().into(), &self.entry.index_digest, self.entry.rows, shown)
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
-    fn rebuild_index(&self, storage: &dyn Storage, bytes: &bytes::Bytes) -> Result<SegmentIndex> {
+    fn rebuild_index(&self, storage: &dyn Storage, bytes: &Mapped) -> Result<SegmentIndex> {
         let checksums = checksum::of(bytes);
         let shown = storage.display_path(&self.path());
         if checksum::digest(&checksums) != self.entry.digest {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::buffer::MutableBuffer;
 use bytes::Bytes;
 
-use super::{FileIdentity, IdentifiedFile, LockMode, Storage, StorageEntry, StorageFile, join, parent};
+use super::{FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile, join, parent};
 use crate::error::{Error, Result};
 
 const SECTOR_BYTES: usize = 512;
@@ -366,12 +366,12 @@ impl Storage for FaultStorage {
         part.map(<[u8]>::to_vec).ok_or_else(|| Error::io("read", path)(std::io::ErrorKind::UnexpectedEof.into()))
     }
 
-    fn map(&self, path: &str) -> Result<Bytes> {
+    fn map(&self, path: &str) -> Result<Mapped> {
         // Copied into memory with the alignment that a mapping has.
         let bytes = self.read(path)?;
         let mut aligned = MutableBuffer::new(bytes.len());
         aligned.extend_from_slice(&bytes);
-        Ok(Bytes::from_owner(Aligned(aligned)))
+        Ok(Bytes::from_owner(Aligned(aligned)).into())
     }
 
     fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use bytes::Bytes;
 
-use super::{FileIdentity, IdentifiedFile, LockMode, Storage, StorageEntry, StorageFile};
+use super::{FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
 
 /// A database folder on a local disk.
@@ -84,17 +84,17 @@ impl Storage for LocalStorage {
         Ok(bytes)
     }
 
-    fn map(&self, path: &str) -> Result<Bytes> {
+    fn map(&self, path: &str) -> Result<Mapped> {
         let path = self.at(path);
         let file = File::open(&path).map_err(Error::io("open", &path))?;
         if file.metadata().map_err(Error::io("open", &path))?.len() == 0 {
-            return Ok(Bytes::new());
+            return Ok(Bytes::new().into());
         }
         // SAFETY: a mapped file must not change below us. Files of the store are written once under a temporary name, then
         // renamed and never changed or cut again; removal leaves the mapping intact. A foreign process that overwrites them
         // is outside of what any mapping can defend against.
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
-        Ok(Bytes::from_owner(map))
+        Ok(Mapped::of_file(map))
     }
 
     fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {

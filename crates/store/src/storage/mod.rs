@@ -8,15 +8,15 @@
 
 pub mod fault;
 mod local;
+mod mapped;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
-use bytes::Bytes;
-
 use crate::error::Result;
 
 pub use local::LocalStorage;
+pub use mapped::Mapped;
 
 /// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +84,7 @@ pub trait Storage: Debug + Send + Sync {
     ///
     /// # Errors
     /// If the file is absent or can't be mapped.
-    fn map(&self, path: &str) -> Result<Bytes>;
+    fn map(&self, path: &str) -> Result<Mapped>;
 
     /// The whole file, copied to memory, with its identity. For small files that are replaced by renaming.
     ///

@@ -16,6 +16,12 @@ use crate::expr::{BinaryOp, Expr};
 use crate::gather::position;
 use crate::table::{Cover, CoverColumns};
 
+/// Most runs of a cover that are read each by itself.
+const RUNS_APART_MAX: usize = 64;
+
+/// Rows of a cover for each that is wanted, from which on runs are read by themselves: what lies between is never touched.
+const ROWS_BETWEEN_MIN: usize = 4;
+
 impl State<'_> {
     /// Whether nothing has to be evaluated for each row.
     pub(super) fn is_direct(&self) -> bool {
@@ -192,6 +198,20 @@ fn over_runs(
     aggregate: &Aggregate,
     runs: &[Run],
 ) -> Result<()> {
+    let first = columns.cover().rows.start;
+    let wanted: usize = runs.iter().map(|run| run.end - run.start).sum();
+    if let [Expr::Column(position)] = aggregate.arguments.as_slice()
+        && runs.len() <= RUNS_APART_MAX
+        && wanted * ROWS_BETWEEN_MIN < columns.cover().rows.len()
+        && !columns.has_read(*position)
+    {
+        let reader = columns.cover().segment.column(asked.snapshot.spec(), *position)?;
+        for run in runs {
+            let rows = Run { group: run.group, start: 0, end: run.end - run.start };
+            accumulator.update(&[reader.read(first + run.start..first + run.end)?], Assigned::Runs(&[rows]))?;
+        }
+        return Ok(());
+    }
     let as_stored = aggregate.arguments.iter().map(|argument| match argument {
         Expr::Column(position) => columns.column(*position).map(Some),
         _ => Ok(None),
@@ -202,7 +222,6 @@ fn over_runs(
         return accumulator.update(&arguments, Assigned::Runs(runs));
     }
     // A cast costs a copy, so it is made of the runs' rows alone.
-    let first = columns.cover().rows.start;
     for run in runs {
         let mut start = run.start;
         while start < run.end {

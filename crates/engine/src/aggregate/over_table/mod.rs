@@ -27,7 +27,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::parallel;
 use crate::stop::Stop;
-use crate::table::{Cover, CoverColumns, PickedColumns};
+use crate::table::{Ahead, Cover, CoverColumns, Part, PickedColumns, date_position};
 
 /// Rows whose filters and arguments are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 4_096;
@@ -80,7 +80,9 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
         .collect();
     let states = parallel::each(tasks.len(), asked.threads, |task| {
         let mut state = State::new(asked)?;
+        let mut ahead = Ahead::new(asked.snapshot, &tasks[task], state.columns());
         for (number, cover) in (firsts[task]..).zip(&tasks[task]) {
+            ahead.before(number - firsts[task])?;
             state.cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(number).unwrap_or(u32::MAX))?;
         }
         Ok(state)
@@ -164,6 +166,32 @@ impl<'a> State<'a> {
             state.grow();
         }
         Ok(state)
+    }
+
+    /// The columns that are read, and how much of each.
+    fn columns(&self) -> Vec<(usize, Part)> {
+        let (snapshot, direct) = (self.asked.snapshot, self.is_direct());
+        let mut columns: Vec<(usize, Part)> = Vec::new();
+        let mut add = |position: usize, part: Part| match columns.iter_mut().find(|known| known.0 == position) {
+            Some(known) if part == Part::Whole => known.1 = part,
+            Some(_) => {}
+            None if position < date_position(snapshot) => columns.push((position, part)),
+            None => {}
+        };
+        if self.needs_times() {
+            add(snapshot.spec().time_position(), Part::Whole);
+        }
+        let values =
+            self.asked.keys.iter().filter_map(|key| if let Key::Value(expr) = key { Some(expr) } else { None });
+        values.chain(self.asked.predicate).for_each(|expr| expr.visit_columns(&mut |column| add(column, Part::Whole)));
+        for (slot, aggregate) in self.slots.iter().zip(self.asked.aggregates) {
+            let by_summaries = matches!(slot, Slot::Kept(accumulator) if accumulator.takes_summaries());
+            let part = if direct && by_summaries && self.bucket.is_none() { Part::Edges } else { Part::Whole };
+            for expr in aggregate.arguments.iter().chain(aggregate.filter.as_ref().filter(|_| !direct)) {
+                expr.visit_columns(&mut |column| add(column, part));
+            }
+        }
+        columns
     }
 
     fn grow(&mut self) {

@@ -1,0 +1,108 @@
+//! Reads ahead of the work, so that the disk is waited for once and not for one piece of a column after the other.
+//!
+//! Bytes that were read before aren't asked for again; that costs a look at a few bits for each cover and column.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use splay_store::{BLOCK_ROWS, Segment, TableSnapshot};
+
+use super::cover::{Cover, Span};
+use crate::error::Result;
+
+/// Rows that are asked for before they are worked on.
+const ROWS_AHEAD: usize = 1 << 20;
+
+/// Segments that are opened at once: a disk serves that many requests in little more than the time of one.
+const OPENERS: usize = 16;
+
+/// What is read of a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// All rows of a cover.
+    Whole,
+    /// What is not within a whole block of a span: for those, summaries do.
+    Edges,
+}
+
+/// Asks for the columns of covers that are worked on one after the other.
+pub(crate) struct Ahead<'a> {
+    snapshot: &'a TableSnapshot,
+    covers: &'a [Cover],
+    columns: Vec<(usize, Part)>,
+    next: usize,
+    rows: usize,
+}
+
+impl<'a> Ahead<'a> {
+    pub fn new(snapshot: &'a TableSnapshot, covers: &'a [Cover], columns: Vec<(usize, Part)>) -> Ahead<'a> {
+        Ahead { snapshot, covers, columns, next: 0, rows: 0 }
+    }
+
+    /// Called before each cover, with its number.
+    pub fn before(&mut self, number: usize) -> Result<()> {
+        if number > 0 {
+            self.rows = self.rows.saturating_sub(self.covers[number - 1].wanted());
+        }
+        while self.next < self.covers.len() && (self.next <= number || self.rows < ROWS_AHEAD) {
+            let cover = &self.covers[self.next];
+            for (column, part) in &self.columns {
+                let reader = cover.segment.column(self.snapshot.spec(), *column)?;
+                match part {
+                    Part::Whole => reader.read_ahead(cover.rows.clone()),
+                    Part::Edges => cover.spans.iter().flat_map(edges_of).for_each(|rows| reader.read_ahead(rows)),
+                }
+            }
+            self.rows += cover.wanted();
+            self.next += 1;
+        }
+        Ok(())
+    }
+}
+
+/// The rows of a span that are in no whole block.
+fn edges_of(span: &Span) -> [Range<usize>; 2] {
+    let (start, end) = (span.rows.start.next_multiple_of(BLOCK_ROWS), span.rows.end / BLOCK_ROWS * BLOCK_ROWS);
+    if start < end { [span.rows.start..start, end..span.rows.end] } else { [span.rows.clone(), 0..0] }
+}
+
+/// Opens segments that are wanted and weren't used before, many at once.
+pub(crate) fn open<'a>(segments: impl Iterator<Item = &'a Arc<Segment>>) {
+    let closed: Vec<&Arc<Segment>> = segments.filter(|segment| !segment.is_open()).collect();
+    if closed.len() < 2 {
+        return;
+    }
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..closed.len().min(OPENERS) {
+            // Relaxed: numbers only have to differ. What fails here fails again for whoever reads the segment.
+            scope.spawn(|| {
+                while let Some(segment) = closed.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let _ = segment.index();
+                }
+            });
+        }
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_and_whole_blocks_make_up_a_span() {
+        for (start, end) in
+            [(0, 0), (0, 1024), (1, 1023), (1, 1024), (1000, 1030), (1000, 2048), (1000, 5000), (1024, 5000)]
+        {
+            let mut left: Vec<Range<usize>> = edges_of(&Span { rows: start..end, run: None }).into();
+            left.retain(|rows| !rows.is_empty());
+            let rows: usize = left.iter().map(ExactSizeIterator::len).sum();
+            assert_eq!((end - start - rows) % BLOCK_ROWS, 0, "{start}..{end}");
+            assert!(
+                rows < 2 * BLOCK_ROWS && left.iter().all(|rows| start <= rows.start && rows.end <= end),
+                "{start}..{end}: {left:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The rows that come first or last by time, without a look at the others.
+//!
+//! A symbol's rows ascend in time, so that of each run only as many are candidates as are wanted, and those as early or late as the
+//! last of them. Partitions that can't hold one aren't opened.
+
+use std::collections::BinaryHeap;
+use std::ops::Range;
+
+use splay_store::{Bounds, ColumnReader, Partition, TableSnapshot};
+
+use super::Wanted;
+use super::cover::{Cover, times_of};
+use super::find::{find, gather};
+use crate::error::Result;
+
+/// Rows that are looked at at once for further ones of an instant.
+const TIES: usize = 1024;
+
+/// Covers of wanted rows among which the first `count` by time are, or the last ones with `latest`: all rows for which fewer than
+/// `count` are strictly nearer to that end. In the order of the table.
+pub(crate) fn find_by_time(
+    snapshot: &TableSnapshot,
+    wanted: &Wanted,
+    latest: bool,
+    count: usize,
+) -> Result<Vec<Cover>> {
+    let mut partitions: Vec<&Partition> = snapshot
+        .partitions()
+        .iter()
+        .filter(|partition| wanted.dates.contains(partition.date) && !partition.segments.is_empty())
+        .collect();
+    partitions.sort_by_key(|partition| distance(latest, end(partition, latest)));
+    let mut nearest = Nearest { count, distances: BinaryHeap::new() };
+    let mut found: Vec<(i32, Vec<Cover>)> = Vec::new();
+    for partition in partitions {
+        if nearest.excludes(distance(latest, end(partition, latest))) {
+            break;
+        }
+        let dates = Bounds { min: partition.date, max: partition.date };
+        let covers = find(snapshot, &Wanted { dates, ..wanted.clone() }, true)?;
+        let mut ends = Vec::new();
+        for cover in covers {
+            let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
+            let mut spans = Vec::with_capacity(cover.spans.len());
+            for mut span in cover.spans {
+                span.rows = nearest.of_run(&times, span.rows, latest)?;
+                spans.push(span);
+            }
+            spans.retain(|span| !span.rows.is_empty());
+            gather(&cover.segment, cover.date, spans, &mut ends);
+        }
+        found.push((partition.date, ends));
+    }
+    found.sort_by_key(|(date, _)| *date);
+    Ok(found.into_iter().flat_map(|(_, covers)| covers).collect())
+}
+
+/// The time at an end of a partition.
+fn end(partition: &Partition, latest: bool) -> i64 {
+    let entries = partition.segments.iter().map(|segment| segment.entry());
+    let time =
+        if latest { entries.map(|entry| entry.time_max).max() } else { entries.map(|entry| entry.time_min).min() };
+    time.unwrap_or_default()
+}
+
+/// A number that is the smaller, the nearer a time is to the wanted end.
+fn distance(latest: bool, time: i64) -> i64 {
+    // Turns the order of all times around, where a sign wouldn't for the least.
+    if latest { !time } else { time }
+}
+
+/// Distances of the nearest rows that were seen.
+struct Nearest {
+    count: usize,
+    distances: BinaryHeap<i64>,
+}
+
+impl Nearest {
+    /// Whether enough rows are nearer than this.
+    fn excludes(&self, distance: i64) -> bool {
+        self.distances.len() >= self.count && self.distances.peek().is_none_or(|farthest| distance > *farthest)
+    }
+
+    fn add(&mut self, distance: i64) {
+        if self.distances.len() < self.count {
+            self.distances.push(distance);
+        } else if let Some(mut farthest) = self.distances.peek_mut()
+            && distance < *farthest
+        {
+            *farthest = distance;
+        }
+    }
+
+    /// The candidates among the rows of a run.
+    fn of_run(&mut self, times: &ColumnReader<'_>, run: Range<usize>, latest: bool) -> Result<Range<usize>> {
+        let near = match latest {
+            true => run.end.saturating_sub(self.count).max(run.start)..run.end,
+            false => run.start..run.start.saturating_add(self.count).min(run.end),
+        };
+        let values = times.read(near.clone())?;
+        let values = times_of(&values)?;
+        let (Some(first), Some(last)) = (values.first(), values.last()) else { return Ok(run.start..run.start) };
+        if self.excludes(distance(latest, if latest { *last } else { *first })) {
+            return Ok(run.start..run.start);
+        }
+        values.iter().for_each(|time| self.add(distance(latest, *time)));
+        match latest {
+            true => Ok(ties_before(times, run.start, near.start, *first)?..run.end),
+            false => Ok(run.start..ties_behind(times, near.end, run.end, *last)?),
+        }
+    }
+}
+
+/// The first of the rows before `row` that have its time.
+fn ties_before(times: &ColumnReader<'_>, start: usize, mut row: usize, time: i64) -> Result<usize> {
+    while row > start {
+        let from = row.saturating_sub(TIES).max(start);
+        let values = times.read(from..row)?;
+        let before = times_of(&values)?.partition_point(|one| *one < time);
+        row = from + before;
+        if before > 0 {
+            break;
+        }
+    }
+    Ok(row)
+}
+
+/// The end of the rows from `row` on that have the time of the one before it.
+fn ties_behind(times: &ColumnReader<'_>, mut row: usize, end: usize, time: i64) -> Result<usize> {
+    while row < end {
+        let to = (row + TIES).min(end);
+        let values = times.read(row..to)?;
+        let ties = times_of(&values)?.partition_point(|one| *one <= time);
+        row += ties;
+        if row < to {
+            break;
+        }
+    }
+    Ok(row)
+}

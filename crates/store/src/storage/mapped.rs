@@ -1,0 +1,95 @@
+//! A file's bytes as they are mapped, and the hint to read some of them ahead.
+
+use std::ops::{Deref, Range};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use memmap2::{Advice, Mmap};
+
+/// Most bytes that one hint asks for.
+const HINT_BYTES_MAX: usize = 16 << 20;
+
+/// A mapped file. Clones share the mapping.
+#[derive(Debug, Clone)]
+pub struct Mapped {
+    bytes: Bytes,
+    /// `None` for bytes that are in memory.
+    map: Option<Arc<Mmap>>,
+}
+
+/// What keeps the mapping for slices of its bytes.
+struct Shared(Arc<Mmap>);
+
+impl AsRef<[u8]> for Shared {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Mapped {
+    /// A mapping of a file on disk.
+    pub(crate) fn of_file(map: Mmap) -> Mapped {
+        let map = Arc::new(map);
+        Mapped { bytes: Bytes::from_owner(Shared(Arc::clone(&map))), map: Some(map) }
+    }
+
+    /// The bytes; slices of them keep the mapping.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// Asks the system to read some of the bytes soon, all at once and without waiting. Without it they are read when they are touched,
+    /// one small piece after the other, each of which is waited for. Costs a few microseconds, so it is for bytes that may well not be
+    /// in memory. At most the first [`HINT_BYTES_MAX`] are asked for.
+    pub fn read_ahead(&self, range: Range<usize>) {
+        let end = range.end.min(self.bytes.len()).min(range.start.saturating_add(HINT_BYTES_MAX));
+        if let Some(map) = &self.map
+            && range.start < end
+        {
+            // A hint that isn't taken changes nothing.
+            let _ = map.advise_range(Advice::WillNeed, range.start, end - range.start);
+        }
+    }
+}
+
+impl From<Bytes> for Mapped {
+    fn from(bytes: Bytes) -> Mapped {
+        Mapped { bytes, map: None }
+    }
+}
+
+impl Deref for Mapped {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::super::{LocalStorage, Storage};
+
+    #[test]
+    fn any_range_may_be_asked_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let content: Vec<u8> = (0..100_000u32).map(|byte| byte.to_le_bytes()[0]).collect();
+        std::fs::write(folder.path().join("file"), &content).unwrap();
+        std::fs::write(folder.path().join("empty"), b"").unwrap();
+        let storage = LocalStorage::new(folder.path());
+        for (name, expected) in [("file", content.as_slice()), ("empty", b"")] {
+            let mapped = storage.map(name).unwrap();
+            for (start, end) in
+                [(0, 0), (0, 1), (4095, 4097), (5000, 100_000), (99_999, 200_000), (7, 3), (usize::MAX - 1, usize::MAX)]
+            {
+                mapped.read_ahead(start..end);
+            }
+            assert_eq!(&mapped[..], expected);
+            let slice = mapped.bytes().slice(..expected.len() / 2);
+            drop(mapped);
+            assert_eq!(&slice[..], &expected[..expected.len() / 2]);
+        }
+    }
+}
