@@ -104,6 +104,7 @@ class Engine(Base):
     name = "postgresql"
     title = "PostgreSQL"
     requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
+    is_server = True
     starts = "a cluster of its own, started by the worker, on a Unix socket"
     best = (
         "Daily partitions with an index by symbol and time; codes as ENUM; parallel workers, 256 MB for sorts; `DISTINCT ON` "
