@@ -92,7 +92,7 @@ class Client:
 
     def prepare(self, question, parameters, variant):
         # What ``columns`` uses is imported before the clock starts.
-        import numpy  # noqa: F401
+        import numpy.ma  # noqa: F401
         import pyarrow.acero
         import pyarrow.compute
         import pyarrow.csv  # noqa: F401

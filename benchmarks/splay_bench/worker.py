@@ -93,6 +93,8 @@ class Worker:
         self.warm_up(id, first, min(rounds, len(self.questions[id].variants)), warm_seconds)
         client, engine = [], []
         gc.collect()
+        # What has survived so far needn't be looked at again by the next slice's collection.
+        gc.freeze()
         gc.disable()
         try:
             start = time.perf_counter()
