@@ -66,9 +66,9 @@ class Engine(InfluxDB1):
             if not shutil.which(tool):
                 raise Skipped(f"no {tool} to build it with")
         work.mkdir(parents=True, exist_ok=True)
-        variables = os.environ | {"GOPATH": str(work / "go"), "GOFLAGS": "-modcacherw", "GOTOOLCHAIN": "local"}
-        # Flux names a toolchain of its own; the one at hand does.
-        variables |= {"RUSTUP_TOOLCHAIN": toolchain()}
+        variables = os.environ | {"GOPATH": str(work / "go"), "GOCACHE": str(work / "cache"), "GOFLAGS": "-modcacherw"}
+        # Flux names a toolchain of its own and lets no warning pass; newer compilers do, and warn of more.
+        variables |= {"GOTOOLCHAIN": "local", "RUSTUP_TOOLCHAIN": toolchain(), "RUSTFLAGS": "--cap-lints=warn"}
 
         def run(*command, where: pathlib.Path = work, **more) -> str:
             done = subprocess.run(command, cwd=where, env=variables | more, capture_output=True, text=True)
