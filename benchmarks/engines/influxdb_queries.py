@@ -76,7 +76,9 @@ class Client:
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=7200)
 
     def request(self, method: str, path: str, body=None, headers=None, **parameters) -> bytes:
-        self.connection.request(method, f"{path}?{urllib.parse.urlencode(parameters)}", body, self.headers | (headers or {}))
+        self.connection.request(
+            method, f"{path}?{urllib.parse.urlencode(parameters)}", body, self.headers | (headers or {})
+        )
         reply = self.connection.getresponse()
         content = reply.read()
         if reply.status >= 300:

@@ -111,9 +111,7 @@ def _send(kind, address, lines_of, rate: float, ready, go) -> None:
 class Senders:
     """Producers in processes of their own, which have their lines ready before they begin."""
 
-    def __init__(
-        self, address, table: str, rows: int, producers: int, rate: float = 0.0, first: int = 0, kind=stream
-    ):
+    def __init__(self, address, table: str, rows: int, producers: int, rate: float = 0.0, first: int = 0, kind=stream):
         """``rows`` and ``rate`` (rows a second, 0 for as fast as it goes) are of all producers together."""
         context = multiprocessing.get_context("fork")
         ready, self._go = context.Semaphore(0), context.Event()

@@ -279,4 +279,3 @@ class EngineRun:
             if abs(found[name] - value) > 1e-9 * abs(value):
                 return "wrong", f"{name}: {found[name]} instead of {value}"
         return "right", ""
-

@@ -84,7 +84,9 @@ class Worker:
         files = [getattr(module, name, None) for module in modules for name in ("__file__", "__cached__")]
         return sorted({str(pathlib.Path(path).resolve()) for path in files if path})
 
-    def do_time(self, id: str, first: int, rounds: int, rounds_max: int, for_seconds: float, warm_seconds: float) -> dict:
+    def do_time(
+        self, id: str, first: int, rounds: int, rounds_max: int, for_seconds: float, warm_seconds: float
+    ) -> dict:
         """A slice of a query's warm times, of runs ``first``, ``first + 1`` and so on.
 
         Off the clock it is asked for at least ``warm_seconds``, once for each variant to come and once at least. Then come

@@ -123,8 +123,12 @@ def test_live_rows_answer_all_queries(work, tmp_path):
 
 
 def test_short_queries_are_asked_more_often_and_slow_ones_less(work, tmp_path):
-    finance.run(settings(work, tmp_path / "many", ["right"], only=["O-B1"], rounds=2, passes=4, rounds_max=40, short_seconds=60))
+    finance.run(
+        settings(work, tmp_path / "many", ["right"], only=["O-B1"], rounds=2, passes=4, rounds_max=40, short_seconds=60)
+    )
     assert len(results(tmp_path / "many", "right")["O-B1"]["warm"]["client_ms"]) == 40
-    finance.run(settings(work, tmp_path / "few", ["right"], only=["O-B1"], rounds=20, passes=5, rounds_min=3, seconds=0))
+    finance.run(
+        settings(work, tmp_path / "few", ["right"], only=["O-B1"], rounds=20, passes=5, rounds_min=3, seconds=0)
+    )
     # Four in a pass; after the first pass there are enough, and time is up.
     assert len(results(tmp_path / "few", "right")["O-B1"]["warm"]["client_ms"]) == 4

@@ -93,5 +93,3 @@ def scaling(sets: list[FinanceSet]) -> str:
         if len(full) > 1:
             series[engine] = (sets[-1].title(engine), full)
     return svg.lines(series, "scale", "ms, geometric mean of the fourteen queries, warm")
-
-

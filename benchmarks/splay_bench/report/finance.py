@@ -188,7 +188,11 @@ class FinanceSet:
     def others_cores(self) -> tuple[float, float] | None:
         """Cores that other programs kept busy while warm times were measured: the median over engines, and the most."""
         found = [
-            max(values[part]["others_cores"] for values in parts.values() if values.get(part, {}).get("others_cores") is not None)
+            max(
+                values[part]["others_cores"]
+                for values in parts.values()
+                if values.get(part, {}).get("others_cores") is not None
+            )
             for parts in self.parts.values()
             for part in ("warm", "again")
             if any(values.get(part, {}).get("others_cores") is not None for values in parts.values())

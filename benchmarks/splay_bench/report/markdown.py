@@ -109,4 +109,3 @@ def losses(one: FinanceSet) -> list[str]:
         return []
     rows = [[loss.what, loss.rival, f"{loss.factor:.1f}"] for loss in found]
     return ["**What others are better at**", ""] + table(["at", "who", "times better"], rows)
-

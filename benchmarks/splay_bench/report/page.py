@@ -35,7 +35,9 @@ def document(sets: list[FinanceSet], others: list[dict]) -> str:
         body += [heading(titles[-1]), f"<p>{escape(section['title'])}.</p><p>{escape(section['note'])}</p>"]
         for part in section["tables"]:
             body += [f"<h3>{escape(part['title'])}</h3>"] if part.get("title") else []
-            body.append(table(part["head"], [[(str(word), kind_of(str(word))) for word in row] for row in part["rows"]]))
+            body.append(
+                table(part["head"], [[(str(word), kind_of(str(word))) for word in row] for row in part["rows"]])
+            )
     links = "".join(f'<a href="#{anchor(title)}">{escape(title)}</a>' for title in titles)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -91,7 +93,9 @@ def finance(one: FinanceSet) -> list[str]:
     parts += [folded("Engines: versions, how they start, why this is their best", engines(one))]
     parts += [not_run(one)]
     parts += [folded("Older results, by another commit or other rules", bullets(stale))] if stale else []
-    facts = f'<p class="faint">{escape(rule_facts(one.run))}</p><p><code>{escape(one.run.get("command", ""))}</code></p>'
+    facts = (
+        f'<p class="faint">{escape(rule_facts(one.run))}</p><p><code>{escape(one.run.get("command", ""))}</code></p>'
+    )
     return [*parts, "<h3>Machine and rules</h3>", facts, bullets(rules(one.run))]
 
 
