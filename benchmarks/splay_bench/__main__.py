@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
     run.add_argument("--rounds", type=int, default=10, help="warm runs of each query")
     run.add_argument("--cold-rounds", type=int, default=3, help="cold runs of each query")
+    run.add_argument("--cold-queries", default="", help="those that have cold runs, with commas; all if empty")
     run.add_argument("--client-seconds", type=float, default=5, help="how long each count of clients asks")
     run.add_argument("--limit", type=float, default=600, help="seconds after which a request has failed")
     run.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each engine")
@@ -81,6 +82,7 @@ def settings_of(arguments) -> Settings:
         clients=numbers(arguments.clients, int),
         rounds=arguments.rounds,
         cold_rounds=arguments.cold_rounds,
+        cold_only=[word for word in arguments.cold_queries.split(",") if word],
         client_seconds=arguments.client_seconds,
         limit_seconds=arguments.limit,
         threads=arguments.threads,

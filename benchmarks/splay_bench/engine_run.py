@@ -79,16 +79,20 @@ class EngineRun:
         can = cls.stores == "disk" and not cls.is_remote and not caches.droppable()
         return self.settings.cold and can
 
+    def has_cold(self, id: str) -> bool:
+        """Whether a query has cold runs."""
+        return self.is_cold and (not self.settings.cold_only or id in self.settings.cold_only)
+
     def missing(self) -> list[str]:
         """What is to be done; an engine that has all of it isn't even started."""
         if self.store.get(self.name, "engine").get("skipped"):
             return ["engine"]
         on_disk = engines.load(self.name).stores == "disk"
-        wanted = ["answer"] + ["warm", "again"] * self.settings.warm + ["cold"] * self.is_cold
+        wanted = ["answer"] + ["warm", "again"] * self.settings.warm
         parts = [
             f"{id} {part}"
             for id in self.suite.questions
-            for part in wanted
+            for part in [*wanted, *["cold"] * self.has_cold(id)]
             if part not in self.store.get(self.name, id)
             and self.store.get(self.name, id).get("answer", {}).get("state", "right") == "right"
         ]
@@ -221,7 +225,7 @@ class EngineRun:
         """Each run in a fresh process, after the page cache was dropped; what the program consists of stays in it."""
         told = []
         for id in self.right():
-            if "cold" in self.store.get(self.name, id):
+            if "cold" in self.store.get(self.name, id) or not self.has_cold(id):
                 continue
             times = {"client_ms": [], "engine_ms": [], "open_ms": [], "peak_bytes": [], "growth_bytes": []}
             try:

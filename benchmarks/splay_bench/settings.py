@@ -33,6 +33,8 @@ class Settings:
     seconds: float = 20
     """After so long no further pass of a query begins."""
     cold_rounds: int = 3
+    cold_only: list[str] = field(default_factory=list)
+    """Queries that have cold runs; all if empty. Each run starts an engine anew, which takes most of a small benchmark."""
     client_seconds: float = 5
     """Each count of clients asks for so long, and then to the end of its round."""
     limit_seconds: float = 600

@@ -132,3 +132,14 @@ def test_short_queries_are_asked_more_often_and_slow_ones_less(work, tmp_path):
     )
     # Four in a pass; after the first pass there are enough, and time is up.
     assert len(results(tmp_path / "few", "right")["O-B1"]["warm"]["client_ms"]) == 4
+
+
+def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch):
+    """Nothing is dropped here: the run only has to happen."""
+    monkeypatch.setattr(engine_run.caches, "droppable", lambda: None)
+    monkeypatch.setattr(engine_run.caches, "drop", lambda: None)
+    given = settings(work, tmp_path, ["right"], cold=True, cold_only=["O-B1"], cold_rounds=2)
+    finance.run(given)
+    found = results(tmp_path, "right")
+    assert len(found["O-B1"]["cold"]["client_ms"]) == 2
+    assert all("cold" not in found[query] for query in ("T-VWAP", "C-R"))
