@@ -154,7 +154,9 @@ class Engine(Base):
             if done.returncode != 0:
                 raise RuntimeError(f"initdb: {done.stderr.strip()[-300:]}")
         options = [f"-c{name}={value}" for name, value in self.configuration().items()]
-        self.server = server.start([PROGRAMS / "postgres", "-D", data, *options], log, cwd="/", **user)
+        # Its SIGTERM would wait for what is being asked.
+        command = [PROGRAMS / "postgres", "-D", data, *options]
+        self.server = server.start(command, log, ended_by=signal.SIGINT, cwd="/", **user)
         server.wait(self.server, self.is_up, log)
 
     def is_up(self) -> bool:
