@@ -62,12 +62,15 @@ doc:
 SPLAY_BENCH = PYTHONPATH=benchmarks $(VENV)/bin/python -m splay_bench
 RESULTS ?= target/bench/results
 
+# Half of the queries have cold runs here: each starts an engine anew.
 bench: wheel
 	$(SPLAY_BENCH) run all --size smoke --scale 0.005 --clients 1,4 --cold --warm --cold-rounds 1 --client-seconds 1 \
-		--splay $(SPLAY) --out $(RESULTS)/smoke $(BENCH)
+		--cold-queries T-V1,T-V2,O-T,O-B2,O-V1,O-NBBO,C-VO2 --splay $(SPLAY) --out $(RESULTS)/smoke $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/smoke
 
+# InfluxDB 2.7 is in no registry as a program: `build` compiles it, where Go and Cargo are at hand.
 bench-full: wheel
+	$(SPLAY_BENCH) build influxdb2
 	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --splay $(SPLAY) --out $(RESULTS)/full $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/full
 
@@ -80,7 +83,7 @@ bench-engine: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine --splay $(SPLAY) $(ENGINE)
 
-# What capture takes in and what that costs, beside QuestDB. INGEST takes options: make bench-ingest INGEST="--rows 10000000".
+# What capture takes in and what that costs, beside QuestDB. INGEST takes options: make bench-ingest INGEST="--full".
 bench-ingest: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m ingest --splay $(SPLAY) $(INGEST)

@@ -32,6 +32,10 @@ class Base:
     """What pip installs into the engine's own virtual environment."""
     starts = "in the process of its worker"
     """How it starts."""
+    is_server = False
+    """Whether it answers from a process of its own. Then nothing has to be imported to ask it, and its version is asked once."""
+    is_remote = False
+    """Whether it is a server that the user started: it isn't started afresh, so there are no cold runs, and its memory isn't seen."""
     best = ""
     """Why this is its best."""
     answers = "Arrow table"

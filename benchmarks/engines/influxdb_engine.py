@@ -5,14 +5,15 @@ one series and time replace each other, and equal times occur, so the k-th row o
 later; the data's times are whole microseconds, and the client cuts answers' times to them. Depth is a sum of means, since a
 sub-query over five fields is slower. Version 1.6 has no logarithm: closing values come from the database, returns and their
 deviation are worked out by the client, inside the clock.
-
-Version 2.7 would have to be built from its Go module together with a library in Rust; that isn't done here.
 """
 
+import collections
 import pathlib
+import queue
 import shutil
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from . import rows, server
 from .base import Base, Skipped, folder_bytes, sync
@@ -30,11 +31,15 @@ class Engine(Base):
     name = "influxdb"
     title = "InfluxDB 1.6"
     requirements = ("numpy", "pyarrow==26.0.1")
+    is_server = True
     starts = "its server, unpacked from Debian's package, started by the worker, bound to 127.0.0.1; asked over HTTP"
     best = (
         "Codes as tags, daily shards, the TSI index; times nudged by nanoseconds where rows of a symbol share one; closing "
         "values by `last`, logarithms by the client, since 1.6 has none; answers as CSV parsed by Arrow."
     )
+
+    write_path = "/write"
+    write_parameters = {"db": DATABASE, "precision": "ns"}
 
     @classmethod
     def program(cls, cache: pathlib.Path) -> pathlib.Path:
@@ -111,11 +116,27 @@ max-row-limit = 0
         self.client.run(f"CREATE DATABASE {DATABASE} WITH SHARD DURATION 1d NAME days")
 
     def fill(self, table: str, pieces) -> None:
-        for piece in pieces:
-            lines = as_lines(table, piece)
-            for start in range(0, len(lines), BATCH_ROWS):
-                body = "\n".join(lines.slice(start, BATCH_ROWS).to_pylist()).encode()
-                self.client.request("POST", "/write", body, db=DATABASE, precision="ns")
+        """Writes rows by as many connections as there are threads: the next lines are made while others are on their way."""
+        clients, under_way = queue.SimpleQueue(), collections.deque()
+        for _ in range(self.threads):
+            clients.put(self.session())
+        with ThreadPoolExecutor(self.threads) as pool:
+            for piece in pieces:
+                lines = as_lines(table, piece)
+                for start in range(0, len(lines), BATCH_ROWS):
+                    under_way.append(pool.submit(self.send, clients, lines.slice(start, BATCH_ROWS)))
+                    if len(under_way) > 2 * self.threads:
+                        under_way.popleft().result()
+            for sent in under_way:
+                sent.result()
+
+    def send(self, clients, lines) -> None:
+        body = "\n".join(lines.to_pylist()).encode()
+        client = clients.get()
+        try:
+            client.request("POST", self.write_path, body, **self.write_parameters)
+        finally:
+            clients.put(client)
 
     def load(self, tables) -> None:
         shutil.rmtree(self.folder / "root", ignore_errors=True)

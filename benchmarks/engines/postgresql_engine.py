@@ -104,6 +104,7 @@ class Engine(Base):
     name = "postgresql"
     title = "PostgreSQL"
     requirements = ("numpy", "psycopg[binary]==3.3.9", "pyarrow==26.0.1")
+    is_server = True
     starts = "a cluster of its own, started by the worker, on a Unix socket"
     best = (
         "Daily partitions with an index by symbol and time; codes as ENUM; parallel workers, 256 MB for sorts; `DISTINCT ON` "
@@ -153,7 +154,9 @@ class Engine(Base):
             if done.returncode != 0:
                 raise RuntimeError(f"initdb: {done.stderr.strip()[-300:]}")
         options = [f"-c{name}={value}" for name, value in self.configuration().items()]
-        self.server = server.start([PROGRAMS / "postgres", "-D", data, *options], log, cwd="/", **user)
+        # Its SIGTERM would wait for what is being asked.
+        command = [PROGRAMS / "postgres", "-D", data, *options]
+        self.server = server.start(command, log, ended_by=signal.SIGINT, cwd="/", **user)
         server.wait(self.server, self.is_up, log)
 
     def is_up(self) -> bool:

@@ -122,6 +122,7 @@ class Engine(Base):
     name = "questdb"
     title = "QuestDB"
     requirements = ("numpy", "pyarrow==26.0.1")
+    is_server = True
     starts = "its server, a Java process started by the worker, bound to 127.0.0.1; asked over HTTP"
     best = (
         "Designated timestamps in nanoseconds, daily partitions, SYMBOL codes, no write-ahead log for one writer in order; "

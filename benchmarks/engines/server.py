@@ -20,13 +20,13 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def end_with_parent() -> None:
-    """In the new process: it gets SIGTERM when its worker dies."""
-    ctypes.CDLL("libc.so.6").prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+def end_with_parent(by: int = signal.SIGTERM) -> None:
+    """In the new process: it gets a signal when its worker dies."""
+    ctypes.CDLL("libc.so.6").prctl(PR_SET_PDEATHSIG, by)
 
 
-def start(command: list, log: pathlib.Path, **options) -> subprocess.Popen:
-    """Starts a server; what it prints goes to ``log``."""
+def start(command: list, log: pathlib.Path, ended_by: int = signal.SIGTERM, **options) -> subprocess.Popen:
+    """Starts a server; what it prints goes to ``log``. It gets the signal ``ended_by`` when its worker dies."""
     log.parent.mkdir(parents=True, exist_ok=True)
     with open(log, "ab") as output:
         return subprocess.Popen(
@@ -34,7 +34,7 @@ def start(command: list, log: pathlib.Path, **options) -> subprocess.Popen:
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
-            preexec_fn=end_with_parent,
+            preexec_fn=lambda: end_with_parent(ended_by),
             **options,
         )
 

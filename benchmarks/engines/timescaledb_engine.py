@@ -20,6 +20,7 @@ VARIABLE = "SPLAY_BENCH_TIMESCALEDB"
 class Engine(PostgreSQL):
     name = "timescaledb"
     title = "TimescaleDB"
+    is_remote = True
     starts = f"a server named by {VARIABLE}"
     best = "Hypertables with daily chunks, compressed by symbol in the order of time; `time_bucket` and `last`."
     dialect = replace(

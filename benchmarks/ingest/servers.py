@@ -6,11 +6,12 @@ import pathlib
 import re
 import subprocess
 import time
+import urllib.error
 import urllib.parse
 import urllib.request
 
-QUESTDB_VERSION = "9.3.4"
-QUESTDB_JAR = f"https://repo1.maven.org/maven2/org/questdb/questdb/{QUESTDB_VERSION}/questdb-{QUESTDB_VERSION}.jar"
+from engines import questdb_engine
+from engines.server import free_port
 
 
 class Splay:
@@ -18,26 +19,28 @@ class Splay:
 
     name = "SplayDB"
 
-    def __init__(self, command: str, folder: pathlib.Path, ack: str = "process"):
-        self._command, self._folder, self._ack = command, folder, ack
+    def __init__(self, command: str, folder: pathlib.Path, ack: str = "process", capture: dict | None = None):
+        """``capture`` are settings of capture that aren't as usual."""
+        self._command, self.folder, self._ack, self._capture = command, folder, ack, capture or {}
         self.process: subprocess.Popen | None = None
 
     def start(self) -> float:
         """Start it, and give the seconds until it says where it listens."""
-        settings = self._folder.with_suffix(".toml")
+        settings = self.folder.with_suffix(".toml")
         settings.write_text(
             '[http]\naddress = "127.0.0.1:0"\n[flight]\naddress = "127.0.0.1:0"\n[line]\naddress = "127.0.0.1:0"\n'
-            f'ack = "{self._ack}"\n'
+            f'ack = "{self._ack}"\n[capture]\n'
+            + "".join(f"{name} = {json.dumps(value)}\n" for name, value in self._capture.items())
         )
         begun = time.monotonic()
-        arguments = [self._command, "serve", str(self._folder), "--config", str(settings)]
-        log = open(self._folder.with_suffix(".log"), "ab")
+        arguments = [self._command, "serve", str(self.folder), "--config", str(settings)]
+        log = open(self.folder.with_suffix(".log"), "ab")
         self.process = subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=log, text=True)
         found = {}
         while len(found) < 3:
             line = self.process.stdout.readline()
             if not line:
-                raise RuntimeError(f"splay serve ended: {self._folder.with_suffix('.log').read_text()[-500:]}")
+                raise RuntimeError(f"splay serve ended: {self.folder.with_suffix('.log').read_text()[-500:]}")
             if match := re.match(r"(http|flight|line)\s+\S+://([\d.]+):(\d+)", line):
                 found[match[1]] = (match[2], int(match[3]))
         self.http, self.flight, self.line = found["http"], found["flight"], found["line"]
@@ -79,21 +82,17 @@ class Splay:
 class QuestDB:
     """QuestDB from its jar, with its defaults but for the addresses."""
 
-    name = f"QuestDB {QUESTDB_VERSION}"
+    name = f"QuestDB {questdb_engine.VERSION}"
 
     def __init__(self, folder: pathlib.Path, jar: pathlib.Path):
         self._folder, self._jar = folder, jar
-        self.http, self.line = ("127.0.0.1", 19_013), ("127.0.0.1", 19_019)
+        self.http, self.line = ("127.0.0.1", free_port()), ("127.0.0.1", free_port())
 
     @staticmethod
     def fetch(folder: pathlib.Path) -> pathlib.Path:
         """The jar, from Maven Central if it isn't there."""
-        jar = folder / f"questdb-{QUESTDB_VERSION}.jar"
-        if not jar.exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            urllib.request.urlretrieve(QUESTDB_JAR, jar.with_suffix(".part"))
-            jar.with_suffix(".part").rename(jar)
-        return jar
+        questdb_engine.Engine.fetch(folder, {})
+        return questdb_engine.Engine.jar(folder)
 
     def start(self) -> None:
         """Start it, and wait until it answers."""

@@ -5,9 +5,12 @@ import importlib
 import os
 import pathlib
 import sys
+import time
 
 import engines
+from engines.base import Skipped
 
+from . import install
 from .settings import ROOT, Settings
 
 SUITES = {
@@ -16,7 +19,13 @@ SUITES = {
     "taq": "three queries on a day of trades and quotes, with time and peak memory",
     "bars": "filters over 100,000 bars by selectivity; queries a second, P50 and P99",
     "nysetaq": "84 questions about a day of trades and quotes, against DuckDB and Polars",
+    "compression": "bytes of a row and how fast it is read back, our two tiers against Arrow and Parquet files",
+    "ingest": "rows a second by each way in, time until they are seen, memory, roll and recovery",
 }
+
+
+BUILT = ("influxdb2",)
+"""Engines that are compiled here, since no registry has them as programs."""
 
 
 def numbers(text: str, kind=float) -> list:
@@ -37,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
     run.add_argument("--rounds", type=int, default=10, help="warm runs of each query")
     run.add_argument("--cold-rounds", type=int, default=3, help="cold runs of each query")
+    run.add_argument("--cold-queries", default="", help="those that have cold runs, with commas; all if empty")
     run.add_argument("--client-seconds", type=float, default=5, help="how long each count of clients asks")
     run.add_argument("--limit", type=float, default=600, help="seconds after which a request has failed")
     run.add_argument("--threads", type=int, default=os.cpu_count(), help="threads of each engine")
@@ -51,6 +61,9 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--results", type=pathlib.Path, default=pathlib.Path("results"))
     report.add_argument("--html", type=pathlib.Path, help="the page; default: report.html in the results")
     report.add_argument("--markdown", type=pathlib.Path, help="the tables; default: report.md in the results")
+    build = commands.add_parser("build", help="compile a rival that no registry has as a program")
+    build.add_argument("engine", choices=BUILT)
+    build.add_argument("--work", type=pathlib.Path, default=ROOT / "target/bench", help="as of `run`")
     commands.add_parser("list", help="suites and engines")
     return top
 
@@ -69,6 +82,7 @@ def settings_of(arguments) -> Settings:
         clients=numbers(arguments.clients, int),
         rounds=arguments.rounds,
         cold_rounds=arguments.cold_rounds,
+        cold_only=[word for word in arguments.cold_queries.split(",") if word],
         client_seconds=arguments.client_seconds,
         limit_seconds=arguments.limit,
         threads=arguments.threads,
@@ -93,18 +107,33 @@ def show() -> None:
         print(f"  {name:15} {engines.load(name).title}")
 
 
+def build(name: str, work: pathlib.Path) -> None:
+    """Compiles a rival; says why not where it can't."""
+    try:
+        print(engines.load(name).build(work / "downloads"))
+    except Skipped as reason:
+        print(f"{name}: not built: {reason}", file=sys.stderr)
+
+
 def main() -> int:
     arguments = parser().parse_args()
     if arguments.command == "list":
         show()
     elif arguments.command == "run":
         settings = settings_of(arguments)
-        for name in SUITES if arguments.suite == "all" else [arguments.suite]:
+        suites = list(SUITES) if arguments.suite == "all" else [arguments.suite]
+        start = time.monotonic()
+        install.ahead(settings, suites)
+        for name in suites:
+            print(f"suite {name}, {time.monotonic() - start:.0f} s after the start", file=sys.stderr, flush=True)
             importlib.import_module(f"{__package__}.{name}").run(settings)
+        print(f"all of it took {time.monotonic() - start:.0f} s", file=sys.stderr, flush=True)
+    elif arguments.command == "build":
+        build(arguments.engine, arguments.work.resolve())
     else:
-        from .report import build
+        from . import report
 
-        for path in build(arguments.results, arguments.html, arguments.markdown):
+        for path in report.build(arguments.results, arguments.html, arguments.markdown):
             print(path)
     return 0
 

@@ -1,9 +1,16 @@
-"""The page cache: dropped before a cold run, filled before the load of the write day."""
+"""The page cache: dropped before a cold run, filled before the load of the write day.
 
+A cold run is about data, so what a program consists of is held in the cache meanwhile: pages that are mapped stay when the
+rest is dropped.
+"""
+
+import mmap
 import os
 import pathlib
 
 DROP = pathlib.Path("/proc/sys/vm/drop_caches")
+PROGRAM_ENDINGS = (".so", ".jar", ".jsa", ".pyc", ".py", "/modules")
+"""Libraries, Java's archives and images of classes, Python's code."""
 
 
 def droppable() -> str | None:
@@ -28,12 +35,47 @@ def fill(path: pathlib.Path) -> None:
             pass
 
 
-def libraries(pid: int) -> list[pathlib.Path]:
-    """Program files that a process has mapped: they are read in again after a drop, for a cold run is about data."""
+def is_program(path: str) -> bool:
+    return path.endswith(PROGRAM_ENDINGS) or ".so." in path.rsplit("/", 1)[-1]
+
+
+def programs(pids: list[int]) -> set[pathlib.Path]:
+    """Program files that processes run, have mapped or have open."""
     found = set()
-    with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        for line in maps:
-            parts = line.split(maxsplit=5)
-            if len(parts) == 6 and parts[5].startswith("/") and ".so" in parts[5]:
-                found.add(pathlib.Path(parts[5].strip()))
-    return sorted(path for path in found if path.exists())
+    for pid in pids:
+        try:
+            found.add(os.readlink(f"/proc/{pid}/exe"))
+            opened = [os.readlink(entry.path) for entry in os.scandir(f"/proc/{pid}/fd")]
+            maps = pathlib.Path(f"/proc/{pid}/maps").read_text().splitlines()
+        except OSError:
+            # It ended meanwhile.
+            continue
+        mapped = [line.split(maxsplit=5)[-1] for line in maps]
+        found.update(path for path in [*opened, *mapped] if path.startswith("/") and is_program(path))
+    return {pathlib.Path(path) for path in found}
+
+
+class Held:
+    """Program files kept in the page cache until ``close``."""
+
+    def __init__(self):
+        self.maps: dict[pathlib.Path, mmap.mmap] = {}
+
+    def add(self, paths) -> None:
+        """Maps the files whole and reads them in; what isn't there or is empty is left out."""
+        for path in set(map(pathlib.Path, paths)) - set(self.maps):
+            try:
+                with open(path, "rb") as file:
+                    flags = mmap.MAP_SHARED | getattr(mmap, "MAP_POPULATE", 0)
+                    self.maps[path] = mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
+            except (OSError, ValueError):
+                continue
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.maps.values()))
+
+    def close(self) -> None:
+        for held in self.maps.values():
+            held.close()
+        self.maps.clear()

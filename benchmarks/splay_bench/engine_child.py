@@ -35,21 +35,25 @@ class Installed:
         if reason:
             raise Skipped(reason)
         logs = settings.work / "logs"
-        requirements = list(self.cls.requirements)
-        if name.startswith("splay"):
-            requirements.append(told["wheel"])
-        self.python = environment.ensure(settings.venvs / name, requirements, logs / f"{name}-pip.log")
+        environment_folder = environment.folder_of(name, settings.venvs, told["wheel"])
+        requirements = environment.requirements_of(name, told["wheel"])
+        log = logs / f"{environment_folder.name}-pip.log"
+        self.python = environment.ensure(environment_folder, requirements, log)
         self.cls.fetch(pathlib.Path(told["cache"]), told)
         logs.mkdir(parents=True, exist_ok=True)
         self.log = logs / f"{name}.log"
         self.told = told
+        self.version = None
 
     def start(self, part: str = "main") -> Child:
         """A worker; ``part`` names the folder of its files."""
         log = open(self.log, "ab")
         child = Child(self.python, self.name, self.folder / part, self.settings.threads, self.told, log)
         log.close()
+        if self.version and self.cls.is_server:
+            return child
         try:
+            # It imports what the engine needs as well, so that no query's time has that in it.
             self.version = child.ask("version", VERSION_SECONDS)
         except Failed as failure:
             child.kill()
@@ -64,10 +68,15 @@ class Installed:
         return f"{self.version} {hashlib.sha256(source.encode()).hexdigest()[:16]}"
 
     def load(self, tables: dict[str, list[str]]) -> dict:
-        """Makes the tables if they aren't there of this version: seconds of the load, bytes on disk."""
-        marker = self.folder / "loaded.json"
+        """Makes the tables if they aren't there of this version: seconds of the load, bytes on disk.
+
+        An engine in memory loads whenever it is opened; nothing is made for it here.
+        """
+        marker = self.marker
         child = self.start()
         try:
+            if self.cls.stores == "memory":
+                return {}
             if marker.exists():
                 found = json.loads(marker.read_text())
                 if found["design"] == self.design():
@@ -80,6 +89,15 @@ class Installed:
             return found
         finally:
             child.close()
+
+    @property
+    def marker(self) -> pathlib.Path:
+        """A file that says which version made the tables."""
+        return self.folder / "loaded.json"
+
+    def forget(self) -> None:
+        """Lets the next run make the tables anew."""
+        self.marker.unlink(missing_ok=True)
 
     def opened(self, tables: dict[str, list[str]]) -> Child:
         """A worker with its tables open."""

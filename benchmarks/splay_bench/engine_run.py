@@ -1,11 +1,13 @@
 """One engine's part of the finance suite: answers, warm times, clients, cold times, the load of the write day."""
 
 import json
+import statistics
 import sys
+import time
 
 import engines
 
-from . import caches
+from . import caches, memory, quiet
 from .child import Child, Failed
 from .engine_child import Installed
 
@@ -13,8 +15,12 @@ CHECKED_RUNS = 8
 """Variants of a query that are compared; most have one."""
 
 
-def tell(*words) -> None:
-    print(*words, file=sys.stderr, flush=True)
+STARTED = time.monotonic()
+
+
+def tell(words: str) -> None:
+    """Progress, with the seconds since the start."""
+    print(f"{time.monotonic() - STARTED:6.0f} s  {words}", file=sys.stderr, flush=True)
 
 
 def about(name: str) -> dict:
@@ -51,29 +57,42 @@ class EngineRun:
             self.name,
             "engine",
             about(self.name)
-            | {"version": self.installed.version, "load_seconds": loaded["seconds"]}
-            | ({"bytes": loaded["bytes"]} if on_disk else {}),
+            | {"version": self.installed.version}
+            | ({"load_seconds": loaded["seconds"], "bytes": loaded["bytes"]} if on_disk else {}),
         )
-        self.check_and_time()
-        if on_disk and self.settings.cold:
-            self.cold()
+        self.held = caches.Held()
+        try:
+            self.check_and_time()
+            if self.is_cold:
+                self.cold()
+        finally:
+            self.held.close()
         if self.settings.warm:
             self.warm("again")
         if on_disk:
             self.write_day()
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether it has cold runs: it keeps rows on disk and can be started afresh."""
+        cls = engines.load(self.name)
+        can = cls.stores == "disk" and not cls.is_remote and not caches.droppable()
+        return self.settings.cold and can
+
+    def has_cold(self, id: str) -> bool:
+        """Whether a query has cold runs."""
+        return self.is_cold and (not self.settings.cold_only or id in self.settings.cold_only)
 
     def missing(self) -> list[str]:
         """What is to be done; an engine that has all of it isn't even started."""
         if self.store.get(self.name, "engine").get("skipped"):
             return ["engine"]
         on_disk = engines.load(self.name).stores == "disk"
-        wanted = ["answer"] + ["warm", "again"] * self.settings.warm + ["cold"] * (self.settings.cold and on_disk)
-        if caches.droppable() and "cold" in wanted:
-            wanted.remove("cold")
+        wanted = ["answer"] + ["warm", "again"] * self.settings.warm
         parts = [
             f"{id} {part}"
             for id in self.suite.questions
-            for part in wanted
+            for part in [*wanted, *["cold"] * self.has_cold(id)]
             if part not in self.store.get(self.name, id)
             and self.store.get(self.name, id).get("answer", {}).get("state", "right") == "right"
         ]
@@ -101,12 +120,20 @@ class EngineRun:
                     self.check(child, id)
             if self.settings.warm:
                 child = self.warm("warm", child)
+            if self.is_cold:
+                child = self.up(child)
+                self.hold(child)
             for count in self.settings.clients:
                 if not self.clients_done(count) and self.right():
                     child = self.up(child)
                     self.clients(child, count)
         finally:
             child.close()
+
+    def hold(self, child: Child) -> None:
+        """Keeps in the page cache what the engine's processes consist of."""
+        self.held.add(caches.programs(memory.family(child.process.pid)))
+        self.held.add(child.ask("programs", self.settings.limit_seconds))
 
     def up(self, child: Child) -> Child:
         """The worker, or another if it ended."""
@@ -120,7 +147,9 @@ class EngineRun:
             for run in range(variants):
                 times, peak = child.ask_measured("ask", self.settings.limit_seconds, id=id, run=run, to=str(path))
                 if run == 0:
-                    answer |= {"first_ms": times["client_ms"], "peak_bytes": peak.peak, "growth_bytes": peak.growth}
+                    answer["first_ms"] = times["client_ms"]
+                if run == 0 and not self.installed.cls.is_remote:
+                    answer |= {"peak_bytes": peak.peak, "growth_bytes": peak.growth}
                 answer["state"], answer["detail"], answer["rows"] = self.suite.compare(id, run, path)
                 if answer["state"] != "right":
                     break
@@ -140,30 +169,46 @@ class EngineRun:
             return child
         own = child is None
         child = child or self.installed.opened(self.tables)
-        told = []
+        found = {id: {"client_ms": [], "engine_ms": []} for id in ids}
         try:
-            for id in ids:
-                child = self.up(child)
-                settings = self.settings
-                limit = settings.limit_seconds * settings.rounds
-                try:
-                    times = child.ask(
-                        "time",
-                        limit,
-                        id=id,
-                        rounds=settings.rounds,
-                        rounds_min=settings.rounds_min,
-                        budget_seconds=settings.seconds,
-                    )
-                except Failed as failure:
-                    times = {"failed": str(failure)}
-                self.store.add(self.name, id, **{part: times})
-                told.append(f"{id} {median(times['client_ms']):.2f}" if "client_ms" in times else f"{id} failed")
+            with quiet.watched() as others:
+                for number in range(self.settings.passes):
+                    for id in ids:
+                        child = self.up(child)
+                        self.slice(child, id, number, found[id])
         finally:
             if own:
                 child.close()
+        told = []
+        for id, times in found.items():
+            self.store.add(self.name, id, **{part: times | {"others_cores": others.cores}})
+            told.append(f"{id} failed" if "failed" in times else f"{id} {statistics.median(times['client_ms']):.2f}")
         tell(f"  {part} ms: {', '.join(told)}")
         return child
+
+    def slice(self, child: Child, id: str, number: int, times: dict) -> None:
+        """One pass' part of a query's runs, added to ``times``."""
+        settings, done = self.settings, times["client_ms"]
+        enough = len(done) >= settings.rounds_min and sum(done) > settings.seconds * 1e3
+        if "failed" in times or len(done) >= settings.rounds_max or enough:
+            return
+        rounds = -(-settings.rounds // settings.passes)
+        try:
+            found = child.ask(
+                "time",
+                settings.limit_seconds * (rounds + 1),
+                id=id,
+                first=len(done),
+                rounds=rounds,
+                rounds_max=settings.rounds_max // settings.passes,
+                for_seconds=settings.short_seconds / settings.passes,
+                warm_seconds=settings.warm_up_seconds / (settings.passes if number else 1),
+            )
+        except Failed as failure:
+            times["failed"] = str(failure)
+            return
+        for name, values in found.items():
+            times[name] += values
 
     def clients(self, child: Child, count: int) -> None:
         settings = self.settings
@@ -177,12 +222,10 @@ class EngineRun:
         self.store.add(self.name, "clients", **{str(count): found})
 
     def cold(self) -> None:
-        """Each run in a fresh process, after the page cache was dropped; libraries are read in again before the clock."""
-        if caches.droppable():
-            return
+        """Each run in a fresh process, after the page cache was dropped; what the program consists of stays in it."""
         told = []
         for id in self.right():
-            if "cold" in self.store.get(self.name, id):
+            if "cold" in self.store.get(self.name, id) or not self.has_cold(id):
                 continue
             times = {"client_ms": [], "engine_ms": [], "open_ms": [], "peak_bytes": [], "growth_bytes": []}
             try:
@@ -191,17 +234,14 @@ class EngineRun:
             except Failed as failure:
                 times["failed"] = str(failure)
             self.store.add(self.name, id, cold=times)
-            told.append(f"{id} {median(times['client_ms']):.1f}" if times["client_ms"] else f"{id} failed")
+            told.append(f"{id} {statistics.median(times['client_ms']):.1f}" if times["client_ms"] else f"{id} failed")
         if told:
             tell(f"  cold ms: {', '.join(told)}")
 
     def cold_run(self, id: str, run: int, times: dict) -> None:
         child = self.installed.start()
         try:
-            libraries = caches.libraries(child.process.pid)
             caches.drop()
-            for library in libraries:
-                caches.fill(library)
             times["open_ms"].append(child.ask("open", self.settings.limit_seconds))
             found, peak = child.ask_measured("ask", self.settings.limit_seconds, id=id, run=run)
             times["client_ms"].append(found["client_ms"])
@@ -216,6 +256,9 @@ class EngineRun:
         """W: the write day from CSV, until it can be queried and was synced; totals are compared before the time counts."""
         if self.store.get(self.name, "W"):
             return
+        if self.installed.cls.is_remote:
+            # The server's tables are made anew.
+            self.installed.forget()
         files = self.suite.data.write_day
         for path in files.values():
             caches.fill(path)
@@ -240,9 +283,3 @@ class EngineRun:
             if abs(found[name] - value) > 1e-9 * abs(value):
                 return "wrong", f"{name}: {found[name]} instead of {value}"
         return "right", ""
-
-
-def median(values: list[float]) -> float:
-    ordered = sorted(values)
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,4 +1,8 @@
-"""A virtual environment for each engine, made once and kept: their packages need not agree with each other."""
+"""Virtual environments, made once and kept: engines' packages need not agree with each other.
+
+Engines that want the same packages share one. Environments have no pip of their own: the runner's installs into them, which
+saves most of what making one takes.
+"""
 
 import hashlib
 import json
@@ -8,6 +12,7 @@ import subprocess
 import sys
 import time
 
+import engines
 from engines.base import Skipped
 
 TRIES = 2
@@ -15,6 +20,17 @@ TRIES = 2
 
 def python_of(folder: pathlib.Path) -> pathlib.Path:
     return folder / "bin" / "python"
+
+
+def requirements_of(name: str, wheel: str) -> list[str]:
+    """What pip installs for an engine; ours are installed from their wheel."""
+    return [*engines.load(name).requirements, *([wheel] if name.startswith("splay") else [])]
+
+
+def folder_of(name: str, venvs: pathlib.Path, wheel: str) -> pathlib.Path:
+    """Where an engine's environment is: that of the first engine that wants the same."""
+    wanted = requirements_of(name, wheel)
+    return venvs / next((other for other in engines.NAMES if requirements_of(other, wheel) == wanted), name)
 
 
 def ensure(folder: pathlib.Path, requirements: list[str], log: pathlib.Path) -> pathlib.Path:
@@ -34,10 +50,12 @@ def ensure(folder: pathlib.Path, requirements: list[str], log: pathlib.Path) -> 
     if ready.exists() and ready.read_text() == wanted:
         return python_of(folder)
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True, capture_output=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, capture_output=True)
+    # Byte code is made where a module is first imported: most of what is installed never is.
+    install = ["install", "--quiet", "--disable-pip-version-check", "--no-compile", "--no-warn-script-location"]
     for attempt in range(TRIES):
         done = subprocess.run(
-            [python_of(folder), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *requirements],
+            [sys.executable, "-m", "pip", "--python", python_of(folder), *install, *requirements],
             capture_output=True,
             text=True,
         )

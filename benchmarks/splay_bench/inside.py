@@ -57,14 +57,17 @@ def stamped(store: Store) -> str:
     return f"{about['date']}, {about['cores']} cores of {about['processor']}, commit {about['commit']}."
 
 
-def measured(suite: str, settings: Settings) -> dict:
+def python(settings: Settings) -> pathlib.Path:
+    """The interpreter of the suites' environment."""
     told = settings.of_engines()
     reason = load("splay").unavailable(told)
     if reason:
         raise Skipped(reason)
-    python = environment.ensure(
-        settings.venvs / "suites", [*REQUIREMENTS, told["wheel"]], settings.work / "logs" / "suites-pip.log"
-    )
+    log = settings.work / "logs" / "suites-pip.log"
+    return environment.ensure(settings.venvs / "suites", [*REQUIREMENTS, told["wheel"]], log)
+
+
+def measured(suite: str, settings: Settings) -> dict:
     arguments = {
         "splay": str(settings.splay.resolve()),
         "work": str(settings.work.resolve()),
@@ -75,7 +78,7 @@ def measured(suite: str, settings: Settings) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         out = pathlib.Path(folder) / "section.json"
         done = subprocess.run(
-            [python, "-m", "splay_bench.inside", suite, json.dumps(arguments), out],
+            [python(settings), "-m", "splay_bench.inside", suite, json.dumps(arguments), out],
             cwd=pathlib.Path(__file__).resolve().parents[1],
             env=os.environ | {"POLARS_MAX_THREADS": str(settings.threads)},
         )

@@ -23,9 +23,18 @@ class Settings:
     """Timed warm runs of each query."""
     rounds_min: int = 3
     """So many are made in any case when a query takes longer than ``seconds``."""
+    passes: int = 5
+    """The runs of a query are spread over so many passes over all queries, so that a slow moment doesn't meet all of them."""
+    short_seconds: float = 0.1
+    """Queries that take less than this for all their runs are asked more often: for so long, up to ``rounds_max`` times."""
+    rounds_max: int = 500
+    warm_up_seconds: float = 0.1
+    """A query is asked for so long off the clock before its first pass, and a share of that before the others."""
     seconds: float = 20
-    """After so long no further warm run of a query begins."""
+    """After so long no further pass of a query begins."""
     cold_rounds: int = 3
+    cold_only: list[str] = field(default_factory=list)
+    """Queries that have cold runs; all if empty. Each run starts an engine anew, which takes most of a small benchmark."""
     client_seconds: float = 5
     """Each count of clients asks for so long, and then to the end of its round."""
     limit_seconds: float = 600
@@ -58,7 +67,7 @@ class Settings:
         wheel = self.found_wheel()
         addresses = {
             name: os.environ[f"SPLAY_BENCH_{name.upper()}"]
-            for name in ("timescaledb",)
+            for name in ("clickhouse", "timescaledb")
             if f"SPLAY_BENCH_{name.upper()}" in os.environ
         }
         return {"cache": str(self.work / "downloads"), "wheel": str(wheel) if wheel else ""} | addresses
@@ -68,6 +77,10 @@ class Settings:
         return {
             "rounds": self.rounds,
             "rounds_min": self.rounds_min,
+            "passes": self.passes,
+            "short_seconds": self.short_seconds,
+            "rounds_max": self.rounds_max,
+            "warm_up_seconds": self.warm_up_seconds,
             "seconds": self.seconds,
             "cold_rounds": self.cold_rounds,
             "client_seconds": self.client_seconds,

@@ -78,25 +78,41 @@ class Worker:
                 writer.write_table(table)
         return times
 
-    def do_time(self, id: str, rounds: int, rounds_min: int, budget_seconds: float) -> dict:
-        """Warm times: each variant once more off the clock, then ``rounds`` runs.
+    def do_programs(self) -> list[str]:
+        """Files of the Python modules that were imported so far."""
+        modules = list(sys.modules.values())
+        files = [getattr(module, name, None) for module in modules for name in ("__file__", "__cached__")]
+        return sorted({str(pathlib.Path(path).resolve()) for path in files if path})
 
-        Fewer runs, but ``rounds_min``, are made when they take longer than ``budget_seconds``.
+    def do_time(
+        self, id: str, first: int, rounds: int, rounds_max: int, for_seconds: float, warm_seconds: float
+    ) -> dict:
+        """A slice of a query's warm times, of runs ``first``, ``first + 1`` and so on.
+
+        Off the clock it is asked for at least ``warm_seconds``, once for each variant to come and once at least. Then come
+        ``rounds`` runs, and up to ``rounds_max`` as long as all together take less than ``for_seconds``.
         """
-        for run in range(min(rounds, len(self.questions[id].variants))):
-            self.call(id, run)()
+        self.warm_up(id, first, min(rounds, len(self.questions[id].variants)), warm_seconds)
         client, engine = [], []
         gc.collect()
+        # What has survived so far needn't be looked at again by the next slice's collection.
+        gc.freeze()
         gc.disable()
         try:
             start = time.perf_counter()
-            while len(client) < rounds and (len(client) < rounds_min or time.perf_counter() - start < budget_seconds):
-                times = self.do_ask(id, len(client))
+            while len(client) < rounds or (len(client) < rounds_max and time.perf_counter() - start < for_seconds):
+                times = self.do_ask(id, first + len(client))
                 client.append(times["client_ms"])
                 engine.append(times["engine_ms"])
         finally:
             gc.enable()
         return {"client_ms": client, "engine_ms": [time for time in engine if time is not None]}
+
+    def warm_up(self, id: str, first: int, runs: int, seconds: float) -> None:
+        start, run = time.perf_counter(), 0
+        while run < runs or time.perf_counter() - start < seconds:
+            self.call(id, first + run)()
+            run += 1
 
     def do_clients(self, ids: list[str], clients: int, for_seconds: float) -> dict:
         """Several clients, a thread each, ask all queries in turn until ``for_seconds`` are over.

@@ -1,7 +1,9 @@
 """The benchmark's parts: results on disk, the report from fixed results, texts and rows for engines."""
 
 import datetime
+import itertools
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 
 import pyarrow as pa
@@ -14,7 +16,7 @@ from engines import rows
 from engines.base import Skipped
 from splay_bench import __main__ as command
 from splay_bench import environment, memory
-from splay_bench.report import build, finance, svg
+from splay_bench.report import build, finance, svg, words
 from splay_bench.store import Store, read_all
 
 PARAMETERS = CryptoParameters(1)
@@ -32,9 +34,11 @@ def test_every_engine_says_what_it_is():
 
 
 def test_engines_that_cannot_be_had_say_why():
-    assert engines.load("splay-memory").unavailable({}) == "not there yet: SplayDB has no real-time table"
+    assert "SPLAY_BENCH_CLICKHOUSE" in engines.load("clickhouse-server").unavailable({})
+    assert "splay_bench build influxdb2" in engines.load("influxdb2").unavailable({"cache": "/nowhere"})
     assert "SPLAY_BENCH_TIMESCALEDB" in engines.load("timescaledb").unavailable({})
-    assert "make wheel" in engines.load("splay").unavailable({"wheel": ""})
+    for name in ("splay", "splay-memory"):
+        assert "make wheel" in engines.load(name).unavailable({"wheel": ""})
 
 
 def test_texts_of_the_dialects_hold_no_word_of_another():
@@ -188,17 +192,15 @@ def test_the_report_counts_what_is_right_and_says_what_others_do_better(fixed):
 def test_the_page_is_whole_and_needs_no_network(fixed):
     html, text = build(fixed, None, None)
     page = html.read_text()
-    assert (
-        "<script" not in page
-        and "src=" not in page
-        and "href=" not in page
-        and "url(" not in page
-        and "@import" not in page
-    )
+    assert "<script" not in page and "src=" not in page and "url(" not in page and "@import" not in page
+    links = re.findall(r'href="([^"]*)"', page)
+    assert links and all(f'id="{link.removeprefix("#")}"' in page for link in links), "links stay within the page"
     assert "DuckDB &lt;2&gt;" in page and "DuckDB <2>" not in page
     ElementTree.fromstring(page.removeprefix("<!doctype html>").replace('<meta charset="utf-8">', "").replace(
-        '<meta name="viewport" content="width=device-width">', ""))  # fmt: skip
-    assert page.count("<svg") == 2 * 2 + 2 + 1, "a chart for each query and the clients at both scales, and the scaling"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">', ""))  # fmt: skip
+    # At both scales means, the best rival warm and cold, two queries, clients; and the scaling.
+    assert page.count("<svg") == 2 * (1 + 2 + 2 + 1) + 1
+    assert "SplayDB answers faster than every rival warm in 1 of 1 and cold in 0 of 1 queries. 3 of 4 answers" in page
     lines = text.read_text().splitlines()
     assert "| T-V1 | 2.00 | 8.00 | 4 times faster than DuckDB <2> |" in lines
     assert "| O-T | 4.00 | wrong |  |" in lines
@@ -209,6 +211,31 @@ def test_the_page_is_whole_and_needs_no_network(fixed):
 def test_a_report_needs_results(tmp_path):
     with pytest.raises(SystemExit, match="no results"):
         build(tmp_path, None, None)
+
+
+def test_the_report_says_whether_the_machine_was_quiet(fixed):
+    def said(cores: float) -> str:
+        path = fixed / "finance" / "scale-0.01" / "splay" / "T-V1.json"
+        values = json.loads(path.read_text())
+        values["warm"]["others_cores"] = cores
+        path.write_text(json.dumps(values))
+        return words.agreement(finance.FinanceSet("scale-0.01", read_all(fixed)["finance"]["scale-0.01"]))
+
+    assert "0.02 at most: the machine was quiet. Furthest apart: splay O-T 100%." in said(0.02)
+    assert "1.50 at most: the machine was not quiet" in said(1.5)
+
+
+def test_labels_do_not_cover_each_other():
+    assert svg.apart([5, 6, 100], 0, 200) == [5, 18, 100]
+    crowded = svg.apart([90, 95, 99], 0, 100)
+    assert crowded[-1] == 100 and all(b - a >= svg.LABEL_LINE for a, b in itertools.pairwise(crowded))
+
+
+def test_bars_go_to_both_sides_of_one():
+    root = ElementTree.fromstring(svg.both_sides([("T-V1", 4.0, "4 DuckDB"), ("O-T", 0.25, "1/4 DuckDB")]))
+    better, worse = [node for node in root.iter() if node.tag.endswith("rect")]
+    assert float(better.get("x")) == pytest.approx(float(worse.get("x")) + float(worse.get("width")), abs=0.2)
+    assert (better.get("class"), worse.get("class")) == ("good", "bad")
 
 
 def test_charts_show_failures_as_words():

@@ -28,6 +28,9 @@ def settings(work, out, engines, **more) -> Settings:
     given = {
         "cold": False,
         "rounds": 2,
+        "passes": 2,
+        "short_seconds": 0,
+        "warm_up_seconds": 0,
         "only": QUERIES,
         "threads": 1,
         "limit_seconds": 60,
@@ -106,3 +109,37 @@ def test_a_second_run_measures_only_what_is_missing(work, tmp_path, monkeypatch)
     monkeypatch.setattr(machine, "commit", lambda: "two")
     finance.run(first)
     assert json.loads((folder / "O-B1.json").read_text())["stamp"]["commit"] == "two"
+
+
+def test_live_rows_answer_all_queries(work, tmp_path):
+    finance.run(settings(work, tmp_path, ["live"], only=[], clients=[2], cold=True))
+    found = results(tmp_path, "live")
+    answers = {query: part["answer"] for query, part in found.items() if "answer" in part}
+    assert len(answers) == 14
+    assert {query: answer["detail"] for query, answer in answers.items() if answer["state"] != "right"} == {}
+    assert all("cold" not in part for part in found.values()) and "W" not in found, "rows in memory have neither"
+    assert found["clients"]["2"]["queries"] >= 28
+    assert list((work / "databases-scale-0.001" / "fake_engines.live").rglob("db")) == [], "nothing is left"
+
+
+def test_short_queries_are_asked_more_often_and_slow_ones_less(work, tmp_path):
+    finance.run(
+        settings(work, tmp_path / "many", ["right"], only=["O-B1"], rounds=2, passes=4, rounds_max=40, short_seconds=60)
+    )
+    assert len(results(tmp_path / "many", "right")["O-B1"]["warm"]["client_ms"]) == 40
+    finance.run(
+        settings(work, tmp_path / "few", ["right"], only=["O-B1"], rounds=20, passes=5, rounds_min=3, seconds=0)
+    )
+    # Four in a pass; after the first pass there are enough, and time is up.
+    assert len(results(tmp_path / "few", "right")["O-B1"]["warm"]["client_ms"]) == 4
+
+
+def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch):
+    """Nothing is dropped here: the run only has to happen."""
+    monkeypatch.setattr(engine_run.caches, "droppable", lambda: None)
+    monkeypatch.setattr(engine_run.caches, "drop", lambda: None)
+    given = settings(work, tmp_path, ["right"], cold=True, cold_only=["O-B1"], cold_rounds=2)
+    finance.run(given)
+    found = results(tmp_path, "right")
+    assert len(found["O-B1"]["cold"]["client_ms"]) == 2
+    assert all("cold" not in found[query] for query in ("T-VWAP", "C-R"))

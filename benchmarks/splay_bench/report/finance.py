@@ -155,6 +155,11 @@ class FinanceSet:
         ]
         return geometric_mean(ratios)
 
+    def cold_over_warm(self, engine: str) -> float | None:
+        """Geometric mean of the engine's cold times over its own warm ones."""
+        cells = [self.one(engine, query) for query in self.queries]
+        return geometric_mean([cell.cold / cell.warm for cell in cells if cell.cold and cell.warm])
+
     def load(self, engine: str) -> dict:
         """``mb_per_second`` of W, or its state."""
         return self.parts[engine].get("W", {})
@@ -179,6 +184,20 @@ class FinanceSet:
                     gaps.append((max(one.warm, one.again) / min(one.warm, one.again) - 1, engine, query))
         far = sorted((gap for gap in gaps if gap[0] > AGREE), reverse=True)
         return len(gaps) - len(far), len(gaps), [f"{engine} {query} {gap:.0%}" for gap, engine, query in far[:8]]
+
+    def others_cores(self) -> tuple[float, float] | None:
+        """Cores that other programs kept busy while warm times were measured: the median over engines, and the most."""
+        found = [
+            max(
+                values[part]["others_cores"]
+                for values in parts.values()
+                if values.get(part, {}).get("others_cores") is not None
+            )
+            for parts in self.parts.values()
+            for part in ("warm", "again")
+            if any(values.get(part, {}).get("others_cores") is not None for values in parts.values())
+        ]
+        return (statistics.median(found), max(found)) if found else None
 
     def failures(self) -> list[str]:
         """Every wrong answer and error, in full."""

@@ -1,7 +1,8 @@
 """The report as Markdown."""
 
 from .finance import FinanceSet
-from .words import QUERY_WORDS, factor, mebibytes, milliseconds, rule_facts, rules
+from .words import agreement as agreement_words
+from .words import factor, lead, mebibytes, milliseconds, rule_facts, rules
 
 
 def table(head: list[str], lines: list[list[str]]) -> list[str]:
@@ -28,6 +29,8 @@ def finance(one: FinanceSet) -> list[str]:
         rule_facts(one.run),
         "",
         f"`{one.run.get('command')}`",
+        "",
+        lead(one),
         "",
     ]
     lines += times(one, "warm", "Warm, client's time, ms")
@@ -96,11 +99,8 @@ def loads(one: FinanceSet) -> list[str]:
 
 
 def agreement(one: FinanceSet) -> list[str]:
-    agree, all_, far = one.agreement()
-    if not all_:
-        return []
-    worst = f" Furthest apart: {', '.join(far)}." if far else ""
-    return [f"Two runs' medians agree within 15 % in {agree} of {all_} cells ({agree / all_:.0%}).{worst}", ""]
+    said = agreement_words(one)
+    return [said, ""] if said else []
 
 
 def losses(one: FinanceSet) -> list[str]:
@@ -109,6 +109,3 @@ def losses(one: FinanceSet) -> list[str]:
         return []
     rows = [[loss.what, loss.rival, f"{loss.factor:.1f}"] for loss in found]
     return ["**What others are better at**", ""] + table(["at", "who", "times better"], rows)
-
-
-__all__ = ["QUERY_WORDS", "document", "table"]

@@ -1,130 +1,126 @@
 """The report as one static page: CSS and SVG inline, no scripts, no network."""
 
+import itertools
+import pathlib
+import re
 from html import escape
 
-from . import svg
-from .finance import FinanceSet
-from .words import QUERY_WORDS, factor, mebibytes, milliseconds, rule_facts, rules
+from . import charts
+from .finance import OURS, FinanceSet
+from .words import agreement, lead, mebibytes, milliseconds, rule_facts, rules
 
-CSS = """
-:root { color-scheme: light dark; --ink: #1f2937; --faint: #6b7280; --line: #e5e7eb; --page: #ffffff; --wrong: #b91c1c; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e5e7eb; --faint: #9ca3af; --line: #374151; --page: #111827; --wrong: #f87171; }
-}
-body { margin: 0 auto; padding: 2rem 1.5rem 4rem; max-width: 1280px; background: var(--page); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif; }
-h1 { font-size: 1.7rem; } h2 { font-size: 1.3rem; margin-top: 2.5rem; } h3 { font-size: 1.05rem; margin: 1.6rem 0 .5rem; }
-svg { max-width: 100%; height: auto; } svg text { fill: var(--ink); } svg text.faint { fill: var(--faint); }
-svg text.wrong { fill: var(--wrong); } svg .grid { stroke: var(--line); }
-.grid-of-charts { display: grid; grid-template-columns: repeat(auto-fit, minmax(560px, 1fr)); gap: 1.2rem 2rem; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; margin: .5rem 0 1rem; }
-th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: right; vertical-align: top; }
-th:first-child, td:first-child, td.words { text-align: left; }
-td.best { font-weight: 700; } td.wrong, .wrong { color: var(--wrong); } .faint { color: var(--faint); }
-ul { padding-left: 1.2rem; } code { font-size: .9em; }
-"""
+CSS = (pathlib.Path(__file__).parent / "style.css").read_text(encoding="utf-8")
+LOSSES_SHOWN = 12
+WORDS_FROM = 28
+
+
+def anchor(title: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+
+
+def heading(title: str) -> str:
+    return f'<h2 id="{anchor(title)}">{escape(title)}</h2>'
 
 
 def document(sets: list[FinanceSet], others: list[dict]) -> str:
-    body = ["<h1>SplayDB's benchmark</h1>"]
+    titles, body = [], []
     for one in sets:
-        body += finance(one)
+        titles.append(f"Finance, scale {one.scale:g}")
+        body += [heading(titles[-1]), *finance(one)]
     if len(sets) > 1:
-        body += scaling(sets)
+        titles.append("Scaling with data")
+        body += [heading(titles[-1]), charts.scaling(sets)]
     for section in others:
-        body += [f"<h2>{escape(section['title'])}</h2><p>{escape(section['note'])}</p>"]
+        titles.append(section["title"].split(":")[0].capitalize())
+        body += [heading(titles[-1]), f"<p>{escape(section['title'])}.</p><p>{escape(section['note'])}</p>"]
         for part in section["tables"]:
             body += [f"<h3>{escape(part['title'])}</h3>"] if part.get("title") else []
-            body.append(table(part["head"], [[(str(word), "") for word in row] for row in part["rows"]]))
+            body.append(
+                table(part["head"], [[(str(word), kind_of(str(word))) for word in row] for row in part["rows"]])
+            )
+    links = "".join(f'<a href="#{anchor(title)}">{escape(title)}</a>' for title in titles)
     return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>SplayDB's benchmark</title><style>{CSS}</style></head><body>" + "\n".join(body) + "</body></html>\n"
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<title>SplayDB's benchmark</title><style>{CSS}</style></head><body><h1>SplayDB's benchmark</h1><nav>{links}</nav>"
+        + "\n".join(body)
+        + "</body></html>\n"
     )
 
 
-def table(head: list[str], rows: list[list[tuple[str, str]]]) -> str:
-    """Cells are words and a class."""
-    lines = ["<tr>" + "".join(f"<th>{escape(word)}</th>" for word in head) + "</tr>"]
+def table(head: list[str], rows: list[list[tuple[str, str]]], ours: str = "") -> str:
+    """Cells are words and a class; the row that begins with ``ours`` stands out."""
+    lefts = [kind == "words" for _, kind in rows[0]] if rows else []
+    heads = (
+        f'<th class="words">{escape(word)}</th>' if left else f"<th>{escape(word)}</th>"
+        for word, left in itertools.zip_longest(head, lefts)
+    )
+    lines = ["<tr>" + "".join(heads) + "</tr>"]
     for row in rows:
         cells = (
             f'<td class="{kind}">{escape(words)}</td>' if kind else f"<td>{escape(words)}</td>" for words, kind in row
         )
-        lines.append("<tr>" + "".join(cells) + "</tr>")
+        begin = '<tr class="ours">' if ours and row[0][0] == ours else "<tr>"
+        lines.append(begin + "".join(cells) + "</tr>")
     return '<div class="scroll"><table>' + "".join(lines) + "</table></div>"
+
+
+def kind_of(word: str) -> str:
+    """Long texts of a suite's table stand to the left and may be broken."""
+    return "words" if len(word) > WORDS_FROM else ""
 
 
 def bullets(lines: list[str]) -> str:
     return "<ul>" + "".join(f"<li>{escape(line)}</li>" for line in lines) + "</ul>"
 
 
+def folded(title: str, content: str) -> str:
+    """Content that is shown on a click; nothing if there is none."""
+    return f"<details><summary>{escape(title)}</summary>{content}</details>" if content else ""
+
+
 def finance(one: FinanceSet) -> list[str]:
-    parts = [
-        f"<h2>The finance suite at scale {one.scale:g}</h2>",
-        f'<p class="faint">{escape(rule_facts(one.run))}</p>',
-    ]
-    parts += [f"<p><code>{escape(one.run.get('command', ''))}</code></p>"]
-    parts += summary(one)
-    parts += charts(one)
-    parts += [times(one, "warm", "Warm, client's time, ms"), times(one, "cold", "Cold, client's time, ms")]
-    parts += [times(one, "engine_side", "Warm, the engine's own time, ms"), memory(one)]
-    parts += ["<h3>Load, size, clients</h3>", loads(one), clients(one), engines(one)]
-    failures = one.failures()
+    failures, stale = one.failures(), one.stale()
+    parts = [f"<p>{escape(lead(one))}</p>"]
     if failures:
         parts += ["<h3>Wrong answers and errors</h3>", f'<div class="wrong">{bullets(failures)}</div>']
-    stale = one.stale()
-    if stale:
-        parts += ["<h3>Older results, by another commit or other rules</h3>", bullets(stale)]
-    return [*parts, "<h3>Rules</h3>", bullets(rules(one.run))]
+    parts += [charts.means(one), f"<p>{escape(agreement(one))}</p>", summary(one)]
+    parts += [charts.against_best(one), losses(one), charts.queries(one)]
+    parts += ["<h3>Clients, load, size</h3>", charts.clients(one), loads(one)]
+    parts += [folded("Warm times, ms", times(one, "warm")), folded("Cold times, ms", times(one, "cold"))]
+    parts += [folded("The engines' own times, warm, ms", times(one, "engine_side"))]
+    parts += [folded("Memory beyond the start, MiB", memory(one))]
+    parts += [folded("Engines: versions, how they start, why this is their best", engines(one))]
+    parts += [not_run(one)]
+    parts += [folded("Older results, by another commit or other rules", bullets(stale))] if stale else []
+    facts = (
+        f'<p class="faint">{escape(rule_facts(one.run))}</p><p><code>{escape(one.run.get("command", ""))}</code></p>'
+    )
+    return [*parts, "<h3>Machine and rules</h3>", facts, bullets(rules(one.run))]
 
 
-def summary(one: FinanceSet) -> list[str]:
-    """Ratios first, then all that others do better."""
+def summary(one: FinanceSet) -> str:
+    """Every engine's times over SplayDB's, and its cold times over its own warm ones."""
     rows = []
     for engine in one.ran:
-        ratios = [one.against(engine, field) for field in ("warm", "cold")]
-        if engine != "splay":
-            words = [("" if ratio is None else f"{ratio:.2f}") for ratio in ratios]
-            rows.append([(one.title(engine), ""), *((word, "") for word in words)])
-    parts = ["<h3>Time over SplayDB's, geometric mean</h3>", table(["engine", "warm", "cold"], rows)]
-    agree, all_, far = one.agreement()
-    if all_:
-        worst = f" Furthest apart: {', '.join(far)}." if far else ""
-        parts.append(f"<p>Two runs' medians agree within 15 % in {agree} of {all_} cells.{escape(worst)}</p>")
-    losses = one.losses()
-    if losses:
-        rows = [[(loss.what, ""), (loss.rival, "words"), (f"{loss.factor:.1f}", "")] for loss in losses]
-        parts += ["<h3>What others are better at</h3>", table(["at", "who", "times better"], rows)]
-    return parts
+        ratios = [one.against(engine, "warm"), one.against(engine, "cold"), one.cold_over_warm(engine)]
+        rows.append([(one.title(engine), ""), *(("" if ratio is None else f"{ratio:.2f}", "") for ratio in ratios)])
+    head = ["geometric means of ratios", "warm over SplayDB's", "cold over SplayDB's", "its cold over its warm"]
+    return table(head, rows, one.title(OURS) if OURS in one.ran else "")
 
 
-def charts(one: FinanceSet) -> list[str]:
-    """A chart for each query, all on one scale; warm in full, cold paler behind it."""
-    values = [
-        value
-        for engine in one.ran
-        for query in one.queries
-        for value in (one.one(engine, query).warm, one.one(engine, query).cold)
-        if value
-    ]
-    if not values:
-        return []
-    low, high = svg.decades(values)
-    parts = ["<h3>Each query, ms on a log scale: warm, and cold in the paler bar</h3>", '<div class="grid-of-charts">']
-    for query in one.queries:
-        rows = []
-        for engine in one.ran:
-            cell = one.one(engine, query)
-            words = cell.text(milliseconds(cell.warm) + (f" / {milliseconds(cell.cold)}" if cell.cold else ""))
-            rows.append((engine, one.title(engine), [cell.warm, cell.cold], words))
-        against = one.factor(query, "warm")
-        said = f" SplayDB is {factor(against[1])} than {one.title(against[0])}." if against else ""
-        head = f"<strong>{query}</strong> {escape(QUERY_WORDS[query])}.{escape(said)}"
-        parts.append(f"<div><p>{head}</p>{svg.bars(rows, low, high)}</div>")
-    return [*parts, "</div>"]
+def losses(one: FinanceSet) -> str:
+    found = one.losses()
+    if not found:
+        return ""
+    rows = [[(loss.what, ""), (loss.rival, "words"), (f"{loss.factor:.1f}", "")] for loss in found]
+    head = ["at", "who", "times better"]
+    shown = "<h3>What others are better at</h3>" + table(head, rows[:LOSSES_SHOWN])
+    rest = rows[LOSSES_SHOWN:]
+    return shown + (folded(f"{len(rest)} more", table(head, rest)) if rest else "")
 
 
-def times(one: FinanceSet, field: str, title: str) -> str:
+def times(one: FinanceSet, field: str) -> str:
     engines = [engine for engine in one.ran if one.mean(engine, field)[0] is not None]
     if not engines:
         return ""
@@ -142,60 +138,40 @@ def times(one: FinanceSet, field: str, title: str) -> str:
     rows.append(
         [("geometric mean (answered)", ""), *((f"{milliseconds(mean)} ({count})", "") for mean, count in means)]
     )
-    return f"<h3>{escape(title)}</h3>" + table(["", *map(one.title, engines)], rows)
+    return table(["", *map(one.title, engines)], rows)
 
 
 def memory(one: FinanceSet) -> str:
     rows = [
         [(query, ""), *((mebibytes(one.one(engine, query).growth), "") for engine in one.ran)] for query in one.queries
     ]
-    return "<h3>Memory beyond the start, MiB</h3>" + table(["", *map(one.title, one.ran)], rows)
+    return table(["", *map(one.title, one.ran)], rows)
 
 
 def loads(one: FinanceSet) -> str:
+    """Rates by count of clients, the load of the write day, the size; a row for each engine."""
+    counts = sorted({count for engine in one.ran for count in one.clients(engine)})
     rows = []
     for engine in one.ran:
-        load, share = one.load(engine), one.size_share(engine)
+        load, share, clients = one.load(engine), one.size_share(engine), one.clients(engine)
         rate = f"{load['mb_per_second']:.0f}" if "mb_per_second" in load else load.get("state", "")
-        rows.append([(one.title(engine), ""), (rate, ""), ("" if share is None else f"{share:.1%}", "")])
-    return table(["engine", "W, MB/s", "SE"], rows)
-
-
-def clients(one: FinanceSet) -> str:
-    series = {
-        engine: (
-            one.title(engine),
-            [(count, found["per_second"]) for count, found in sorted(one.clients(engine).items())],
-        )
-        for engine in one.ran
-        if one.clients(engine)
-    }
-    return svg.lines(series, "clients", "queries a second")
-
-
-def scaling(sets: list[FinanceSet]) -> list[str]:
-    """Geometric means of the warm times against the scale, of engines that answered all at each scale."""
-    series = {}
-    for engine in sets[-1].ran:
-        points = [(one.scale, one.mean(engine, "warm")) for one in sets if engine in one.ran]
-        full = [(scale, mean) for scale, (mean, count) in points if mean and count == len(sets[-1].queries)]
-        if len(full) > 1:
-            series[engine] = (sets[-1].title(engine), full)
-    return [
-        "<h2>Scaling with data</h2>",
-        svg.lines(series, "scale", "ms, geometric mean of the fourteen queries, warm"),
-    ]
+        asked = [f"{clients[count]['per_second']:,.0f}" if count in clients else "" for count in counts]
+        late = [f"{clients[count]['p99_ms']:,.1f}" if "p99_ms" in clients.get(count, {}) else "" for count in counts]
+        size = "" if share is None else f"{share:.1%}"
+        rows.append([(one.title(engine), ""), *((word, "") for word in (*asked, *late, rate, size))])
+    head = [*(f"queries/s, {count} clients" for count in counts), *(f"P99 ms, {count} clients" for count in counts)]
+    return table(["engine", *head, "W, MB/s", "SE"], rows, one.title(OURS) if OURS in one.ran else "")
 
 
 def engines(one: FinanceSet) -> str:
     rows = []
     for engine in one.ran:
         about = one.about(engine)
-        words = [about.get("version", ""), about.get("starts", ""), about.get("answers", ""), about.get("best", "")]
-        rows.append([(one.title(engine), ""), *((word, "words") for word in words)])
-    rows += [
-        [(name, ""), ("", ""), (f"not run: {reason}", "words"), ("", ""), ("", "")] for name, reason in one.absent()
-    ]
-    return "<h3>Engines</h3>" + table(
-        ["engine", "version", "how it starts", "the client holds", "why this is its best"], rows
-    )
+        said = [about.get("starts", ""), about.get("answers", ""), about.get("best", "")]
+        rows.append([(one.title(engine), ""), (about.get("version", ""), "words"), *((word, "words") for word in said)])
+    return table(["engine", "version", "how it starts", "the client holds", "why this is its best"], rows)
+
+
+def not_run(one: FinanceSet) -> str:
+    absent = one.absent()
+    return "<h3>Not run</h3>" + bullets([f"{name}: {reason}" for name, reason in absent]) if absent else ""

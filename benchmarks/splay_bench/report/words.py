@@ -2,6 +2,8 @@
 
 from engine.report import milliseconds
 
+from ..quiet import QUIET_CORES
+
 QUERY_WORDS = {
     "T-V1": "volume by symbol, side, minute; a day",
     "T-V2": "volume by symbol, side, day; a month",
@@ -31,6 +33,35 @@ def factor(value: float) -> str:
     return f"{1 / value:.2g} times slower" if value > 0.1 else f"{1 / value:.0f} times slower"
 
 
+def lead(one) -> str:
+    """What a ``FinanceSet`` comes to, in a sentence or two: where SplayDB is first, where it isn't, and whose answers differ."""
+    said = []
+    for field in ("warm", "cold"):
+        factors = [found[1] for query in one.queries if (found := one.factor(query, field))]
+        if factors:
+            first = sum(factor >= 1 for factor in factors)
+            said.append(f"{field} in {first} of {len(factors)}")
+    text = f"SplayDB answers faster than every rival {' and '.join(said)} queries. " if said else ""
+    wrong = sum(cell.state in ("wrong", "error") for cells in one.cells.values() for cell in cells.values())
+    asked = sum(map(len, one.cells.values()))
+    return text + f"{asked - wrong} of {asked} answers of {len(one.ran)} engines agree with the reference."
+
+
+def agreement(one) -> str:
+    """How far the two runs of a ``FinanceSet`` agree, and whether the machine was quiet; empty where nothing ran twice."""
+    agree, all_, far = one.agreement()
+    if not all_:
+        return ""
+    said = f"Two runs' medians agree within 15 % in {agree} of {all_} cells ({agree / all_:.0%})."
+    others = one.others_cores()
+    if others is not None:
+        middle, most = others
+        loud = most > QUIET_CORES
+        said += f" Meanwhile other programs kept {middle:.2f} cores busy in the middle and {most:.2f} at most: the machine was "
+        said += "not quiet, and where the two runs differ this may be why." if loud else "quiet."
+    return said + (f" Furthest apart: {', '.join(far)}." if far else "")
+
+
 def rules(run: dict) -> list[str]:
     """The run rules, with their numbers."""
     given = run.get("rules", {})
@@ -38,20 +69,21 @@ def rules(run: dict) -> list[str]:
         f"not run: {run['cold_refused']}"
         if run.get("cold_refused")
         else f"median of {given.get('cold_rounds')}, each in a fresh process (servers are restarted) after the page cache was "
-        "dropped; the engine's libraries are read in again before the clock starts, its data isn't; it holds what an engine does "
-        "once after its start. Engines in memory have none"
+        "dropped; what the engine's program consists of stays in it, its data doesn't; the time has what an engine does once "
+        "after its start. Engines in memory have none"
     )
     return [
         "Answers first: each engine's answer is compared with the reference (DuckDB over tables in memory): columns, rows, order "
         "of rows where the query has one, keys exactly, values within 1e-9 relative or 1e-13 absolute. A wrong answer has no time.",
-        f"Warm: median of {given.get('rounds')} runs after one more run of each variant (O-T asks for ten pairs); no fewer than "
+        f"Warm: median of {given.get('rounds')} runs, in {given.get('passes')} passes over all queries, each pass after runs off the "
+        f"clock; of more, up to {given.get('rounds_max')}, where all take less than {given.get('short_seconds')} s; no fewer than "
         f"{given.get('rounds_min')} where a query takes long ({given.get('seconds')} s in all). Measured twice, in two processes.",
         f"Cold: {cold}.",
         "Time is the client's: from sending the statement to holding the whole answer as columns. Engine-side time is what the "
         "engine says itself, where it does.",
         "Memory is the resident set of all processes of an engine at its peak, less what it was when the query began; mapped "
         "files count as far as they were touched. In a fresh process for engines on disk, in the first run for those in memory.",
-        f"One engine is up at a time, in a process and an environment of its own, with {given.get('threads')} threads.",
+        f"One engine is up at a time, in a process of its own, with {given.get('threads')} threads.",
         "Clients are threads of one Python process, each with its own connection or cursor, which ask all queries in turn for "
         f"{given.get('client_seconds')} s and to the end of the round; Python's lock is shared by all of them.",
         "W: the write day's CSV files, in the page cache, into empty tables of the same design, until synced; totals are "
@@ -74,4 +106,4 @@ def rule_facts(run: dict) -> str:
     return "; ".join(fact for fact in facts if fact) + "."
 
 
-__all__ = ["QUERY_WORDS", "factor", "mebibytes", "milliseconds", "rule_facts", "rules"]
+__all__ = ["QUERY_WORDS", "agreement", "factor", "lead", "mebibytes", "milliseconds", "rule_facts", "rules"]

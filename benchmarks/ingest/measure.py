@@ -1,0 +1,149 @@
+"""All figures of capture, one after the other."""
+
+import pathlib
+import statistics
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from . import keeping, latency, rates
+from .figures import Figure, milliseconds, millions
+from .lines import CONNECTIONS, one_by_one, requests
+from .servers import QuestDB, Splay
+
+FULL_ROLL_ROWS = 20_000_000
+
+
+@dataclass(frozen=True)
+class Options:
+    """What is measured."""
+
+    splay: pathlib.Path
+    """The command."""
+    rows: int = 4_000_000
+    """Rows of each round by line protocol; Flight has 5 M at least where these are a million or more."""
+    rounds: int = 3
+    single_rows: int = 400_000
+    """Rows that are sent one a message; a tenth of them as requests with an answer each."""
+    roll_rows: int = 2_000_000
+    """Rows of the roll, and of the table whose memory is measured."""
+    producers: int = 2
+    seconds: float = 5
+    """Length of the runs at a fixed rate."""
+    downloads: pathlib.Path | None = None
+    """Where QuestDB's jar is kept; without it QuestDB is left out."""
+
+    @property
+    def answered_rows(self) -> int:
+        return max(1, self.single_rows // 10)
+
+    @property
+    def flight_rows(self) -> int:
+        return max(self.rows, 5_000_000) if self.rows >= 1_000_000 else self.rows
+
+
+@dataclass(frozen=True)
+class Rival:
+    """Rates of QuestDB."""
+
+    lines: str = ""
+    single_lines: str = ""
+
+
+def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
+    """Measures in the order in which it gives them; ``folder`` is where databases are made.
+
+    Raises
+    ------
+    RuntimeError
+        If a row is missing, or a server doesn't start.
+    """
+    rival = questdb(options, folder)
+    server = Splay(str(options.splay), folder / "splay")
+    server.start()
+    try:
+        yield from coming_in(options, server, rival)
+        yield from seen(options, server, folder)
+        yield recovered(options, server)
+    finally:
+        server.kill()
+    yield from kept(options, folder)
+
+
+def line_rates(options: Options, server) -> str:
+    found = [
+        rates.by_lines(server, f"trades{number}", options.rows, options.producers) for number in range(options.rounds)
+    ]
+    return millions(statistics.median(found))
+
+
+def single_line_rate(options: Options, server) -> str:
+    return millions(rates.by_lines(server, "single_lines", options.single_rows, options.producers, one_by_one))
+
+
+def questdb(options: Options, folder: pathlib.Path) -> Rival:
+    """QuestDB's rates, by its jar with its defaults. It is up alone."""
+    if options.downloads is None:
+        return Rival()
+    server = QuestDB(folder / "questdb", QuestDB.fetch(options.downloads))
+    server.start()
+    try:
+        return Rival(line_rates(options, server), single_line_rate(options, server))
+    finally:
+        server.stop()
+
+
+def coming_in(options: Options, server: Splay, rival: Rival) -> Iterator[Figure]:
+    """Rows a second by each way in."""
+    yield Figure(
+        f"line protocol over TCP, {options.producers} senders", line_rates(options, server), "1 M rows/s", rival.lines
+    )
+    rate = rates.by_flight(server, options.flight_rows)
+    yield Figure("Flight, batches of 50,000, acknowledged as `process`", millions(rate), "5 M rows/s")
+    yield Figure(
+        f"line protocol over TCP, one row a message, {options.producers} senders",
+        single_line_rate(options, server),
+        "",
+        rival.single_lines,
+    )
+    rate = rates.single_rows_by_flight(server, options.answered_rows)
+    yield Figure(f"Flight, one row a batch, `process`, {rates.UNDER_WAY} under way", f"{rate:,.0f} rows/s")
+    rate = rates.by_lines(
+        server, "single_requests", options.answered_rows, options.producers, requests, address=server.http
+    )
+    under_way = CONNECTIONS * options.producers
+    yield Figure(f"HTTP, one row a request, `process`, {under_way} under way", f"{rate:,.0f} rows/s")
+
+
+def seen(options: Options, server: Splay, folder: pathlib.Path) -> Iterator[Figure]:
+    """How soon rows are seen, and what queries take."""
+    disk = latency.sync(folder, 500)
+    yield Figure("write and `fdatasync` of 4 KiB by this machine", milliseconds(disk))
+    wanted = {"process": "P99 1 ms", "disk": f"P99 {max(10.0, 3 * disk[1]):.0f} ms"}
+    for ack in wanted:
+        found = latency.visible(server, ack, options.seconds)
+        yield Figure(f"50 rows sent by HTTP until visible, `{ack}`", milliseconds(found), wanted[ack])
+    idle, busy = latency.query_idle_and_busy(server, options.rows // 4, options.seconds)
+    yield Figure("a symbol's last 60 seconds by second, idle", milliseconds(idle))
+    times = f"{milliseconds(busy)}, {busy[1] / idle[1]:.1f} times at P99"
+    yield Figure("the same while 200,000 rows/s come in", times, "2 times")
+
+
+def recovered(options: Options, server: Splay) -> Figure:
+    """The start after a crash, with all rows there."""
+    tables = [f"trades{number}" for number in range(options.rounds)]
+    before = [server.count(table) for table in tables]
+    seconds, journal = keeping.recovery(server)
+    if before != [server.count(table) for table in tables]:
+        raise RuntimeError("rows were lost")
+    size = f"{seconds:.2f} s for {journal / 1e9:.2f} GB of journal, {seconds / (journal / 1e9):.1f} s a GB"
+    return Figure("start after `kill -9`", size, "5 s a GB")
+
+
+def kept(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
+    """What live rows cost."""
+    taken = keeping.memory(str(options.splay), folder / "memory", options.roll_rows)
+    words = f"{taken:.0f} MB a million rows of time, symbol, price and size"
+    yield Figure("memory of the real-time table", words)
+    seconds, size = keeping.roll(folder / "roll", options.roll_rows)
+    said = f"{seconds:.2f} s, {millions(options.roll_rows / seconds)}, {size / 1e6:.0f} MB of files"
+    yield Figure(f"roll of {options.roll_rows / 1e6:g} M rows", said)

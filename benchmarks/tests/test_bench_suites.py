@@ -1,0 +1,100 @@
+"""The suites `ingest` and `compression`: their parts, on small data. No rate is asserted."""
+
+import pathlib
+import socket
+import threading
+import types
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import small_crypto
+
+from ingest import keeping, lines
+from ingest.figures import Figure, middle_and_last, percentile
+from splay_bench import compression
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SPLAY = ROOT / "target" / "release" / "splay"
+
+
+def test_percentiles_are_by_the_nearest_rank():
+    values = [float(value) for value in range(1, 101)]
+    assert percentile(values, 99) == 100.0 and percentile(values, 50) == 51.0 and percentile([7.0], 99) == 7.0
+    assert middle_and_last(values) == (50.5, 100.0)
+
+
+def test_a_figure_says_what_was_wanted_and_what_the_rival_does():
+    assert Figure("rate", "2 M rows/s", "1 M rows/s", "3 M rows/s").line() == (
+        "rate: 2 M rows/s; QuestDB 3 M rows/s (wanted 1 M rows/s)"
+    )
+    assert Figure("size", "5 MB").line() == "size: 5 MB"
+
+
+def receiver(answer: bytes):
+    """A server of one connection that answers each message; gives its address and what it got."""
+    listener, got = socket.create_server(("127.0.0.1", 0)), []
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            while message := connection.recv(65_536):
+                got.append(message)
+                if answer:
+                    connection.sendall(answer)
+        listener.close()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    return listener.getsockname(), got, thread
+
+
+def test_rows_are_sent_one_a_message():
+    made = lines.trades("trades", 0, 50, 0, 1)
+    address, got, thread = receiver(b"")
+    lines.one_by_one(made, 0)(address)
+    thread.join()
+    assert b"".join(got).decode() == "".join(made)
+
+
+@pytest.mark.parametrize("status", [204, 503])
+def test_a_row_that_is_not_taken_is_an_error(status, monkeypatch):
+    monkeypatch.setattr(lines, "CONNECTIONS", 1)
+    made = lines.trades("trades", 0, 3, 0, 1)
+    address, got, thread = receiver(f"HTTP/1.1 {status} Said\r\n\r\n".encode())
+    send = lines.requests(made, 0)
+    if status == 204:
+        send(address)
+        thread.join()
+        assert len(got) == 3 and got[1].endswith(made[1].encode()) and b"ack=process" in got[1]
+    else:
+        with pytest.raises(RuntimeError, match="wasn't taken: b'HTTP/1.1 503"):
+            send(address)
+        thread.join()
+
+
+def test_a_roll_moves_all_rows_to_files(tmp_path):
+    seconds, size = keeping.roll(tmp_path / "rolled", 2 * keeping.BATCH_ROWS)
+    assert seconds > 0 and size > 2 * keeping.BATCH_ROWS * 20
+    assert not (tmp_path / "rolled").exists()
+
+
+def test_all_formats_hold_the_same_rows(tmp_path):
+    folder = small_crypto.write(tmp_path / "data")
+    rows = {}
+    for table in ("trades", "books"):
+        parts = [pq.read_table(path) for path in sorted(folder.glob(f"{table}_2022-06-*.parquet"))[:2]]
+        rows[table] = pa.concat_tables(map(compression.ordered, parts)).unify_dictionaries().combine_chunks()
+    given = types.SimpleNamespace(splay=SPLAY, threads=1)
+    readers = compression.files(tmp_path / "files", rows) | compression.ours(given, tmp_path / "files", rows)
+    for name, values in rows.items():
+        found = compression.table(name, values, readers, 1)
+        assert [row[0] for row in found["rows"]] == list(readers) and len(found["head"]) == len(found["rows"][0])
+        assert all("wrong" not in row for row in found["rows"]), found
+        plain, hot = found["rows"][0], found["rows"][-2]
+        assert float(plain[1]) > 0 and float(hot[1]) > 0
+
+
+def test_sums_that_differ_are_wrong():
+    assert not compression.differ([1.0, 2.0], [1.0, 2.0 + 1e-12])
+    assert compression.differ([1.0, 2.0], [1.0, 2.1]) and compression.differ([1.0], [1.0, 2.0])
