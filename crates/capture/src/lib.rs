@@ -38,7 +38,9 @@ mod journal;
 mod keeper;
 pub mod line;
 mod live;
+mod measure;
 mod queue;
+mod report;
 mod settings;
 mod status;
 mod subscribe;
@@ -49,6 +51,10 @@ pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use keeper::{RollReport, WriteDownReport};
+pub use measure::{
+    Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
+};
+pub use report::{Report, TableReport};
 pub use settings::CaptureSettings;
-pub use status::{Recovered, Rejected, Status, TableStatus};
+pub use status::{ProducerStatus, Recovered, Rejected, Status, SubscriberStatus, TableStatus};
 pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};
