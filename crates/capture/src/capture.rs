@@ -13,7 +13,7 @@ use splay_store::{Database, LoadOptions, TableSpec};
 
 use crate::append::{Ack, Append, Producer};
 use crate::clock::{Clock, SystemClock};
-use crate::conform::{conform, derive_spec, new_columns};
+use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter, Producers};
 use crate::live::{LiveTable, Tail};
@@ -23,6 +23,7 @@ use crate::settings::CaptureSettings;
 use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
+use crate::wishes::TableWishes;
 use crate::{codec, keeper, report};
 
 /// Refusals that are remembered.
@@ -294,7 +295,7 @@ impl Capture {
             None => {
                 let spec = match &append.spec {
                     Some(spec) => spec.clone(),
-                    None => derive_spec(&append.table, &append.rows)?,
+                    None => TableWishes::default().table_for(&append.table, append.rows.schema_ref())?,
                 };
                 self.create(&spec)?
             }

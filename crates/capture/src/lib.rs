@@ -44,7 +44,9 @@ mod report;
 mod settings;
 mod status;
 mod subscribe;
+pub mod text;
 mod tickerplant;
+mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
 pub use capture::Capture;
@@ -58,3 +60,4 @@ pub use report::{Report, TableReport};
 pub use settings::CaptureSettings;
 pub use status::{ProducerStatus, Recovered, Rejected, Status, SubscriberStatus, TableStatus};
 pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};
+pub use wishes::TableWishes;
