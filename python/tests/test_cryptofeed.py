@@ -561,9 +561,11 @@ class Replayed:
             self.is_started = True
         self.events.append((event, float(receipt)))
         await self.backend(event, float(receipt))
-        # Until its writer waits for more, and the system has taken what it wrote.
-        while not (self.backend.queue.empty() and self.backend.queue._getters):
-            await asyncio.sleep(0)
+        written = asyncio.ensure_future(self.backend.queue.join())
+        await asyncio.wait({written, self.backend.worker}, return_when=asyncio.FIRST_COMPLETED)
+        if self.backend.worker.done():
+            self.backend.worker.result()
+            pytest.fail("the back end's writer ended")
         if connection := getattr(self.backend, "conn", None):
             connection.transport.set_write_buffer_limits(0)
             await connection.drain()
