@@ -9,7 +9,7 @@ VENV ?= target/venv
 SPLAY = target/release/splay
 
 .PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-load bench-ingest \
-	crash-test clippy clean
+	capture-day crash-test clippy clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -47,6 +47,13 @@ test-feeds: wheel
 	$(VENV)/bin/pip install --quiet -r python/requirements-feeds.txt
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_binance_recorded.py python/tests/test_serve.py
+
+# A day of capture, 50 million rows by every way in, compared row for row with what was sent. DAY_ROWS says how many.
+DAY_ROWS ?= 50000000
+
+capture-day: wheel
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	SPLAY_DAY_ROWS=$(DAY_ROWS) $(VENV)/bin/python -m pytest -q -s python/tests/test_capture_day.py
 
 # Lints at their strictest: clippy in the compiler's place for the workspace's own crates. Dependencies are those of the build,
 # where `cargo clippy` would compile DataFusion's metadata once more.

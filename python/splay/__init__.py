@@ -9,6 +9,7 @@
 from typing import TYPE_CHECKING, Any
 
 from splay import errors
+from splay._ack import Ack
 from splay.errors import (
     AccessError,
     AlreadyLoadedError,
@@ -60,7 +61,6 @@ if TYPE_CHECKING:
 
 try:
     from splay._splay import (
-        Ack,
         Answer,
         Batches,
         Capture,

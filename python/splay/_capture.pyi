@@ -2,31 +2,8 @@
 
 from typing import Any, Literal, final
 
+from splay._ack import Ack
 from splay._database import ArrowArray, ArrowStream
-
-@final
-class Ack:
-    """What is said of rows that were taken."""
-
-    @property
-    def sequence(self) -> int:
-        """Number of the batch in the journal; that of the last batch for a repeat."""
-
-    @property
-    def ack_class(self) -> str:
-        """How safe the rows are: ``memory``, ``process`` or ``disk``."""
-
-    @property
-    def rows(self) -> int:
-        """Rows taken, those in quarantine included."""
-
-    @property
-    def duplicate(self) -> bool:
-        """Whether it was a repeat, whose rows had been taken before."""
-
-    @property
-    def quarantined(self) -> int:
-        """Rows too far ahead of the clock; they are in the table ``<table>_quarantine``."""
 
 @final
 class Capture:
@@ -75,6 +52,12 @@ class Capture:
             There is no room; send the rows again later.
         RejectedError, SchemaError
             The rows don't fit the table.
+        """
+
+    def last_number(self, producer: str) -> int | None:
+        """The number of the last frame of a producer that was taken, which is on disk then; None if it is not known.
+
+        What has higher numbers was not taken: a producer that starts again goes on behind it.
         """
 
     def write_down(self, table: str | None = None) -> int:

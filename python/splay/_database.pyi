@@ -11,6 +11,7 @@ from splay._answer import Answer
 from splay._capture import Capture
 from splay._reports import LoadReport
 from splay._table import Table
+from splay.writer import TickWriter
 
 Parameter: TypeAlias = (
     None | bool | int | float | str | decimal.Decimal | datetime.date | datetime.time | datetime.timedelta
@@ -173,6 +174,30 @@ class Database:
             If another process captures into the database.
         CorruptError
             If the journal's bytes aren't what was written.
+        """
+
+    def tick(self, table: str, **settings: Any) -> TickWriter:
+        """A writer for rows that come one by one, into the journal of this database.
+
+        Capture runs as long as there are writers of this folder in this process; the last one that closes writes the rows to
+        the table's files. For settings of capture, and for other ways in at the same time, begin it yourself:
+        ``splay.tick(db.capture(...), table)``.
+
+        Parameters
+        ----------
+        table
+            Name of the table. The first rows create it.
+        settings
+            Those of :class:`splay.writer.TickWriter`.
+
+        Raises
+        ------
+        LockedError
+            If another process captures into the database, or this one by :meth:`capture`.
+        SettingError
+            If a setting has a value it can't have.
+        ImportError
+            If pyarrow is not installed.
         """
 
     def write(

@@ -4,7 +4,6 @@ from splay._answer import Answer as Answer
 from splay._answer import Batches as Batches
 from splay._answer import Kept as Kept
 from splay._answer import Stats as Stats
-from splay._capture import Ack as Ack
 from splay._capture import Capture as Capture
 from splay._database import Database as Database
 from splay._database import Prepared as Prepared

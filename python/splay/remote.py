@@ -128,7 +128,42 @@ class Client:
             connection.close()
             raise
 
-    def write(self, table: str, rows: Any, ack: AckClass = "disk") -> Ack:
+    def last_number(self, producer: str) -> int | None:
+        """The number of the last batch of a producer that was taken, which is on disk then; None if it is not known.
+
+        What has higher numbers was not taken: a producer that starts again goes on behind it.
+
+        Raises
+        ------
+        AccessError
+            If the server wants another token.
+        UnreachableError
+            If it doesn't answer.
+        """
+        connection = self._address.connection()
+        try:
+            path = "/api/v1/write?" + urllib.parse.urlencode({"producer": producer}, quote_via=urllib.parse.quote)
+            response = self._address.request(connection, "GET", path, None, {})
+            with _broken_as_unreachable("the answer broke off"):
+                told = json.loads(response.read())
+            number = told["sequence"]
+            return None if number is None else int(number)
+        except (ValueError, KeyError, TypeError) as error:
+            raise errors.UnreachableError(f"this is no answer of a SplayDB server: {error}") from error
+        finally:
+            connection.close()
+
+    def write(
+        self,
+        table: str,
+        rows: Any,
+        ack: AckClass = "disk",
+        *,
+        time: str | None = None,
+        symbol: str | None = None,
+        time_zone: str | None = None,
+        create: bool = True,
+    ) -> Ack:
         """Store rows, all of them or none, in one message. For more than a message holds take :meth:`tick`.
 
         Nothing is sent a second time: after :class:`splay.UnreachableError` the rows are not stored, or perhaps stored.
@@ -159,7 +194,8 @@ class Client:
         """
         transport = HttpTransport(self._address)
         try:
-            return transport.send(table, as_table(rows), ack)
+            wishes = {"time": time, "symbol": symbol, "time_zone": time_zone, "create": None if create else "false"}
+            return transport.send(table, as_table(rows), ack, wishes=wishes)
         finally:
             transport.close()
 
@@ -301,7 +337,13 @@ class HttpTransport:
         return self.send(table, rows, ack, producer, sequence)
 
     def send(
-        self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str | None = None, sequence: int | None = None
+        self,
+        table: str,
+        rows: pyarrow.Table,
+        ack: AckClass,
+        producer: str | None = None,
+        sequence: int | None = None,
+        wishes: Mapping[str, str | None] | None = None,
     ) -> Ack:
         """Send one message and wait for its ack."""
         if ack not in ACK_CLASSES:
@@ -311,6 +353,7 @@ class HttpTransport:
         query: dict[str, str | int] = {"table": table, "ack": ack}
         if producer is not None and sequence is not None:
             query |= {"producer": producer, "sequence": sequence}
+        query |= {name: wish for name, wish in (wishes or {}).items() if wish is not None}
         sink = pyarrow.BufferOutputStream()
         # A stream has one dictionary for a column, as one batch has.
         rows = rows.combine_chunks().unify_dictionaries()

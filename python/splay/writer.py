@@ -6,7 +6,7 @@ A :class:`TickWriter` gathers rows, and a thread of its own sends them as batche
   passes over numbers that were there before: a row is neither lost nor doubled by a connection that breaks.
 - Rows that wait are bounded; ``append`` blocks until there is room.
 - Where the rows go is a :class:`Transport`: over HTTP (:mod:`splay.remote`), into the journal of a database of this process
-  (:class:`CaptureTransport`), or whatever has the two methods.
+  (:class:`DatabaseTransport`, :class:`CaptureTransport`), or whatever has the two methods.
 """
 
 import asyncio
@@ -25,6 +25,7 @@ from typing import Any, Literal, Protocol, Self, TypeAlias
 
 import pyarrow
 
+from splay._ack import Ack
 from splay._columns import Columns
 from splay.errors import (
     ClosedError,
@@ -56,22 +57,6 @@ EXIT_SECONDS = 5.0
 """Seconds that a writer which nobody closed has at the end of the program."""
 
 
-@dataclasses.dataclass(frozen=True)
-class Ack:
-    """What became of a batch."""
-
-    sequence: int
-    """Sequence number that the database gave the batch."""
-    ack_class: str
-    """What is promised."""
-    rows: int
-    """Rows that were stored."""
-    duplicate: bool
-    """Whether the batch had been stored before, under the same producer and number."""
-    quarantined: int
-    """Rows that were set aside, their time being out of range."""
-
-
 class Transport(Protocol):
     """Takes batches to a database."""
 
@@ -98,11 +83,40 @@ class CaptureTransport:
 
     def write_batch(self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str, sequence: int) -> Ack:
         """As :meth:`Transport.write_batch`."""
-        told = self._capture.append(table, rows, ack=ack, producer=producer, sequence=sequence)
-        return Ack(told.sequence, told.ack_class, told.rows, told.duplicate, told.quarantined)
+        return self._capture.append(table, rows, ack=ack, producer=producer, sequence=sequence)
 
     def close(self) -> None:
         """Others may write yet; whoever began the capture closes it."""
+
+
+class DatabaseTransport(CaptureTransport):
+    """Takes batches to the journal of a database, for which capture runs as long as there are writers.
+
+    Writers of one folder share it. The last one that closes writes the rows to the table's files.
+    """
+
+    _shared: dict[str, tuple[Any, int]] = {}
+    _lock = threading.Lock()
+
+    def __init__(self, database: Any):
+        self._place = os.path.realpath(database.path)
+        with self._lock:
+            capture, writers = self._shared.get(self._place) or (database.capture(), 0)
+            self._shared[self._place] = (capture, writers + 1)
+        super().__init__(capture)
+
+    def close(self) -> None:
+        """As :meth:`Transport.close`. Rows that can't be written to files now stay in the journal, and are safe there."""
+        with self._lock:
+            capture, writers = self._shared[self._place]
+            if writers > 1:
+                self._shared[self._place] = (capture, writers - 1)
+                return
+            del self._shared[self._place]
+            try:
+                capture.close()
+            except Error as error:
+                LOG.warning("rows stay in the journal until capture begins again: %s", error)
 
 
 OnReject: TypeAlias = Callable[[Error, pyarrow.Table | list[Mapping[str, Any]]], object]
@@ -546,7 +560,8 @@ def tick(database: Any, table: str, **settings: Any) -> TickWriter:
     Parameters
     ----------
     database
-        A client (:func:`splay.connect`), or capture into a database of this process (``splay.open(...).capture()``).
+        A client (:func:`splay.connect`), a database of this process (:func:`splay.open`), or capture into one
+        (``splay.open(...).capture()``).
     table
         Name of the table.
     **settings
@@ -555,6 +570,16 @@ def tick(database: Any, table: str, **settings: Any) -> TickWriter:
     if hasattr(database, "tick"):
         return database.tick(table, **settings)
     return TickWriter(CaptureTransport(database), table, **settings)
+
+
+def tick_into(database: Any, table: str, **settings: Any) -> TickWriter:
+    """A writer for a database of this process: what :meth:`splay.Database.tick` gives."""
+    transport = DatabaseTransport(database)
+    try:
+        return TickWriter(transport, table, **settings)
+    except BaseException:
+        transport.close()
+        raise
 
 
 def as_table(frame: Any) -> pyarrow.Table:

@@ -11,33 +11,10 @@ use crate::columns::Wishes;
 use crate::error::Result;
 use crate::write;
 
-/// What is said of rows that were taken.
-#[pyclass(frozen, get_all, name = "Ack", module = "splay")]
-#[derive(Debug)]
-pub(crate) struct PyAck {
-    sequence: u64,
-    ack_class: String,
-    rows: u64,
-    duplicate: bool,
-    quarantined: u64,
-}
-
-#[pymethods]
-impl PyAck {
-    fn __repr__(&self) -> String {
-        let PyAck { sequence, ack_class, rows, duplicate, quarantined } = self;
-        let flag = if *duplicate { "True" } else { "False" };
-        format!(
-            "Ack(sequence={sequence}, ack_class={ack_class:?}, rows={rows}, duplicate={flag}, quarantined={quarantined})"
-        )
-    }
-}
-
-impl From<Ack> for PyAck {
-    fn from(ack: Ack) -> PyAck {
-        let Ack { sequence, class, rows, duplicate, quarantined } = ack;
-        PyAck { sequence, ack_class: class.to_string(), rows, duplicate, quarantined }
-    }
+/// An ack as Python has it, whoever gave it.
+fn into_python(py: Python<'_>, ack: Ack) -> PyResult<Bound<'_, PyAny>> {
+    let Ack { sequence, class, rows, duplicate, quarantined } = ack;
+    py.import("splay._ack")?.getattr("Ack")?.call1((sequence, class.to_string(), rows, duplicate, quarantined))
 }
 
 /// Capture into a database. Threads may share it.
@@ -73,9 +50,9 @@ impl PyCapture {
     /// Takes the rows of a frame and waits until they are as safe as asked for.
     #[pyo3(signature = (table, frame, *, ack=None, producer=None, sequence=None, time=None, symbol=None, time_zone=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
-    fn append(
+    fn append<'py>(
         &self,
-        py: Python<'_>,
+        py: Python<'py>,
         table: &str,
         frame: &Bound<'_, PyAny>,
         ack: Option<&str>,
@@ -84,7 +61,7 @@ impl PyCapture {
         time: Option<String>,
         symbol: Option<String>,
         time_zone: Option<String>,
-    ) -> Result<PyAck> {
+    ) -> Result<Bound<'py, PyAny>> {
         let ack = ack.map(str::parse).transpose().map_err(PyValueError::new_err)?;
         let producer = match (producer, sequence) {
             (Some(name), Some(sequence)) => Some(Producer { name, sequence }),
@@ -93,11 +70,17 @@ impl PyCapture {
         };
         let rows = write::batches(frame)?;
         let wishes = Wishes { time, symbol, time_zone, types: Vec::new() };
-        py.detach(|| {
+        let ack: Result<Ack> = py.detach(|| {
             let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &wishes)?;
             let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };
-            Ok(self.capture.append(append)?.into())
-        })
+            Ok(self.capture.append(append)?)
+        });
+        Ok(into_python(py, ack?)?)
+    }
+
+    /// The number of the last frame of a producer that was taken.
+    fn last_number(&self, py: Python<'_>, producer: &str) -> Result<Option<u64>> {
+        Ok(py.detach(|| self.capture.last_of(producer))?)
     }
 
     /// Writes live rows down, of a table or of all; gives their number.

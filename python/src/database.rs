@@ -94,6 +94,16 @@ impl PyDatabase {
         PyCapture::open(py, self.database.clone(), settings)
     }
 
+    /// A writer for rows that come one by one.
+    #[pyo3(signature = (table, **settings))]
+    fn tick<'py>(
+        this: &Bound<'py, Self>,
+        table: &str,
+        settings: Option<&Bound<'py, PyDict>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        this.py().import("splay.writer")?.getattr("tick_into")?.call((this, table), settings)
+    }
+
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
         table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,

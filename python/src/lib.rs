@@ -45,7 +45,6 @@ fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(database::open, module)?)?;
     module.add_function(wrap_pyfunction!(recipes, module)?)?;
     module.add_class::<database::PyDatabase>()?;
-    module.add_class::<capture::PyAck>()?;
     module.add_class::<capture::PyCapture>()?;
     module.add_class::<prepared::PyPrepared>()?;
     module.add_class::<table::PyTable>()?;

@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 import splay
+import splay.writer
 
 NOW = 1_700_000_000_000_000_000
 
@@ -50,6 +51,17 @@ def test_a_repeat_is_told_and_not_taken(db):
             capture.append("trade", frame(0, 1), producer="feed")
     with db.capture() as capture:
         assert capture.append("trade", frame(0, 4), producer="feed", sequence=7).duplicate
+
+
+def test_there_is_one_class_of_acks(db):
+    with db.capture() as capture:
+        ack = capture.append("trade", frame(0, 3), ack="process", producer="feed", sequence=7)
+        assert ack == splay.Ack(sequence=1, ack_class="process", rows=3, duplicate=False, quarantined=0)
+        assert type(ack) is splay.Ack is splay.writer.Ack
+        assert capture.last_number("feed") == 7
+        assert capture.last_number("other") is None
+    with db.capture() as capture:
+        assert capture.last_number("feed") == 7
 
 
 def test_what_does_not_fit_is_refused_whole(db):

@@ -19,6 +19,7 @@ from types import SimpleNamespace
 import fakes
 import pyarrow as pa
 import pytest
+from test_clients import ports  # noqa: F401, a fixture
 
 import splay
 from splay.feeds.cryptofeed import (
@@ -542,3 +543,83 @@ def test_a_feed_handler_runs_and_stops(database, cryptofeed, captures, monkeypat
     assert {table: database.stored.table(table).num_rows for table in database.stored.batches} == counts
     assert all(writer.is_closed for writer in database.writers)
     check_books(database.stored.rows("book"), is_numbered=False)
+
+
+class Replayed:
+    """One of Cryptofeed's own back ends, unmodified, fed by its playback.
+
+    Playback gives times of receipt as texts, where a feed gives numbers; and it ends without waiting for what a back end has in its
+    queue, so each event is waited for.
+    """
+
+    def __init__(self, backend):
+        self.backend, self.events, self.is_started = backend, [], False
+
+    async def __call__(self, event, receipt) -> None:
+        if not self.is_started:
+            self.backend.start(asyncio.get_running_loop())
+            self.is_started = True
+        self.events.append((event, float(receipt)))
+        await self.backend(event, float(receipt))
+        written = asyncio.ensure_future(self.backend.queue.join())
+        await asyncio.wait({written, self.backend.worker}, return_when=asyncio.FIRST_COMPLETED)
+        if self.backend.worker.done():
+            self.backend.worker.result()
+            pytest.fail("the back end's writer ended")
+        if connection := getattr(self.backend, "conn", None):
+            connection.transport.set_write_buffer_limits(0)
+            await connection.drain()
+
+
+def microseconds(receipt: float) -> int:
+    return int(receipt * 1_000_000)
+
+
+def test_cryptofeeds_own_back_end_for_questdb(ports, cryptofeed, captures):  # noqa: F811
+    from cryptofeed.backends.quest import BookQuest, CandlesQuest, TickerQuest, TradeQuest
+
+    host, port = ports.line
+    kinds = {"trades": TradeQuest, "ticker": TickerQuest, "candles": CandlesQuest}
+    replayed = {channel: Replayed(kind(host=host, port=port)) for channel, kind in kinds.items()}
+    replayed["l2_book"] = Replayed(BookQuest(host=host, port=port, depth=3))
+    counts = playback("BINANCE_US", captures, replayed)
+    assert counts == COUNTS["BINANCE_US"]
+    for channel, table in (("trades", "trades"), ("ticker", "ticker"), ("candles", "candles"), ("l2_book", "book")):
+        ports.await_rows(f'"{table}-BINANCE_US"', counts[channel])
+        assert ports.rows(f'select count(*) as n from "{table}-BINANCE_US"') == [{"n": counts[channel]}]
+    trades = ports.rows('select * from "trades-BINANCE_US" order by receipt_timestamp, id')
+    events = sorted(replayed["trades"].events, key=lambda event: (microseconds(event[1]), str(event[0].id)))
+    for name, of in (
+        ("symbol", lambda trade: trade.symbol),
+        ("side", lambda trade: trade.side),
+        ("price", lambda trade: float(trade.price)),
+        ("amount", lambda trade: float(trade.amount)),
+        ("id", lambda trade: str(trade.id)),
+    ):
+        found = [str(row[name]) if name == "id" else row[name] for row in trades]
+        assert found == [of(trade) for trade, _ in events], name
+    received = [row["n"] for row in ports.rows('select cast(receipt_timestamp as bigint) as n from "trades-BINANCE_US" order by receipt_timestamp')]
+    assert received == [microseconds(receipt) * 1_000 for _, receipt in events]
+    books = ports.rows('select bid_0_price, bid_2_price, ask_0_price from "book-BINANCE_US"')
+    assert all(row["bid_2_price"] < row["bid_0_price"] < row["ask_0_price"] for row in books)
+
+
+def test_cryptofeeds_own_back_end_for_influxdb(ports, cryptofeed, captures):  # noqa: F811
+    from cryptofeed.backends.influxdb import BookInflux, CandlesInflux, TickerInflux, TradeInflux
+
+    settings = {"addr": "http://{}:{}".format(*ports.http), "org": "o", "bucket": "b", "token": "none"}
+    kinds = {"trades": TradeInflux, "ticker": TickerInflux, "candles": CandlesInflux, "l2_book": BookInflux}
+    replayed = {channel: Replayed(kind(**settings)) for channel, kind in kinds.items()}
+    counts = playback("BINANCE_US", captures, replayed)
+    assert counts == COUNTS["BINANCE_US"]
+    for channel, table in (("trades", "trades"), ("ticker", "ticker"), ("candles", "candles"), ("l2_book", "book")):
+        assert ports.rows(f'select count(*) as n from "{table}-BINANCE_US"') == [{"n": counts[channel]}], table
+    trades = ports.rows('select symbol, side, price, amount, id, type from "trades-BINANCE_US" order by id')
+    events = sorted((event for event, _ in replayed["trades"].events), key=lambda trade: str(trade.id))
+    expected = [(t.symbol, t.side, float(t.price), float(t.amount), str(t.id), str(t.type)) for t in events]
+    assert [tuple(row.values()) for row in trades] == expected
+    # Books come as JSON within quotes, with quotes of its own.
+    books = ports.rows('select delta, bid, ask from "book-BINANCE_US"')
+    assert {row["delta"] for row in books} <= {True, False}
+    levels = [float(price) for row in books for price in (*json.loads(row["bid"]), *json.loads(row["ask"]))]
+    assert levels and min(levels) > 0

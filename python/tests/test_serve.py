@@ -3,6 +3,7 @@
 The binary is the one that SPLAY_BINARY names, or that of this repository's build.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import threading
 import time
+import urllib.request
 
 import pyarrow as pa
 import pytest
@@ -134,6 +136,38 @@ def test_what_was_sent_before_is_passed_over(served):
         trades.append_rows({"ts_event": NOW + n, "price": float(n)} for n in range(60))
     assert trades.stats.duplicates == 5
     assert asked(client, "select count(*) as n, count(distinct price) as prices from trade") == [{"n": 60, "prices": 60}]
+
+
+def test_a_producer_is_told_where_to_go_on(served):
+    client = served.client()
+    assert client.last_number("day") is None
+    with client.tick("trade", producer="day", sequence=1, batch_rows=10) as trades:
+        trades.append_rows({"ts_event": NOW + n, "price": float(n)} for n in range(30))
+    assert client.last_number("day") == 3
+    served.kill()
+    served.start()
+    assert client.last_number("day") == 3
+    with client.tick("trade", producer="day", sequence=client.last_number("day") + 1, batch_rows=10) as trades:
+        trades.append_rows({"ts_event": NOW + n, "price": float(n)} for n in range(30, 60))
+    assert (trades.stats.duplicates, client.last_number("day")) == (0, 6)
+    assert asked(client, "select count(*) as n, count(distinct price) as prices from trade") == [{"n": 60, "prices": 60}]
+
+
+def test_a_table_is_made_as_wished(served):
+    client = served.client()
+    frame = pa.table({"at": [NOW, NOW + 1], "received": pa.array([1, 2], pa.timestamp("ns", "UTC")), "name": ["A", "B"]})
+    with pytest.raises(splay.NoSuchTableError):
+        client.write("trade", frame, create=False)
+    client.write("trade", frame, time="at", symbol="name", time_zone="America/New_York")
+    client.write("trade", frame, time="at", symbol="name", time_zone="America/New_York", create=False)
+    with pytest.raises(splay.RejectedError, match='its time column is "at", not "received"'):
+        client.write("trade", frame, time="received")
+    described = json.loads(urllib.request.urlopen(f"http://{served.address}/tables/trade").read())
+    assert (described["time"], described["symbol"], described["time_zone"]) == ("at", "name", "America/New_York")
+    assert described["rows"] == 4
+    client.write("plain", frame, symbol="")
+    described = json.loads(urllib.request.urlopen(f"http://{served.address}/tables/plain").read())
+    assert (described["time"], described["symbol"], described["time_zone"]) == ("received", None, "UTC")
 
 
 def test_a_server_that_is_killed_loses_and_doubles_nothing(served):

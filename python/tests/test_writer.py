@@ -388,3 +388,41 @@ def test_a_writer_into_the_journal_of_this_process(db):
             trades.append(ts_event=1, price="high")
         found = db.sql("select count(*) as n, sum(price) as sum from trade").to_arrow().to_pylist()
         assert found == [{"n": 1_060, "sum": sum(range(1_000)) + sum(range(60))}]
+
+
+def test_a_database_has_writers_of_its_own(db):
+    """Capture begins with the first, is shared, and ends with the last, which writes the rows to files."""
+    trades, quotes = db.tick("trade", batch_rows=100), db.tick("quote", ack="process")
+    with pytest.raises(splay.LockedError):
+        splay.open(db.path).capture()
+    trades.append_rows(map(row, range(250)))
+    assert trades.flush() == Ack(3, "disk", 50, False, 0)
+    assert db.sql("select count(*) as n from trade").to_arrow().to_pylist() == [{"n": 250}]
+    trades.close()
+    quotes.append(**row(1))
+    assert quotes.flush().ack_class == "process"
+    with pytest.raises(splay.SettingError):
+        db.tick("trade", batch_rows=0)
+    quotes.close()
+    with db.capture():
+        pass
+    again = splay.open(db.path)
+    assert (again.table("trade").rows, again.table("quote").rows) == (250, 1)
+    with splay.tick(db, "trade") as trades:
+        trades.append(**row(250))
+    assert db.table("trade").rows == 251
+
+
+def test_a_database_of_which_writers_wait_shares_room_and_errors(db):
+    with db.tick("trade", batch_rows=10, buffer_rows=10, producer="feed", sequence=1) as trades:
+        trades.append_rows(map(row, range(1_000)))
+    assert trades.stats.rows == 1_000
+    with db.tick("trade", producer="feed", sequence=100) as trades:
+        trades.append_rows(map(row, range(1_000, 1_010)))
+    assert trades.stats.duplicates == 1, "number 100 was there before"
+    with pytest.raises(splay.SchemaError), db.tick("trade") as trades:
+        trades.append(ts_event=1, price="high")
+    # After a failure, too, capture has ended.
+    with db.capture() as capture:
+        assert capture.last_number("feed") == 100
+        assert capture.last_number("nobody") is None

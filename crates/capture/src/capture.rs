@@ -13,16 +13,18 @@ use splay_store::{Database, LoadOptions, TableSpec};
 
 use crate::append::{Ack, Append, Producer};
 use crate::clock::{Clock, SystemClock};
-use crate::conform::{conform, derive_spec, new_columns};
+use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter, Producers};
 use crate::live::{LiveTable, Tail};
+use crate::measure::{Meters, Unsynced};
 use crate::queue::{Queue, Waiting};
 use crate::settings::CaptureSettings;
 use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
-use crate::{codec, keeper};
+use crate::wishes::TableWishes;
+use crate::{codec, keeper, report};
 
 /// Refusals that are remembered.
 const REJECTED_MAX: usize = 1_000;
@@ -50,6 +52,8 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<dyn Clock>,
     /// By lower-case name.
     tables: RwLock<HashMap<String, Arc<LiveTable>>>,
+    meters: Meters,
+    producers: Arc<Mutex<Producers>>,
     queue: Arc<Queue>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
@@ -90,6 +94,7 @@ impl Capture {
         }
         let lock = lock(storage.as_ref())?;
         let mut tables: HashMap<String, Arc<LiveTable>> = HashMap::new();
+        let meters = Meters::new(&settings.quality);
         let known = RwLock::new(HashMap::new());
         let mut recovered = Recovered::default();
         let found = journal::replay(
@@ -110,7 +115,7 @@ impl Capture {
                 let live = match tables.get(&name) {
                     Some(live) => Arc::clone(live),
                     None => {
-                        let live = LiveTable::new(create_table(&database, &batch.spec)?)?;
+                        let live = LiveTable::new(create_table(&database, &batch.spec)?, &meters)?;
                         tables.insert(name, Arc::clone(&live));
                         live
                     }
@@ -147,6 +152,8 @@ impl Capture {
             database,
             clock,
             tables: RwLock::new(tables),
+            meters,
+            producers: Arc::new(Mutex::new(found.producers)),
             queue: Arc::default(),
             journal: Arc::new(Mutex::new(writer)),
             counters: Arc::default(),
@@ -161,22 +168,24 @@ impl Capture {
         });
         shared.counters.sequence.set(next_sequence - 1);
         let capture = Capture { shared };
-        capture.start(found.producers, next_sequence)?;
+        capture.start(next_sequence)?;
         Ok((capture, recovered))
     }
 
-    fn start(&self, producers: Producers, next_sequence: u64) -> Result<()> {
+    fn start(&self, next_sequence: u64) -> Result<()> {
         let shared = &self.shared;
         let plant = Tickerplant {
             queue: Arc::clone(&shared.queue),
             journal: Arc::clone(&shared.journal),
             counters: Arc::clone(&shared.counters),
             subscribers: Arc::clone(&shared.subscribers),
-            producers,
+            clock: Arc::clone(&shared.clock),
+            producers: Arc::clone(&shared.producers),
             producers_max: PRODUCERS_MAX,
             producer_memory: seconds(shared.settings.producer_memory_s),
             next_sequence,
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
+            unsynced: Unsynced::default(),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -286,7 +295,7 @@ impl Capture {
             None => {
                 let spec = match &append.spec {
                     Some(spec) => spec.clone(),
-                    None => derive_spec(&append.table, &append.rows)?,
+                    None => TableWishes::default().table_for(&append.table, append.rows.schema_ref())?,
                 };
                 self.create(&spec)?
             }
@@ -315,7 +324,7 @@ impl Capture {
                 if let Some(live) = tables.get(&name) {
                     return Ok(Some(Arc::clone(live)));
                 }
-                let live = LiveTable::new(table)?;
+                let live = LiveTable::new(table, &self.shared.meters)?;
                 tables.insert(name, Arc::clone(&live));
                 Ok(Some(live))
             }
@@ -399,20 +408,21 @@ impl Capture {
         self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether capture has failed and takes nothing more.
+    #[must_use]
+    pub fn is_failed(&self) -> bool {
+        self.shared.failed().is_some()
+    }
+
     /// What was done, and what is held.
     #[must_use]
     pub fn status(&self) -> Status {
         let shared = &self.shared;
         let counters = &shared.counters;
-        let mut tables: Vec<TableStatus> = self
-            .tables()
-            .values()
-            .map(|live| {
-                let (size, captured) = (live.size(), live.captured());
-                let (live_rows, live_bytes, written_sequence) = (size.rows, size.bytes, captured.sequence);
-                TableStatus { table: live.spec().name.clone(), live_rows, live_bytes, written_sequence }
-            })
-            .collect();
+        let mut tables: Vec<TableStatus> = shared.all_live().iter().map(|live| table_status(live)).collect();
+        let known = shared.producers.lock().unwrap_or_else(PoisonError::into_inner);
+        let (producers, producers_latest) = report::latest(&known);
+        drop(known);
         tables.sort_by(|one, other| one.table.cmp(&other.table));
         Status {
             tables,
@@ -429,8 +439,28 @@ impl Capture {
             write_downs: counters.write_downs.get(),
             write_downs_failed: counters.write_downs_failed.get(),
             subscribers: shared.subscribers.count(),
+            subscriber_lags: shared.subscribers.status(),
+            producers,
+            producers_latest,
             failed: shared.failed().map(|error| error.to_string()),
         }
+    }
+
+    /// The number of the last batch of a producer that was taken, so that it knows where to go on; `None` if it is not known.
+    /// That batch is on disk when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the journal can't be synced.
+    pub fn last_of(&self, producer: &str) -> Result<Option<u64>> {
+        let producers = self.shared.producers.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = producers.get(producer).map(|(last, _)| *last);
+        // A number that the next power cut takes back would make the producer pass over rows that are lost.
+        let synced = if last.is_some() { self.journal().sync() } else { Ok(()) };
+        drop(producers);
+        if let Err(Error::Failed { reason }) = &synced {
+            self.shared.fail(reason.clone());
+        }
+        synced.map(|()| last)
     }
 
     /// Notes that something that came by `way` was refused.
@@ -505,6 +535,24 @@ impl Shared {
 
     pub(crate) fn live_bytes(&self) -> u64 {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
+    }
+}
+
+fn table_status(live: &LiveTable) -> TableStatus {
+    let (size, captured) = (live.size(), live.captured());
+    let at =
+        |at: &std::sync::atomic::AtomicI64| Some(at.load(std::sync::atomic::Ordering::Relaxed)).filter(|at| *at != 0);
+    TableStatus {
+        table: live.spec().name.clone(),
+        live_rows: size.rows,
+        live_bytes: size.bytes,
+        last_sequence: size.last,
+        written_sequence: captured.sequence,
+        live_since: size.since.filter(|_| size.rows > 0),
+        written_at: at(&live.written_at),
+        rolled_at: at(&live.rolled_at),
+        latencies: live.meter().latencies(),
+        quality: live.meter().quality(),
     }
 }
 

@@ -13,20 +13,6 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use crate::error::{Error, Result};
 
-/// A table for rows of which nothing is known but themselves.
-pub(crate) fn derive_spec(table: &str, rows: &RecordBatch) -> Result<TableSpec> {
-    let mut columns = Vec::new();
-    for field in rows.schema_ref().fields() {
-        columns.push(ColumnSpec::new(field.name().clone(), column_type(table, field.name(), field.data_type())?));
-    }
-    let first = |wanted: &ColumnType| columns.iter().find(|column| column.column_type == *wanted);
-    let Some(time) = first(&ColumnType::Timestamp).map(|column| column.name.clone()) else {
-        return Err(Error::rejected(table, "rows for a new table need a column of timestamps"));
-    };
-    let symbol = first(&ColumnType::Symbol).map(|column| column.name.clone());
-    Ok(TableSpec::new(table, columns, time, symbol.as_deref()))
-}
-
 fn column_type(table: &str, name: &str, data_type: &DataType) -> Result<ColumnType> {
     ColumnType::from_arrow(data_type)
         .ok_or_else(|| Error::rejected(table, format!("column {name:?} is {data_type}, which a table can't hold")))

@@ -6,6 +6,7 @@
 //! - A roll writes an ended date's rows down and joins its segments. It may be interrupted anywhere and done again.
 
 use std::collections::HashMap;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
@@ -217,6 +218,7 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     let options = CompactOptions { format: None, before: Some(today), memory_bytes: COMPACT_BYTES };
     report.partitions = live.table().compact(&options, &mut |_| std::ops::ControlFlow::Continue(()))?.partitions;
+    live.rolled_at.store(shared.clock.now(), Ordering::Relaxed);
     Ok(report)
 }
 
@@ -259,6 +261,7 @@ fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownRe
     live.organise_next()?;
     live.finish_write_down();
     shared.counters.write_downs.add(1);
+    live.written_at.store(now, Ordering::Relaxed);
     release(shared)?;
     tracing::info!(table = %name, rows = report.rows, segments = report.segments, bytes = report.bytes, "rows written down");
     Ok(WriteDownReport { rows: report.rows, segments: report.segments, bytes: report.bytes })

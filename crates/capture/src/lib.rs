@@ -38,17 +38,26 @@ mod journal;
 mod keeper;
 pub mod line;
 mod live;
+mod measure;
 mod queue;
+mod report;
 mod settings;
 mod status;
 mod subscribe;
+pub mod text;
 mod tickerplant;
+mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use keeper::{RollReport, WriteDownReport};
+pub use measure::{
+    Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
+};
+pub use report::{Report, TableReport};
 pub use settings::CaptureSettings;
-pub use status::{Recovered, Rejected, Status, TableStatus};
+pub use status::{ProducerStatus, Recovered, Rejected, Status, SubscriberStatus, TableStatus};
 pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};
+pub use wishes::TableWishes;

@@ -1,8 +1,11 @@
 //! Settings of capture.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::append::AckClass;
+use crate::measure::QualitySettings;
 
 /// Settings of capture. Sizes are in bytes, times in seconds unless the name says otherwise.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -40,6 +43,8 @@ pub struct CaptureSettings {
     pub producer_memory_s: u64,
     /// Whether rows are written down and dates rolled by themselves; else only when asked for. Default true.
     pub automatic: bool,
+    /// Columns by which the quality of feeds is watched, by table. Default: columns with the usual names.
+    pub quality: BTreeMap<String, QualitySettings>,
 }
 
 impl Default for CaptureSettings {
@@ -60,6 +65,7 @@ impl Default for CaptureSettings {
             roll_delay_s: 60,
             producer_memory_s: 86_400,
             automatic: true,
+            quality: BTreeMap::new(),
         }
     }
 }

@@ -1,7 +1,10 @@
 //! What capture has done and holds, for people and for metrics.
 
-use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde::Serialize;
+
+use crate::measure::{Latencies, Quality};
 
 /// State of capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -34,12 +37,18 @@ pub struct Status {
     pub write_downs_failed: u64,
     /// Subscribers.
     pub subscribers: u64,
+    /// What waits for each of them.
+    pub subscriber_lags: Vec<SubscriberStatus>,
+    /// Producers that are remembered.
+    pub producers: u64,
+    /// Those heard of last, latest first, at most 100.
+    pub producers_latest: Vec<ProducerStatus>,
     /// Why capture takes nothing more, if it doesn't.
     pub failed: Option<String>,
 }
 
 /// State of a table.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableStatus {
     /// Name.
     pub table: String,
@@ -47,8 +56,44 @@ pub struct TableStatus {
     pub live_rows: u64,
     /// Their bytes, about.
     pub live_bytes: u64,
+    /// Number of the last batch.
+    pub last_sequence: u64,
     /// Number of the last batch of which rows were written down.
     pub written_sequence: u64,
+    /// When the oldest of the rows in memory came in, in nanoseconds since the epoch.
+    pub live_since: Option<i64>,
+    /// When rows were last written down since the start, in nanoseconds since the epoch.
+    pub written_at: Option<i64>,
+    /// When dates were last rolled since the start, in nanoseconds since the epoch.
+    pub rolled_at: Option<i64>,
+    /// How long its rows took.
+    pub latencies: Latencies,
+    /// How good its feed is.
+    pub quality: Quality,
+}
+
+/// A producer.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct ProducerStatus {
+    /// Its name.
+    pub name: String,
+    /// Number of the last of its batches that was taken.
+    pub sequence: u64,
+    /// When that came in, in nanoseconds since the epoch.
+    pub at: i64,
+}
+
+/// What waits for a subscriber.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SubscriberStatus {
+    /// The table, in lower case.
+    pub table: String,
+    /// Batches that it has not been given yet.
+    pub batches: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whether there was no room for more, so that it will be given a snapshot, catch up, or be cut off, as it asked.
+    pub is_lost: bool,
 }
 
 /// What was found at a start.

@@ -17,6 +17,7 @@ use splay_store::TableSpec;
 use crate::capture::Capture;
 use crate::codec::compact;
 use crate::error::{Error, Result};
+use crate::status::SubscriberStatus;
 
 /// Rows of a snapshot that are given at once.
 const SNAPSHOT_ROWS: usize = 1 << 16;
@@ -133,6 +134,22 @@ impl Subscribers {
     pub(crate) fn count(&self) -> u64 {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         tables.values().flatten().filter(|feed| feed.strong_count() > 0).count() as u64
+    }
+
+    /// What waits for each.
+    pub(crate) fn status(&self) -> Vec<SubscriberStatus> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let feeds = tables.iter().flat_map(|(table, feeds)| feeds.iter().map(move |feed| (table, feed)));
+        let waiting = feeds.filter_map(|(table, feed)| Some((table, feed.upgrade()?))).map(|(table, feed)| {
+            let state = feed.state();
+            SubscriberStatus {
+                table: table.clone(),
+                batches: state.waiting.len() as u64,
+                bytes: state.bytes as u64,
+                is_lost: state.lost.is_some(),
+            }
+        });
+        waiting.collect()
     }
 
     /// Wakes all, so that they see that capture was closed.

@@ -8,9 +8,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::append::{Ack, AckClass};
+use crate::clock::Clock;
 use crate::error::{Error, Result};
 use crate::journal::{Entry, JournalWriter, Producers};
 use crate::live::Tail;
+use crate::measure::Unsynced;
 use crate::queue::{Done, Queue, Waiting};
 use crate::status::Counters;
 use crate::subscribe::Subscribers;
@@ -24,12 +26,15 @@ pub(crate) struct Tickerplant {
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) producers: Producers,
+    pub(crate) clock: Arc<dyn Clock>,
+    /// Locked while a group is written, so that who reads a number finds it in the journal.
+    pub(crate) producers: Arc<Mutex<Producers>>,
     pub(crate) producers_max: usize,
     /// Nanoseconds for which a silent producer is remembered.
     pub(crate) producer_memory: i64,
     pub(crate) next_sequence: u64,
     pub(crate) sync_interval: Duration,
+    pub(crate) unsynced: Unsynced,
 }
 
 /// An acknowledgement that is due.
@@ -47,32 +52,34 @@ impl Tickerplant {
             if !group.is_empty() {
                 self.group(group);
             }
-            let mut journal = self.journal();
+            let is_behind = self.journal().is_behind();
             sync_due = match sync_due {
-                _ if !journal.is_behind() => None,
+                _ if !is_behind => {
+                    self.note_durable();
+                    None
+                }
                 Some(due) if Instant::now() < due => Some(due),
                 Some(_) => {
-                    let synced = journal.sync();
-                    drop(journal);
-                    self.note_sync(&synced);
+                    self.sync().ok();
                     None
                 }
                 None => Some(Instant::now() + self.sync_interval),
             };
         }
-        let synced = self.journal().sync();
-        self.note_sync(&synced);
+        self.sync().ok();
     }
 
     /// Takes a group in.
     fn group(&mut self, group: Vec<Vec<Waiting>>) {
         let first_sequence = self.next_sequence;
+        let producers = Arc::clone(&self.producers);
+        let mut producers = producers.lock().unwrap_or_else(PoisonError::into_inner);
         // Before any producer's number rises: a file begins with the numbers of what was kept.
-        let begun = self.journal().next_file_if_full(first_sequence, &self.producers);
+        let begun = self.journal().next_file_if_full(first_sequence, &producers);
         let (mut fresh, mut due) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         let mut risen: Vec<(String, Option<(u64, i64)>)> = Vec::new();
         for together in group {
-            if together.iter().any(|waiting| self.is_one_too_many(waiting)) {
+            if together.iter().any(|waiting| self.is_one_too_many(&mut producers, waiting)) {
                 let reason = format!("there are {} producers already", self.producers_max);
                 for waiting in together {
                     if let Some(done) = waiting.done {
@@ -81,7 +88,7 @@ impl Tickerplant {
                 }
                 continue;
             }
-            let is_repeat = together.iter().any(|waiting| self.is_repeat(waiting));
+            let is_repeat = together.iter().any(|waiting| is_repeat(&producers, waiting));
             for mut waiting in together {
                 let (class, done) = (waiting.class, waiting.done.take());
                 let (rows, quarantined) = (waiting.counted, waiting.quarantined);
@@ -89,8 +96,7 @@ impl Tickerplant {
                 due.push(Due { class, ack: Ack { sequence, class, rows, duplicate: is_repeat, quarantined }, done });
                 if !is_repeat {
                     if let Some(producer) = &waiting.producer {
-                        let before =
-                            self.producers.insert(producer.name.clone(), (producer.sequence, waiting.received));
+                        let before = producers.insert(producer.name.clone(), (producer.sequence, waiting.received));
                         risen.push((producer.name.clone(), before));
                     }
                     self.next_sequence += 1;
@@ -103,10 +109,11 @@ impl Tickerplant {
             self.next_sequence = first_sequence;
             for (name, before) in risen.into_iter().rev() {
                 match before {
-                    Some(before) => self.producers.insert(name, before),
-                    None => self.producers.remove(&name),
+                    Some(before) => producers.insert(name, before),
+                    None => producers.remove(&name),
                 };
             }
+            drop(producers);
             if matches!(error, Error::Failed { .. }) {
                 self.queue.close(error.clone());
             }
@@ -115,44 +122,56 @@ impl Tickerplant {
             }
             return;
         }
+        drop(producers);
+        let mut taken = Vec::with_capacity(fresh.len());
         for (sequence, waiting) in fresh {
             self.counters.batches.add(1);
             self.counters.rows.add(waiting.rows.num_rows() as u64);
             self.counters.quarantined.add(waiting.quarantined);
             self.subscribers.publish(&waiting.spec.name, sequence, &waiting.rows);
             let (rows, bytes, latest) = (waiting.rows, waiting.bytes.len() as u64, waiting.times.1);
+            taken.push((Arc::clone(&waiting.live), waiting.spec, rows.clone(), waiting.received));
             waiting.live.push(Tail { sequence, received: waiting.received, rows, bytes, latest });
         }
         self.counters.sequence.set(self.next_sequence - 1);
+        let visible = self.clock.now();
         let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class == AckClass::Disk);
         for due in now {
             self.answer(due, Ok(()));
         }
-        if disk.is_empty() {
-            return;
+        for (live, _, rows, received) in &taken {
+            let rows = rows.num_rows() as u64;
+            live.meter().visible.note(visible.saturating_sub(*received), rows);
+            self.unsynced.push(live.meter(), *received, rows);
         }
-        let synced = self.journal().sync();
-        self.note_sync(&synced);
-        for due in disk {
-            self.answer(due, synced.clone());
+        if !disk.is_empty() {
+            let synced = self.sync();
+            for due in disk {
+                self.answer(due, synced.clone());
+            }
+        }
+        // Nobody waits for this.
+        for (live, spec, rows, received) in taken {
+            live.meter().look(&spec, &rows, received);
         }
     }
 
-    /// Whether a batch was taken before. Its acknowledgement comes behind that of the first, for batches are taken in order.
-    fn is_repeat(&self, waiting: &Waiting) -> bool {
-        let Some(producer) = &waiting.producer else { return false };
-        self.producers.get(&producer.name).is_some_and(|(last, _)| producer.sequence <= *last)
+    /// All that was written is on disk.
+    fn note_durable(&mut self) {
+        if !self.unsynced.is_empty() {
+            self.unsynced.synced(self.clock.now());
+        }
     }
 
     /// Whether a batch's producer is new and finds no room, also after those were forgotten who have long been silent.
-    fn is_one_too_many(&mut self, waiting: &Waiting) -> bool {
+    fn is_one_too_many(&self, producers: &mut Producers, waiting: &Waiting) -> bool {
         let Some(producer) = &waiting.producer else { return false };
-        if self.producers.len() < self.producers_max || self.producers.contains_key(&producer.name) {
+        if producers.len() < self.producers_max || producers.contains_key(&producer.name) {
             return false;
         }
         let silent_since = waiting.received.saturating_sub(self.producer_memory);
-        self.producers.retain(|_, (_, at)| *at > silent_since);
-        self.producers.len() >= self.producers_max
+        producers.retain(|_, (_, at)| *at > silent_since);
+        producers.len() >= self.producers_max
     }
 
     fn write(&mut self, fresh: &[(u64, Waiting)]) -> Result<()> {
@@ -179,11 +198,16 @@ impl Tickerplant {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn note_sync(&self, synced: &Result<()>) {
-        match synced {
-            Ok(()) => self.counters.syncs.add(1),
+    fn sync(&mut self) -> Result<()> {
+        let synced = self.journal().sync();
+        match &synced {
+            Ok(()) => {
+                self.counters.syncs.add(1);
+                self.note_durable();
+            }
             Err(error) => self.queue.close(error.clone()),
         }
+        synced
     }
 
     fn answer(&self, due: Due, result: Result<()>) {
@@ -194,4 +218,10 @@ impl Tickerplant {
             done(result.map(|()| due.ack));
         }
     }
+}
+
+/// Whether a batch was taken before. Its acknowledgement comes behind that of the first, for batches are taken in order.
+fn is_repeat(producers: &Producers, waiting: &Waiting) -> bool {
+    let Some(producer) = &waiting.producer else { return false };
+    producers.get(&producer.name).is_some_and(|(last, _)| producer.sequence <= *last)
 }

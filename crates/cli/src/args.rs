@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use splay_capture::AckClass;
+use splay_capture::text::{TextFormat, TimeUnit};
 use splay_server::settings::Address;
 use splay_store::{ColumnType, SegmentFormat};
 
@@ -29,6 +31,9 @@ pub enum Command {
     Serve(ServeArguments),
     /// Make a token for clients of a server, and its digest for the server's settings
     Token(TokenArguments),
+    /// Look at what is captured, and capture rows from standard input
+    #[command(subcommand)]
+    Tick(TickCommand),
     /// Write captured rows of ended dates to their files and join these; a server does so by itself
     Roll(DatabaseArguments),
     /// List the tables of a database
@@ -248,6 +253,86 @@ pub enum OutputFormat {
     Parquet,
 }
 
+#[derive(Debug, Subcommand)]
+pub enum TickCommand {
+    /// Show what a server, or a database at rest, holds and has done
+    Status(TickStatusArguments),
+    /// Store rows that come on standard input as lines
+    Write(TickWriteArguments),
+}
+
+/// A database, by its folder or by the server that captures into it.
+#[derive(Debug, Args)]
+pub struct PlaceArguments {
+    /// Folder of the database, or address of its server, such as http://127.0.0.1:7750
+    pub place: String,
+    /// File that holds the token for the server; by default the token is taken from SPLAY_TOKEN
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+    /// PEM file of the certificate that vouches for the server's; needed for https
+    #[arg(long, value_name = "FILE")]
+    pub authority: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct TickStatusArguments {
+    #[command(flatten)]
+    pub place: PlaceArguments,
+    /// How it is shown
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: StatusFormat,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatusFormat {
+    Table,
+    Json,
+}
+
+#[derive(Debug, Args)]
+pub struct TickWriteArguments {
+    #[command(flatten)]
+    pub place: PlaceArguments,
+    /// Table; made if need be, of the columns that --type names
+    pub table: String,
+    /// What the lines are: csv, whose first line names the columns, or ndjson, an object in each line
+    #[arg(long, value_parser = text_format)]
+    pub format: TextFormat,
+    /// Names of the columns, for csv without a header line
+    #[arg(long, value_delimiter = ',', value_name = "NAMES")]
+    pub columns: Vec<String>,
+    /// Type of a column of a new table, or of a new column, as COLUMN=TYPE; may be given several times
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
+    pub types: Vec<(String, ColumnType)>,
+    /// Time column
+    #[arg(long)]
+    pub time: Option<String>,
+    /// Symbol column
+    #[arg(long)]
+    pub symbol: Option<String>,
+    /// Time zone in which the table's dates are taken
+    #[arg(long)]
+    pub time_zone: Option<String>,
+    /// What times are counted in that are written as numbers: ns, us, ms, s
+    #[arg(long, default_value = "ns", value_parser = time_unit)]
+    pub unit: TimeUnit,
+    /// Name under which lines are numbered: lines that were stored before under it are passed over
+    #[arg(long, value_name = "NAME")]
+    pub producer: Option<String>,
+    /// What is waited for: memory, process, disk
+    #[arg(long, default_value = "disk", value_parser = ack_class)]
+    pub ack: AckClass,
+    /// Lines that are sent at once
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub batch_rows: u32,
+    /// Milliseconds that a line waits for others
+    #[arg(long, default_value_t = 100)]
+    pub linger_ms: u64,
+    /// Seconds for which a server that doesn't answer, or has no room, is tried again
+    #[arg(long, default_value_t = 60)]
+    pub retry_seconds: u64,
+}
+
 #[derive(Debug, Args)]
 pub struct DatabaseArguments {
     /// Folder of the database
@@ -323,6 +408,18 @@ pub enum AlterCommand {
 pub struct RecipesArguments {
     /// Show this recipe's text
     pub name: Option<String>,
+}
+
+fn text_format(text: &str) -> Result<TextFormat, String> {
+    text.parse()
+}
+
+fn time_unit(text: &str) -> Result<TimeUnit, String> {
+    text.parse()
+}
+
+fn ack_class(text: &str) -> Result<AckClass, String> {
+    text.parse()
 }
 
 fn column_type(text: &str) -> Result<(String, ColumnType), String> {

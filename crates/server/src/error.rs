@@ -63,6 +63,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// A server doesn't answer. Whether it did what it was asked for isn't known.
+    #[error("{url} doesn't answer: {reason}")]
+    Unreachable {
+        /// Its address.
+        url: String,
+        /// Why.
+        reason: String,
+    },
+
     /// The system gives no random bytes.
     #[error("the system gives no random bytes: {reason}")]
     Random {

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use splay_capture::Capture;
+use splay_capture::{Capture, Rejected, Status};
 use splay_store::TableSpec;
 
 pub use splay_capture::{
@@ -64,6 +64,22 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// Whether it takes rows.
     fn is_ready(&self) -> bool;
 
+    /// What was done, and what is held; with what was measured of each table's rows.
+    fn status(&self) -> Status {
+        Status::default()
+    }
+
+    /// The number of the last message of a producer that was taken; none if it isn't known.
+    ///
+    /// # Errors
+    /// [`IngestError::Failed`].
+    fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError>;
+
+    /// The newest refusals, oldest first.
+    fn rejected(&self) -> Vec<Rejected> {
+        Vec::new()
+    }
+
     /// Numbers for `/metrics`.
     fn figures(&self) -> Vec<Figure>;
 
@@ -98,11 +114,23 @@ impl Ingest for Capture {
     }
 
     fn is_ready(&self) -> bool {
-        self.status().failed.is_none()
+        !self.is_failed()
+    }
+
+    fn status(&self) -> Status {
+        Capture::status(self)
+    }
+
+    fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError> {
+        Capture::last_of(self, producer)
+    }
+
+    fn rejected(&self) -> Vec<Rejected> {
+        Capture::rejected(self)
     }
 
     fn figures(&self) -> Vec<Figure> {
-        let status = self.status();
+        let status = Capture::status(self);
         let counter = |name, help, value| Figure { name, help, is_counter: true, table: None, value };
         let gauge = |name, help, value| Figure { name, help, is_counter: false, table: None, value };
         let mut figures = vec![

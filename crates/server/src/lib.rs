@@ -19,6 +19,7 @@
 
 mod appends;
 mod auth;
+pub mod client;
 mod error;
 mod flight;
 mod http;
@@ -27,6 +28,7 @@ mod ipc;
 mod line;
 mod lines;
 mod listen;
+mod measured;
 mod metrics;
 mod problem;
 mod server;

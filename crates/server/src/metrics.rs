@@ -15,6 +15,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
 use crate::ingest::Ingest;
+use crate::measured::Measured;
 
 /// Label values.
 type Label = [(&'static str, &'static str); 1];
@@ -81,6 +82,7 @@ impl Metrics {
         registry.register("updates_out", "Updates sent to subscribers", updates_out.clone());
         registry.register_collector(Box::new(Process { start: Instant::now() }));
         if let Some(ingest) = ingest {
+            registry.register_collector(Box::new(Measured::new(Arc::clone(&ingest))));
             registry.register_collector(Box::new(Figures { ingest }));
         }
         Metrics {

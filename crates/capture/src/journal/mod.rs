@@ -8,12 +8,14 @@
 //! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-one-journal-and-live-segments.md.
 
 mod format;
+mod look;
 mod reader;
 mod writer;
 
 use std::collections::HashMap;
 
 pub(crate) use format::PRODUCER_BYTES_MAX;
+pub(crate) use look::{is_locked, look};
 pub(crate) use reader::{read, replay};
 pub(crate) use writer::{Entry, JournalWriter};
 

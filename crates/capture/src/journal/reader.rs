@@ -162,7 +162,7 @@ fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch, codec::Re
 }
 
 /// Numbers of the files, ascending.
-fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
+pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     let names = storage.list(FOLDER)?;
     let number = |name: &str| name.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());
     let mut numbers: Vec<u64> = names.iter().filter_map(|entry| number(&entry.name)).collect();

@@ -9,11 +9,13 @@
 mod layers;
 mod state;
 
+use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use splay_store::{Captured, LiveRows, Table, TableSnapshot, TableSpec};
 
 use crate::error::{Error, Result};
+use crate::measure::{Meter, Meters};
 use layers::{Dated, Layers};
 use state::State;
 pub(crate) use state::Tail;
@@ -34,6 +36,10 @@ pub(crate) struct LiveTable {
     organising: Mutex<()>,
     /// What was last put over the files.
     composed: Mutex<Option<Composed>>,
+    meter: Arc<Meter>,
+    /// When rows were last written down, and dates last rolled, in nanoseconds since the epoch; 0 for not yet.
+    pub(crate) written_at: AtomicI64,
+    pub(crate) rolled_at: AtomicI64,
 }
 
 #[derive(Debug)]
@@ -61,17 +67,22 @@ pub(crate) struct LiveSize {
     pub(crate) since: Option<i64>,
     /// Latest time of a row.
     pub(crate) latest: i64,
+    /// Number of the last batch.
+    pub(crate) last: u64,
 }
 
 impl LiveTable {
     /// No rows over the files as they are.
-    pub(crate) fn new(table: Table) -> Result<Arc<LiveTable>> {
+    pub(crate) fn new(table: Table, meters: &Meters) -> Result<Arc<LiveTable>> {
         let stored = table.stored()?;
         let live = Arc::new(LiveTable {
             spec: RwLock::new(Arc::new(stored.spec().clone())),
             states: Mutex::new(States { current: State::new(stored.captured()), next: None }),
             organising: Mutex::new(()),
             composed: Mutex::new(None),
+            meter: meters.of(&stored.spec().name),
+            written_at: AtomicI64::new(0),
+            rolled_at: AtomicI64::new(0),
             table: table.clone(),
         });
         table.attach(Some(Arc::clone(&live) as Arc<dyn LiveRows>));
@@ -80,6 +91,11 @@ impl LiveTable {
 
     pub(crate) fn table(&self) -> &Table {
         &self.table
+    }
+
+    /// What is measured of its rows.
+    pub(crate) fn meter(&self) -> &Arc<Meter> {
+        &self.meter
     }
 
     /// The table as rows have to be.

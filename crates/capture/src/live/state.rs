@@ -73,6 +73,13 @@ impl State {
 
     pub(super) fn size(&self) -> LiveSize {
         let tail_rows = self.tail.iter().map(|tail| tail.rows.num_rows() as u64).sum();
-        LiveSize { rows: self.rows, bytes: self.bytes, tail_rows, since: self.since, latest: self.latest }
+        LiveSize {
+            rows: self.rows,
+            bytes: self.bytes,
+            tail_rows,
+            since: self.since,
+            latest: self.latest,
+            last: self.last,
+        }
     }
 }

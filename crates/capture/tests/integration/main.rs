@@ -4,6 +4,7 @@
 mod basic;
 mod crash;
 mod golden;
+mod measures;
 mod model;
 mod rows;
 mod subscriptions;

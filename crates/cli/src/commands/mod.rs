@@ -2,7 +2,10 @@
 
 pub mod generate;
 pub mod load;
+pub mod place;
 pub mod serve;
 pub mod sql;
 pub mod tables;
+pub mod tick_status;
+pub mod tick_write;
 pub mod upkeep;

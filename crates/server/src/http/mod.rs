@@ -2,8 +2,10 @@
 
 mod encode;
 mod query;
+mod status;
 mod subscribe;
 mod tables;
+mod text;
 mod write;
 
 pub(crate) use subscribe::kind;
@@ -71,8 +73,9 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/query", get(query::get).post(query::post))
         .route("/tables", get(tables::list))
         .route("/tables/{table}", get(tables::one))
+        .route("/status", get(status::status))
         .route("/subscribe", get(subscribe::subscribe))
-        .route("/api/v1/write", post(write::arrow))
+        .route("/api/v1/write", post(write::rows).get(write::producer))
         .route("/api/v2/write", post(write::lines_v2))
         .route("/write", post(write::lines_v1))
         .route("/ping", get(write::ping).head(write::ping))

@@ -10,14 +10,17 @@ use axum::body::Body;
 use axum::extract::{Query, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
+use splay_capture::TableWishes;
 use splay_capture::line::{LineSettings, Precision};
+use splay_store::TableSpec;
 
-use super::{Server, Shared, on_thread, read_body};
-use crate::appends;
-use crate::ingest::{Ack, AckClass, Append, Producer};
+use super::{Server, Shared, on_thread, read_body, text};
+use crate::appends::{self, Appends};
+use crate::ingest::{AckClass, Append, IngestError, Producer};
 use crate::ipc;
 use crate::lines::Lines;
 use crate::problem::{Code, Outcome, Problem};
@@ -30,50 +33,129 @@ fn in_url<T: DeserializeOwned>(query: Option<&str>) -> Outcome<T> {
     Ok(given)
 }
 
-fn parsed<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Outcome<Option<T>> {
+pub(super) fn parsed<T: std::str::FromStr<Err = String>>(text: Option<&str>) -> Outcome<Option<T>> {
     text.map(|text| text.parse().map_err(|error: String| Problem::new(Code::Request, error))).transpose()
 }
 
+/// Parameters of `/api/v1/write`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ArrowTarget {
-    table: String,
-    ack: Option<String>,
-    producer: Option<String>,
-    sequence: Option<u64>,
+pub(super) struct Target {
+    pub(super) table: String,
+    pub(super) ack: Option<String>,
+    pub(super) producer: Option<String>,
+    pub(super) sequence: Option<u64>,
+    time: Option<String>,
+    symbol: Option<String>,
+    time_zone: Option<String>,
+    types: Option<String>,
+    create: Option<bool>,
+    pub(super) format: Option<String>,
+    pub(super) columns: Option<String>,
+    pub(super) unit: Option<String>,
+    pub(super) line: Option<u64>,
 }
 
-/// `POST /api/v1/write?table=T&ack=disk&producer=NAME&sequence=N` with an Arrow IPC stream: all of it or nothing.
-pub(super) async fn arrow(
+impl Target {
+    fn producer(&self) -> Outcome<Option<Producer>> {
+        match (&self.producer, self.sequence) {
+            (Some(name), Some(sequence)) => Ok(Some(Producer { name: name.clone(), sequence })),
+            (None, None) => Ok(None),
+            _ => Err(Problem::new(Code::Request, "producer and sequence belong together")),
+        }
+    }
+
+    fn wishes(&self) -> Outcome<TableWishes> {
+        Ok(TableWishes {
+            time: self.time.clone(),
+            symbol: self.symbol.clone(),
+            time_zone: self.time_zone.clone(),
+            types: self.types.as_deref().map_or_else(|| Ok(Vec::new()), text::types)?,
+        })
+    }
+
+    /// What the table is, or shall be if there is none: then `make` is asked.
+    pub(super) async fn table(
+        &self,
+        appends: &Appends,
+        make: impl FnOnce(&TableWishes) -> Result<TableSpec, IngestError>,
+    ) -> Outcome<(TableSpec, TableWishes)> {
+        splay_store::validate_name("table", &self.table)?;
+        let wishes = self.wishes()?;
+        let (ingest, table) = (Arc::clone(appends.ingest()), self.table.clone());
+        let spec = match on_thread(move || ingest.spec(&table)).await?? {
+            Some(spec) => {
+                wishes.check(&spec)?;
+                spec
+            }
+            None if self.create == Some(false) => {
+                return Err(Problem::from(IngestError::NoSuchTable { table: self.table.clone() }));
+            }
+            None => make(&wishes)?,
+        };
+        Ok((spec, wishes))
+    }
+}
+
+/// `POST /api/v1/write?table=T&ack=disk&producer=NAME&sequence=N`: an Arrow IPC stream, all of it or nothing, or lines of text.
+pub(super) async fn rows(
     State(server): Server,
     RawQuery(query): RawQuery,
     headers: HeaderMap,
     body: Body,
 ) -> Outcome<Response> {
-    let written = write_arrow(&server, query.as_deref(), &headers, body).await;
+    let written = write_rows(&server, query.as_deref(), &headers, body).await;
     server.metrics.request("http_write", written.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
-    Ok(Json(appends::json(&written?)).into_response())
+    Ok(Json(written?).into_response())
 }
 
-async fn write_arrow(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Ack> {
+async fn write_rows(
+    server: &Shared,
+    query: Option<&str>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Outcome<serde_json::Value> {
     server.tokens.check(headers, Role::Write)?;
     let appends = server.appends()?.by("http");
-    let target: ArrowTarget = in_url(query)?;
+    let target: Target = in_url(query)?;
+    match text::format(&target, headers)? {
+        Some(format) => text::write(server, &appends, target, format, read_body(server, headers, body).await?).await,
+        None => write_arrow(server, &appends, target, read_body(server, headers, body).await?).await,
+    }
+}
+
+async fn write_arrow(server: &Shared, appends: &Appends, target: Target, bytes: Bytes) -> Outcome<serde_json::Value> {
+    let (producer, ack) = (target.producer()?, parsed(target.ack.as_deref())?);
+    text::refuse(&target)?;
     splay_store::validate_name("table", &target.table)?;
-    let producer = match (target.producer, target.sequence) {
-        (Some(name), Some(sequence)) => Some(Producer { name, sequence }),
-        (None, None) => None,
-        _ => return Err(Problem::new(Code::Request, "producer and sequence belong together")),
-    };
-    let ack = parsed(target.ack.as_deref())?;
-    let bytes = read_body(server, headers, body).await?;
     let bytes_max = server.limits.message_bytes_max;
     let rows = on_thread(move || {
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
         concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))
     });
-    let append = Append { table: target.table, rows: rows.await??, spec: None, producer, ack };
-    appends.append(append).await
+    let rows = rows.await??;
+    let (spec, _) = target.table(appends, |wishes| wishes.table_for(&target.table, &rows.schema())).await?;
+    let append = Append { table: target.table.clone(), rows, spec: Some(spec), producer, ack };
+    Ok(appends::json(&appends.append(append).await?))
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ProducerTarget {
+    producer: String,
+}
+
+/// `GET /api/v1/write?producer=NAME`: where a producer goes on.
+pub(super) async fn producer(
+    State(server): Server,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Outcome<Json<serde_json::Value>> {
+    server.tokens.check(&headers, Role::Write)?;
+    let target: ProducerTarget = in_url(query.as_deref())?;
+    let (ingest, name) = (Arc::clone(server.appends()?.ingest()), target.producer.clone());
+    let last = on_thread(move || ingest.last_of(&name)).await??;
+    Ok(Json(json!({ "producer": target.producer, "sequence": last })))
 }
 
 /// Parameters of InfluxDB's two paths. Buckets, organisations and databases are taken and not looked at: tables are named by

@@ -137,6 +137,10 @@ impl Ingest for MemoryIngest {
         self.state.lock().unwrap().rejected.push(format!("{way}: {reason}"));
     }
 
+    fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError> {
+        Ok(self.state.lock().unwrap().producers.get(producer).copied())
+    }
+
     fn is_ready(&self) -> bool {
         !self.is_closed()
     }

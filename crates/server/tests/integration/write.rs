@@ -74,6 +74,44 @@ fn what_can_not_be_stored_is_refused() {
 }
 
 #[test]
+fn text_is_stored_line_by_line_and_once() {
+    let served = Served::new();
+    let path = "/api/v1/write?table=trade&types=time:timestamp,sym:symbol,price:float64&producer=file";
+    let body = b"time,sym,price\n1,IBM,1.5\nnonsense\n2,AIG,2\n";
+    let told = served.post(path, &[("content-type", "text/csv; charset=utf-8")], body).json();
+    assert_eq!(
+        (told["rows"].as_u64(), told["refused"].as_u64(), told["last_line"].as_u64()),
+        (Some(2), Some(1), Some(4))
+    );
+    assert_eq!(told["errors"], serde_json::json!([{ "line": 3, "reason": "it has 1 fields, not 3" }]));
+    assert_eq!(served.ingest.rejected(), ["text: table \"trade\": line 3: it has 1 fields, not 3"]);
+    assert_eq!(served.post(path, &[("content-type", "text/csv")], &gzip(body)).code(), "bad_request");
+    let packed = [("content-type", "text/csv"), ("content-encoding", "gzip")];
+    assert_eq!(served.post(path, &packed, &gzip(body)).json()["duplicate"], true);
+    let rest = "/api/v1/write?table=trade&format=ndjson&producer=file&line=5&unit=ms";
+    assert_eq!(served.post(rest, &[], b"{\"time\": 3, \"sym\": null}").json()["last_line"], 5);
+    assert_eq!(served.ingest.rows("trade"), 3);
+    let last = |name: &str| served.get(&format!("/api/v1/write?producer={name}")).json()["sequence"].as_u64();
+    assert_eq!((last("file"), last("other")), (Some(5), None));
+}
+
+#[test]
+fn a_table_is_what_the_sender_says_or_the_rows_are_refused() {
+    let served = Served::new();
+    let body = stream(&[trades(0, 10)]);
+    let code = |query: &str| served.post(&format!("/api/v1/write?table=trade&{query}"), &[], &body).code();
+    assert_eq!(code("create=false"), "not_found");
+    assert_eq!(code("time=price"), "rejected");
+    assert_eq!(code("time_zone=Mars"), "rejected");
+    assert_eq!(code("columns=a"), "bad_request");
+    assert_eq!(served.ingest.rows("trade"), 0);
+    assert_eq!(served.post("/api/v1/write?table=trade&time=time&symbol=sym", &[], &body).status, 200);
+    assert_eq!(served.post("/api/v1/write?table=trade&create=false", &[], &body).status, 200);
+    assert_eq!(code("symbol=price"), "rejected");
+    assert_eq!(served.ingest.rows("trade"), 20);
+}
+
+#[test]
 fn line_protocol_comes_by_both_of_influxdb_s_paths() {
     let served = Served::new();
     let lines = b"trade,sym=IBM price=1.5 1\ntrade,sym=AIG price=2 2\nquote,sym=AIG price=3 3\n";

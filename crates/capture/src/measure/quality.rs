@@ -1,0 +1,416 @@
+//! How good a feed is, series by series: gaps, duplicates and disorder of its numbers, and crossed books.
+//!
+//! - A series is a symbol of a venue. Rows are looked at in the order in which they were taken, each once.
+//! - Memory is bounded: there are [`SERIES_MAX`] series of all tables together, and a table that finds no room forgets those of its
+//!   own that have long been silent. What is counted is kept by name for the first [`NAMED_MAX`] series of a table that give
+//!   reason to; the others' is in the table's totals.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
+use arrow::buffer::ScalarBuffer;
+use arrow::datatypes::Int32Type;
+use hashbrown::HashMap;
+use serde::Serialize;
+use splay_store::TableSpec;
+
+use super::columns::{Numbers, Places, Prices, QualitySettings, times};
+
+/// Series that are watched, over all tables.
+pub(super) const SERIES_MAX: usize = 1 << 16;
+
+/// Series of a table whose defects have names in metrics.
+pub(super) const NAMED_MAX: usize = 100;
+
+/// Series that are shown as the worst.
+const WORST_MAX: usize = 10;
+
+/// Bytes of a name: symbol and venue. Series with longer ones aren't watched.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Numbers in a row that are below the greatest, from which on the feed is taken to have begun anew.
+const RESTART: u8 = 16;
+
+/// Between symbol and venue.
+const SEPARATOR: char = '\u{1f}';
+
+/// No series.
+const NONE: u32 = u32::MAX;
+
+/// What was wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Defects {
+    /// Places in which numbers were passed over.
+    pub gaps: u64,
+    /// Numbers that were passed over there.
+    pub missing: u64,
+    /// Rows with the number of the row before.
+    pub duplicates: u64,
+    /// Rows with a number below that of an earlier row; where there are no numbers, with an earlier time.
+    pub out_of_order: u64,
+    /// Rows whose bid is above their ask.
+    pub crossed: u64,
+}
+
+impl Defects {
+    /// Whether and how much there is to complain of. Missing numbers are in the gaps.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.gaps + self.duplicates + self.out_of_order + self.crossed
+    }
+
+    fn add(&mut self, other: &Defects) {
+        self.gaps += other.gaps;
+        self.missing = self.missing.saturating_add(other.missing);
+        self.duplicates += other.duplicates;
+        self.out_of_order += other.out_of_order;
+        self.crossed += other.crossed;
+    }
+
+    /// What is left without another's.
+    #[must_use]
+    pub fn without(&self, other: &Defects) -> Defects {
+        Defects {
+            gaps: self.gaps.saturating_sub(other.gaps),
+            missing: self.missing.saturating_sub(other.missing),
+            duplicates: self.duplicates.saturating_sub(other.duplicates),
+            out_of_order: self.out_of_order.saturating_sub(other.out_of_order),
+            crossed: self.crossed.saturating_sub(other.crossed),
+        }
+    }
+}
+
+/// What was wrong with one series.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct SeriesQuality {
+    /// Symbol; empty for rows without one.
+    pub symbol: String,
+    /// Venue; empty where the table has none.
+    pub venue: String,
+    /// What was wrong.
+    #[serde(flatten)]
+    pub defects: Defects,
+}
+
+/// How good the feed of a table is, since capture was opened.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Quality {
+    /// Rows that were looked at.
+    pub rows: u64,
+    /// Rows of series that found no room: only their books were looked at.
+    pub unwatched_rows: u64,
+    /// Series that are watched.
+    pub series: u64,
+    /// All that was wrong.
+    #[serde(flatten)]
+    pub defects: Defects,
+    /// The worst of the series that are watched, worst first.
+    pub worst: Vec<SeriesQuality>,
+    /// The first series that gave reason to complain, in that order; what isn't theirs is the others'.
+    #[serde(skip)]
+    pub named: Vec<SeriesQuality>,
+}
+
+/// Room for series, which tables share.
+#[derive(Debug, Default)]
+pub(crate) struct Room(AtomicUsize);
+
+impl Room {
+    fn take(&self) -> bool {
+        let more = |taken: usize| (taken < SERIES_MAX).then_some(taken + 1);
+        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more).is_ok()
+    }
+
+    fn is_full(&self) -> bool {
+        self.0.load(Ordering::Relaxed) >= SERIES_MAX
+    }
+
+    fn give_back(&self, count: usize) {
+        self.0.fetch_sub(count, Ordering::Relaxed);
+    }
+}
+
+#[derive(Debug)]
+struct Series {
+    /// Greatest number.
+    last: Option<i64>,
+    /// Latest time.
+    latest: i64,
+    /// Rows in a row with a lower number.
+    lower: u8,
+    /// Batch in which it was last seen.
+    seen: u64,
+    /// Place among the named, or [`NONE`].
+    named: u32,
+    defects: Defects,
+}
+
+/// Watches the feed of one table.
+#[derive(Debug)]
+pub(super) struct Watch {
+    settings: QualitySettings,
+    room: Arc<Room>,
+    /// The table for which the places hold.
+    spec: Option<Arc<TableSpec>>,
+    places: Places,
+    names: HashMap<String, u32>,
+    series: Vec<Series>,
+    named: Vec<SeriesQuality>,
+    batch: u64,
+    /// Whether a series found no room.
+    is_short: bool,
+    rows: u64,
+    unwatched_rows: u64,
+    defects: Defects,
+}
+
+impl Watch {
+    pub(super) fn new(settings: QualitySettings, room: Arc<Room>) -> Watch {
+        Watch {
+            settings,
+            room,
+            spec: None,
+            places: Places::default(),
+            names: HashMap::new(),
+            series: Vec::new(),
+            named: Vec::new(),
+            batch: 0,
+            is_short: false,
+            rows: 0,
+            unwatched_rows: 0,
+            defects: Defects::default(),
+        }
+    }
+
+    /// Columns of a table, looked for again only when the table has changed.
+    pub(super) fn places(&mut self, spec: &Arc<TableSpec>) -> Places {
+        if self.spec.as_ref().is_none_or(|known| !Arc::ptr_eq(known, spec)) {
+            self.places = Places::of(spec, &self.settings);
+            self.spec = Some(Arc::clone(spec));
+        }
+        self.places
+    }
+
+    /// Looks at a batch. Its columns are those of the table.
+    pub(super) fn look(&mut self, spec: &Arc<TableSpec>, rows: &RecordBatch) {
+        let places = self.places(spec);
+        self.batch += 1;
+        self.rows += rows.num_rows() as u64;
+        if std::mem::take(&mut self.is_short) && self.room.is_full() {
+            self.forget();
+        }
+        let column =
+            |place: Option<usize>| place.filter(|place| *place < rows.num_columns()).map(|place| rows.column(place));
+        let sequence = column(places.sequence).and_then(Numbers::of);
+        let bid = column(places.bid).and_then(Prices::of);
+        let ask = column(places.ask).and_then(Prices::of);
+        let times = times(rows, places.time).values();
+        let mut keys = Keys::new(column(places.symbol), column(places.venue));
+        for row in 0..rows.num_rows() {
+            let at = keys.series(row, |symbol, venue| self.find(symbol, venue));
+            let mut found = Defects::default();
+            if let (Some(bid), Some(ask)) = (&bid, &ask) {
+                found.crossed = u64::from(bid.get(row) > ask.get(row));
+            }
+            match self.series.get_mut(at as usize) {
+                None => self.unwatched_rows += 1,
+                Some(series) => {
+                    series.seen = self.batch;
+                    match &sequence {
+                        Some(numbers) => series.follow(numbers.get(row), &mut found),
+                        None => {
+                            found.out_of_order = u64::from(times[row] < series.latest);
+                            series.latest = series.latest.max(times[row]);
+                        }
+                    }
+                }
+            }
+            if found.total() > 0 {
+                self.note(at, &found);
+            }
+        }
+    }
+
+    /// The series of a symbol and a venue, if there is room for it.
+    fn find(&mut self, symbol: &str, venue: &str) -> u32 {
+        if symbol.len() + venue.len() > NAME_BYTES_MAX {
+            return NONE;
+        }
+        let name = format!("{symbol}{SEPARATOR}{venue}");
+        if let Some(at) = self.names.get(&name) {
+            return *at;
+        }
+        if !self.room.take() {
+            self.is_short = true;
+            return NONE;
+        }
+        let at = u32::try_from(self.series.len()).unwrap_or(NONE);
+        let named = self.named.iter().position(|known| known.symbol == symbol && known.venue == venue);
+        let named = named.and_then(|place| u32::try_from(place).ok()).unwrap_or(NONE);
+        let (last, latest, lower, seen) = (None, i64::MIN, 0, self.batch);
+        self.series.push(Series { last, latest, lower, seen, named, defects: Defects::default() });
+        self.names.insert(name, at);
+        at
+    }
+
+    #[cold]
+    fn note(&mut self, at: u32, found: &Defects) {
+        self.defects.add(found);
+        let Some(series) = self.series.get_mut(at as usize) else { return };
+        series.defects.add(found);
+        if series.named == NONE && self.named.len() < NAMED_MAX {
+            let name = self.names.iter().find(|(_, place)| **place == at).map(|(name, _)| name.as_str());
+            let (symbol, venue) = parts(name.unwrap_or_default());
+            series.named = u32::try_from(self.named.len()).unwrap_or(NONE);
+            self.named.push(SeriesQuality { symbol, venue, defects: Defects::default() });
+        }
+        if let Some(named) = self.named.get_mut(series.named as usize) {
+            named.defects.add(found);
+        }
+    }
+
+    /// Forgets the half of the series that has been silent for longest.
+    fn forget(&mut self) {
+        let mut seen: Vec<u64> = self.series.iter().map(|series| series.seen).collect();
+        if seen.is_empty() {
+            return;
+        }
+        let middle = seen.len() / 2;
+        let oldest_kept = *seen.select_nth_unstable(middle).1 + 1;
+        let mut kept = Vec::new();
+        let mut names = HashMap::new();
+        let mut all: Vec<Option<Series>> = self.series.drain(..).map(Some).collect();
+        let before = all.len();
+        for (name, at) in self.names.drain() {
+            let series = all[at as usize].take_if(|series| series.seen >= oldest_kept);
+            if let Some(series) = series {
+                names.insert(name, u32::try_from(kept.len()).unwrap_or(NONE));
+                kept.push(series);
+            }
+        }
+        self.room.give_back(before - kept.len());
+        (self.series, self.names) = (kept, names);
+    }
+
+    pub(super) fn quality(&self) -> Quality {
+        let mut worst: Vec<(&String, Defects)> = self
+            .names
+            .iter()
+            .map(|(name, at)| (name, self.series[*at as usize].defects))
+            .filter(|(_, defects)| defects.total() > 0)
+            .collect();
+        worst.sort_unstable_by(|one, other| (other.1.total(), one.0).cmp(&(one.1.total(), other.0)));
+        worst.truncate(WORST_MAX);
+        let shown = |(name, defects): (&String, Defects)| {
+            let (symbol, venue) = parts(name);
+            SeriesQuality { symbol, venue, defects }
+        };
+        Quality {
+            rows: self.rows,
+            unwatched_rows: self.unwatched_rows,
+            series: self.series.len() as u64,
+            defects: self.defects,
+            worst: worst.into_iter().map(shown).collect(),
+            named: self.named.clone(),
+        }
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.room.give_back(self.series.len());
+    }
+}
+
+impl Series {
+    /// Takes the number of the next row.
+    #[inline]
+    fn follow(&mut self, number: Option<i64>, found: &mut Defects) {
+        let Some(number) = number else { return };
+        let Some(last) = self.last else {
+            self.last = Some(number);
+            return;
+        };
+        if number > last {
+            let missing = number.abs_diff(last) - 1;
+            (found.gaps, found.missing) = (u64::from(missing > 0), missing);
+            (self.last, self.lower) = (Some(number), 0);
+        } else if number == last {
+            found.duplicates = 1;
+        } else {
+            found.out_of_order = 1;
+            self.lower += 1;
+            if self.lower >= RESTART {
+                (self.last, self.lower) = (Some(number), 0);
+            }
+        }
+    }
+}
+
+fn parts(name: &str) -> (String, String) {
+    let (symbol, venue) = name.split_once(SEPARATOR).unwrap_or((name, ""));
+    (symbol.to_owned(), venue.to_owned())
+}
+
+/// The series of a batch's rows. Each pair of a symbol and a venue is looked up once.
+struct Keys<'a> {
+    symbol: Option<Texts<'a>>,
+    venue: Option<Texts<'a>>,
+    /// Places of the series by symbol, where there is no venue.
+    by_symbol: Vec<Option<u32>>,
+    by_both: HashMap<(i32, i32), u32>,
+    last: Option<((i32, i32), u32)>,
+}
+
+struct Texts<'a> {
+    keys: &'a ScalarBuffer<i32>,
+    column: &'a arrow::array::DictionaryArray<Int32Type>,
+    texts: &'a StringArray,
+}
+
+impl<'a> Texts<'a> {
+    fn of(column: &'a arrow::array::ArrayRef) -> Option<Texts<'a>> {
+        let column = column.as_dictionary_opt::<Int32Type>()?;
+        Some(Texts { keys: column.keys().values(), column, texts: column.values().as_string_opt::<i32>()? })
+    }
+
+    /// The place of a row's text; -1 for none.
+    #[inline]
+    fn key(&self, row: usize) -> i32 {
+        if self.column.is_valid(row) { self.keys[row] } else { -1 }
+    }
+
+    fn text(&self, key: i32) -> &'a str {
+        usize::try_from(key).map_or("", |key| self.texts.value(key))
+    }
+}
+
+impl<'a> Keys<'a> {
+    fn new(symbol: Option<&'a arrow::array::ArrayRef>, venue: Option<&'a arrow::array::ArrayRef>) -> Keys<'a> {
+        let (symbol, venue) = (symbol.and_then(Texts::of), venue.and_then(Texts::of));
+        let texts = symbol.as_ref().map_or(0, |symbol| symbol.texts.len());
+        Keys { symbol, venue, by_symbol: vec![None; texts + 1], by_both: HashMap::new(), last: None }
+    }
+
+    #[inline]
+    fn series(&mut self, row: usize, mut find: impl FnMut(&str, &str) -> u32) -> u32 {
+        let symbol = self.symbol.as_ref().map_or(-1, |symbol| symbol.key(row));
+        let text = |texts: &Option<Texts<'a>>, key: i32| texts.as_ref().map_or("", |texts| texts.text(key));
+        let Some(venue) = &self.venue else {
+            let known = &mut self.by_symbol[usize::try_from(symbol + 1).unwrap_or(0)];
+            return *known.get_or_insert_with(|| find(text(&self.symbol, symbol), ""));
+        };
+        let both = (symbol, venue.key(row));
+        if let Some((known, at)) = self.last
+            && known == both
+        {
+            return at;
+        }
+        let (symbols, venues) = (&self.symbol, &self.venue);
+        let find = || find(text(symbols, both.0), text(venues, both.1));
+        let at = *self.by_both.entry(both).or_insert_with(find);
+        self.last = Some((both, at));
+        at
+    }
+}

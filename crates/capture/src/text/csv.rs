@@ -1,0 +1,58 @@
+//! Fields of a line of comma-separated values (RFC 4180, but that a field ends with its line).
+
+use std::borrow::Cow;
+
+/// A field. Without quotes and without text it is null.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Field<'a> {
+    pub(super) text: Cow<'a, str>,
+    pub(super) is_quoted: bool,
+}
+
+/// The fields of a line.
+///
+/// # Errors
+/// What is wrong with its quotes.
+pub(super) fn fields(line: &str) -> Result<Vec<Field<'_>>, &'static str> {
+    let (mut fields, mut rest) = (Vec::new(), line);
+    loop {
+        let (field, behind) = match rest.strip_prefix('"') {
+            Some(quoted) => quoted_field(quoted)?,
+            None => {
+                let end = rest.find(',').unwrap_or(rest.len());
+                let text = &rest[..end];
+                if text.contains('"') {
+                    return Err("a quote stands within a field that doesn't begin with one");
+                }
+                (Field { text: Cow::Borrowed(text), is_quoted: false }, &rest[end..])
+            }
+        };
+        fields.push(field);
+        match behind.strip_prefix(',') {
+            Some(next) => rest = next,
+            None if behind.is_empty() => return Ok(fields),
+            None => return Err("something stands behind a closing quote"),
+        }
+    }
+}
+
+/// A field behind its opening quote, and what follows its closing one.
+fn quoted_field(quoted: &str) -> Result<(Field<'_>, &str), &'static str> {
+    let (mut text, mut from) = (Cow::Borrowed(""), 0);
+    loop {
+        let Some(quote) = quoted[from..].find('"').map(|at| from + at) else {
+            return Err("a quote isn't closed within the line");
+        };
+        let (piece, behind) = (&quoted[from..quote], &quoted[quote + 1..]);
+        if text.is_empty() {
+            text = Cow::Borrowed(piece)
+        } else {
+            text.to_mut().push_str(piece)
+        }
+        if !behind.starts_with('"') {
+            return Ok((Field { text, is_quoted: true }, behind));
+        }
+        text.to_mut().push('"');
+        from = quote + 2;
+    }
+}

@@ -1,0 +1,172 @@
+//! What a sender says about the table of its rows: how it shall be made, or what it takes it to be.
+
+use arrow::datatypes::Schema;
+use splay_store::{ColumnSpec, ColumnType, TableSpec};
+
+use crate::error::{Error, Result};
+
+/// What is said about a table; what isn't is as usual for a new one, and as it is for one that is there.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TableWishes {
+    /// Time column. Default: the first of timestamps.
+    pub time: Option<String>,
+    /// Symbol column; an empty name for none. Default: the first of symbols.
+    pub symbol: Option<String>,
+    /// Time zone of its dates. Default UTC.
+    pub time_zone: Option<String>,
+    /// Types of columns by name.
+    pub types: Vec<(String, ColumnType)>,
+}
+
+impl TableWishes {
+    /// A table for the columns whose types are named.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] if no column can be the time, or a wish names none.
+    pub fn table(&self, name: &str) -> Result<TableSpec> {
+        let columns = self.types.iter().map(|(column, held)| ColumnSpec::new(column.clone(), held.clone()));
+        self.of_columns(name, columns.collect())
+    }
+
+    /// A table for rows of a schema.
+    ///
+    /// # Errors
+    /// As [`TableWishes::table`], and for columns that a table can't hold.
+    pub fn table_for(&self, name: &str, schema: &Schema) -> Result<TableSpec> {
+        let column = |field: &arrow::datatypes::FieldRef| -> Result<ColumnSpec> {
+            let wished = self.types.iter().find(|(column, _)| column.eq_ignore_ascii_case(field.name()));
+            let held = wished.map(|(_, held)| held.clone()).or_else(|| ColumnType::from_arrow(field.data_type()));
+            let held = held.ok_or_else(|| {
+                Error::rejected(
+                    name,
+                    format!("column {:?} is {}, which a table can't hold", field.name(), field.data_type()),
+                )
+            })?;
+            Ok(ColumnSpec::new(field.name().clone(), held))
+        };
+        self.of_columns(name, schema.fields().iter().map(column).collect::<Result<_>>()?)
+    }
+
+    fn of_columns(&self, name: &str, mut columns: Vec<ColumnSpec>) -> Result<TableSpec> {
+        let place = |columns: &[ColumnSpec], column: &str| {
+            let found = columns.iter().position(|known| known.name.eq_ignore_ascii_case(column));
+            found.ok_or_else(|| Error::rejected(name, format!("there is no column {column:?}")))
+        };
+        let first = |columns: &[ColumnSpec], held: &ColumnType| columns.iter().position(|c| c.column_type == *held);
+        let time = match &self.time {
+            Some(time) => place(&columns, time)?,
+            None => first(&columns, &ColumnType::Timestamp)
+                .ok_or_else(|| Error::rejected(name, "rows for a new table need a column of timestamps"))?,
+        };
+        if !matches!(columns[time].column_type, ColumnType::Timestamp | ColumnType::Int64 | ColumnType::Date) {
+            let (column, held) = (&columns[time].name, &columns[time].column_type);
+            return Err(Error::rejected(name, format!("the time column {column:?} is {held}, not a timestamp")));
+        }
+        // Whole numbers are taken for nanoseconds.
+        columns[time].column_type = ColumnType::Timestamp;
+        let symbol = match self.symbol.as_deref() {
+            Some("") => None,
+            Some(symbol) => Some(place(&columns, symbol)?),
+            None => first(&columns, &ColumnType::Symbol),
+        };
+        if let Some(symbol) = symbol {
+            if !matches!(columns[symbol].column_type, ColumnType::Symbol | ColumnType::Text) {
+                let (column, held) = (&columns[symbol].name, &columns[symbol].column_type);
+                return Err(Error::rejected(name, format!("the symbol column {column:?} is {held}, not text")));
+            }
+            columns[symbol].column_type = ColumnType::Symbol;
+        }
+        let (time, symbol) = (columns[time].name.clone(), symbol.map(|symbol| columns[symbol].name.clone()));
+        let spec = TableSpec::new(name, columns, time, symbol.as_deref());
+        let spec = spec.with_time_zone(self.time_zone.as_deref().unwrap_or("UTC"));
+        spec.validate()?;
+        Ok(spec)
+    }
+
+    /// Whether a table that is there is as wished; types may name further columns.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`] that names what is otherwise.
+    pub fn check(&self, spec: &TableSpec) -> Result<()> {
+        let otherwise = |what: &str, is: &str, wished: &str| {
+            Err(Error::rejected(&spec.name, format!("its {what} is {is:?}, not {wished:?}")))
+        };
+        if let Some(time) = self.time.as_deref().filter(|time| !time.eq_ignore_ascii_case(&spec.time)) {
+            return otherwise("time column", &spec.time, time);
+        }
+        let symbol = spec.symbol.as_deref().unwrap_or_default();
+        if let Some(wished) = self.symbol.as_deref().filter(|wished| !wished.eq_ignore_ascii_case(symbol)) {
+            return otherwise("symbol column", symbol, wished);
+        }
+        if let Some(zone) = self.time_zone.as_deref().filter(|zone| *zone != spec.time_zone) {
+            return otherwise("time zone", &spec.time_zone, zone);
+        }
+        for (column, wished) in &self.types {
+            let held = spec.position(column).map(|place| &spec.columns[place].column_type);
+            if let Some(held) = held.filter(|held| *held != wished) {
+                return otherwise(&format!("column {column:?}"), &held.to_string(), &wished.to_string());
+            }
+        }
+        Ok(())
+    }
+
+    /// Columns that a table shall be given.
+    #[must_use]
+    pub fn more(&self, spec: &TableSpec) -> Vec<ColumnSpec> {
+        let new = self.types.iter().filter(|(column, _)| spec.position(column).is_none());
+        new.map(|(column, held)| ColumnSpec::new(column.clone(), held.clone())).collect()
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn wishes(time: Option<&str>, symbol: Option<&str>, types: &[(&str, ColumnType)]) -> TableWishes {
+        TableWishes {
+            time: time.map(str::to_owned),
+            symbol: symbol.map(str::to_owned),
+            time_zone: Some("America/New_York".to_owned()),
+            types: types.iter().map(|(name, held)| ((*name).to_owned(), held.clone())).collect(),
+        }
+    }
+
+    #[test]
+    fn a_table_is_made_as_wished_or_not_at_all() {
+        let types = [
+            ("at", ColumnType::Int64),
+            ("t", ColumnType::Timestamp),
+            ("s", ColumnType::Text),
+            ("v", ColumnType::Symbol),
+        ];
+        let made = |time, symbol| wishes(time, symbol, &types).table("x");
+        let spec = made(None, None).unwrap();
+        assert_eq!(
+            (spec.time.as_str(), spec.symbol.as_deref(), spec.time_zone.as_str()),
+            ("t", Some("v"), "America/New_York")
+        );
+        let spec = made(Some("AT"), Some("S")).unwrap();
+        assert_eq!((spec.time.as_str(), spec.symbol.as_deref()), ("at", Some("s")));
+        assert_eq!(spec.columns[2].column_type, ColumnType::Symbol);
+        assert_eq!(made(None, Some("")).unwrap().symbol, None);
+        for (time, symbol) in [(Some("other"), None), (Some("s"), None), (None, Some("other")), (None, Some("at"))] {
+            assert!(matches!(made(time, symbol), Err(Error::Rejected { .. })), "{time:?} {symbol:?}");
+        }
+        assert!(wishes(None, None, &types[2..]).table("x").is_err(), "no timestamps");
+    }
+
+    #[test]
+    fn what_is_there_is_not_taken_for_something_else() {
+        let types = [("t", ColumnType::Timestamp), ("s", ColumnType::Symbol)];
+        let spec = wishes(None, None, &types).table("x").unwrap();
+        let said = |time, symbol, types: &[(&str, ColumnType)]| wishes(time, symbol, types).check(&spec);
+        assert!(said(Some("T"), Some("S"), &types).is_ok());
+        assert!(said(None, None, &[("new", ColumnType::Date)]).is_ok());
+        assert!(said(Some("s"), None, &[]).is_err());
+        assert!(said(None, Some(""), &[]).is_err());
+        assert!(said(None, None, &[("s", ColumnType::Text)]).is_err());
+        assert!(TableWishes { time_zone: Some("UTC".to_owned()), ..TableWishes::default() }.check(&spec).is_err());
+        assert_eq!(wishes(None, None, &[("s", ColumnType::Symbol), ("new", ColumnType::Date)]).more(&spec).len(), 1);
+    }
+}

@@ -1,0 +1,214 @@
+//! `splay tick status`: what a server, or a database at rest, holds and has done.
+
+use std::io::Write;
+
+use anyhow::{Context, Result};
+use serde_json::Value;
+use splay_capture::{Report, latency_bounds};
+use splay_store::Database;
+
+use crate::args::{StatusFormat, TickStatusArguments};
+use crate::commands::place;
+use crate::output::columns;
+use crate::size::{Human, Thousands};
+
+/// Rows of a list that are shown.
+const SHOWN_MAX: usize = 20;
+
+pub fn run(arguments: &TickStatusArguments) -> Result<()> {
+    let told = match place::client(&arguments.place)? {
+        Some(client) => place::json(&place::runtime()?.block_on(client.get("/status"))?)?,
+        None => serde_json::to_value(Report::of_files(&Database::open(&arguments.place.place)?)?)?,
+    };
+    let mut out = std::io::stdout().lock();
+    match arguments.format {
+        StatusFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?,
+        StatusFormat::Table => show(&mut out, &told)?,
+    }
+    out.flush().context("write the status")
+}
+
+fn show(out: &mut impl Write, told: &Value) -> Result<()> {
+    let capture = &told["capture"];
+    writeln!(out, "state     {}", state(told["state"].as_str().unwrap_or_default()))?;
+    if let Some(failed) = capture["failed"].as_str() {
+        writeln!(out, "FAILED    {failed}")?;
+    }
+    if let Some(damage) = told["journal_damage"].as_str() {
+        writeln!(out, "journal   {damage}")?;
+    }
+    writeln!(out, "sequence  {}", count(&capture["sequence"]))?;
+    writeln!(out, "journal   {}", Human(number(&capture["journal_bytes"])))?;
+    if told["state"] == "running" {
+        let (taken, batches) = (count(&capture["rows"]), count(&capture["batches"]));
+        writeln!(
+            out,
+            "taken     {taken} rows in {batches} batches, {} repeats passed over",
+            count(&capture["duplicates"])
+        )?;
+        writeln!(
+            out,
+            "aside     {} rows in quarantine, {} refusals",
+            count(&capture["quarantined"]),
+            count(&capture["rejected"])
+        )?;
+        let (done, failed) = (count(&capture["write_downs"]), count(&capture["write_downs_failed"]));
+        writeln!(out, "written   {done} write-downs, {failed} failed")?;
+    }
+    section(out, "tables", TABLES, tables(told))?;
+    section(
+        out,
+        "time to receive, visible, durable: median and 99th percentile, upper bounds",
+        LATENCIES,
+        latencies(capture),
+    )?;
+    section(out, "quality of feeds", QUALITY, quality(capture))?;
+    let producers = list(&capture["producers_latest"])
+        .map(|producer| vec![text(&producer["name"]), count(&producer["sequence"]), time(&producer["at"])]);
+    section(
+        out,
+        &format!("producers ({})", count(&capture["producers"])),
+        &["name", "last number", "at"],
+        producers.collect(),
+    )?;
+    let lags = list(&capture["subscriber_lags"]).map(|lag| {
+        let lost = if lag["is_lost"] == true { "too slow" } else { "" };
+        vec![text(&lag["table"]), count(&lag["batches"]), Human(number(&lag["bytes"])).to_string(), lost.to_owned()]
+    });
+    section(out, "subscribers", &["table", "batches behind", "bytes behind", ""], lags.collect())?;
+    let refusals = list(&told["rejected_latest"]).rev();
+    let refusals = refusals.map(|refusal| vec![time(&refusal["at"]), text(&refusal["way"]), text(&refusal["reason"])]);
+    section(out, "refused last", &["at", "way", "reason"], refusals.collect())
+}
+
+fn state(state: &str) -> &str {
+    match state {
+        "running" => "running, and takes rows",
+        "read_only" => "running, and takes no rows",
+        "elsewhere" => "a process captures into it; ask that by its address for what it has in memory",
+        "at_rest" => "at rest: nothing captures into it",
+        other => other,
+    }
+}
+
+/// A list under its heading, if it has anything.
+fn section(out: &mut impl Write, title: &str, heading: &[&str], mut rows: Vec<Vec<String>>) -> Result<()> {
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let more = rows.len().saturating_sub(SHOWN_MAX);
+    rows.truncate(SHOWN_MAX);
+    writeln!(out, "\n{title}\n{}", columns(heading, &rows))?;
+    if more > 0 {
+        writeln!(out, "and {more} more (--format json shows more)")?;
+    }
+    Ok(())
+}
+
+const TABLES: &[&str] =
+    &["table", "rows in files", "size", "dates", "rows live", "last batch", "written to", "written at", "rolled at"];
+
+fn tables(told: &Value) -> Vec<Vec<String>> {
+    let live = |name: &Value| list(&told["capture"]["tables"]).find(|table| table["table"] == *name);
+    let row = |table: &Value| {
+        if let Some(error) = table["error"].as_str() {
+            let mut row = vec![text(&table["table"]), error.to_owned()];
+            row.resize(TABLES.len(), String::new());
+            return row;
+        }
+        let live = live(&table["table"]).unwrap_or(&Value::Null);
+        let dates = match (table["first_date"].as_str(), table["last_date"].as_str()) {
+            (Some(first), Some(last)) if first == last => first.to_owned(),
+            (Some(first), Some(last)) => format!("{first} to {last}"),
+            _ => String::new(),
+        };
+        vec![
+            text(&table["table"]),
+            count(&table["stored_rows"]),
+            Human(number(&table["stored_bytes"])).to_string(),
+            dates,
+            count(&live["live_rows"]),
+            count(&live["last_sequence"]),
+            count(&live["written_sequence"]),
+            time(&live["written_at"]),
+            time(&live["rolled_at"]),
+        ]
+    };
+    list(&told["tables"]).map(row).collect()
+}
+
+const LATENCIES: &[&str] = &["table", "receive 50%", "99%", "visible 50%", "99%", "durable 50%", "99%"];
+
+fn latencies(capture: &Value) -> Vec<Vec<String>> {
+    let measured = list(&capture["tables"]).filter(|table| rows(&table["latencies"]["visible"]) > 0);
+    let row = |table: &Value| {
+        let of = &table["latencies"];
+        let all = ["received", "visible", "durable"]
+            .iter()
+            .flat_map(|what| [quantile(&of[what], 0.5), quantile(&of[what], 0.99)]);
+        std::iter::once(text(&table["table"])).chain(all).collect()
+    };
+    measured.map(row).collect()
+}
+
+fn rows(latency: &Value) -> u64 {
+    list(&latency["counts"]).map(number).sum()
+}
+
+/// The bound below which a part of the rows lies, as people read it.
+fn quantile(latency: &Value, part: f64) -> String {
+    let counts = list(&latency["counts"]).map(number).collect();
+    let latency = splay_capture::Latency { counts, sum_seconds: 0.0 };
+    match latency.quantile(part) {
+        _ if latency.rows() == 0 => String::new(),
+        None => format!("over {:.0} s", latency_bounds().last().unwrap_or_default()),
+        Some(seconds) if seconds < 1e-3 => format!("{:.0} us", seconds * 1e6),
+        Some(seconds) if seconds < 1.0 => format!("{:.2} ms", seconds * 1e3),
+        Some(seconds) => format!("{seconds:.1} s"),
+    }
+}
+
+const QUALITY: &[&str] = &["table", "symbol", "venue", "gaps", "missing", "duplicates", "out of order", "crossed"];
+
+/// Each table's totals, and under them its worst series.
+fn quality(capture: &Value) -> Vec<Vec<String>> {
+    let mut all = Vec::new();
+    for table in list(&capture["tables"]) {
+        let quality = &table["quality"];
+        let counts =
+            |of: &Value| ["gaps", "missing", "duplicates", "out_of_order", "crossed"].map(|what| count(&of[what]));
+        if number(&quality["rows"]) == 0 {
+            continue;
+        }
+        let series = format!("all {}", count(&quality["series"]));
+        all.push([vec![text(&table["table"]), series, String::new()], counts(quality).to_vec()].concat());
+        for worst in list(&quality["worst"]) {
+            let names = vec![String::new(), text(&worst["symbol"]), text(&worst["venue"])];
+            all.push([names, counts(worst).to_vec()].concat());
+        }
+    }
+    all
+}
+
+fn list(value: &Value) -> std::slice::Iter<'_, Value> {
+    value.as_array().map(|all| all.iter()).unwrap_or_default()
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn count(value: &Value) -> String {
+    value.as_u64().map(|count| Thousands(count).to_string()).unwrap_or_default()
+}
+
+/// A text of somebody else's: without what would move a terminal's cursor.
+fn text(value: &Value) -> String {
+    let shown = value.as_str().unwrap_or_default().chars().take(120);
+    shown.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn time(value: &Value) -> String {
+    let at = value.as_i64().map(chrono::DateTime::from_timestamp_nanos);
+    at.map(|at| at.format("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
+}

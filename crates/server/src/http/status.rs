@@ -1,0 +1,29 @@
+//! `/status`: what the server holds and has done, for people.
+
+use std::sync::Arc;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::HeaderMap;
+use serde_json::{Value, json};
+use splay_capture::Report;
+
+use super::{Server, on_thread};
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Role;
+
+/// `GET /status`
+pub(super) async fn status(State(server): Server, headers: HeaderMap) -> Outcome<Json<Value>> {
+    server.tokens.check(&headers, Role::Read)?;
+    let database = server.statements.session().database().clone();
+    let ingest = server.appends.as_ref().map(|appends| Arc::clone(appends.ingest()));
+    let report = on_thread(move || {
+        let status = ingest.as_ref().map(|ingest| ingest.status());
+        let rejected = ingest.as_ref().map(|ingest| ingest.rejected()).unwrap_or_default();
+        Report::of_running(&database, status, &rejected)
+    });
+    let mut told = serde_json::to_value(report.await??)
+        .map_err(|_| Problem::new(Code::Internal, "the status can't be written"))?;
+    told["version"] = json!(env!("CARGO_PKG_VERSION"));
+    Ok(Json(told))
+}

@@ -1,0 +1,19 @@
+"""What is said of rows that were taken, by a server or by the journal of this process."""
+
+import dataclasses
+
+
+@dataclasses.dataclass(frozen=True)
+class Ack:
+    """What became of rows that were sent."""
+
+    sequence: int
+    """Number of the batch in the journal; that of the last batch for a repeat."""
+    ack_class: str
+    """How safe the rows are: ``memory``, ``process`` or ``disk``."""
+    rows: int
+    """Rows taken, those in quarantine included."""
+    duplicate: bool
+    """Whether it was a repeat, whose rows had been taken before under the same producer and number."""
+    quarantined: int
+    """Rows too far ahead of the clock; they are in the table ``<table>_quarantine``."""
