@@ -29,6 +29,7 @@
 //! ```
 
 mod append;
+mod bars;
 mod capture;
 mod clock;
 mod codec;
@@ -39,16 +40,20 @@ mod keeper;
 pub mod line;
 mod live;
 mod queue;
+mod replay;
 mod settings;
 mod status;
 mod subscribe;
 mod tickerplant;
+mod wanted;
 
 pub use append::{Ack, AckClass, Append, Producer};
+pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use keeper::{RollReport, WriteDownReport};
+pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
 pub use settings::CaptureSettings;
 pub use status::{Recovered, Rejected, Status, TableStatus};
 pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};

@@ -18,6 +18,7 @@
 //! ```
 
 mod appends;
+mod asks;
 mod auth;
 mod error;
 mod flight;
@@ -31,6 +32,7 @@ mod metrics;
 mod problem;
 mod server;
 pub mod settings;
+mod sources;
 mod statements;
 mod subscriptions;
 mod tls;

@@ -1,9 +1,11 @@
 //! Capture through its public interface: what is acknowledged is there, once, in order, whatever happens.
 #![allow(clippy::unwrap_used, missing_docs, clippy::cast_possible_truncation)]
 
+mod bars;
 mod basic;
 mod crash;
 mod golden;
 mod model;
+mod replay;
 mod rows;
 mod subscriptions;

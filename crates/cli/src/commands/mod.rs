@@ -2,6 +2,7 @@
 
 pub mod generate;
 pub mod load;
+pub mod replay;
 pub mod serve;
 pub mod sql;
 pub mod tables;
