@@ -14,6 +14,7 @@ import datetime
 import decimal
 import http.client
 import json
+import socket
 import ssl
 import threading
 import urllib.parse
@@ -23,7 +24,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 import pyarrow.ipc
 
-from splay import errors
+from splay import errors, subscription
+from splay.subscription import Subscription
 from splay.writer import (
     ACK_CLASSES,
     BATCH_ROWS,
@@ -243,6 +245,64 @@ class Client:
         """The same for coroutines; takes the parameters of :meth:`tick`."""
         return AsyncTickWriter(self.tick(table, **settings))
 
+    def subscribe(
+        self,
+        tables: str | Sequence[str],
+        *,
+        symbols: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+        start: str = "snapshot",
+        after: int | None = None,
+        slow: str = "snapshot",
+        credit: int | None = 16,
+        replay: Mapping[str, Any] | None = None,
+        bars: Mapping[str, Any] | None = None,
+    ) -> Subscription:
+        """Follow a table: its newest date as a snapshot, then each batch as it comes.
+
+        Parameters
+        ----------
+        tables
+            The table; several for a replay.
+        symbols, columns
+            What of it; all if not given.
+        start
+            ``"snapshot"``, or ``"now"`` for what comes from now on.
+        after
+            Go on behind the update of this number, without loss or repeat; goes before `start`.
+        slow
+            What becomes of a subscriber that reads more slowly than rows come: ``"snapshot"`` drops what waits and gives a new
+            snapshot, ``"disconnect"`` raises :class:`BusyError`, ``"catch_up"`` gives everything, late, from the journal.
+        credit
+            Updates that the server sends before the first of them is taken. None: any number.
+        replay
+            A day instead of what comes: ``{"date": "2024-03-10", "speed": 10}``; also ``from``, ``to``, ``batch_ms``, ``recorded``.
+        bars
+            Bars instead of rows: ``{"every": "1m", "price": "price", "size": "size"}``; also ``late``.
+
+        Returns
+        -------
+        Subscription
+            With a connection of its own.
+
+        Raises
+        ------
+        NoSuchTableError, RejectedError, AccessError, UnreachableError, ServerError
+            As the server has it.
+        """
+        asked = subscription.ask(
+            tables if isinstance(tables, str) else list(tables),
+            symbols=None if symbols is None else list(symbols),
+            columns=None if columns is None else list(columns),
+            start=start,
+            after=after,
+            slow=slow,
+            credit=credit,
+            replay=None if replay is None else dict(replay),
+            bars=None if bars is None else dict(bars),
+        )
+        return Subscription(self._address, asked)
+
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
@@ -409,12 +469,27 @@ class _Address:
         context = self._tls or ssl.create_default_context()
         return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
 
+    def connected(self) -> tuple[socket.socket, str, str]:
+        """As :meth:`splay.subscription.Address.connected`."""
+        connection = self.connection()
+        with _broken_as_unreachable(f"no answer from {self.url}"):
+            connection.connect()
+        return connection.sock, self._parts.netloc.rpartition("@")[2], self._parts.path.rstrip("/")
+
+    def headers(self) -> dict[str, str]:
+        """What is sent with every request."""
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+
+    @staticmethod
+    def error(status: int, body: bytes) -> errors.Error:
+        """What the server said, as an exception."""
+        return _error(status, body)
+
     def request(
         self, connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: dict[str, str]
     ) -> http.client.HTTPResponse:
         """The response to a request; its body is not read yet unless it tells an error, which is raised."""
-        if self._token is not None:
-            headers = {**headers, "Authorization": f"Bearer {self._token}"}
+        headers = {**headers, **self.headers()}
         with _broken_as_unreachable(f"no answer from {self.url}"):
             try:
                 connection.request(method, self._parts.path.rstrip("/") + path, body, headers)

@@ -382,26 +382,17 @@ impl Capture {
         Subscriber::begin(self, &self.shared.subscribers, request)
     }
 
-    /// Gives the batches of a table behind a number, out of the journal.
-    pub(crate) fn read_journal(
-        &self,
-        table: &str,
-        after: u64,
-        mut take: impl FnMut(u64, RecordBatch) -> Result<()>,
-    ) -> Result<()> {
+    /// The batches behind a number, out of the journal, as far as it is written now.
+    ///
+    /// # Errors
+    /// [`Error::Gone`] if the journal no longer has them all.
+    pub(crate) fn journal_behind(&self, table: &str, after: u64) -> Result<journal::Cursor> {
         let files = self.journal().files();
         let oldest = files.first().map_or(0, |file| file.first);
         if after + 1 < oldest {
             return Err(Error::Gone { table: table.to_owned(), after, oldest });
         }
-        // Files whose successor begins at or before the first wanted batch have none of them.
-        let skipped = files.windows(2).take_while(|pair| pair[1].first <= after + 1).count();
-        journal::read(
-            self.shared.database.raw_storage().as_ref(),
-            &files[skipped..],
-            |name, sequence| sequence > after && name.eq_ignore_ascii_case(table),
-            |batch| take(batch.sequence, batch.rows),
-        )
+        Ok(journal::Cursor::new(self.shared.database.raw_storage(), &files, after))
     }
 
     fn journal(&self) -> MutexGuard<'_, JournalWriter> {

@@ -43,6 +43,15 @@ pub enum Error {
         oldest: u64,
     },
 
+    /// A subscriber was slower than its table, and wanted to be told so. It has everything up to this number; go on behind it.
+    #[error("updates of {table:?} came faster than they were taken; all up to {after} were given: go on behind that")]
+    Slow {
+        /// The table.
+        table: String,
+        /// Sequence number of the last batch that was given.
+        after: u64,
+    },
+
     /// Another process captures into this database.
     #[error("{} is locked: another process captures into this database", path.display())]
     Locked {

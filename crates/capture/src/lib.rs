@@ -29,6 +29,7 @@
 //! ```
 
 mod append;
+mod bars;
 mod capture;
 mod clock;
 mod codec;
@@ -40,15 +41,18 @@ pub mod line;
 mod live;
 mod measure;
 mod queue;
+mod replay;
 mod report;
 mod settings;
 mod status;
 mod subscribe;
 pub mod text;
 mod tickerplant;
+mod wanted;
 mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
+pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
@@ -56,6 +60,7 @@ pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
 };
+pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
 pub use report::{Report, TableReport};
 pub use settings::CaptureSettings;
 pub use status::{ProducerStatus, Recovered, Rejected, Status, SubscriberStatus, TableStatus};

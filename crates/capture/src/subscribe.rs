@@ -9,15 +9,14 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
-use arrow::datatypes::Int32Type;
-use splay_store::TableSpec;
+use arrow::array::RecordBatch;
+use splay_store::{Bounds, Piece, Selection, TableSnapshot, TableSpec};
 
 use crate::capture::Capture;
-use crate::codec::compact;
 use crate::error::{Error, Result};
+use crate::journal::Cursor;
 use crate::status::SubscriberStatus;
+use crate::wanted::Wanted;
 
 /// Rows of a snapshot that are given at once.
 const SNAPSHOT_ROWS: usize = 1 << 16;
@@ -39,9 +38,9 @@ pub enum SlowPolicy {
     /// What waits is dropped, and the subscriber gets a new snapshot.
     #[default]
     Snapshot,
-    /// The subscription ends with an error.
+    /// What waits is given, then the subscription ends with [`Error::Slow`].
     Disconnect,
-    /// What doesn't fit is read from the journal later.
+    /// What doesn't fit is read from the journal later, a batch at a time.
     CatchUp,
 }
 
@@ -89,11 +88,15 @@ pub enum UpdateKind {
     },
     /// Rows of the batch of this number, in the order in which they came.
     Delta,
+    /// No rows: there are no more, since a replay is over. Live rows have no end.
+    End,
 }
 
 /// Rows for a subscriber.
 #[derive(Debug, Clone)]
 pub struct Update {
+    /// Whose rows they are.
+    pub table: Arc<str>,
     /// Number of the batch up to which the subscriber has everything, once it has this; to go on from after a break.
     pub sequence: u64,
     /// What it is.
@@ -179,6 +182,15 @@ struct FeedState {
     closed: bool,
 }
 
+impl FeedState {
+    /// Forgets what waits and what was lost.
+    fn drop_waiting(&mut self) {
+        self.waiting.clear();
+        self.bytes = 0;
+        self.lost = None;
+    }
+}
+
 impl Feed {
     fn state(&self) -> MutexGuard<'_, FeedState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -207,33 +219,45 @@ pub struct Subscriber {
     capture: Capture,
     feed: Arc<Feed>,
     request: SubscribeRequest,
+    table: Arc<str>,
+    wanted: Wanted,
     /// Number of the last batch that was given, or is older than what is wanted.
     last: u64,
-    /// Updates that come before those of the feed.
-    ready: VecDeque<Update>,
+    before: Before,
+}
+
+/// What comes before the updates of the feed.
+#[derive(Debug)]
+enum Before {
+    Nothing,
+    Snapshot(SnapshotParts),
+    Journal(Cursor),
+}
+
+/// A snapshot on its way: one piece of it is held at a time.
+#[derive(Debug)]
+struct SnapshotParts {
+    snapshot: TableSnapshot,
+    pieces: VecDeque<Piece>,
+    parts: VecDeque<RecordBatch>,
+    is_first: bool,
 }
 
 impl Subscriber {
     pub(crate) fn begin(capture: &Capture, subscribers: &Subscribers, request: SubscribeRequest) -> Result<Subscriber> {
         let spec = capture.spec(&request.table)?.ok_or_else(|| Error::NoSuchTable { table: request.table.clone() })?;
-        for column in request.columns.iter().flatten() {
-            if spec.position(column).is_none() {
-                return Err(Error::rejected(&spec.name, format!("it has no column {column:?}")));
-            }
-        }
-        if request.symbols.is_some() && spec.symbol.is_none() {
-            return Err(Error::rejected(&spec.name, "it has no symbol column"));
-        }
+        let wanted = Wanted::new(&spec, request.symbols.as_deref(), request.columns.as_deref())?;
         let bytes_max = request.queue_bytes_max.max(1 << 16);
         let feed = Arc::new(Feed { state: Mutex::default(), filled: Condvar::new(), bytes_max });
         subscribers.register(&spec.name, &feed);
-        let mut subscriber = Subscriber { capture: capture.clone(), feed, request, last: 0, ready: VecDeque::new() };
+        let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), Before::Nothing);
+        let mut subscriber = Subscriber { capture, feed, request, table, wanted, last: 0, before };
         match subscriber.request.from {
             From::Now => {}
             From::Snapshot => subscriber.snapshot()?,
             From::After(sequence) => {
                 subscriber.last = sequence;
-                subscriber.catch_up(sequence)?;
+                subscriber.catch_up()?;
             }
         }
         Ok(subscriber)
@@ -242,30 +266,40 @@ impl Subscriber {
     /// The next update; `None` if none comes within the time.
     ///
     /// # Errors
-    /// [`Error::Closed`] once capture is closed and everything was given; [`Error::Gone`] if the subscriber was too slow and
-    /// asked to be disconnected then, or the journal no longer has what it missed.
+    /// [`Error::Closed`] once capture is closed and everything was given; [`Error::Slow`] if the subscriber was too slow and
+    /// asked to be disconnected then; [`Error::Gone`] if the journal no longer has what it missed.
     pub fn next(&mut self, timeout: Duration) -> Result<Option<Update>> {
         let until = Instant::now() + timeout;
         loop {
-            if let Some(update) = self.ready.pop_front() {
-                self.last = self.last.max(update.sequence);
+            if let Some(update) = self.before()? {
                 return Ok(Some(update));
             }
             let mut state = self.feed.state();
+            if state.lost.is_some() && self.request.slow == SlowPolicy::Snapshot {
+                // It has all that waits.
+                state.drop_waiting();
+                drop(state);
+                self.snapshot()?;
+                continue;
+            }
             if let Some((sequence, rows, bytes)) = state.waiting.pop_front() {
                 state.bytes -= bytes;
                 drop(state);
+                let spec = self.spec()?;
                 if sequence > self.last
-                    && let Some(rows) = self.wanted(&rows)?
+                    && let Some(rows) = self.wanted.of(&spec, &rows)?
                 {
-                    self.last = sequence;
-                    return Ok(Some(Update { sequence, kind: UpdateKind::Delta, rows }));
+                    return Ok(Some(self.delta(sequence, rows)));
                 }
                 continue;
             }
             if state.lost.take().is_some() {
+                // From here on the feed takes batches again; those before are in the journal.
                 drop(state);
-                self.was_slow()?;
+                if self.request.slow == SlowPolicy::Disconnect {
+                    return Err(Error::Slow { table: self.request.table.clone(), after: self.last });
+                }
+                self.catch_up()?;
                 continue;
             }
             if state.closed {
@@ -279,92 +313,92 @@ impl Subscriber {
         }
     }
 
-    fn was_slow(&mut self) -> Result<()> {
-        match self.request.slow {
-            SlowPolicy::Snapshot => self.snapshot(),
-            SlowPolicy::CatchUp => self.catch_up(self.last),
-            SlowPolicy::Disconnect => {
-                let oldest = self.capture.status().sequence;
-                Err(Error::Gone { table: self.request.table.clone(), after: self.last, oldest })
+    /// The next of what comes before the feed.
+    fn before(&mut self) -> Result<Option<Update>> {
+        let spec = self.spec()?;
+        let given = match &mut self.before {
+            Before::Nothing => return Ok(None),
+            Before::Snapshot(parts) => parts.next(&self.wanted, &spec)?.map(|(kind, rows)| (self.last, kind, rows)),
+            Before::Journal(cursor) => {
+                let table = &self.table;
+                let mut found = None;
+                while found.is_none()
+                    && let Some(batch) = next_in_journal(cursor, table, self.last)?
+                {
+                    let rows = self.wanted.of(&spec, &batch.rows)?;
+                    found = rows.map(|rows| (batch.sequence, UpdateKind::Delta, rows));
+                }
+                found
             }
-        }
+        };
+        let Some((sequence, kind, rows)) = given else {
+            self.before = Before::Nothing;
+            return Ok(None);
+        };
+        self.last = sequence;
+        Ok(Some(Update { table: Arc::clone(&self.table), sequence, kind, rows }))
+    }
+
+    fn delta(&mut self, sequence: u64, rows: RecordBatch) -> Update {
+        self.last = sequence;
+        Update { table: Arc::clone(&self.table), sequence, kind: UpdateKind::Delta, rows }
     }
 
     /// Puts the newest date's rows before what comes.
     fn snapshot(&mut self) -> Result<()> {
         let snapshot = self.capture.database().table(&self.request.table)?.snapshot()?;
-        let sequence = snapshot.live();
-        let spec = snapshot.spec();
+        self.last = snapshot.live();
         let newest = snapshot.partitions().iter().rev().find(|partition| partition.rows() > 0).map(|p| p.date);
-        let mut parts = Vec::new();
-        if let Some(date) = newest {
-            let all: Vec<usize> = (0..spec.columns.len()).collect();
-            let mut selection = splay_store::Selection { symbols: self.request.symbols.clone(), ..Default::default() };
-            selection.date = splay_store::Bounds { min: date, max: date };
-            for piece in snapshot.select(&selection)?.0 {
-                for rows in piece.segment.batches(spec, &all, piece.rows.clone(), SNAPSHOT_ROWS)? {
-                    parts.push(self.columns(spec, &rows?)?);
-                }
+        let pieces = match newest {
+            Some(date) => {
+                let (symbols, date) = (self.request.symbols.clone(), Bounds { min: date, max: date });
+                snapshot.select(&Selection { symbols, date, ..Selection::default() })?.0
             }
-        }
-        if parts.is_empty() {
-            parts.push(self.columns(spec, &RecordBatch::new_empty(spec.arrow()))?);
-        }
-        let count = parts.len();
-        for (number, rows) in parts.into_iter().enumerate() {
-            let kind = UpdateKind::Snapshot { first: number == 0, more: number + 1 < count };
-            self.ready.push_back(Update { sequence, kind, rows });
-        }
-        self.last = sequence;
-        Ok(())
-    }
-
-    /// Puts the journal's batches behind a number before what comes.
-    fn catch_up(&mut self, after: u64) -> Result<()> {
-        let table = self.request.table.clone();
-        let mut ready = VecDeque::new();
-        self.capture.read_journal(&table, after, |sequence, rows| {
-            if let Some(rows) = self.wanted(&rows)? {
-                ready.push_back(Update { sequence, kind: UpdateKind::Delta, rows });
-            }
-            Ok(())
-        })?;
-        self.ready.extend(ready);
-        Ok(())
-    }
-
-    /// The wanted rows and columns of a batch; `None` if there is no row.
-    fn wanted(&self, rows: &RecordBatch) -> Result<Option<RecordBatch>> {
-        let Some(spec) = self.capture.spec(&self.request.table)? else { return Err(Error::Closed) };
-        let rows = match (&self.request.symbols, spec.symbol_position().filter(|at| *at < rows.num_columns())) {
-            (Some(symbols), Some(position)) => {
-                let column = rows.column(position).as_dictionary::<Int32Type>();
-                let texts = column.values().as_string::<i32>();
-                let wanted: Vec<bool> =
-                    texts.iter().map(|t| t.is_some_and(|t| symbols.iter().any(|s| s == t))).collect();
-                let is_wanted = |row: usize| {
-                    column.is_valid(row) && usize::try_from(column.keys().value(row)).is_ok_and(|key| wanted[key])
-                };
-                let mask: BooleanArray = (0..column.len()).map(|row| Some(is_wanted(row))).collect();
-                compact(&filter_record_batch(rows, &mask)?)
-            }
-            _ => rows.clone(),
+            None => Vec::new(),
         };
-        if rows.num_rows() == 0 {
-            return Ok(None);
-        }
-        self.columns(&spec, &rows).map(Some)
+        self.before =
+            Before::Snapshot(SnapshotParts { snapshot, pieces: pieces.into(), parts: VecDeque::new(), is_first: true });
+        Ok(())
     }
 
-    /// The wanted columns; those that were added since are null.
-    fn columns(&self, spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatch> {
-        let rows = crate::conform::conform(spec, rows)?;
-        match &self.request.columns {
-            None => Ok(rows),
-            Some(columns) => {
-                let places: Vec<usize> = columns.iter().filter_map(|column| spec.position(column)).collect();
-                Ok(rows.project(&places)?)
+    /// Puts the journal's batches behind the last one before what comes.
+    fn catch_up(&mut self) -> Result<()> {
+        self.before = Before::Journal(self.capture.journal_behind(&self.table, self.last)?);
+        Ok(())
+    }
+
+    fn spec(&self) -> Result<Arc<TableSpec>> {
+        self.capture.spec(&self.request.table)?.ok_or(Error::Closed)
+    }
+}
+
+/// The next batch of a table in the journal; who misses it is told of which table.
+fn next_in_journal(cursor: &mut Cursor, table: &Arc<str>, after: u64) -> Result<Option<crate::journal::Batch>> {
+    cursor.next(|name| name.eq_ignore_ascii_case(table)).map_err(|error| match error {
+        Error::Gone { oldest, .. } => Error::Gone { table: table.to_string(), after, oldest },
+        other => other,
+    })
+}
+
+impl SnapshotParts {
+    /// The next part; one without rows if there is none at all.
+    fn next(&mut self, wanted: &Wanted, spec: &TableSpec) -> Result<Option<(UpdateKind, RecordBatch)>> {
+        while self.parts.is_empty()
+            && let Some(piece) = self.pieces.pop_front()
+        {
+            let spec = self.snapshot.spec();
+            let all: Vec<usize> = (0..spec.columns.len()).collect();
+            for rows in piece.segment.batches(spec, &all, piece.rows.clone(), SNAPSHOT_ROWS)? {
+                self.parts.push_back(rows?);
             }
         }
+        let rows = match self.parts.pop_front() {
+            Some(rows) => rows,
+            None if self.is_first => RecordBatch::new_empty(spec.arrow()),
+            None => return Ok(None),
+        };
+        let more = !self.parts.is_empty() || self.pieces.iter().any(|piece| !piece.rows.is_empty());
+        let kind = UpdateKind::Snapshot { first: std::mem::take(&mut self.is_first), more };
+        Ok(Some((kind, wanted.columns(spec, &rows)?)))
     }
 }

@@ -128,10 +128,11 @@ impl Tickerplant {
             self.counters.batches.add(1);
             self.counters.rows.add(waiting.rows.num_rows() as u64);
             self.counters.quarantined.add(waiting.quarantined);
-            self.subscribers.publish(&waiting.spec.name, sequence, &waiting.rows);
-            let (rows, bytes, latest) = (waiting.rows, waiting.bytes.len() as u64, waiting.times.1);
-            taken.push((Arc::clone(&waiting.live), waiting.spec, rows.clone(), waiting.received));
+            let (rows, bytes, latest) = (waiting.rows.clone(), waiting.bytes.len() as u64, waiting.times.1);
+            taken.push((Arc::clone(&waiting.live), Arc::clone(&waiting.spec), rows.clone(), waiting.received));
             waiting.live.push(Tail { sequence, received: waiting.received, rows, bytes, latest });
+            // Behind the push: who registers or loses this batch from here on finds it in a snapshot that is taken then.
+            self.subscribers.publish(&waiting.spec.name, sequence, &waiting.rows);
         }
         self.counters.sequence.set(self.next_sequence - 1);
         let visible = self.clock.now();

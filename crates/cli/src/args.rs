@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
+use splay_server::ingest::Speed;
 use splay_server::settings::Address;
 use splay_store::{ColumnType, SegmentFormat};
 
@@ -29,6 +30,8 @@ pub enum Command {
     Sql(SqlArguments),
     /// Capture into a database and serve it: HTTP, Flight SQL, WebSocket, line protocol
     Serve(ServeArguments),
+    /// Send a stored or recorded day to subscribers, as if it were live
+    Replay(ReplayArguments),
     /// Make a token for clients of a server, and its digest for the server's settings
     Token(TokenArguments),
     /// Look at what is captured, and capture rows from standard input
@@ -237,6 +240,46 @@ pub struct ServeArguments {
     pub read_only: bool,
 }
 
+/// Serves the database for reading. Subscribers get the day: the first to come begins it, others go along.
+#[derive(Debug, Args)]
+pub struct ReplayArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// The date, in each table's time zone; with --recorded that of receipt
+    #[arg(long, required_unless_present = "recorded")]
+    pub date: Option<chrono::NaiveDate>,
+    /// How many times as fast as it happened; 0 or max for as fast as it is taken
+    #[arg(long, default_value = "1", value_parser = speed)]
+    pub speed: Speed,
+    /// Tables, by default all; of rows of one instant those of the first come first
+    #[arg(long = "table", value_name = "TABLE", num_args = 1.., value_delimiter = ',')]
+    pub tables: Vec<String>,
+    /// Only rows of these symbols
+    #[arg(long, value_name = "SYMBOL", num_args = 1.., value_delimiter = ',')]
+    pub symbols: Vec<String>,
+    /// First instant: a time of the date in the table's time zone, or with date and zone
+    #[arg(long, value_name = "TIME")]
+    pub from: Option<String>,
+    /// Instant at which it ends
+    #[arg(long, value_name = "TIME")]
+    pub to: Option<String>,
+    /// Stretch of time within which rows are sent together, in milliseconds
+    #[arg(long, value_name = "MS", default_value_t = 10.0)]
+    pub batch_ms: f64,
+    /// Replay the journal's batches as they came in instead of the tables' rows in order of time
+    #[arg(long)]
+    pub recorded: bool,
+    /// Settings of the server, a TOML file
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where HTTP and WebSocket listen, port 0 for a free one, or off; goes before the settings
+    #[arg(long, value_name = "ADDRESS")]
+    pub http: Option<Address>,
+    /// Where Flight and Flight SQL listen, port 0 for a free one, or off; goes before the settings
+    #[arg(long, value_name = "ADDRESS")]
+    pub flight: Option<Address>,
+}
+
 #[derive(Debug, Args)]
 pub struct TokenArguments {
     /// Whose token it is; shown in the server's logs
@@ -420,6 +463,15 @@ fn time_unit(text: &str) -> Result<TimeUnit, String> {
 
 fn ack_class(text: &str) -> Result<AckClass, String> {
     text.parse()
+}
+
+fn speed(text: &str) -> Result<Speed, String> {
+    match text.parse::<f64>() {
+        _ if text == "max" => Ok(Speed::Max),
+        Ok(0.0) => Ok(Speed::Max),
+        Ok(times) if times.is_finite() && times > 0.0 => Ok(Speed::Times(times)),
+        _ => Err(format!("{text:?} is neither a number above zero nor \"max\"")),
+    }
 }
 
 fn column_type(text: &str) -> Result<(String, ColumnType), String> {

@@ -23,6 +23,7 @@ fn main() -> ExitCode {
         Command::Load(load) => commands::load::run(load),
         Command::Sql(sql) => commands::sql::run(sql),
         Command::Serve(serve) => commands::serve::run(&serve),
+        Command::Replay(replay) => commands::replay::run(&replay),
         Command::Token(token) => commands::serve::token(&token),
         Command::Tick(TickCommand::Status(status)) => commands::tick_status::run(&status),
         Command::Tick(TickCommand::Write(write)) => commands::tick_write::run(&write),

@@ -8,7 +8,9 @@ use splay_capture::{Capture, Rejected, Status};
 use splay_store::TableSpec;
 
 pub use splay_capture::{
-    Ack, AckClass, Append, Error as IngestError, From, Producer, SlowPolicy, SubscribeRequest, Update, UpdateKind,
+    Ack, AckClass, Append, BarRows, Bars, BarsRequest, Clock, Error as IngestError, From, Pace, Producer, Replay,
+    ReplayRequest, ReplaySource, ReplayView, SlowPolicy, Speed, StoredBarRows, SubscribeRequest, SystemClock, Update,
+    UpdateKind,
 };
 
 /// A running subscription.
@@ -93,6 +95,12 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
 impl Subscription for splay_capture::Subscriber {
     fn next(&mut self, timeout: Duration) -> Result<Option<Update>, IngestError> {
         splay_capture::Subscriber::next(self, timeout)
+    }
+}
+
+impl Subscription for Replay {
+    fn next(&mut self, timeout: Duration) -> Result<Option<Update>, IngestError> {
+        Replay::next(self, timeout)
     }
 }
 

@@ -18,6 +18,7 @@
 //! ```
 
 mod appends;
+mod asks;
 mod auth;
 pub mod client;
 mod error;
@@ -33,6 +34,7 @@ mod metrics;
 mod problem;
 mod server;
 pub mod settings;
+mod sources;
 mod statements;
 mod subscriptions;
 mod tls;

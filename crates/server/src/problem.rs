@@ -29,7 +29,7 @@ pub(crate) enum Code {
     NotFound,
     /// The message is larger than a message may be.
     TooLarge,
-    /// The client was too slow to send.
+    /// The client was too slow to send, or to take updates.
     TooSlow,
     /// The statement needs more memory than it may have.
     Memory,
@@ -37,6 +37,8 @@ pub(crate) enum Code {
     Time,
     /// The answer has more rows than it may have.
     Rows,
+    /// The client has cancelled it.
+    Cancelled,
     /// Rows don't fit their table.
     Rejected,
     /// The place to resume from is no longer kept.
@@ -71,6 +73,7 @@ impl Code {
             Code::Memory => "memory",
             Code::Time => "time",
             Code::Rows => "rows",
+            Code::Cancelled => "cancelled",
             Code::Rejected => "rejected",
             Code::Gone => "gone",
             Code::Busy => "busy",
@@ -91,7 +94,7 @@ impl Code {
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Code::Memory | Code::Time | Code::Rows => StatusCode::UNPROCESSABLE_ENTITY,
+            Code::Memory | Code::Time | Code::Rows | Code::Cancelled => StatusCode::UNPROCESSABLE_ENTITY,
             Code::Gone => StatusCode::GONE,
             Code::Busy | Code::Full | Code::Closed => StatusCode::SERVICE_UNAVAILABLE,
             Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
@@ -107,6 +110,7 @@ impl Code {
             Code::NotFound => tonic::Code::NotFound,
             Code::TooLarge | Code::Memory | Code::Rows => tonic::Code::ResourceExhausted,
             Code::TooSlow | Code::Time => tonic::Code::DeadlineExceeded,
+            Code::Cancelled => tonic::Code::Cancelled,
             Code::Gone => tonic::Code::OutOfRange,
             Code::Busy | Code::Full | Code::Closed => tonic::Code::Unavailable,
             Code::Unsupported => tonic::Code::Unimplemented,
@@ -211,6 +215,7 @@ impl From<IngestError> for Problem {
             IngestError::Rejected { .. } => Code::Rejected,
             IngestError::NoSuchTable { .. } => Code::NotFound,
             IngestError::Gone { .. } => Code::Gone,
+            IngestError::Slow { .. } => Code::TooSlow,
             IngestError::Store(store) => return Problem::from(store.as_ref()),
             IngestError::Damaged { .. } => Code::Corrupt,
             _ => Code::Internal,

@@ -12,11 +12,12 @@ use crate::appends::Appends;
 use crate::auth::Tokens;
 use crate::error::{Error, Result};
 use crate::http::Shared;
-use crate::ingest::Ingest;
+use crate::ingest::{From, Ingest, Pace, Replay, ReplayRequest, ReplayView, SystemClock};
 use crate::line::{self, LineFront};
 use crate::listen::{self, Front, Gate, Version};
 use crate::metrics::Metrics;
 use crate::settings::{Address, LINE_ADDRESS, Settings};
+use crate::sources::Sources;
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
 use crate::tls::Acceptor;
@@ -55,6 +56,29 @@ impl Server {
     /// [`Error::Setting`], [`Error::Open`] for an address that other machines reach without token and TLS, [`Error::Bind`],
     /// [`Error::Tls`], [`Error::Io`].
     pub async fn bind(settings: Settings, database: Database, ingest: Option<Arc<dyn Ingest>>) -> Result<Server> {
+        Server::bind_any(settings, database, ingest, None).await
+    }
+
+    /// The same for a server that only reads, and whose subscribers get a replay: all the same one, which begins with the first of
+    /// them.
+    ///
+    /// # Errors
+    /// As [`Server::bind`]; [`Error::Setting`] for what can't be replayed.
+    pub async fn bind_replay(settings: Settings, database: Database, request: ReplayRequest) -> Result<Server> {
+        let pace = Pace::new(Arc::new(SystemClock::default()));
+        // Begun once, so that what is wrong with it is said now.
+        let view = ReplayView { tables: None, symbols: None, columns: None, from: From::Now };
+        Replay::begin(&database, &request, &view, pace.clone())
+            .map_err(|error| Error::Setting { setting: "replay".to_owned(), reason: error.to_string() })?;
+        Server::bind_any(settings, database, None, Some((Arc::new(request), pace))).await
+    }
+
+    async fn bind_any(
+        settings: Settings,
+        database: Database,
+        ingest: Option<Arc<dyn Ingest>>,
+        replay: Option<(Arc<ReplayRequest>, Pace)>,
+    ) -> Result<Server> {
         settings.validate()?;
         let tokens = Tokens::read(&settings.auth)?;
         let (http, flight) = (settings.http.address, settings.flight.address);
@@ -80,12 +104,17 @@ impl Server {
 
         let limits = settings.limits.clone();
         let session = SessionSettings { memory_bytes: limits.statement_bytes_max, ..SessionSettings::default() };
+        let sources = Sources {
+            ingest: ingest.clone(),
+            replay,
+            database: database.clone(),
+            queue_bytes_max: limits.subscription_bytes_max,
+        };
         let session = Session::new(database, session)
             .map_err(|error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() })?;
         let (stop, stopped) = watch::channel(false);
         let metrics = Arc::new(Metrics::new(ingest.clone()));
-        let subscriptions =
-            ingest.clone().map(|ingest| Subscriptions::new(ingest, &limits, Arc::clone(&metrics), stopped.clone()));
+        let subscriptions = Subscriptions::new(sources, &limits, Arc::clone(&metrics), stopped.clone());
         let shared = Arc::new(Shared {
             statements: Statements::new(session, limits.clone(), Arc::clone(&metrics)),
             subscriptions,
@@ -150,10 +179,8 @@ impl Server {
         tracing::info!("stopping");
         let _ = stopping.send(true);
         while listeners.join_next().await.is_some() {}
-        if let Some(subscriptions) = &shared.subscriptions {
-            // WebSockets are no longer connections of a listener.
-            let _ = tokio::time::timeout(settings.limits.shutdown(), subscriptions.drained()).await;
-        }
+        // WebSockets are no longer connections of a listener.
+        let _ = tokio::time::timeout(settings.limits.shutdown(), shared.subscriptions.drained()).await;
         if let Some(appends) = &shared.appends {
             let ingest = Arc::clone(appends.ingest());
             let closed = tokio::task::spawn_blocking(move || ingest.close()).await;

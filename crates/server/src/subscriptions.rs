@@ -6,111 +6,24 @@
 //! - Each update carries the sequence number to resume behind.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
-use crate::ingest::{From, Ingest, SlowPolicy, SubscribeRequest, Subscription, Update};
+use crate::asks::Ask;
+use crate::ingest::{Subscription, Update, UpdateKind};
 use crate::metrics::{Counted, Metrics};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Limits;
+use crate::sources::Sources;
 
 /// How often a subscription looks whether its client is still there.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
 
 /// Encoded updates that wait for the network.
 const UPDATES_WAITING: usize = 4;
-
-/// Names in a request.
-const NAMES_MAX: usize = 100_000;
-
-/// What a client sends to subscribe.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Ask {
-    table: String,
-    symbols: Option<Vec<String>>,
-    columns: Option<Vec<String>>,
-    #[serde(default)]
-    from: Start,
-    /// Resume behind this sequence number; goes before `from`.
-    after: Option<u64>,
-    #[serde(default)]
-    slow: Slow,
-    /// Updates that may be sent before more credit comes; without, as many as there are.
-    pub(crate) credit: Option<u64>,
-    /// How rows are sent; only WebSocket knows JSON.
-    #[serde(default)]
-    pub(crate) format: Format,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Start {
-    Now,
-    #[default]
-    Snapshot,
-}
-
-#[derive(Debug, Clone, Copy, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Slow {
-    #[default]
-    Snapshot,
-    Disconnect,
-    CatchUp,
-}
-
-/// How rows of updates are sent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Format {
-    #[default]
-    Arrow,
-    Json,
-}
-
-/// What a client may send later.
-#[derive(Debug, Clone, Copy, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct More {
-    /// Updates more that may be sent.
-    pub(crate) credit: u64,
-}
-
-impl Ask {
-    pub(crate) fn parse(text: &[u8]) -> Outcome<Ask> {
-        let wrong = |error| Problem::new(Code::Request, format!("not a subscription: {error}"));
-        let ask: Ask = serde_json::from_slice(text).map_err(wrong)?;
-        let names = |names: &Option<Vec<String>>| names.as_ref().map_or(0, Vec::len);
-        if names(&ask.symbols) > NAMES_MAX || names(&ask.columns) > NAMES_MAX {
-            return Err(Problem::new(Code::Request, format!("more than {NAMES_MAX} names")));
-        }
-        Ok(ask)
-    }
-
-    pub(crate) fn table(&self) -> &str {
-        &self.table
-    }
-
-    fn request(&self, queue_bytes_max: usize) -> SubscribeRequest {
-        let from = match (self.after, self.from) {
-            (Some(sequence), _) => From::After(sequence),
-            (None, Start::Now) => From::Now,
-            (None, Start::Snapshot) => From::Snapshot,
-        };
-        let slow = match self.slow {
-            Slow::Snapshot => SlowPolicy::Snapshot,
-            Slow::Disconnect => SlowPolicy::Disconnect,
-            Slow::CatchUp => SlowPolicy::CatchUp,
-        };
-        let (table, symbols, columns) = (self.table.clone(), self.symbols.clone(), self.columns.clone());
-        SubscribeRequest { table, symbols, columns, from, queue_bytes_max, slow }
-    }
-}
 
 /// How many updates may still be sent.
 #[derive(Debug)]
@@ -154,6 +67,14 @@ pub(crate) struct Updates<M> {
     pub(crate) messages: mpsc::Receiver<Outcome<M>>,
     /// The client's credit.
     pub(crate) credit: Arc<Credit>,
+    ended: Arc<AtomicBool>,
+}
+
+impl<M> Updates<M> {
+    /// Whether the messages ended because there is nothing more: a replay is over.
+    pub(crate) fn is_over(&self) -> bool {
+        self.ended.load(Ordering::Acquire)
+    }
 }
 
 /// A subscription's place, freed when the last clone is dropped.
@@ -163,24 +84,23 @@ pub(crate) struct Place(#[expect(dead_code, reason = "held, not looked at")] Arc
 /// Runs subscriptions. Clones share the limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Subscriptions {
-    ingest: Arc<dyn Ingest>,
+    sources: Sources,
     places: Arc<Semaphore>,
     places_max: u32,
-    queue_bytes_max: usize,
     metrics: Arc<Metrics>,
     stop: watch::Receiver<bool>,
 }
 
 impl Subscriptions {
     pub(crate) fn new(
-        ingest: Arc<dyn Ingest>,
+        sources: Sources,
         limits: &Limits,
         metrics: Arc<Metrics>,
         stop: watch::Receiver<bool>,
     ) -> Subscriptions {
         let places_max = u32::try_from(limits.subscriptions_max).unwrap_or(u32::MAX >> 3);
         let places = Arc::new(Semaphore::new(places_max as usize));
-        Subscriptions { ingest, places, places_max, queue_bytes_max: limits.subscription_bytes_max, metrics, stop }
+        Subscriptions { sources, places, places_max, metrics, stop }
     }
 
     /// A place for a subscription, taken before its client has said what it wants.
@@ -207,18 +127,19 @@ impl Subscriptions {
         ask: &Ask,
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
-        let (ingest, request) = (Arc::clone(&self.ingest), ask.request(self.queue_bytes_max));
-        let subscribed = tokio::task::spawn_blocking(move || ingest.subscribe(request)).await;
+        let (sources, asked) = (self.sources.clone(), ask.clone());
+        let subscribed = tokio::task::spawn_blocking(move || sources.open(&asked)).await;
         let broke_off = |_| Problem::new(Code::Internal, "the subscription broke off");
         let subscription = subscribed.map_err(broke_off)??;
         let (outlet, messages) = mpsc::channel(UPDATES_WAITING);
-        let credit = Credit::new(ask.credit);
+        let (credit, ended) = (Credit::new(ask.credit), Arc::<AtomicBool>::default());
         let counted = Counted::new(self.metrics.subscriptions.clone());
         let mut run = Run {
             subscription,
             encode,
             outlet,
             credit: Arc::clone(&credit),
+            ended: Arc::clone(&ended),
             metrics: Arc::clone(&self.metrics),
             stop: self.stop.clone(),
             handle: Handle::current(),
@@ -232,7 +153,7 @@ impl Subscriptions {
             }
         });
         spawned.map_err(|_| Problem::new(Code::Busy, "no thread for a subscription"))?;
-        Ok(Updates { messages, credit })
+        Ok(Updates { messages, credit, ended })
     }
 }
 
@@ -242,13 +163,14 @@ struct Run<E: EncodeUpdate> {
     encode: E,
     outlet: mpsc::Sender<Outcome<E::Message>>,
     credit: Arc<Credit>,
+    ended: Arc<AtomicBool>,
     metrics: Arc<Metrics>,
     stop: watch::Receiver<bool>,
     handle: Handle,
 }
 
 impl<E: EncodeUpdate> Run<E> {
-    /// Runs until the client goes away, the server stops or capture ends it.
+    /// Runs until the client goes away, the server stops, capture ends it or a replay is over.
     fn run(&mut self) -> Outcome<()> {
         while self.wait_for_credit()? {
             let update = loop {
@@ -265,6 +187,10 @@ impl<E: EncodeUpdate> Run<E> {
                 }
             }
             self.metrics.updates_out.inc();
+            if update.kind == UpdateKind::End {
+                self.ended.store(true, Ordering::Release);
+                return Ok(());
+            }
         }
         Ok(())
     }
@@ -294,26 +220,6 @@ impl<E: EncodeUpdate> Run<E> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_is_asked_is_understood_with_its_defaults() {
-        let ask = Ask::parse(br#"{"table": "trade"}"#).unwrap();
-        let request = ask.request(1);
-        assert_eq!((request.from, request.slow, ask.credit), (From::Snapshot, SlowPolicy::Snapshot, None));
-        let ask = Ask::parse(br#"{"table": "trade", "symbols": ["A"], "after": 7, "slow": "catch_up", "credit": 2}"#)
-            .unwrap();
-        let request = ask.request(1);
-        assert_eq!((request.from, request.slow, ask.credit), (From::After(7), SlowPolicy::CatchUp, Some(2)));
-    }
-
-    #[test]
-    fn what_is_not_a_subscription_is_refused() {
-        for text in
-            ["", "{}", "[]", r#"{"table": 1}"#, r#"{"table": "t", "form": "now"}"#, r#"{"table": "t", "from": "then"}"#]
-        {
-            assert_eq!(Ask::parse(text.as_bytes()).unwrap_err().code, Code::Request, "{text}");
-        }
-    }
 
     #[test]
     fn credit_is_taken_one_by_one() {

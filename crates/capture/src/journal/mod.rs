@@ -7,6 +7,7 @@
 //!
 //! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-one-journal-and-live-segments.md.
 
+mod cursor;
 mod format;
 mod look;
 mod reader;
@@ -14,9 +15,10 @@ mod writer;
 
 use std::collections::HashMap;
 
+pub(crate) use cursor::Cursor;
 pub(crate) use format::PRODUCER_BYTES_MAX;
 pub(crate) use look::{is_locked, look};
-pub(crate) use reader::{read, replay};
+pub(crate) use reader::{Batch, replay};
 pub(crate) use writer::{Entry, JournalWriter};
 
 /// The last batch of each producer: its number, and when it came in, in nanoseconds since the epoch.

@@ -1,4 +1,4 @@
-//! Reads the journal: all of it after a start, parts of it for who missed something.
+//! Reads the journal after a start.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +13,7 @@ use crate::codec;
 use crate::error::{Error, Result};
 
 /// A batch as it was taken.
+#[derive(Debug)]
 pub(crate) struct Batch {
     pub(crate) sequence: u64,
     pub(crate) received: i64,
@@ -126,37 +127,8 @@ impl Found {
     }
 }
 
-/// Gives the batches of files, which other threads may still write behind, as far as they are whole. `wants` as in [`replay`].
-pub(crate) fn read(
-    storage: &dyn Storage,
-    files: &[JournalFile],
-    wants: impl Fn(&str, u64) -> bool,
-    mut take: impl FnMut(Batch) -> Result<()>,
-) -> Result<()> {
-    for file in files {
-        let path = path(file.number);
-        let bytes = storage.read_at(&path, 0, usize::try_from(file.bytes).unwrap_or(usize::MAX))?;
-        let mut layouts = HashMap::new();
-        let mut offset = HEADER_BYTES;
-        while let Some((content, length)) = format::content(&bytes[offset.min(bytes.len())..]) {
-            match format::parse(content) {
-                Some(Frame::Layout(layout)) => drop(layouts.insert(layout.id, Arc::new(layout.spec))),
-                Some(Frame::Rows(rows)) => {
-                    if let Some(spec) = layouts.get(&rows.layout)
-                        && wants(&spec.name, rows.sequence)
-                    {
-                        take(batch(&rows, spec).map_err(|what| damaged(storage, &path, offset, what))?)?;
-                    }
-                }
-                Some(Frame::Producers(_)) | None => {}
-            }
-            offset += length;
-        }
-    }
-    Ok(())
-}
-
-fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch, codec::Reason> {
+/// A frame's batch.
+pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch, codec::Reason> {
     let (sequence, received) = (rows.sequence, rows.received);
     Ok(Batch { sequence, received, rows: codec::decode(spec, rows.rows)?, spec: Arc::clone(spec) })
 }
@@ -195,7 +167,7 @@ fn set_aside(storage: &dyn Storage, path: &str, bytes: &[u8], offset: usize) -> 
     Ok(Some((torn.len() as u64, shown)))
 }
 
-fn damaged(storage: &dyn Storage, path: &str, offset: usize, expected: &str) -> Error {
+pub(super) fn damaged(storage: &dyn Storage, path: &str, offset: usize, expected: &str) -> Error {
     Error::Damaged {
         path: storage.display_path(path),
         offset: offset as u64,

@@ -1,10 +1,12 @@
 //! Capture through its public interface: what is acknowledged is there, once, in order, whatever happens.
 #![allow(clippy::unwrap_used, missing_docs, clippy::cast_possible_truncation)]
 
+mod bars;
 mod basic;
 mod crash;
 mod golden;
 mod measures;
 mod model;
+mod replay;
 mod rows;
 mod subscriptions;

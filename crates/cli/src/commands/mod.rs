@@ -3,6 +3,7 @@
 pub mod generate;
 pub mod load;
 pub mod place;
+pub mod replay;
 pub mod serve;
 pub mod sql;
 pub mod tables;

@@ -57,7 +57,7 @@ async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn I
     let name = database.path().display().to_string();
     let (watched, observed) = (capture.clone(), capture.clone());
     let server = Server::bind(settings, database, capture).await?;
-    announce(&name, &server)?;
+    announce(&format!("serves {name}"), &server)?;
     server
         .run(async move {
             tokio::select! {
@@ -82,10 +82,10 @@ async fn failed(capture: Option<Arc<dyn Ingest>>) {
 }
 
 /// Says where the server listens: one line each, for people and for programs that start it.
-fn announce(name: &str, server: &Server) -> Result<()> {
+pub(super) fn announce(what: &str, server: &Server) -> Result<()> {
     let addresses = server.addresses();
     let mut out = std::io::stdout().lock();
-    writeln!(out, "splay {} serves {name}", env!("CARGO_PKG_VERSION"))?;
+    writeln!(out, "splay {} {what}", env!("CARGO_PKG_VERSION"))?;
     let (http, grpc) = if addresses.tls { ("https", "grpc+tls") } else { ("http", "grpc") };
     for (listener, scheme, address) in
         [("http", http, addresses.http), ("flight", grpc, addresses.flight), ("line", "tcp", addresses.line)]
@@ -100,7 +100,7 @@ fn announce(name: &str, server: &Server) -> Result<()> {
 }
 
 /// Logs go to standard error: one line for each event, its fields as name=value.
-fn start_logs() -> Result<()> {
+pub(super) fn start_logs() -> Result<()> {
     let directives =
         std::env::var("SPLAY_LOG").unwrap_or_else(|_| "warn,splay_server=info,splay_capture=info".to_owned());
     let filter: Targets = directives.parse().with_context(|| format!("SPLAY_LOG={directives:?}"))?;

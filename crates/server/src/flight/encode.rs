@@ -90,7 +90,7 @@ impl EncodeUpdate for Messages {
         }
         let (dictionaries, mut rows) = self.batch(&update.rows)?;
         let (kind, more) = kind(update.kind);
-        let metadata = json!({ "sequence": update.sequence, "kind": kind, "more": more });
+        let metadata = json!({ "table": *update.table, "sequence": update.sequence, "kind": kind, "more": more });
         rows.app_metadata = Bytes::from(metadata.to_string());
         messages.extend(dictionaries);
         messages.push(rows);

@@ -10,9 +10,10 @@ use futures::{Stream, StreamExt};
 use tonic::{Status, Streaming};
 
 use super::encode::Messages;
+use crate::asks::{Ask, Format, More};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Limits;
-use crate::subscriptions::{Ask, Format, More, Subscriptions};
+use crate::subscriptions::Subscriptions;
 
 /// A stream of updates.
 pub(super) type UpdateStream = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
@@ -33,6 +34,10 @@ pub(super) async fn exchange(
     if ask.format != Format::Arrow {
         return Err(Problem::new(Code::Request, "Flight sends Arrow"));
     }
+    if ask.tables().len() > 1 {
+        let text = "a Flight stream has one schema: one table for each; their updates' numbers count together";
+        return Err(Problem::new(Code::Request, text));
+    }
     let updates = subscriptions.open(place, &ask, Messages::new()).await?;
     let state = (updates, asked, true);
     let stream = futures::stream::unfold(Some(state), |state| async move {
@@ -42,6 +47,7 @@ pub(super) async fn exchange(
                 message = updates.messages.recv() => return match message {
                     Some(Ok(message)) => Some((Ok(message), Some((updates, asked, listens)))),
                     Some(Err(problem)) => Some((Err(problem.into()), None)),
+                    None if updates.is_over() => None,
                     None => Some((Err(Problem::new(Code::Closed, "the subscription ended").into()), None)),
                 },
                 more = asked.next(), if listens => match more {

@@ -7,7 +7,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow_flight::error::FlightError;
 use arrow_flight::sql::metadata::{GetCatalogsBuilder, SqlInfoData, SqlInfoDataBuilder};
 use arrow_flight::sql::{
-    CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables, SqlInfo, SqlSupportedTransaction,
+    CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables, SqlInfo, SqlNullOrdering, SqlSupportedCaseSensitivity,
+    SqlSupportedTransaction,
 };
 use splay_store::Database;
 
@@ -20,7 +21,7 @@ const SCHEMA: &str = "public";
 /// The kind that all tables are.
 const TABLE_TYPE: &str = "TABLE";
 
-fn cant_write(error: impl std::fmt::Display) -> Problem {
+pub(super) fn cant_write(error: impl std::fmt::Display) -> Problem {
     Problem::new(Code::Internal, format!("metadata can't be written: {error}"))
 }
 
@@ -34,11 +35,96 @@ pub(super) static INFO: LazyLock<Result<SqlInfoData, String>> = LazyLock::new(||
     info.append(SqlInfo::FlightSqlServerSql, true);
     info.append(SqlInfo::FlightSqlServerSubstrait, false);
     info.append(SqlInfo::FlightSqlServerTransaction, SqlSupportedTransaction::None as i32);
-    info.append(SqlInfo::FlightSqlServerCancel, false);
+    info.append(SqlInfo::FlightSqlServerCancel, true);
     info.append(SqlInfo::FlightSqlServerBulkIngestion, true);
+    info.append(SqlInfo::FlightSqlServerIngestTransactionsSupported, false);
     info.append(SqlInfo::SqlIdentifierQuoteChar, "\"");
+    dialect(&mut info);
     info.build().map_err(|error: FlightError| error.to_string())
 });
+
+/// What tools that write statements by themselves look at: names, clauses, bounds. A bound of zero is none, or not known.
+fn dialect(info: &mut SqlInfoDataBuilder) {
+    // Names match without regard to case and are kept as written; nulls sort last when ascending, first when descending.
+    info.append(SqlInfo::SqlIdentifierCase, SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i32);
+    info.append(
+        SqlInfo::SqlQuotedIdentifierCase,
+        SqlSupportedCaseSensitivity::SqlCaseSensitivityCaseInsensitive as i32,
+    );
+    info.append(SqlInfo::SqlNullOrdering, SqlNullOrdering::SqlNullsSortedHigh as i32);
+    info.append(SqlInfo::SqlSearchStringEscape, "\\");
+    info.append(SqlInfo::SqlExtraNameCharacters, "");
+    info.append(SqlInfo::SqlCatalogTerm, "catalog");
+    info.append(SqlInfo::SqlSchemaTerm, "schema");
+    info.append(SqlInfo::SqlProcedureTerm, "procedure");
+    for list in [
+        SqlInfo::SqlKeywords,
+        SqlInfo::SqlNumericFunctions,
+        SqlInfo::SqlStringFunctions,
+        SqlInfo::SqlSystemFunctions,
+        SqlInfo::SqlDatetimeFunctions,
+    ] {
+        info.append(list, Vec::<String>::new());
+    }
+    for yes in [
+        SqlInfo::SqlAllTablesAreSelectable,
+        SqlInfo::SqlSupportsColumnAliasing,
+        SqlInfo::SqlNullPlusNullIsNull,
+        SqlInfo::SqlSupportsTableCorrelationNames,
+        SqlInfo::SqlSupportsExpressionsInOrderBy,
+        SqlInfo::SqlSupportsOrderByUnrelated,
+        SqlInfo::SqlSupportsLikeEscapeClause,
+        SqlInfo::SqlCatalogAtStart,
+        SqlInfo::SqlCorrelatedSubqueriesSupported,
+        SqlInfo::SqlNamedParametersSupported,
+    ] {
+        info.append(yes, true);
+    }
+    for no in [
+        SqlInfo::SqlDdlCatalog,
+        SqlInfo::SqlDdlSchema,
+        SqlInfo::SqlDdlTable,
+        SqlInfo::SqlSupportsDifferentTableCorrelationNames,
+        SqlInfo::SqlSupportsNonNullableColumns,
+        SqlInfo::SqlSupportsIntegrityEnhancementFacility,
+        SqlInfo::SqlSelectForUpdateSupported,
+        SqlInfo::SqlStoredProceduresSupported,
+        SqlInfo::SqlMaxRowSizeIncludesBlobs,
+        SqlInfo::SqlTransactionsSupported,
+        SqlInfo::SqlDataDefinitionCausesTransactionCommit,
+        SqlInfo::SqlDataDefinitionsInTransactionsIgnored,
+        SqlInfo::SqlBatchUpdatesSupported,
+        SqlInfo::SqlSavepointsSupported,
+        SqlInfo::SqlLocatorsUpdateCopy,
+        SqlInfo::SqlStoredFunctionsUsingCallSyntaxSupported,
+    ] {
+        info.append(no, false);
+    }
+    // From SqlMaxBinaryLiteralLength to SqlMaxUsernameLength.
+    for bound in (541..=561u32).filter(|bound| *bound != SqlInfo::SqlMaxRowSizeIncludesBlobs as u32) {
+        info.append(bound, 0i64);
+    }
+    info.append(SqlInfo::SqlMaxColumnNameLength, 128i64);
+    info.append(SqlInfo::SqlMaxColumnsInTable, 4096i64);
+    info.append(SqlInfo::SqlMaxTableNameLength, 128i64);
+    info.append(SqlInfo::SqlDefaultTransactionIsolation, 0i64);
+    // Groups by any expression; entry-level grammar; inner and outer joins; sub-queries in comparisons, EXISTS, IN and with ANY;
+    // UNION and UNION ALL; results that are read once, forwards.
+    info.append(SqlInfo::SqlSupportedGroupBy, 0b11i32);
+    info.append(SqlInfo::SqlSupportedGrammar, 0b001i32);
+    info.append(SqlInfo::SqlOuterJoinsSupportLevel, 0b10i32);
+    info.append(SqlInfo::SqlSupportedSubqueries, 0b1111i32);
+    info.append(SqlInfo::SqlSupportedUnions, 0b11i32);
+    info.append(SqlInfo::SqlSupportedResultSetTypes, 0b010i32);
+    for none in [
+        SqlInfo::SqlSchemasSupportedActions,
+        SqlInfo::SqlCatalogsSupportedActions,
+        SqlInfo::SqlSupportedPositionedCommands,
+        SqlInfo::SqlSupportedTransactionsIsolationLevels,
+    ] {
+        info.append(none, 0i32);
+    }
+}
 
 pub(super) fn info(asked: Vec<u32>) -> Outcome<RecordBatch> {
     INFO.as_ref().map_err(cant_write)?.record_batch(asked).map_err(cant_write)
@@ -70,6 +156,24 @@ pub(super) fn tables(asked: CommandGetTables, database: &Database) -> Outcome<Re
         builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &spec.arrow()).map_err(cant_write)?;
     }
     builder.build().map_err(cant_write)
+}
+
+/// Keys that point from a table to another: there are none, in the columns that Flight SQL gives them.
+pub(super) fn no_foreign_keys() -> RecordBatch {
+    let text = |name: &str, nullable| Field::new(name, DataType::Utf8, nullable);
+    let mut fields = Vec::new();
+    for side in ["pk", "fk"] {
+        fields.push(text(&format!("{side}_catalog_name"), true));
+        fields.push(text(&format!("{side}_db_schema_name"), true));
+        fields.push(text(&format!("{side}_table_name"), false));
+        fields.push(text(&format!("{side}_column_name"), false));
+    }
+    fields.push(Field::new("key_sequence", DataType::Int32, false));
+    fields.push(text("fk_key_name", true));
+    fields.push(text("pk_key_name", true));
+    fields.push(Field::new("update_rule", DataType::UInt8, false));
+    fields.push(Field::new("delete_rule", DataType::UInt8, false));
+    RecordBatch::new_empty(Arc::new(Schema::new(fields)))
 }
 
 /// Keys: no table has any, in the columns that Flight SQL gives them.

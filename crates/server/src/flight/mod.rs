@@ -8,6 +8,9 @@ mod exchange;
 mod metadata;
 mod prepared;
 mod put;
+mod running;
+mod service;
+mod types;
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -17,18 +20,19 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use arrow::ipc::writer::IpcWriteOptions;
 use arrow_flight::encode::FlightDataEncoderBuilder;
-use arrow_flight::flight_service_server::FlightServiceServer;
+use arrow_flight::flight_service_server::{FlightService, FlightServiceServer};
 use arrow_flight::sql::server::{FlightSqlService, PeekableFlightDataStream};
 use arrow_flight::sql::{
-    ActionClosePreparedStatementRequest, ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult,
-    Any, Command, CommandGetCatalogs, CommandGetDbSchemas, CommandGetPrimaryKeys, CommandGetSqlInfo,
-    CommandGetTableTypes, CommandGetTables, CommandPreparedStatementQuery, CommandPreparedStatementUpdate,
-    CommandStatementIngest, CommandStatementQuery, CommandStatementUpdate, DoPutPreparedStatementResult,
-    ProstMessageExt, SqlInfo, TicketStatementQuery,
+    ActionCancelQueryRequest, ActionCancelQueryResult, ActionClosePreparedStatementRequest,
+    ActionCreatePreparedStatementRequest, ActionCreatePreparedStatementResult, Any, Command, CommandGetCatalogs,
+    CommandGetCrossReference, CommandGetDbSchemas, CommandGetExportedKeys, CommandGetImportedKeys,
+    CommandGetPrimaryKeys, CommandGetSqlInfo, CommandGetTableTypes, CommandGetTables, CommandGetXdbcTypeInfo,
+    CommandPreparedStatementQuery, CommandPreparedStatementUpdate, CommandStatementIngest, CommandStatementQuery,
+    CommandStatementUpdate, DoPutPreparedStatementResult, ProstMessageExt, SqlInfo, TicketStatementQuery,
 };
 use arrow_flight::{
-    Action, FlightData, FlightDescriptor, FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage,
-    SchemaAsIpc, Ticket,
+    Action, ActionType, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightData, FlightDescriptor,
+    FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage, SchemaAsIpc, SchemaResult, Ticket,
 };
 use axum::Router;
 use bytes::Bytes;
@@ -41,11 +45,19 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::encode::Messages;
 use self::prepared::{Prepared, PreparedStatements};
+use self::running::Running;
+use self::service::Flights;
 use crate::auth::token_of;
 use crate::http::{Shared, on_thread};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 use crate::statements::or_broke_off;
+
+/// The action that cancels a statement by its flight.
+const CANCEL_FLIGHT_INFO: &str = "CancelFlightInfo";
+
+/// What the older action that cancels says.
+const CANCEL_RESULT_CANCELLED: i32 = 1;
 
 type Rows = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 type Handshakes = Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> + Send>>;
@@ -55,13 +67,15 @@ type Handshakes = Pin<Box<dyn Stream<Item = Result<HandshakeResponse, Status>> +
 struct Front {
     shared: Arc<Shared>,
     prepared: Arc<PreparedStatements>,
+    running: Running,
 }
 
 /// All methods of Flight.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let prepared = Arc::new(PreparedStatements::new(shared.limits.prepared_max));
     let bytes_max = shared.limits.message_bytes_max;
-    let service = FlightServiceServer::new(Front { shared, prepared }).max_decoding_message_size(bytes_max);
+    let front = Front { shared, prepared, running: Running::default() };
+    let service = FlightServiceServer::new(Flights(front)).max_decoding_message_size(bytes_max);
     Routes::new(service).into_axum_router()
 }
 
@@ -74,19 +88,93 @@ impl Front {
         })
     }
 
-    /// Runs a statement and sends its rows.
-    async fn run(&self, text: &str, parameters: Parameters) -> Result<Response<Rows>, Status> {
+    /// Runs a statement and sends its rows, until it is cancelled by its name.
+    async fn run(&self, name: Bytes, text: &str, parameters: Parameters) -> Result<Response<Rows>, Status> {
         let text = text.trim().trim_end_matches(';').to_owned();
-        let ran = self.shared.statements.run("flight", text, parameters, Messages::new()).await;
-        let answered = match ran {
-            Ok(mut pieces) => or_broke_off(pieces.next().await).map(|first| (first, pieces)),
-            Err(problem) => Err(problem),
+        let mut cancelled = self.running.begin(name);
+        let begin = async {
+            let mut pieces = self.shared.statements.run("flight", text, parameters, Messages::new()).await?;
+            or_broke_off(pieces.next().await).map(|first| (first, pieces))
+        };
+        let answered = tokio::select! {
+            answered = begin => answered,
+            () = cancelled.wait() => Err(running::problem()),
         };
         let outcome = answered.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
         self.shared.metrics.request("flight", outcome);
         let (first, rest) = answered?;
         let first = futures::stream::iter([Ok(first)]);
-        Ok(Response::new(Box::pin(first.chain(rest.into_stream().map_err(Status::from)))))
+        let rest = futures::stream::unfold(Some((rest, cancelled)), |state| async move {
+            let (mut pieces, mut cancelled) = state?;
+            tokio::select! {
+                piece = pieces.next() => match piece? {
+                    Ok(piece) => Some((Ok(piece), Some((pieces, cancelled)))),
+                    Err(problem) => Some((Err(problem.into()), None)),
+                },
+                () = cancelled.wait() => Some((Err(running::problem().into()), None)),
+            }
+        });
+        Ok(Response::new(Box::pin(first.chain(rest))))
+    }
+
+    /// Cancels the statements whose tickets a flight has.
+    ///
+    /// # Errors
+    /// [`Code::NotFound`] if none of them runs.
+    fn cancel(&self, info: &FlightInfo) -> Outcome<()> {
+        let mut found = false;
+        for ticket in info.endpoint.iter().filter_map(|endpoint| endpoint.ticket.as_ref()) {
+            let command = Any::decode(&*ticket.ticket).ok().and_then(|any| Command::try_from(any).ok());
+            let name = match command {
+                Some(Command::TicketStatementQuery(query)) => running::statement(&query.statement_handle)?.0,
+                Some(Command::CommandPreparedStatementQuery(query)) => query.prepared_statement_handle,
+                _ => return Err(Problem::new(Code::Request, "this flight is no statement's")),
+            };
+            found |= self.running.cancel(&name);
+        }
+        let none = || Problem::new(Code::NotFound, "no such statement runs; it may have ended");
+        found.then_some(()).ok_or_else(none)
+    }
+
+    /// The columns of what a descriptor names.
+    async fn schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let descriptor = request.into_inner();
+        let schema = match descriptor.path.as_slice() {
+            [table] => Schema::clone(&self.columns_of(table).await?),
+            _ => self.schema_of(&descriptor.cmd).await?,
+        };
+        let options = IpcWriteOptions::default();
+        let cant_write = |error| Problem::new(Code::Internal, format!("a schema can't be written: {error}"));
+        let result = SchemaResult::try_from(SchemaAsIpc::new(&schema, &options)).map_err(cant_write)?;
+        Ok(Response::new(result))
+    }
+
+    async fn schema_of(&self, command: &[u8]) -> Outcome<Schema> {
+        let unknown = || Problem::new(Code::Unsupported, "this command is not known");
+        let any = Any::decode(command).map_err(|_| unknown())?;
+        Ok(match Command::try_from(any).map_err(|_| unknown())? {
+            Command::CommandStatementQuery(query) => self.described(query.query).await?,
+            Command::CommandPreparedStatementQuery(query) => {
+                self.described(self.prepared.get(&query.prepared_statement_handle)?.text.clone()).await?
+            }
+            Command::CommandGetCatalogs(query) => Schema::clone(&query.into_builder().schema()),
+            Command::CommandGetDbSchemas(query) => Schema::clone(&query.into_builder().schema()),
+            Command::CommandGetTables(query) => Schema::clone(&query.into_builder().schema()),
+            Command::CommandGetTableTypes(query) => Schema::clone(&query.into_builder().schema()),
+            Command::CommandGetSqlInfo(query) => Schema::clone(&metadata::info(query.info)?.schema()),
+            Command::CommandGetXdbcTypeInfo(query) => Schema::clone(&types::types(query)?.schema()),
+            Command::CommandGetPrimaryKeys(_) => Schema::clone(&metadata::no_primary_keys().schema()),
+            Command::CommandGetExportedKeys(_)
+            | Command::CommandGetImportedKeys(_)
+            | Command::CommandGetCrossReference(_) => Schema::clone(&metadata::no_foreign_keys().schema()),
+            _ => return Err(unknown()),
+        })
+    }
+
+    async fn described(&self, text: String) -> Outcome<Schema> {
+        let text = text.trim().trim_end_matches(';').to_owned();
+        Ok(Schema::clone(&self.shared.statements.describe(text).await?.schema))
     }
 }
 
@@ -173,7 +261,7 @@ impl FlightSqlService for Front {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         self.check(request.metadata(), Role::Read)?;
-        let ticket = TicketStatementQuery { statement_handle: query.query.into() };
+        let ticket = TicketStatementQuery { statement_handle: running::handle(&query.query)? };
         // Without the schema: it comes with the rows, and planning twice would be the price of having it here.
         flight(ticket.as_any().encode_to_vec().into(), None, request.into_inner())
     }
@@ -248,6 +336,46 @@ impl FlightSqlService for Front {
         flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
     }
 
+    async fn get_flight_info_xdbc_type_info(
+        &self,
+        query: CommandGetXdbcTypeInfo,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&types::types(query)?.schema()), request.into_inner())
+    }
+
+    async fn get_flight_info_exported_keys(
+        &self,
+        query: CommandGetExportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&metadata::no_foreign_keys().schema()), request.into_inner())
+    }
+
+    async fn get_flight_info_imported_keys(
+        &self,
+        query: CommandGetImportedKeys,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&metadata::no_foreign_keys().schema()), request.into_inner())
+    }
+
+    async fn get_flight_info_cross_reference(
+        &self,
+        query: CommandGetCrossReference,
+        request: Request<FlightDescriptor>,
+    ) -> Result<Response<FlightInfo>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let ticket = query.as_any().encode_to_vec().into();
+        flight(ticket, Some(&metadata::no_foreign_keys().schema()), request.into_inner())
+    }
+
     /// Plain Flight: the path names a table, and its flight is all its rows.
     async fn get_flight_info_fallback(
         &self,
@@ -261,7 +389,7 @@ impl FlightSqlService for Front {
         };
         let schema = self.columns_of(table).await?;
         let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
-        let ticket = TicketStatementQuery { statement_handle: query.into() };
+        let ticket = TicketStatementQuery { statement_handle: running::handle(&query)? };
         flight(ticket.as_any().encode_to_vec().into(), Some(&schema), descriptor)
     }
 
@@ -271,9 +399,8 @@ impl FlightSqlService for Front {
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
-        let text = std::str::from_utf8(&ticket.statement_handle)
-            .map_err(|_| Problem::new(Code::Request, "the statement is not UTF-8"))?;
-        self.run(text, Parameters::None).await
+        let (name, text) = running::statement(&ticket.statement_handle)?;
+        self.run(name, text, Parameters::None).await
     }
 
     async fn do_get_prepared_statement(
@@ -283,7 +410,7 @@ impl FlightSqlService for Front {
     ) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
         let prepared = self.prepared.get(&query.prepared_statement_handle)?;
-        self.run(&prepared.text, parameters(&prepared)?).await
+        self.run(query.prepared_statement_handle, &prepared.text, parameters(&prepared)?).await
     }
 
     async fn do_get_catalogs(
@@ -335,6 +462,76 @@ impl FlightSqlService for Front {
     ) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
         Ok(one(metadata::no_primary_keys()))
+    }
+
+    async fn do_get_xdbc_type_info(
+        &self,
+        query: CommandGetXdbcTypeInfo,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(types::types(query)?))
+    }
+
+    async fn do_get_exported_keys(
+        &self,
+        _query: CommandGetExportedKeys,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::no_foreign_keys()))
+    }
+
+    async fn do_get_imported_keys(
+        &self,
+        _query: CommandGetImportedKeys,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::no_foreign_keys()))
+    }
+
+    async fn do_get_cross_reference(
+        &self,
+        _query: CommandGetCrossReference,
+        request: Request<Ticket>,
+    ) -> Result<Response<Rows>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        Ok(one(metadata::no_foreign_keys()))
+    }
+
+    /// The older action, which newer clients no longer send.
+    async fn do_action_cancel_query(
+        &self,
+        query: ActionCancelQueryRequest,
+        request: Request<Action>,
+    ) -> Result<ActionCancelQueryResult, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let wrong = |_| Problem::new(Code::Request, "this is no flight");
+        self.cancel(&FlightInfo::decode(query.info).map_err(wrong)?)?;
+        Ok(ActionCancelQueryResult { result: CANCEL_RESULT_CANCELLED })
+    }
+
+    async fn do_action_fallback(
+        &self,
+        request: Request<Action>,
+    ) -> Result<Response<<Flights as FlightService>::DoActionStream>, Status> {
+        self.check(request.metadata(), Role::Read)?;
+        let action = request.into_inner();
+        if action.r#type != CANCEL_FLIGHT_INFO {
+            let kind: String = action.r#type.chars().take(100).collect();
+            return Err(Problem::new(Code::Unsupported, format!("there is no action {kind:?}")).into());
+        }
+        let wrong = |_| Problem::new(Code::Request, "this is no flight");
+        let asked = CancelFlightInfoRequest::decode(action.body).map_err(wrong)?;
+        self.cancel(&asked.info.unwrap_or_default())?;
+        let body = CancelFlightInfoResult { status: CancelStatus::Cancelled as i32 }.encode_to_vec().into();
+        Ok(Response::new(Box::pin(futures::stream::iter([Ok(arrow_flight::Result { body })]))))
+    }
+
+    async fn list_custom_actions(&self) -> Option<Vec<Result<ActionType, Status>>> {
+        let description = "Cancels a statement: CancelFlightInfoRequest, answered by CancelFlightInfoResult".to_owned();
+        Some(vec![Ok(ActionType { r#type: CANCEL_FLIGHT_INFO.to_owned(), description })])
     }
 
     async fn do_action_create_prepared_statement(
@@ -438,7 +635,7 @@ impl FlightSqlService for Front {
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<exchange::UpdateStream>, Status> {
         self.check(request.metadata(), Role::Read)?;
-        let subscriptions = self.shared.subscriptions()?;
+        let subscriptions = &self.shared.subscriptions;
         let opened = exchange::exchange(subscriptions, &self.shared.limits, request.into_inner()).await;
         let outcome = opened.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
         self.shared.metrics.request("flight_exchange", outcome);

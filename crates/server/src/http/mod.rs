@@ -44,7 +44,7 @@ const DROP_TIME: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) statements: Statements,
-    pub(crate) subscriptions: Option<Subscriptions>,
+    pub(crate) subscriptions: Subscriptions,
     pub(crate) appends: Option<Appends>,
     pub(crate) tokens: Tokens,
     pub(crate) limits: Limits,
@@ -56,11 +56,6 @@ impl Shared {
     /// Where rows go, if this server takes any.
     pub(crate) fn appends(&self) -> Outcome<&Appends> {
         self.appends.as_ref().ok_or_else(|| Problem::new(Code::Unsupported, "this server takes no rows"))
-    }
-
-    pub(crate) fn subscriptions(&self) -> Outcome<&Subscriptions> {
-        let none = || Problem::new(Code::Unsupported, "this server has no live rows");
-        self.subscriptions.as_ref().ok_or_else(none)
     }
 }
 

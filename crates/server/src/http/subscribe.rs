@@ -16,10 +16,11 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::{Server, Shared};
+use crate::asks::{Ask, Format, More};
 use crate::ingest::{Update, UpdateKind};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
-use crate::subscriptions::{Ask, EncodeUpdate, Format, More, Place, Updates};
+use crate::subscriptions::{EncodeUpdate, Place, Updates};
 
 /// Bytes of a message that a client sends.
 const MESSAGE_BYTES_MAX: usize = 4 << 20;
@@ -31,7 +32,7 @@ pub(super) async fn subscribe(
     upgrade: WebSocketUpgrade,
 ) -> Outcome<Response> {
     server.tokens.check(&headers, Role::Read)?;
-    let place = server.subscriptions()?.place()?;
+    let place = server.subscriptions.place()?;
     let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, place, socket).await }))
 }
@@ -55,8 +56,8 @@ async fn run(server: &Shared, place: Place, socket: &mut WebSocket) -> Outcome<(
         Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription came")),
     };
     let ask = Ask::parse(&first.into_data())?;
-    let mut updates = server.subscriptions()?.open(place, &ask, Frames { format: ask.format }).await?;
-    let said = json!({ "subscribed": ask.table() }).to_string();
+    let mut updates = server.subscriptions.open(place, &ask, Frames { format: ask.format }).await?;
+    let said = json!({ "subscribed": ask.subscribed() }).to_string();
     if socket.send(Message::text(said)).await.is_err() {
         return Ok(());
     }
@@ -70,6 +71,11 @@ async fn pass_on(socket: &mut WebSocket, updates: &mut Updates<Message>) -> Outc
             message = updates.messages.recv() => match message {
                 Some(Ok(message)) => if socket.send(message).await.is_err() { return Ok(()) },
                 Some(Err(problem)) => return Err(problem),
+                None if updates.is_over() => {
+                    let close = CloseFrame { code: close_code::NORMAL, reason: "end".into() };
+                    let _ = socket.send(Message::Close(Some(close))).await;
+                    return Ok(());
+                }
                 None => return Err(Problem::new(Code::Closed, "the subscription ended")),
             },
             message = socket.recv() => match message {
@@ -97,6 +103,7 @@ pub(crate) fn kind(kind: UpdateKind) -> (&'static str, bool) {
         UpdateKind::Snapshot { first: true, more } => ("snapshot", more),
         UpdateKind::Snapshot { first: false, more } => ("snapshot_part", more),
         UpdateKind::Delta => ("delta", false),
+        UpdateKind::End => ("end", false),
     }
 }
 
@@ -120,12 +127,14 @@ fn as_json(update: &Update) -> Result<String, arrow::error::ArrowError> {
     let rows = String::from_utf8_lossy(&writer.into_inner()).into_owned();
     let rows = if rows.is_empty() { "[]" } else { rows.as_str() };
     let (kind, more) = kind(update.kind);
-    Ok(format!("{{\"sequence\":{},\"kind\":\"{kind}\",\"more\":{more},\"rows\":{rows}}}", update.sequence))
+    let (table, sequence) = (json!(*update.table), update.sequence);
+    Ok(format!("{{\"table\":{table},\"sequence\":{sequence},\"kind\":\"{kind}\",\"more\":{more},\"rows\":{rows}}}"))
 }
 
 fn as_arrow(update: &Update) -> Result<Vec<u8>, arrow::error::ArrowError> {
     let (kind, more) = kind(update.kind);
     let metadata = HashMap::from([
+        ("splay.table".to_owned(), update.table.to_string()),
         ("splay.sequence".to_owned(), update.sequence.to_string()),
         ("splay.kind".to_owned(), kind.to_owned()),
         ("splay.more".to_owned(), more.to_string()),

@@ -226,6 +226,34 @@ fn subscriptions_run_by_credit() {
 }
 
 #[test]
+fn a_replay_ends_its_stream() {
+    let served = Served::new();
+    with_channel(&served, |channel| async move {
+        let mut client = FlightServiceClient::new(channel);
+        let ask =
+            json!({ "table": "trade", "from": "now", "replay": { "date": "2026-01-01", "speed": 0 } }).to_string();
+        let (sender, receiver) = futures::channel::mpsc::unbounded();
+        sender.unbounded_send(FlightData::new().with_descriptor(FlightDescriptor::new_cmd(ask))).unwrap();
+        let answer = client.do_exchange(Request::new(receiver)).await.unwrap().into_inner();
+        let mut updates = FlightDataDecoder::new(answer.map_err(Into::into));
+        let mut seen = Vec::new();
+        while let Some(update) = updates.next().await {
+            let update = update.unwrap();
+            let metadata = update.app_metadata();
+            let DecodedPayload::RecordBatch(batch) = update.payload else { continue };
+            let metadata: Value = serde_json::from_slice(&metadata).unwrap();
+            seen.push((metadata["sequence"].as_u64().unwrap(), metadata["kind"].clone(), batch.num_rows()));
+        }
+        let delta = |number| (number, json!("delta"), 8192);
+        assert_eq!(seen, [delta(1), delta(2), delta(3), delta(4), (4, json!("end"), 0)]);
+        let several = json!({ "tables": ["trade", "trade"], "replay": { "date": "2026-01-01" } }).to_string();
+        let ask = FlightData::new().with_descriptor(FlightDescriptor::new_cmd(several));
+        let status = client.do_exchange(Request::new(futures::stream::iter([ask]))).await.unwrap_err();
+        assert_eq!(status.code(), Code::InvalidArgument);
+    });
+}
+
+#[test]
 fn every_method_asks_for_a_token() {
     let token = NewToken::generate().unwrap();
     let served =
@@ -236,6 +264,13 @@ fn every_method_asks_for_a_token() {
         assert!(client.prepare("select 1".to_owned(), None).await.is_err());
         assert!(client.get_catalogs().await.is_err());
         assert!(client.get_table_types().await.is_err());
+        let descriptor = FlightDescriptor::new_path(vec!["trade".to_owned()]);
+        let mut bare = FlightServiceClient::new(channel.clone());
+        assert_eq!(bare.get_schema(descriptor).await.unwrap_err().code(), Code::Unauthenticated);
+        for action in ["CancelFlightInfo", "CancelQuery"] {
+            let action = arrow_flight::Action::new(action, Vec::new());
+            assert!(bare.do_action(action).await.is_err());
+        }
         client.set_token("wrong".to_owned());
         assert!(client.execute("select 1".to_owned(), None).await.is_err());
         client.clear_token();

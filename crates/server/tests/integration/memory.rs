@@ -1,8 +1,8 @@
 //! Capture in memory: rows in vectors, acks at once.
 
 use std::collections::HashMap;
-use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
@@ -86,7 +86,12 @@ impl Ingest for MemoryIngest {
         }
         state.sequence += 1;
         ack.sequence = state.sequence;
-        let update = Update { sequence: ack.sequence, kind: UpdateKind::Delta, rows: append.rows.clone() };
+        let update = Update {
+            table: Arc::from(append.table.as_str()),
+            sequence: ack.sequence,
+            kind: UpdateKind::Delta,
+            rows: append.rows.clone(),
+        };
         state.subscribers.retain(|(table, queue)| {
             *table != append.table || !matches!(queue.try_send(update.clone()), Err(TrySendError::Disconnected(_)))
         });
@@ -113,6 +118,7 @@ impl Ingest for MemoryIngest {
                 let rows = concat_batches(&batches[0].1.schema(), all).unwrap();
                 sender
                     .send(Update {
+                        table: Arc::from(request.table.as_str()),
                         sequence: state.sequence,
                         kind: UpdateKind::Snapshot { first: true, more: false },
                         rows,
@@ -124,7 +130,8 @@ impl Ingest for MemoryIngest {
             }
             From::After(sequence) => {
                 for (number, rows) in batches.iter().filter(|(number, _)| *number > sequence) {
-                    let update = Update { sequence: *number, kind: UpdateKind::Delta, rows: rows.clone() };
+                    let table = Arc::from(request.table.as_str());
+                    let update = Update { table, sequence: *number, kind: UpdateKind::Delta, rows: rows.clone() };
                     sender.send(update).unwrap();
                 }
             }

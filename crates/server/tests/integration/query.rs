@@ -140,6 +140,52 @@ fn a_statement_stops_when_its_client_goes_away() {
     assert_eq!(served.query("select 1").status, 200);
 }
 
+/// A statement whose answer is larger than anything that lies between server and client.
+const LARGE: &str = "select a.price, b.price as other from trade a, trade b";
+
+#[test]
+fn a_statement_stops_when_its_client_leaves_in_the_middle_of_the_answer() {
+    for format in ["json", "ndjson", "csv", "arrow"] {
+        let served = Served::with("limits.statements_max = 1\nlimits.statement_seconds_max = 600");
+        let mut stream = connect(served.http());
+        let (path, length) = (format!("/query?format={format}"), LARGE.len());
+        write!(stream, "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{LARGE}").unwrap();
+        let mut some = vec![0; 100_000];
+        std::io::Read::read_exact(&mut stream, &mut some).unwrap();
+        assert!(some.starts_with(b"HTTP/1.1 200"));
+        drop(stream);
+        let left = "splay_statements_total{way=\"http\",outcome=\"left\"} 1";
+        crate::support::eventually("it stopped", || served.get("/metrics").text().contains(left));
+        assert_eq!(served.query("select 1").status, 200, "its place is free again");
+    }
+}
+
+#[test]
+fn an_answer_that_is_read_too_slowly_breaks_off() {
+    let served = Served::with("limits.statement_seconds_max = 1");
+    let mut stream = connect(served.http());
+    let length = LARGE.len();
+    write!(stream, "POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{LARGE}").unwrap();
+    let ended = "splay_statements_total{way=\"http\",outcome=\"time\"} 1";
+    crate::support::eventually("its time is over", || served.get("/metrics").text().contains(ended));
+    let answer = crate::support::read_answer(stream);
+    assert_eq!((answer.status, answer.whole), (200, false), "no client takes a part for the whole");
+}
+
+#[test]
+fn what_a_statement_may_hold_is_bounded_and_nothing_else_suffers() {
+    let served = Served::with("limits.statement_bytes_max = 100000");
+    for sql in [
+        "select array_agg(price) from trade",
+        "select count(*) from trade a join trade b on a.price = b.price + 1",
+        "select count(distinct price) from trade",
+    ] {
+        let answer = served.query(sql);
+        assert_eq!((answer.status, answer.code().as_str()), (422, "memory"), "{sql}: {}", answer.text());
+    }
+    assert_eq!(served.query("select count(*) from trade").json()["rows"][0][0], TRADES);
+}
+
 #[test]
 fn more_statements_than_may_wait_are_refused_as_busy() {
     let served =

@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use arrow::ipc::reader::StreamReader;
 use serde_json::{Value, json};
 
-use crate::support::{Served, connect};
+use crate::support::{Served, TRADES, connect};
 
 const OPEN: &str = "GET /subscribe HTTP/1.1\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
                     sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -181,6 +181,80 @@ fn subscribers_are_told_that_the_server_stops() {
     write_lines(&served, 1);
     let mut socket = Socket::open(&served, &json!({ "table": "trade", "format": "json", "from": "now" }));
     socket.text();
+    served.stop();
+    assert_eq!(socket.text()["code"], "closed");
+    assert!(matches!(socket.frame(), Frame::Close(1001)));
+}
+
+#[test]
+fn a_replay_ends_and_is_the_same_each_time() {
+    let served = Served::new();
+    let replay = |ask: Value| {
+        let mut socket = Socket::open(&served, &ask);
+        assert_eq!(socket.text(), json!({ "subscribed": "trade" }));
+        let mut updates = Vec::new();
+        loop {
+            match socket.frame() {
+                Frame::Text(update) => updates.push(update),
+                Frame::Close(code) => break (updates, code),
+                Frame::Binary(_) => panic!("no text"),
+            }
+        }
+    };
+    let day = json!({ "date": "2026-01-01", "speed": "max" });
+    let ask = json!({ "table": "trade", "format": "json", "replay": day });
+    let (updates, code) = replay(ask.clone());
+    assert_eq!(code, 1000);
+    let kinds: Vec<_> = updates.iter().map(|update| update["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds, ["snapshot", "delta", "delta", "delta", "delta", "end"]);
+    let prices: Vec<f64> = updates
+        .iter()
+        .flat_map(|of| of["rows"].as_array().unwrap())
+        .map(|row| row["price"].as_f64().unwrap())
+        .collect();
+    assert_eq!(prices, (0..TRADES).map(|price| price as f64).collect::<Vec<_>>());
+    assert_eq!(replay(ask).0, updates);
+    let resumed = json!({ "table": "trade", "format": "json", "replay": day, "after": 2, "columns": ["price"] });
+    let (rest, _) = replay(resumed);
+    assert_eq!(rest.iter().map(|update| update["sequence"].as_u64().unwrap()).collect::<Vec<_>>(), [3, 4, 4]);
+    assert_eq!(rest[0]["rows"][0], json!({ "price": 16384.0 }));
+    let bars = json!({ "every": "1h", "price": "price" });
+    let (bars, _) = replay(json!({ "table": "trade", "format": "json", "replay": day, "bars": bars }));
+    let last = &bars[bars.len() - 2]["rows"];
+    let bar =
+        |at: usize| (&last[at]["sym"], &last[at]["open"], &last[at]["close"], &last[at]["count"], &last[at]["final"]);
+    let count = json!(TRADES / 2);
+    assert_eq!(bar(0), (&json!("AIG"), &json!(0.0), &json!(32766.0), &count, &json!(true)));
+    assert_eq!(bar(1), (&json!("IBM"), &json!(1.0), &json!(32767.0), &count, &json!(true)));
+}
+
+#[test]
+fn what_cannot_be_replayed_ends_the_socket_with_a_reason() {
+    let served = Served::new();
+    let day = json!({ "date": "2026-01-01" });
+    for (ask, code) in [
+        (json!({ "table": "nothing", "replay": day }), "not_found"),
+        (json!({ "table": "trade", "replay": { "date": "yesterday" } }), "rejected"),
+        (json!({ "table": "trade", "replay": { "speed": 1 } }), "rejected"),
+        (json!({ "table": "trade", "replay": { "date": "2026-01-01", "speed": -1 } }), "rejected"),
+        (json!({ "table": "trade", "replay": { "date": "2026-01-01", "speed": "slow" } }), "bad_request"),
+        (json!({ "table": "trade", "replay": day, "bars": { "every": "1m", "price": "sym" } }), "rejected"),
+        (json!({ "tables": ["trade", "quote"] }), "bad_request"),
+    ] {
+        let mut socket = Socket::open(&served, &ask);
+        assert_eq!(socket.text()["code"], code, "{ask}");
+        assert!(matches!(socket.frame(), Frame::Close(1008)));
+    }
+}
+
+#[test]
+fn a_replay_that_waits_ends_when_the_server_stops() {
+    let mut served = Served::new();
+    let replay = json!({ "date": "2026-01-01", "speed": 1e-15, "batch_ms": 0.000001 });
+    let mut socket =
+        Socket::open(&served, &json!({ "table": "trade", "format": "json", "from": "now", "replay": replay }));
+    socket.text();
+    assert_eq!(socket.text()["sequence"], 1);
     served.stop();
     assert_eq!(socket.text()["code"], "closed");
     assert!(matches!(socket.frame(), Frame::Close(1001)));

@@ -1,0 +1,169 @@
+//! Reads batches out of the journal one by one, for subscribers that missed some and for replays.
+//!
+//! - One file is held at a time; it is mapped, but for the last, which may still grow and is read.
+//! - Batches that belong together are given once they are all there.
+//! - A file that was removed meanwhile is told as [`Error::Gone`], damage as [`Error::Damaged`]: nothing is passed over.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use splay_store::TableSpec;
+use splay_store::storage::Storage;
+
+use super::format::{self, Frame, HEADER_BYTES};
+use super::reader::{Batch, batch, damaged, numbers};
+use super::{JournalFile, path};
+use crate::error::{Error, Result};
+
+/// A place in the journal.
+#[derive(Debug)]
+pub(crate) struct Cursor {
+    storage: Arc<dyn Storage>,
+    /// Files to come.
+    files: VecDeque<Extent>,
+    open: Option<Open>,
+    /// Whole batches that come next.
+    ready: VecDeque<Batch>,
+    /// Batches behind this number are wanted.
+    after: u64,
+}
+
+/// How much of a file is to be read.
+#[derive(Debug)]
+struct Extent {
+    number: u64,
+    /// Its whole frames, if that is known; else all up to where the first stands that isn't whole.
+    bytes: Option<u64>,
+    is_last: bool,
+}
+
+/// A file that is being read.
+#[derive(Debug)]
+struct Open {
+    path: String,
+    bytes: Bytes,
+    offset: usize,
+    layouts: HashMap<u32, Arc<TableSpec>>,
+    may_be_torn: bool,
+    joined: Vec<Batch>,
+}
+
+impl Cursor {
+    /// Batches behind a number, in files that this process writes, as far as they are whole now.
+    pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> Cursor {
+        // Files whose successor begins at or before the first wanted batch have none of them.
+        let skipped = files.windows(2).take_while(|pair| pair[1].first <= after + 1).count();
+        let wanted = &files[skipped..];
+        let extent = |(place, file): (usize, &JournalFile)| Extent {
+            number: file.number,
+            bytes: Some(file.bytes),
+            is_last: place + 1 == wanted.len(),
+        };
+        let files = wanted.iter().enumerate().map(extent).collect();
+        Cursor { storage, files, open: None, ready: VecDeque::new(), after }
+    }
+
+    /// Batches behind a number, in files that perhaps another process writes. Also gives the first number that they may hold.
+    pub(crate) fn over_all(storage: Arc<dyn Storage>, after: u64) -> Result<(Cursor, u64)> {
+        let numbers = numbers(storage.as_ref())?;
+        let mut first = 0;
+        if let Some(oldest) = numbers.first() {
+            let header = storage.read_at(&path(*oldest), 0, HEADER_BYTES)?;
+            first = format::parse_header(&header).map_or(0, |(_, _, first)| first);
+        }
+        let extent = |(place, number): (usize, &u64)| Extent {
+            number: *number,
+            bytes: None,
+            is_last: place + 1 == numbers.len(),
+        };
+        let files = numbers.iter().enumerate().map(extent).collect();
+        Ok((Cursor { storage, files, open: None, ready: VecDeque::new(), after }, first))
+    }
+
+    /// The next batch of a table that is wanted; `None` at the end.
+    pub(crate) fn next(&mut self, wants: impl Fn(&str) -> bool) -> Result<Option<Batch>> {
+        loop {
+            while let Some(batch) = self.ready.pop_front() {
+                if batch.sequence > self.after && wants(&batch.spec.name) {
+                    self.after = batch.sequence;
+                    return Ok(Some(batch));
+                }
+            }
+            let Some(open) = &mut self.open else {
+                let Some(file) = self.files.pop_front() else { return Ok(None) };
+                self.open = Some(self.begin(&file)?);
+                continue;
+            };
+            if !open.step(self.storage.as_ref(), self.after, &wants, &mut self.ready)? {
+                self.open = None;
+            }
+        }
+    }
+
+    fn begin(&self, file: &Extent) -> Result<Open> {
+        let path = path(file.number);
+        let read = match file.bytes {
+            Some(bytes) if file.is_last => {
+                self.storage.read_at(&path, 0, usize::try_from(bytes).unwrap_or(usize::MAX)).map(Bytes::from)
+            }
+            None if file.is_last => self.storage.read(&path).map(Bytes::from),
+            _ => self.storage.map(&path).map(|mapped| mapped.bytes().clone()),
+        };
+        let mut bytes = match read {
+            Err(error) if error.is_not_found() => {
+                return Err(Error::Gone { table: String::new(), after: self.after, oldest: self.after + 1 });
+            }
+            other => other?,
+        };
+        if let Some(length) = file.bytes.and_then(|length| usize::try_from(length).ok()) {
+            if bytes.len() < length {
+                return Err(damaged(self.storage.as_ref(), &path, bytes.len(), "a file as long as it was written"));
+            }
+            bytes.truncate(length);
+        }
+        let may_be_torn = file.bytes.is_none() && file.is_last;
+        if format::parse_header(&bytes).is_none() && !may_be_torn {
+            return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file"));
+        }
+        Ok(Open { path, bytes, offset: HEADER_BYTES, layouts: HashMap::new(), may_be_torn, joined: Vec::new() })
+    }
+}
+
+impl Open {
+    /// Reads a frame; false at the end of the file.
+    fn step(
+        &mut self,
+        storage: &dyn Storage,
+        after: u64,
+        wants: &impl Fn(&str) -> bool,
+        ready: &mut VecDeque<Batch>,
+    ) -> Result<bool> {
+        let rest = self.bytes.get(self.offset..).unwrap_or_default();
+        let Some((content, length)) = format::content(rest) else {
+            if rest.is_empty() || self.may_be_torn {
+                return Ok(false);
+            }
+            return Err(damaged(storage, &self.path, self.offset, "whole frames up to the file's end"));
+        };
+        match format::parse(content) {
+            Some(Frame::Layout(layout)) => drop(self.layouts.insert(layout.id, Arc::new(layout.spec))),
+            Some(Frame::Producers(_)) => {}
+            Some(Frame::Rows(rows)) => {
+                let Some(spec) = self.layouts.get(&rows.layout) else {
+                    return Err(damaged(storage, &self.path, self.offset, "rows of a table that was described"));
+                };
+                if rows.sequence > after && wants(&spec.name) {
+                    let decoded = batch(&rows, spec);
+                    self.joined.push(decoded.map_err(|what| damaged(storage, &self.path, self.offset, what))?);
+                }
+                if !rows.is_joined {
+                    ready.extend(self.joined.drain(..));
+                }
+            }
+            None => return Err(damaged(storage, &self.path, self.offset, "a frame of this release")),
+        }
+        self.offset += length;
+        Ok(true)
+    }
+}

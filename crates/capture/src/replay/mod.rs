@@ -1,0 +1,349 @@
+//! Replays: a stored or a recorded day, sent as it was sent live: snapshot, then deltas with sequence numbers.
+//!
+//! - The same request over the same rows gives the same updates, whatever the speed and whoever takes them: rows in order of time,
+//!   then of the tables as they were named, then of symbol, then of arrival; updates cut at fixed instants.
+//! - Each replay goes on as it is read. Nothing is dropped for one that reads slowly; it only falls behind.
+//! - The clock comes from outside.
+
+mod pace;
+mod recorded;
+mod stored;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::array::timezone::Tz;
+use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
+use arrow::datatypes::Date32Type;
+use splay_store::{Database, TableSpec};
+
+pub use self::pace::{Pace, Speed};
+use self::recorded::Recorded;
+use self::stored::Stored;
+use crate::error::{Error, Result};
+use crate::subscribe::{From, Update, UpdateKind};
+use crate::wanted::Wanted;
+
+/// Most bytes of columns that are decoded at once: those of cold segments, which aren't mapped.
+const DECODED_BYTES_MAX: usize = 1 << 30;
+
+/// How long updates that aren't wanted are passed over before the reader is asked again.
+const PASSED_OVER_MAX: Duration = Duration::from_millis(50);
+
+/// Where the rows of a replay come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ReplaySource {
+    /// The table: its rows in order of time.
+    #[default]
+    Stored,
+    /// The journal: the batches as they came in, late ones late, by the time at which they came.
+    Recorded,
+}
+
+/// What is replayed.
+#[derive(Debug, Clone)]
+pub struct ReplayRequest {
+    /// The tables. Of rows of one instant those of the first come first.
+    pub tables: Vec<String>,
+    /// Only rows of these symbols; `None` for all. Sequence numbers count what is replayed.
+    pub symbols: Option<Vec<String>>,
+    /// Where the rows come from.
+    pub source: ReplaySource,
+    /// The date, as `2024-03-10`, in each table's time zone; of a recorded replay that of receipt, and it may be left out.
+    pub date: Option<String>,
+    /// The first instant: as `09:30:00`, of the date in the table's time zone, or as `2024-03-10T14:30:00Z`. Rows of the date before
+    /// it are the snapshot.
+    pub from: Option<String>,
+    /// The instant at which it ends, as `from`.
+    pub to: Option<String>,
+    /// Nanoseconds of the stretches of time within which rows may be sent together, at the end of the last; at least 1.
+    pub batch_ns: i64,
+    /// How fast.
+    pub speed: Speed,
+}
+
+impl ReplayRequest {
+    /// A date of tables, as it happened, in stretches of 10 ms.
+    pub fn new(tables: Vec<String>, date: impl Into<String>) -> ReplayRequest {
+        ReplayRequest {
+            tables,
+            symbols: None,
+            source: ReplaySource::Stored,
+            date: Some(date.into()),
+            from: None,
+            to: None,
+            batch_ns: 10_000_000,
+            speed: Speed::Times(1.0),
+        }
+    }
+}
+
+/// What a subscriber wants of a replay.
+#[derive(Debug, Clone)]
+pub struct ReplayView {
+    /// Of these tables; `None` for all.
+    pub tables: Option<Vec<String>>,
+    /// Only rows of these symbols; `None` for all that are replayed.
+    pub symbols: Option<Vec<String>>,
+    /// Only these columns, in this order; `None` for all. Each table must have them.
+    pub columns: Option<Vec<String>>,
+    /// With the rows of the date before the first instant as a snapshot, without, or behind an update. A recorded replay begins with
+    /// nothing: its snapshot is empty.
+    pub from: From,
+}
+
+/// A batch of a replay: rows of one table.
+struct Given {
+    /// Place of the table in the request.
+    table: usize,
+    sequence: u64,
+    /// When it is due, in the time of the replay.
+    due: i64,
+    rows: RecordBatch,
+}
+
+/// Where batches come from, one after the other.
+#[derive(Debug)]
+enum Source {
+    Stored(Box<Stored>),
+    Recorded(Box<Recorded>),
+}
+
+/// One table as a subscriber wants it.
+#[derive(Debug)]
+struct View {
+    name: Arc<str>,
+    spec: Arc<TableSpec>,
+    /// `None` if nothing of it is wanted.
+    wanted: Option<Wanted>,
+}
+
+/// A replay that is going on.
+#[derive(Debug)]
+pub struct Replay {
+    source: Source,
+    views: Vec<View>,
+    pace: Pace,
+    speed: Speed,
+    /// The instant with which it begins, once known.
+    first: Option<i64>,
+    /// Tables whose snapshots are still to come, last first.
+    snapshots: Vec<usize>,
+    /// Whether the snapshot under way has begun.
+    in_snapshot: bool,
+    waiting: Option<Given>,
+    last: u64,
+    is_over: bool,
+}
+
+impl std::fmt::Debug for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Given").field("sequence", &self.sequence).field("due", &self.due).finish_non_exhaustive()
+    }
+}
+
+impl Replay {
+    /// Begins a replay of a database. Several that share a pace go along with each other.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`]; [`Error::Rejected`] for a request that can't be understood or columns that there aren't;
+    /// [`Error::Gone`] if the journal no longer has what shall be replayed.
+    pub fn begin(database: &Database, request: &ReplayRequest, view: &ReplayView, pace: Pace) -> Result<Replay> {
+        let refused = |reason: &str| Err(Error::rejected("replay", reason));
+        if request.tables.is_empty() {
+            return refused("no table is named");
+        }
+        if request.batch_ns < 1 {
+            return refused("rows are sent together for at least a nanosecond");
+        }
+        if let Speed::Times(times) = request.speed
+            && !(times.is_finite() && times > 0.0)
+        {
+            return refused("the speed is a number above zero, or max");
+        }
+        let specs = specs(database, &request.tables)?;
+        let views = views(&request.tables, &specs, view)?;
+        let after = match view.from {
+            From::After(sequence) => sequence,
+            From::Now | From::Snapshot => 0,
+        };
+        let with_snapshot = view.from == From::Snapshot;
+        let (source, first) = match request.source {
+            ReplaySource::Stored => {
+                let stored = Stored::open(database, request, &specs, after, with_snapshot)?;
+                let first = stored.begins();
+                (Source::Stored(Box::new(stored)), first)
+            }
+            ReplaySource::Recorded => {
+                let recorded = Recorded::open(database, request, &specs, after)?;
+                let first = recorded.begins();
+                (Source::Recorded(Box::new(recorded)), first)
+            }
+        };
+        let wanted = |place: &usize| views[*place].wanted.is_some();
+        let snapshots = if with_snapshot { (0..views.len()).rev().filter(wanted).collect() } else { Vec::new() };
+        Ok(Replay {
+            source,
+            views,
+            pace,
+            speed: request.speed,
+            first: first.filter(|_| after == 0),
+            snapshots,
+            in_snapshot: false,
+            waiting: None,
+            last: after,
+            is_over: false,
+        })
+    }
+
+    /// The next update; `None` if none is due within the time. The last one is [`UpdateKind::End`].
+    ///
+    /// # Errors
+    /// [`Error::Closed`] behind the last; [`Error::Gone`] if the journal no longer has what comes next; those of reading.
+    pub fn next(&mut self, timeout: Duration) -> Result<Option<Update>> {
+        let start = Instant::now();
+        let until = start + timeout;
+        if let Some(update) = self.snapshot()? {
+            return Ok(Some(update));
+        }
+        loop {
+            let Some(given) = self.take()? else { return self.end().map(Some) };
+            let first = *self.first.get_or_insert(given.due);
+            if let Some(left) = self.pace.left(self.speed, first, given.due) {
+                self.waiting = Some(given);
+                let patience = until.saturating_duration_since(Instant::now());
+                if patience.is_zero() {
+                    return Ok(None);
+                }
+                std::thread::sleep(left.min(patience));
+                continue;
+            }
+            let view = &self.views[given.table];
+            if let Some(wanted) = &view.wanted
+                && let Some(rows) = wanted.of(&view.spec, &given.rows)?
+            {
+                self.last = given.sequence;
+                let table = Arc::clone(&view.name);
+                return Ok(Some(Update { table, sequence: given.sequence, kind: UpdateKind::Delta, rows }));
+            }
+            // Who waits may have something else to look after.
+            if start.elapsed() > timeout.max(PASSED_OVER_MAX) {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn take(&mut self) -> Result<Option<Given>> {
+        if let Some(given) = self.waiting.take() {
+            return Ok(Some(given));
+        }
+        let views = &self.views;
+        match &mut self.source {
+            Source::Stored(stored) => stored.next(|table| views[table].wanted.is_some()),
+            Source::Recorded(recorded) => recorded.next(),
+        }
+    }
+
+    /// The next part of the snapshots, table after table.
+    fn snapshot(&mut self) -> Result<Option<Update>> {
+        while let Some(place) = self.snapshots.last().copied() {
+            let View { name, spec, wanted: Some(wanted) } = &self.views[place] else {
+                self.snapshots.pop();
+                continue;
+            };
+            let part = match &mut self.source {
+                Source::Stored(stored) => stored.before(place)?,
+                Source::Recorded(_) => None,
+            };
+            let (rows, more) = part.unwrap_or_else(|| (RecordBatch::new_empty(spec.arrow()), false));
+            if !more {
+                self.snapshots.pop();
+            }
+            let first = !std::mem::replace(&mut self.in_snapshot, more);
+            let wanted_rows = wanted.of(spec, &rows)?;
+            let rows = match wanted_rows {
+                Some(rows) => rows,
+                // The first tells that there is a snapshot, the last that it is whole.
+                None if first || !more => wanted.columns(spec, &RecordBatch::new_empty(spec.arrow()))?,
+                None => continue,
+            };
+            let (table, kind) = (Arc::clone(name), UpdateKind::Snapshot { first, more });
+            return Ok(Some(Update { table, sequence: 0, kind, rows }));
+        }
+        Ok(None)
+    }
+
+    /// The last word.
+    fn end(&mut self) -> Result<Update> {
+        if std::mem::replace(&mut self.is_over, true) {
+            return Err(Error::Closed);
+        }
+        // Where several tables are replayed, the first wanted one stands for them.
+        let view = self.views.iter().find_map(|view| Some((view, view.wanted.as_ref()?)));
+        let Some((View { name, spec, .. }, wanted)) = view else { return Err(Error::Closed) };
+        let rows = wanted.columns(spec, &RecordBatch::new_empty(spec.arrow()))?;
+        Ok(Update { table: Arc::clone(name), sequence: self.last, kind: UpdateKind::End, rows })
+    }
+}
+
+fn specs(database: &Database, tables: &[String]) -> Result<Vec<Arc<TableSpec>>> {
+    let mut specs: Vec<Arc<TableSpec>> = Vec::new();
+    for name in tables {
+        let table = database.table(name).map_err(|error| match error {
+            splay_store::Error::NoSuchTable { table, .. } => Error::NoSuchTable { table },
+            other => other.into(),
+        })?;
+        let spec = table.stored()?.spec().clone();
+        if specs.iter().any(|known| known.name == spec.name) {
+            return Err(Error::rejected(&spec.name, "it is named twice"));
+        }
+        specs.push(Arc::new(spec));
+    }
+    Ok(specs)
+}
+
+fn views(tables: &[String], specs: &[Arc<TableSpec>], view: &ReplayView) -> Result<Vec<View>> {
+    for name in view.tables.iter().flatten() {
+        if !tables.iter().any(|table| table.eq_ignore_ascii_case(name)) {
+            return Err(Error::NoSuchTable { table: name.clone() });
+        }
+    }
+    let is_wanted = |name: &str| {
+        view.tables.as_ref().is_none_or(|wanted| wanted.iter().any(|wanted| wanted.eq_ignore_ascii_case(name)))
+    };
+    let made = specs.iter().map(|spec| {
+        let wanted = is_wanted(&spec.name)
+            .then(|| Wanted::new(spec, view.symbols.as_deref(), view.columns.as_deref()))
+            .transpose()?;
+        Ok(View { name: Arc::from(spec.name.as_str()), spec: Arc::clone(spec), wanted })
+    });
+    made.collect()
+}
+
+/// The date of a request, in days since 1970-01-01.
+fn date(request: &ReplayRequest) -> Result<Option<i32>> {
+    let Some(text) = &request.date else { return Ok(None) };
+    let wrong = || Error::rejected("replay", format!("{text:?} is not a date such as 2024-03-10"));
+    Date32Type::parse(text).map(Some).ok_or_else(wrong)
+}
+
+/// An instant of a request, in nanoseconds since the epoch. One without a date is of the request's date, one without a zone in
+/// the table's.
+fn instant(spec: &TableSpec, request: &ReplayRequest, text: Option<&String>) -> Result<Option<i64>> {
+    let Some(text) = text else { return Ok(None) };
+    let wrong = |why: &dyn std::fmt::Display| {
+        let what = "is neither a time such as 09:30:00 nor an instant such as 2024-03-10T14:30:00Z";
+        Error::rejected("replay", format!("{text:?} {what}: {why}"))
+    };
+    let zone = spec.time_zone.parse::<Tz>().map_err(|error| wrong(&error))?;
+    let is_of_day = text.find([':', 'T', ' ']).is_some_and(|at| at <= 2);
+    let seconds = if text.matches(':').count() == 1 && is_of_day { ":00" } else { "" };
+    let whole = match (&request.date, is_of_day) {
+        (Some(date), true) => format!("{date}T{text}{seconds}"),
+        (None, true) => return Err(wrong(&"it has no date")),
+        (_, false) => text.clone(),
+    };
+    let instant = string_to_datetime(&zone, &whole).map_err(|error| wrong(&error))?;
+    instant.timestamp_nanos_opt().map(Some).ok_or_else(|| wrong(&"it is out of range"))
+}

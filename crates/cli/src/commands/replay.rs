@@ -1,0 +1,69 @@
+//! `splay replay`: a stored or recorded day for subscribers, until it is told to stop.
+
+use anyhow::{Context, Result, bail};
+use splay_server::Server;
+use splay_server::ingest::{ReplayRequest, ReplaySource, Speed};
+use splay_server::settings::Settings;
+use splay_store::Database;
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::serve::{announce, start_logs};
+use crate::args::ReplayArguments;
+
+pub fn run(arguments: &ReplayArguments) -> Result<()> {
+    start_logs()?;
+    let mut settings = arguments.config.as_ref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
+    settings.http.address = arguments.http.unwrap_or(settings.http.address);
+    settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
+    let database = Database::open(&arguments.database)?;
+    let request = request(arguments, &database)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
+    let runtime = runtime.context("start network threads")?;
+    let served = runtime.block_on(serve(settings, database, request));
+    runtime.shutdown_background();
+    served
+}
+
+fn request(arguments: &ReplayArguments, database: &Database) -> Result<ReplayRequest> {
+    let tables = if arguments.tables.is_empty() { database.tables()? } else { arguments.tables.clone() };
+    if !(arguments.batch_ms > 0.0 && arguments.batch_ms <= 86_400_000.0) {
+        bail!("--batch-ms is above 0 and at most a day");
+    }
+    Ok(ReplayRequest {
+        tables,
+        symbols: (!arguments.symbols.is_empty()).then(|| arguments.symbols.clone()),
+        source: if arguments.recorded { ReplaySource::Recorded } else { ReplaySource::Stored },
+        date: arguments.date.map(|date| date.to_string()),
+        from: arguments.from.clone(),
+        to: arguments.to.clone(),
+        #[expect(clippy::cast_possible_truncation, reason = "at most a day")]
+        batch_ns: ((arguments.batch_ms * 1e6) as i64).max(1),
+        speed: arguments.speed,
+    })
+}
+
+async fn serve(settings: Settings, database: Database, request: ReplayRequest) -> Result<()> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("wait for SIGINT")?;
+    let mut terminate = signal(SignalKind::terminate()).context("wait for SIGTERM")?;
+    let what = describe(&database, &request);
+    let server = Server::bind_replay(settings, database, request).await?;
+    announce(&what, &server)?;
+    server
+        .run(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+            }
+        })
+        .await;
+    Ok(())
+}
+
+fn describe(database: &Database, request: &ReplayRequest) -> String {
+    let speed = match request.speed {
+        Speed::Max => "as fast as it is taken".to_owned(),
+        Speed::Times(times) => format!("at speed {times}"),
+    };
+    let date = request.date.as_deref().unwrap_or("all that is recorded");
+    format!("replays {} of {}, {date}, {speed}", request.tables.join(", "), database.path().display())
+}
