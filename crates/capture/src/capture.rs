@@ -24,7 +24,7 @@ use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
 use crate::wishes::TableWishes;
-use crate::{codec, keeper, report};
+use crate::{codec, keeper, report, room};
 
 /// Refusals that are remembered.
 const REJECTED_MAX: usize = 1_000;
@@ -140,7 +140,7 @@ impl Capture {
         )?;
         recovered.files = found.files.len() as u64;
         recovered.torn = found.torn;
-        let next_sequence = found.next_sequence.max(known_sequence(&database)? + 1);
+        let next_sequence = found.next_sequence.max(known_sequence(&database)?.saturating_add(1));
         let writer = JournalWriter::begin(
             Arc::clone(&storage),
             found.files,
@@ -242,6 +242,7 @@ impl Capture {
         }
         let received = shared.clock.now();
         let latest = received.saturating_add(seconds(shared.settings.future_s));
+        shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
         let rows = conform(&spec, &append.rows)?;
         let (rows, ahead) = split_ahead(&spec, &rows, latest)?;
         let mut together = Vec::with_capacity(2);
@@ -274,11 +275,7 @@ impl Capture {
         let rows = codec::compact(&rows);
         let mut bytes = Vec::new();
         codec::encode(&rows, &mut bytes);
-        if bytes.len() > self.shared.settings.batch_bytes_max {
-            let reason =
-                format!("a batch of {} bytes is longer than {}", bytes.len(), self.shared.settings.batch_bytes_max);
-            return Err(Error::rejected(&spec.name, reason));
-        }
+        self.shared.check_length(&spec.name, bytes.len())?;
         let times = times(&spec, &rows);
         let (is_joined, quarantined, counted, done) = (false, 0, 0, None);
         Ok(Waiting { live, spec, rows, bytes, times, received, producer, class, is_joined, quarantined, counted, done })
@@ -389,7 +386,8 @@ impl Capture {
     pub(crate) fn journal_behind(&self, table: &str, after: u64) -> Result<journal::Cursor> {
         let files = self.journal().files();
         let oldest = files.first().map_or(0, |file| file.first);
-        if after + 1 < oldest {
+        let next = after.saturating_add(1);
+        if next < oldest {
             return Err(Error::Gone { table: table.to_owned(), after, oldest });
         }
         Ok(journal::Cursor::new(self.shared.database.raw_storage(), &files, after))
@@ -517,6 +515,15 @@ impl Shared {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Refuses a batch that is too long.
+    fn check_length(&self, table: &str, bytes: usize) -> Result<()> {
+        let most = self.settings.batch_bytes_max;
+        if bytes > most {
+            return Err(Error::rejected(table, format!("a batch of {bytes} bytes is longer than {most}")));
+        }
+        Ok(())
     }
 
     /// The live rows of all tables.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Int32Type, TimestampNanosecondType};
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
@@ -50,40 +50,50 @@ pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatc
 
 /// A column in the type of the table, if that gives every value back.
 fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
-    if let Some(dictionary) = column.as_any_dictionary_opt()
-        && column.data_type() == wanted
-        && dictionary.values().null_count() == 0
-    {
-        return Ok(Arc::clone(column));
-    }
-    if column.data_type() == wanted && !matches!(wanted, DataType::Dictionary(_, _)) {
-        return Ok(Arc::clone(column));
-    }
+    let given = column.data_type();
     let refused =
         |why: String| Error::rejected(&spec.name, format!("column {name:?} is {wanted}, the rows have {why}"));
-    let options = CastOptions { safe: false, ..CastOptions::default() };
-    // By way of text, so that a null in a dictionary becomes a null row.
-    let plain = match (column.data_type(), wanted) {
-        (DataType::Dictionary(_, _), DataType::Dictionary(_, _)) => {
-            cast_with_options(column, &DataType::Utf8, &options).map_err(|error| refused(error.to_string()))?
-        }
-        _ => Arc::clone(column),
-    };
-    let fitted = cast_with_options(&plain, wanted, &options).map_err(|error| refused(error.to_string()))?;
-    let is_text = |data_type: &DataType| {
-        matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(_, _))
-    };
-    if is_text(plain.data_type()) != is_text(wanted) {
-        return Err(refused(plain.data_type().to_string()));
+    // Before anything is cast: what isn't text may take any room as text.
+    if is_text(given) != is_text(wanted) {
+        return Err(refused(given.to_string()));
     }
-    if !is_text(wanted) {
-        let back =
-            cast_with_options(&fitted, plain.data_type(), &options).map_err(|error| refused(error.to_string()))?;
-        if back.to_data() != plain.to_data() {
-            return Err(refused(format!("{} with values that it can't hold", plain.data_type())));
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    let cast = |column: &ArrayRef, to: &DataType| {
+        if column.data_type() == to {
+            return Ok(Arc::clone(column));
         }
+        cast_with_options(column, to, &options).map_err(|error| refused(error.to_string()))
+    };
+    let fitted = cast(column, wanted)?;
+    if is_text(wanted) {
+        return Ok(without_null_texts(&fitted));
+    }
+    if given != wanted && cast(&fitted, given)?.to_data() != column.to_data() {
+        return Err(refused(format!("{given} with values that it can't hold")));
     }
     Ok(fitted)
+}
+
+/// Whether values of a type are texts, in a dictionary or not.
+pub(crate) fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+/// The same rows with nulls where their text in the dictionary is null.
+fn without_null_texts(column: &ArrayRef) -> ArrayRef {
+    let Some(dictionary) = column.as_dictionary_opt::<Int32Type>() else { return Arc::clone(column) };
+    let texts = dictionary.values().as_string::<i32>();
+    if texts.null_count() == 0 {
+        return Arc::clone(column);
+    }
+    let is_there = |key: &i32| usize::try_from(*key).is_ok_and(|key| texts.is_valid(key));
+    let keys: Int32Array = dictionary.keys().iter().map(|key| key.filter(is_there)).collect();
+    let texts = StringArray::from_iter_values(texts.iter().map(Option::unwrap_or_default));
+    Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(texts)))
 }
 
 /// The texts that rows of a dictionary column use, each once, and each row's place among them.
@@ -105,4 +115,52 @@ pub(crate) fn used_texts(column: &ArrayRef) -> (Vec<&str>, Vec<u32>) {
         codes.push(place);
     }
     (used, codes)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use arrow::array::{Int8Array, StringArray, TimestampNanosecondArray, UInt8Array};
+
+    use super::*;
+
+    fn spec() -> TableSpec {
+        let column = |name: &str, column_type| ColumnSpec::new(name, column_type);
+        let columns = vec![column("time", ColumnType::Timestamp), column("sym", ColumnType::Symbol)];
+        TableSpec::new("t", columns, "time", Some("sym"))
+    }
+
+    fn rows(symbols: ArrayRef) -> RecordBatch {
+        let times = TimestampNanosecondArray::from(vec![1; symbols.len()]).with_timezone("UTC");
+        RecordBatch::try_from_iter([("time", Arc::new(times) as ArrayRef), ("sym", symbols)]).unwrap()
+    }
+
+    /// Each row's text was written out on the way from one dictionary to another: a byte of a row became a text of any length.
+    #[test]
+    fn a_dictionary_of_other_keys_stays_one() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["x".repeat(100_000)]));
+        let keys = Int8Array::from(vec![0; 100_000]);
+        let sent = rows(Arc::new(DictionaryArray::new(keys, texts)));
+        let (fitted, bytes) = splay_mutate::peak(|| conform(&spec(), &sent).unwrap());
+        assert!(bytes < 2 << 20, "{bytes}");
+        assert_eq!(fitted.column(1).as_dictionary::<Int32Type>().values().len(), 1);
+    }
+
+    #[test]
+    fn a_null_text_in_a_dictionary_is_a_null_row() {
+        let texts: ArrayRef = Arc::new(StringArray::from(vec![Some("A"), None]));
+        let keys = UInt8Array::from(vec![Some(1), Some(0), None]);
+        let fitted = conform(&spec(), &rows(Arc::new(DictionaryArray::new(keys, texts)))).unwrap();
+        let column = fitted.column(1);
+        assert_eq!((column.null_count(), column.logical_null_count()), (2, 2));
+        assert_eq!(used_texts(column), (vec!["A"], vec![0, 0, 0]));
+    }
+
+    /// Numbers in a dictionary were taken for text, without a look at what they became.
+    #[test]
+    fn numbers_in_a_dictionary_are_numbers() {
+        let numbers: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![7]));
+        let sent = rows(Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), numbers)));
+        assert!(conform(&spec(), &sent).is_err());
+    }
 }

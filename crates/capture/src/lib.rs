@@ -43,6 +43,7 @@ mod measure;
 mod queue;
 mod replay;
 mod report;
+mod room;
 mod settings;
 mod status;
 mod subscribe;

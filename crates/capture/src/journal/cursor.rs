@@ -53,7 +53,7 @@ impl Cursor {
     /// Batches behind a number, in files that this process writes, as far as they are whole now.
     pub(crate) fn new(storage: Arc<dyn Storage>, files: &[JournalFile], after: u64) -> Cursor {
         // Files whose successor begins at or before the first wanted batch have none of them.
-        let skipped = files.windows(2).take_while(|pair| pair[1].first <= after + 1).count();
+        let skipped = files.windows(2).take_while(|pair| pair[1].first <= after.saturating_add(1)).count();
         let wanted = &files[skipped..];
         let extent = |(place, file): (usize, &JournalFile)| Extent {
             number: file.number,
@@ -112,7 +112,7 @@ impl Cursor {
         };
         let mut bytes = match read {
             Err(error) if error.is_not_found() => {
-                return Err(Error::Gone { table: String::new(), after: self.after, oldest: self.after + 1 });
+                return Err(Error::Gone { table: String::new(), after: self.after, oldest: self.after.saturating_add(1) });
             }
             other => other?,
         };

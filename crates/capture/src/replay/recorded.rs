@@ -39,7 +39,7 @@ impl Recorded {
         after: u64,
     ) -> Result<Recorded> {
         let (cursor, first) = Cursor::over_all(database.raw_storage(), after)?;
-        if after > 0 && after + 1 < first {
+        if after > 0 && after.saturating_add(1) < first {
             return Err(Error::Gone { table: specs[0].name.clone(), after, oldest: first });
         }
         let chosen = specs.iter().map(|spec| {

@@ -1,0 +1,108 @@
+//! How long rows get in the columns of their table, found out without making them.
+//!
+//! Few bytes can say many: a column that is missing is a value for each row, and rows of a dictionary or of views share texts that
+//! the table keeps one by one. So a batch is measured before it is brought into its table's columns.
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::DataType;
+use splay_store::TableSpec;
+
+/// Bytes that rows take at least in the journal once they have the table's columns.
+pub(crate) fn bytes(spec: &TableSpec, rows: &RecordBatch) -> usize {
+    let columns = spec.arrow();
+    let column = |name: &str| {
+        let place = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))?;
+        Some(rows.column(place))
+    };
+    let bytes = columns.fields().iter().map(|field| {
+        let texts = match (field.data_type(), column(field.name())) {
+            (DataType::Utf8, Some(column)) => texts(column),
+            _ => 0,
+        };
+        texts.saturating_add(rows.num_rows().saturating_mul(width(field.data_type())))
+    });
+    bytes.fold(0, usize::saturating_add)
+}
+
+/// Bytes of each row, besides its text.
+fn width(data_type: &DataType) -> usize {
+    match data_type {
+        DataType::Utf8 | DataType::Dictionary(_, _) => 4,
+        DataType::FixedSizeList(item, size) => {
+            usize::try_from(*size).unwrap_or(0).saturating_mul(width(item.data_type()))
+        }
+        // Booleans take a bit; they are left out.
+        other => other.primitive_width().unwrap_or(0),
+    }
+}
+
+/// Bytes of the texts of all rows.
+fn texts(column: &ArrayRef) -> usize {
+    match column.data_type() {
+        DataType::Utf8 => span(column.as_string::<i32>().value_offsets()),
+        DataType::LargeUtf8 => span(column.as_string::<i64>().value_offsets()),
+        DataType::Utf8View => {
+            let lengths = column.as_string_view().lengths().enumerate().filter(|(row, _)| column.is_valid(*row));
+            lengths.fold(0, |sum, (_, length)| sum.saturating_add(length as usize))
+        }
+        DataType::Dictionary(_, _) => of_dictionary(column),
+        _ => 0,
+    }
+}
+
+fn span<T: Copy + Into<i64>>(offsets: &[T]) -> usize {
+    let ends = offsets.first().zip(offsets.last());
+    ends.map_or(0, |(first, last)| usize::try_from((*last).into() - (*first).into()).unwrap_or(0))
+}
+
+fn of_dictionary(column: &ArrayRef) -> usize {
+    let dictionary = column.as_any_dictionary();
+    let values = dictionary.values();
+    if values.is_empty() {
+        return 0;
+    }
+    let lengths: Vec<usize> = (0..values.len()).map(|place| texts(&values.slice(place, 1))).collect();
+    let keys = dictionary.normalized_keys();
+    let lengths = keys.iter().enumerate().filter(|(row, _)| column.is_valid(*row)).map(|(_, key)| lengths[*key]);
+    lengths.fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        DictionaryArray, Int8Array, LargeStringArray, StringArray, StringViewArray, TimestampNanosecondArray,
+    };
+    use splay_store::{ColumnSpec, ColumnType};
+
+    use super::*;
+
+    /// Rows of two columns, in a table of these and more.
+    fn measured(note: ArrayRef) -> usize {
+        let column = |name: &str, column_type| ColumnSpec::new(name, column_type);
+        let columns = vec![
+            column("time", ColumnType::Timestamp),
+            column("note", ColumnType::Text),
+            column("sym", ColumnType::Symbol),
+            column("bids", ColumnType::Levels { size: 10 }),
+        ];
+        let spec = TableSpec::new("t", columns, "time", None);
+        let times = TimestampNanosecondArray::from(vec![1; note.len()]).with_timezone("UTC");
+        let rows = RecordBatch::try_from_iter([("TIME", Arc::new(times) as ArrayRef), ("Note", note)]).unwrap();
+        super::bytes(&spec, &rows) - rows.num_rows() * (8 + 4 + 4 + 80)
+    }
+
+    #[test]
+    fn texts_count_as_often_as_they_are_used() {
+        let texts = ["a", "", "four"];
+        assert_eq!(measured(Arc::new(StringArray::from_iter_values(texts))), 5);
+        assert_eq!(measured(Arc::new(StringArray::from_iter_values(texts).slice(1, 2))), 4);
+        assert_eq!(measured(Arc::new(LargeStringArray::from_iter_values(texts))), 5);
+        assert_eq!(measured(Arc::new(StringViewArray::from_iter_values(texts))), 5);
+        let keys = Int8Array::from(vec![Some(2), Some(2), None, Some(0)]);
+        let dictionary = DictionaryArray::new(keys, Arc::new(StringArray::from_iter_values(texts)));
+        assert_eq!(measured(Arc::new(dictionary)), 9);
+    }
+}
