@@ -35,6 +35,8 @@ mod clock;
 mod codec;
 mod conform;
 mod error;
+#[cfg(any(test, feature = "fuzz"))]
+pub mod fuzz;
 mod journal;
 mod keeper;
 pub mod line;

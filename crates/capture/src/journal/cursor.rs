@@ -4,15 +4,15 @@
 //! - Batches that belong together are given once they are all there.
 //! - A file that was removed meanwhile is told as [`Error::Gone`], damage as [`Error::Damaged`]: nothing is passed over.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use splay_store::TableSpec;
 use splay_store::storage::Storage;
 
-use super::format::{self, Frame, HEADER_BYTES};
+use super::format::{self, HEADER_BYTES};
 use super::reader::{Batch, batch, damaged, numbers};
+use super::walk::{Step, Walk};
 use super::{JournalFile, path};
 use crate::error::{Error, Result};
 
@@ -43,8 +43,7 @@ struct Extent {
 struct Open {
     path: String,
     bytes: Bytes,
-    offset: usize,
-    layouts: HashMap<u32, Arc<TableSpec>>,
+    walk: Walk,
     may_be_torn: bool,
     joined: Vec<Batch>,
 }
@@ -112,7 +111,11 @@ impl Cursor {
         };
         let mut bytes = match read {
             Err(error) if error.is_not_found() => {
-                return Err(Error::Gone { table: String::new(), after: self.after, oldest: self.after.saturating_add(1) });
+                return Err(Error::Gone {
+                    table: String::new(),
+                    after: self.after,
+                    oldest: self.after.saturating_add(1),
+                });
             }
             other => other?,
         };
@@ -123,10 +126,12 @@ impl Cursor {
             bytes.truncate(length);
         }
         let may_be_torn = file.bytes.is_none() && file.is_last;
-        if format::parse_header(&bytes).is_none() && !may_be_torn {
-            return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file"));
-        }
-        Ok(Open { path, bytes, offset: HEADER_BYTES, layouts: HashMap::new(), may_be_torn, joined: Vec::new() })
+        let first = match format::parse_header(&bytes) {
+            Some((_, _, first)) => first,
+            None if may_be_torn => 0,
+            None => return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file")),
+        };
+        Ok(Open { path, bytes, walk: Walk::new(first), may_be_torn, joined: Vec::new() })
     }
 }
 
@@ -139,31 +144,35 @@ impl Open {
         wants: &impl Fn(&str) -> bool,
         ready: &mut VecDeque<Batch>,
     ) -> Result<bool> {
-        let rest = self.bytes.get(self.offset..).unwrap_or_default();
-        let Some((content, length)) = format::content(rest) else {
-            if rest.is_empty() || self.may_be_torn {
-                return Ok(false);
-            }
-            return Err(damaged(storage, &self.path, self.offset, "whole frames up to the file's end"));
-        };
-        match format::parse(content) {
-            Some(Frame::Layout(layout)) => drop(self.layouts.insert(layout.id, Arc::new(layout.spec))),
-            Some(Frame::Producers(_)) => {}
-            Some(Frame::Rows(rows)) => {
-                let Some(spec) = self.layouts.get(&rows.layout) else {
-                    return Err(damaged(storage, &self.path, self.offset, "rows of a table that was described"));
-                };
+        let offset = self.walk.offset();
+        let told = |what: &str| damaged(storage, &self.path, offset, what);
+        match self.walk.next(&self.bytes).map_err(told)? {
+            Some(Step::Rows(rows, spec)) => {
                 if rows.sequence > after && wants(&spec.name) {
-                    let decoded = batch(&rows, spec);
-                    self.joined.push(decoded.map_err(|what| damaged(storage, &self.path, self.offset, what))?);
+                    self.joined.push(batch(&rows, &spec).map_err(told)?);
                 }
                 if !rows.is_joined {
                     ready.extend(self.joined.drain(..));
                 }
             }
-            None => return Err(damaged(storage, &self.path, self.offset, "a frame of this release")),
+            Some(_) => {}
+            None if offset >= self.bytes.len() || self.may_be_torn => return Ok(false),
+            None => return Err(told("whole frames up to the file's end")),
         }
-        self.offset += length;
         Ok(true)
     }
+}
+
+/// Gives all batches of files to `take`.
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) fn read(
+    storage: Arc<dyn Storage>,
+    files: &[JournalFile],
+    mut take: impl FnMut(Batch) -> Result<()>,
+) -> Result<()> {
+    let mut cursor = Cursor::new(storage, files, 0);
+    while let Some(batch) = cursor.next(|_| true)? {
+        take(batch)?;
+    }
+    Ok(())
 }

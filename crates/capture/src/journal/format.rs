@@ -114,13 +114,16 @@ pub(crate) fn put(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
     bytes[start + 4..start + 8].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// The length of the content of the frame at the start of `bytes`; `None` where none can stand or its end isn't there.
+pub(crate) fn length(bytes: &[u8]) -> Option<usize> {
+    let length = u32_at(bytes.get(..FRAME_HEADER_BYTES)?, 0) as usize;
+    (1..=FRAME_BYTES_MAX.min(bytes.len() - FRAME_HEADER_BYTES)).contains(&length).then_some(length)
+}
+
 /// The content of the frame at the start of `bytes`, and the length of it all; `None` where no sound frame stands.
 pub(crate) fn content(bytes: &[u8]) -> Option<(&[u8], usize)> {
-    let length = u32_at(bytes.get(..FRAME_HEADER_BYTES)?, 0) as usize;
-    if length == 0 || length > FRAME_BYTES_MAX {
-        return None;
-    }
-    let content = bytes.get(FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + length)?;
+    let length = length(bytes)?;
+    let content = &bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + length];
     (crc32c::crc32c(content) == u32_at(bytes, 4)).then_some((content, FRAME_HEADER_BYTES + length))
 }
 

@@ -8,16 +8,24 @@
 //! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-one-journal-and-live-segments.md.
 
 mod cursor;
-mod format;
+pub(crate) mod format;
 mod look;
 mod reader;
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests;
+mod walk;
 mod writer;
 
 use std::collections::HashMap;
 
 pub(crate) use cursor::Cursor;
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use cursor::read;
 pub(crate) use format::PRODUCER_BYTES_MAX;
 pub(crate) use look::{is_locked, look};
+#[cfg(any(test, feature = "fuzz"))]
+pub(crate) use reader::Found;
 pub(crate) use reader::{Batch, replay};
 pub(crate) use writer::{Entry, JournalWriter};
 

@@ -1,16 +1,19 @@
 //! Reads the journal after a start.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use splay_store::TableSpec;
 use splay_store::storage::Storage;
 
-use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
-use super::{FOLDER, JournalFile, Producers, path};
+use super::format::{self, RowsFrame};
+use super::walk::{Step, Walk};
+use super::{FOLDER, JournalFile, Producers, name, path};
 use crate::codec;
 use crate::error::{Error, Result};
+
+/// Bytes of a torn end over which checksums are taken to see whether a frame stands in it.
+const CHECKED_BYTES_MAX: usize = 1 << 30;
 
 /// A batch as it was taken.
 #[derive(Debug)]
@@ -54,66 +57,75 @@ pub(crate) fn replay(
             }
             return Err(damaged(storage, &path, 0, "the header of a journal file"));
         };
-        if version > format::VERSION || in_file != *number {
+        if version != format::VERSION || in_file != *number {
             return Err(damaged(storage, &path, 8, "a version and number of this release"));
         }
-        found.next_sequence = found.next_sequence.max(first);
-        let mut file = JournalFile::new(*number, first);
-        let mut layouts = HashMap::new();
-        let mut offset = HEADER_BYTES;
-        // Where rows begin that count only together with others behind them, and these rows.
-        let mut open: Option<usize> = None;
-        let mut joined = Vec::new();
-        while let Some((content, length)) = format::content(&bytes[offset..]) {
-            match format::parse(content) {
-                Some(Frame::Layout(layout)) => {
-                    file.layouts += 1;
-                    layouts.insert(layout.id, Arc::new(layout.spec));
-                }
-                // All that were known when the file was begun.
-                Some(Frame::Producers(producers)) => {
-                    found.producers = producers.into_iter().map(|(name, number, at)| (name, (number, at))).collect();
-                }
-                Some(Frame::Rows(rows)) => {
-                    let Some(spec) = layouts.get(&rows.layout) else {
-                        return Err(damaged(storage, &path, offset, "rows of a table that was described"));
-                    };
-                    joined.push((rows, Arc::clone(spec)));
-                    let (rows, _) = &joined[joined.len() - 1];
-                    if rows.is_joined {
-                        open.get_or_insert(offset);
-                    } else {
-                        open = None;
-                        for (rows, spec) in joined.drain(..) {
-                            found.note(&rows, &mut file, &spec);
-                            if wants(&spec.name, rows.sequence, rows.times.1) {
-                                take(batch(&rows, &spec).map_err(|what| damaged(storage, &path, offset, what))?)?;
-                            }
-                        }
-                    }
-                }
-                None => return Err(damaged(storage, &path, offset, "a frame of this release")),
-            }
-            offset += length;
+        // More than the next number is sound: files in between may have gone with all their rows stored.
+        if first < found.next_sequence || first == u64::MAX {
+            return Err(damaged(storage, &path, 20, "a first batch behind those of the files before"));
         }
-        offset = open.unwrap_or(offset);
-        if offset < bytes.len() {
+        found.next_sequence = first;
+        let mut file = JournalFile::new(*number, first);
+        let whole = found.walk(storage, &path, &bytes, &mut file, &wants, &mut take)?;
+        if whole < bytes.len() {
             if !is_last {
-                return Err(damaged(storage, &path, offset, "whole frames up to the file's end"));
+                return Err(damaged(storage, &path, whole, "whole frames up to the file's end"));
             }
-            found.torn = set_aside(storage, &path, &bytes, offset)?;
-            let mut cut = storage.open_append(&path, offset as u64)?;
+            found.torn = set_aside(storage, &path, &bytes, whole)?;
+            let mut cut = storage.open_append(&path, whole as u64)?;
             cut.sync()?;
         }
-        file.bytes = offset as u64;
+        file.bytes = whole as u64;
         found.files.push(file);
     }
     Ok(found)
 }
 
 impl Found {
+    /// Reads the frames of a file. Gives how many of its bytes count.
+    fn walk(
+        &mut self,
+        storage: &dyn Storage,
+        path: &str,
+        bytes: &[u8],
+        file: &mut JournalFile,
+        wants: &impl Fn(&str, u64, i64) -> bool,
+        take: &mut impl FnMut(Batch) -> Result<()>,
+    ) -> Result<usize> {
+        let mut walk = Walk::new(file.first);
+        // Where rows begin that count only together with others behind them, and these rows.
+        let mut open: Option<usize> = None;
+        let mut joined = Vec::new();
+        loop {
+            let offset = walk.offset();
+            match walk.next(bytes).map_err(|what| damaged(storage, path, offset, what))? {
+                None => return Ok(open.unwrap_or(offset)),
+                Some(Step::Layout) => file.layouts += 1,
+                Some(Step::Producers(producers)) => {
+                    self.producers = producers.into_iter().map(|(name, number, at)| (name, (number, at))).collect();
+                }
+                Some(Step::Rows(rows, spec)) => {
+                    let is_joined = rows.is_joined;
+                    joined.push((rows, spec));
+                    if is_joined {
+                        open.get_or_insert(offset);
+                        continue;
+                    }
+                    open = None;
+                    for (rows, spec) in joined.drain(..) {
+                        self.note(&rows, file, &spec);
+                        if wants(&spec.name, rows.sequence, rows.times.1) {
+                            take(batch(&rows, &spec).map_err(|what| damaged(storage, path, offset, what))?)?;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     fn note(&mut self, rows: &RowsFrame<'_>, file: &mut JournalFile, spec: &TableSpec) {
-        self.next_sequence = self.next_sequence.max(rows.sequence + 1);
+        // Below the greatest number: the walk saw to it.
+        self.next_sequence = rows.sequence + 1;
         let (name, last) = rows.producer;
         if !name.is_empty() {
             match self.producers.get_mut(name) {
@@ -133,10 +145,13 @@ pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch
     Ok(Batch { sequence, received, rows: codec::decode(spec, rows.rows)?, spec: Arc::clone(spec) })
 }
 
-/// Numbers of the files, ascending.
+/// Numbers of the files, ascending. A file that only looks like one of ours, such as a copy named `1.jnl`, is none.
 pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     let names = storage.list(FOLDER)?;
-    let number = |name: &str| name.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());
+    let number = |entry: &str| {
+        let number = entry.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());
+        number.filter(|number| name(*number) == entry)
+    };
     let mut numbers: Vec<u64> = names.iter().filter_map(|entry| number(&entry.name)).collect();
     numbers.sort_unstable();
     Ok(numbers)
@@ -149,8 +164,8 @@ fn set_aside(storage: &dyn Storage, path: &str, bytes: &[u8], offset: usize) -> 
         return Ok(None);
     }
     let aside = format!("{path}.torn");
-    let name = aside.rsplit('/').next().unwrap_or_default();
-    if storage.list(FOLDER)?.iter().any(|entry| entry.name == name) {
+    let aside_name = aside.rsplit('/').next().unwrap_or_default();
+    if storage.list(FOLDER)?.iter().any(|entry| entry.name == aside_name) {
         storage.remove(&aside)?;
     }
     let mut file = storage.create(&aside)?;
@@ -158,13 +173,32 @@ fn set_aside(storage: &dyn Storage, path: &str, bytes: &[u8], offset: usize) -> 
     file.sync()?;
     let shown = storage.display_path(&aside).display().to_string();
     // Behind a frame that was torn there can be none that was acknowledged as `disk`, unless bytes were changed afterwards.
-    let sound = (1..torn.len().min(1 << 20)).any(|at| format::content(&torn[at..]).is_some());
+    let sound = holds_a_frame(torn);
     if sound {
         tracing::error!(bytes = torn.len(), kept = %shown, "whole frames stand behind a broken one at the journal's end");
     } else {
         tracing::warn!(bytes = torn.len(), kept = %shown, "the journal's end was torn; it had not been acknowledged as disk");
     }
     Ok(Some((torn.len() as u64, shown)))
+}
+
+/// Whether a whole frame stands anywhere behind the first byte, as far as that is found out in reasonable time: any four bytes
+/// may look like a length, and each is a checksum over so many bytes.
+fn holds_a_frame(torn: &[u8]) -> bool {
+    let mut checked = 0;
+    for at in 1..torn.len() {
+        match format::length(&torn[at..]) {
+            Some(length) => checked += length,
+            None => continue,
+        }
+        if format::content(&torn[at..]).is_some() {
+            return true;
+        }
+        if checked > CHECKED_BYTES_MAX {
+            return false;
+        }
+    }
+    false
 }
 
 pub(super) fn damaged(storage: &dyn Storage, path: &str, offset: usize, expected: &str) -> Error {

@@ -1,0 +1,77 @@
+//! The frames of one journal file, one after the other, and what has to be true of them.
+//!
+//! - The producers come first, and once.
+//! - A layout is described once, before its first rows.
+//! - Batches have numbers that rise by one, beginning with the one in the file's header. A frame that is there twice, or is missing
+//!   before others, is damage that no checksum sees.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use splay_store::TableSpec;
+
+use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
+
+/// Where the frames of a file are being read.
+#[derive(Debug)]
+pub(super) struct Walk {
+    offset: usize,
+    has_producers: bool,
+    layouts: HashMap<u32, Arc<TableSpec>>,
+    next_sequence: u64,
+}
+
+/// What a frame brings.
+pub(super) enum Step<'a> {
+    /// Another layout was described.
+    Layout,
+    /// All producers that were known when the file was begun.
+    Producers(Vec<(String, u64, i64)>),
+    /// A batch, of this table.
+    Rows(RowsFrame<'a>, Arc<TableSpec>),
+}
+
+impl Walk {
+    /// From the first frame of a file. `first` is the number of the first batch that its header says it may hold.
+    pub(super) fn new(first: u64) -> Walk {
+        Walk { offset: HEADER_BYTES, has_producers: false, layouts: HashMap::new(), next_sequence: first }
+    }
+
+    /// Where the next frame begins; after the last one, where sound frames end.
+    pub(super) fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// The next frame of the file, whose bytes these are; `None` where no sound one stands.
+    ///
+    /// # Errors
+    /// What was expected at [`Walk::offset`] where a frame is sound in itself and is none that was written there.
+    pub(super) fn next<'a>(&mut self, bytes: &'a [u8]) -> Result<Option<Step<'a>>, &'static str> {
+        let Some((content, length)) = bytes.get(self.offset..).and_then(format::content) else { return Ok(None) };
+        let step = match format::parse(content) {
+            None => return Err("a frame of this release"),
+            Some(Frame::Producers(_)) if self.has_producers => return Err("the producers but once"),
+            Some(Frame::Producers(producers)) => {
+                self.has_producers = true;
+                Step::Producers(producers)
+            }
+            Some(_) if !self.has_producers => return Err("the producers before all else"),
+            Some(Frame::Layout(layout)) => {
+                if self.layouts.insert(layout.id, Arc::new(layout.spec)).is_some() {
+                    return Err("each layout but once");
+                }
+                Step::Layout
+            }
+            Some(Frame::Rows(rows)) => {
+                let spec = self.layouts.get(&rows.layout).ok_or("rows of a table that was described")?;
+                if rows.sequence != self.next_sequence {
+                    return Err("the batch that comes next");
+                }
+                self.next_sequence = rows.sequence.checked_add(1).ok_or("a number that others can follow")?;
+                Step::Rows(rows, Arc::clone(spec))
+            }
+        };
+        self.offset += length;
+        Ok(Some(step))
+    }
+}
