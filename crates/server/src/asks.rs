@@ -8,6 +8,9 @@ use crate::problem::{Code, Outcome, Problem};
 /// Names in a request.
 const NAMES_MAX: usize = 100_000;
 
+/// Bytes of what a client sends to subscribe, over whichever protocol: read, a name takes several times its bytes.
+pub(crate) const ASK_BYTES_MAX: usize = 4 << 20;
+
 /// Stretch of time within which rows of a replay are sent together, in milliseconds.
 const BATCH_MS: f64 = 10.0;
 
@@ -106,6 +109,10 @@ fn wrong(text: impl Into<String>) -> Problem {
 
 impl Ask {
     pub(crate) fn parse(text: &[u8]) -> Outcome<Ask> {
+        if text.len() > ASK_BYTES_MAX {
+            let text = format!("a subscription is asked for in at most {ASK_BYTES_MAX} bytes");
+            return Err(Problem::new(Code::TooLarge, text));
+        }
         let not = |error| wrong(format!("not a subscription: {error}"));
         let mut ask: Ask = serde_json::from_slice(text).map_err(not)?;
         let names = |names: &Option<Vec<String>>| names.as_ref().map_or(0, Vec::len);
@@ -259,6 +266,36 @@ mod tests {
             .unwrap();
         let request = ask.live(1).unwrap();
         assert_eq!((request.from, request.slow, ask.credit), (From::After(7), SlowPolicy::CatchUp, Some(2)));
+    }
+
+    #[test]
+    fn any_bytes_are_a_subscription_or_refused() {
+        let samples = [
+            r#"{"table": "trade"}"#,
+            r#"{"table": "t", "symbols": ["A", "ä"], "columns": ["x"], "from": "now", "after": 18446744073709551615}"#,
+            r#"{"table": "t", "symbols": null, "slow": "catch_up", "credit": 0, "format": "json"}"#,
+            r#"{"tables": ["trade", "quote"], "replay": {"date": "2024-03-10", "speed": 0, "batch_ms": 0.5}}"#,
+            r#"{"table": "t", "bars": {"every": "5m", "price": "p", "late": "0s"}, "replay": {"speed": "max"}}"#,
+            r#"{"credit": 18446744073709551615}"#,
+        ];
+        let samples = samples.map(|text| text.as_bytes().to_vec());
+        let words: &[&[u8]] =
+            &[b"\"", b"[", b"]", b"{", b"}", b",", b":", b"null", b"1e999", b"-1", b"\\u0000", b"\xff", b"\"credit\""];
+        let run = splay_mutate::Run { inputs: 50_000, bytes_max: 1 << 10, words, ..Default::default() };
+        run.feed(&samples, |bytes| {
+            if let Ok(ask) = Ask::parse(bytes) {
+                drop((ask.live(1), ask.replay(), ask.bars()));
+            }
+            drop(More::parse(bytes));
+        });
+    }
+
+    /// A request over Flight was bounded by the length of any message, and each name in it took eight times its bytes.
+    #[test]
+    fn a_request_without_bounds_is_refused() {
+        let names = "\"\",".repeat(ASK_BYTES_MAX / 3);
+        let text = format!("{{\"table\": \"t\", \"symbols\": [{names}\"\"]}}");
+        assert_eq!(Ask::parse(text.as_bytes()).unwrap_err().code, Code::TooLarge);
     }
 
     #[test]

@@ -23,6 +23,8 @@ mod auth;
 pub mod client;
 mod error;
 mod flight;
+#[cfg(test)]
+mod fuzz;
 mod http;
 pub mod ingest;
 mod ipc;

@@ -70,7 +70,5 @@ fn more_credit(message: &FlightData) -> Outcome<u64> {
     if message.app_metadata.is_empty() {
         return Ok(0);
     }
-    let wrong = |error| Problem::new(Code::Request, format!("not {{\"credit\": N}}: {error}"));
-    let more: More = serde_json::from_slice(&message.app_metadata).map_err(wrong)?;
-    Ok(more.credit)
+    Ok(More::parse(&message.app_metadata)?.credit)
 }

@@ -5,6 +5,8 @@
 
 mod encode;
 mod exchange;
+#[cfg(test)]
+mod fuzz;
 mod metadata;
 mod prepared;
 mod put;
@@ -73,8 +75,11 @@ struct Front {
 /// All methods of Flight.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let prepared = Arc::new(PreparedStatements::new(shared.limits.prepared_max));
-    let bytes_max = shared.limits.message_bytes_max;
-    let front = Front { shared, prepared, running: Running::default() };
+    router_of(Front { shared, prepared, running: Running::default() })
+}
+
+fn router_of(front: Front) -> Router {
+    let bytes_max = front.shared.limits.message_bytes_max;
     let service = FlightServiceServer::new(Flights(front)).max_decoding_message_size(bytes_max);
     Routes::new(service).into_axum_router()
 }

@@ -83,11 +83,12 @@ pub(super) fn decoder<S>(stream: S, bytes_max: usize) -> FlightDataDecoder
 where
     S: Stream<Item = Result<FlightData, Status>> + Send + 'static,
 {
+    let mut checker = ipc::Checker::new(bytes_max);
     FlightDataDecoder::new(stream.map(move |message| {
         let message = message?;
         // A message may be metadata alone, and Arrow reads the header of any.
         if !message.data_header.is_empty() {
-            ipc::check(&message.data_header, &message.data_body, bytes_max).map_err(Status::from)?;
+            checker.check(&message.data_header, &message.data_body).map_err(Status::from)?;
         }
         Ok(message)
     }))
@@ -95,7 +96,7 @@ where
 
 /// The next batch with its metadata.
 async fn next_batch(decoder: &mut FlightDataDecoder) -> Outcome<Option<(RecordBatch, Bytes)>> {
-    while let Some(decoded) = decoder.next().await {
+    while let Some(decoded) = ipc::guarded(decoder.next()).await? {
         let decoded = decoded.map_err(undecoded)?;
         let metadata = decoded.app_metadata();
         if let DecodedPayload::RecordBatch(rows) = decoded.payload {

@@ -1,6 +1,8 @@
 //! HTTP: statements, rows, tables, health, metrics; and, by WebSocket, subscriptions. Described in docs/reference/http.md.
 
 mod encode;
+#[cfg(test)]
+mod fuzz;
 mod query;
 mod status;
 mod subscribe;

@@ -16,14 +16,11 @@ use axum::response::Response;
 use serde_json::json;
 
 use super::{Server, Shared};
-use crate::asks::{Ask, Format, More};
+use crate::asks::{ASK_BYTES_MAX, Ask, Format, More};
 use crate::ingest::{Update, UpdateKind};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 use crate::subscriptions::{EncodeUpdate, Place, Updates};
-
-/// Bytes of a message that a client sends.
-const MESSAGE_BYTES_MAX: usize = 4 << 20;
 
 /// `GET /subscribe`, upgraded to a WebSocket.
 pub(super) async fn subscribe(
@@ -33,7 +30,7 @@ pub(super) async fn subscribe(
 ) -> Outcome<Response> {
     server.tokens.check(&headers, Role::Read)?;
     let place = server.subscriptions.place()?;
-    let upgrade = upgrade.max_message_size(MESSAGE_BYTES_MAX).max_frame_size(MESSAGE_BYTES_MAX);
+    let upgrade = upgrade.max_message_size(ASK_BYTES_MAX).max_frame_size(ASK_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, place, socket).await }))
 }
 
@@ -80,9 +77,7 @@ async fn pass_on(socket: &mut WebSocket, updates: &mut Updates<Message>) -> Outc
             },
             message = socket.recv() => match message {
                 Some(Ok(Message::Text(text))) => {
-                    let wrong = |error| Problem::new(Code::Request, format!("not {{\"credit\": N}}: {error}"));
-                    let more: More = serde_json::from_str(text.as_str()).map_err(wrong)?;
-                    updates.credit.give(more.credit);
+                    updates.credit.give(More::parse(text.as_bytes())?.credit);
                 }
                 Some(Ok(Message::Binary(_))) => return Err(Problem::new(Code::Request, "a text was expected")),
                 Some(Ok(Message::Ping(_) | Message::Pong(_))) => {}

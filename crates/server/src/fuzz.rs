@@ -1,0 +1,100 @@
+//! What fuzz targets of the protocols share: a server without sockets, statements or a journal.
+//!
+//! - There is no place for a statement, so that none runs; all that leads to one is done.
+//! - Rows are taken and dropped. Subscriptions end as soon as they have begun, as they do when a server stops.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use splay_mutate::Memory;
+use splay_sql::{Session, SessionSettings};
+use splay_store::storage::fault::FaultStorage;
+use splay_store::{Database, TableSpec};
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::watch;
+
+use crate::appends::Appends;
+use crate::auth::Tokens;
+use crate::http::Shared;
+use crate::ingest::{Ack, AckClass, Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription, Update};
+use crate::metrics::Metrics;
+use crate::settings::{Auth, Limits};
+use crate::statements::Statements;
+use crate::subscriptions::Subscriptions;
+
+#[global_allocator]
+static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+
+/// Memory that an input may take.
+pub(crate) const MEMORY: Memory = Memory { fixed: 32 << 20, each: 1 << 10 };
+
+/// What requests share.
+pub(crate) fn shared() -> Arc<Shared> {
+    let limits = Limits {
+        statements_max: 0,
+        statements_waiting_max: 0,
+        message_bytes_max: 1 << 20,
+        subscriptions_max: 1 << 10,
+        ..Limits::default()
+    };
+    let database = Database::create_on(Arc::new(FaultStorage::new()), &splay_store::Settings::default());
+    let database = database.unwrap_or_else(|error| panic!("{error}"));
+    let session = Session::new(database, SessionSettings::default()).unwrap_or_else(|error| panic!("{error}"));
+    let ingest: Arc<dyn Ingest> = Arc::new(Nowhere);
+    let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest))));
+    let stop = watch::channel(true).1;
+    Arc::new(Shared {
+        statements: Statements::new(session, limits.clone(), Arc::clone(&metrics)),
+        subscriptions: Some(Subscriptions::new(Arc::clone(&ingest), &limits, Arc::clone(&metrics), stop.clone())),
+        appends: Some(Appends::new(ingest, Arc::clone(&metrics))),
+        tokens: Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}")),
+        limits,
+        metrics,
+        stop,
+    })
+}
+
+/// Where requests run: on the thread whose memory is counted.
+pub(crate) fn runtime() -> Runtime {
+    Builder::new_current_thread().enable_all().build().unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Takes rows and drops them.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Ingest for Nowhere {
+    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError> {
+        let (class, rows) = (append.ack.unwrap_or(AckClass::Memory), append.rows.num_rows() as u64);
+        done(Ok(Ack { sequence: 1, class, rows, duplicate: false, quarantined: 0 }));
+        Ok(())
+    }
+
+    fn spec(&self, _table: &str) -> Result<Option<TableSpec>, IngestError> {
+        Ok(None)
+    }
+
+    fn subscribe(&self, _request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
+        Ok(Box::new(Nowhere))
+    }
+
+    fn reject(&self, _way: &'static str, _reason: String, _sample: &[u8]) {}
+
+    fn is_ready(&self) -> bool {
+        true
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+
+    fn close(&self) -> Result<(), IngestError> {
+        Ok(())
+    }
+}
+
+impl Subscription for Nowhere {
+    fn next(&mut self, _timeout: Duration) -> Result<Option<Update>, IngestError> {
+        Err(IngestError::Closed)
+    }
+}
