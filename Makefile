@@ -9,7 +9,7 @@ VENV ?= target/venv
 SPLAY = target/release/splay
 
 .PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-load bench-ingest \
-	capture-day crash-test clippy clean
+	capture-day crash-test fuzz fuzz-seeded clippy clean
 
 build:
 	$(CARGO) build --release --workspace --locked
@@ -98,6 +98,21 @@ bench-ingest: wheel
 # 1,000 kills under four producers, and ten times as many crash images.
 crash-test:
 	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 $(CARGO) test --release --workspace --locked --test integration --test kill -- kill crash model
+
+# Fuzzing by coverage, a minute a target; needs a C++ compiler (fuzz/README.md). FUZZ takes options of libFuzzer:
+# make fuzz TARGETS=journal FUZZ="-runs=10000000".
+TARGETS ?= line line_oracle journal rows conform ipc
+FUZZ ?= -max_total_time=60
+
+fuzz:
+	fuzz/run $(TARGETS) -- $(FUZZ)
+
+# The same by seed, with the stable compiler, and the protocols of the server; `make test` runs fewer inputs of it.
+INPUTS ?= 1000000
+SEED ?= 1
+
+fuzz-seeded:
+	SPLAY_FUZZ_INPUTS=$(INPUTS) SPLAY_FUZZ_SEED=$(SEED) $(CARGO) test --release --workspace --locked --lib -- fuzz any_bytes
 
 clean:
 	$(CARGO) clean

@@ -1,6 +1,7 @@
 //! Every line that both the crate influxdb-line-protocol and we accept gives the same row.
 //!
-//! Left out, since we decide otherwise on purpose: lines with equal names (the crate keeps both). `cargo fuzz run line_oracle`.
+//! Left out, since we decide otherwise on purpose: lines with equal names (the crate keeps both), and a backslash before a line feed (it
+//! is an escape in quotes, too; the crate keeps it).
 
 #![no_main]
 
@@ -36,6 +37,9 @@ fn values(line: &ParsedLine<'_>) -> Vec<(String, String)> {
 }
 
 fn compare(text: &str) {
+    if text.contains("\\\n") || text.contains("\\\r") {
+        return;
+    }
     let Some(Ok(parsed)) = parse_lines(text).next() else { return };
     let values = values(&parsed);
     let mut seen = std::collections::HashSet::new();
@@ -43,8 +47,9 @@ fn compare(text: &str) {
         return;
     }
     let mut decoder = LineDecoder::new(LineSettings::default());
-    decoder.push(text.as_bytes(), NOW);
-    decoder.finish(NOW);
+    if decoder.push(text.as_bytes(), NOW) < text.len() || !decoder.finish(NOW) {
+        return;
+    }
     let batches = decoder.take();
     let [batch] = batches.as_slice() else { return };
     if decoder.refused() > 0 || batch.lines != 1 {

@@ -1,0 +1,11 @@
+//! The journal's form of rows: see crates/capture/src/fuzz/rows.rs.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use splay_capture::fuzz;
+
+#[global_allocator]
+static ALLOCATOR: splay_mutate::Counting = splay_mutate::Counting;
+
+fuzz_target!(|bytes: &[u8]| splay_mutate::bounded(fuzz::MEMORY, bytes, fuzz::rows));
