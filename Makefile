@@ -69,10 +69,11 @@ doc:
 SPLAY_BENCH = PYTHONPATH=benchmarks $(VENV)/bin/python -m splay_bench
 RESULTS ?= target/bench/results
 
-# Half of the queries have cold runs here: each starts an engine anew.
+# Half of the queries have cold runs here, each of which starts an engine anew.
 bench: wheel
 	$(SPLAY_BENCH) run all --size smoke --scale 0.005 --clients 1,4 --cold --warm --cold-rounds 1 --client-seconds 1 \
-		--cold-queries T-V1,T-V2,O-T,O-B2,O-V1,O-NBBO,C-VO2 --splay $(SPLAY) --out $(RESULTS)/smoke $(BENCH)
+		--cold-queries T-V1,T-V2,O-T,O-B2,O-V1,O-NBBO,C-VO2 --short-seconds 0.05 --splay $(SPLAY) \
+		--out $(RESULTS)/smoke $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/smoke
 
 # InfluxDB 2.7 is in no registry as a program: `build` compiles it, where Go and Cargo are at hand.

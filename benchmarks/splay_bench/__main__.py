@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--clients", default="", help="counts of clients, with commas")
     run.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
     run.add_argument("--rounds", type=int, default=10, help="warm runs of each query")
+    run.add_argument("--short-seconds", type=float, default=0.1, help="short queries are warmed and asked for so long")
     run.add_argument("--cold-rounds", type=int, default=3, help="cold runs of each query")
     run.add_argument("--cold-queries", default="", help="those that have cold runs, with commas; all if empty")
     run.add_argument("--client-seconds", type=float, default=5, help="how long each count of clients asks")
@@ -81,6 +82,8 @@ def settings_of(arguments) -> Settings:
         cold=arguments.cold or both,
         clients=numbers(arguments.clients, int),
         rounds=arguments.rounds,
+        short_seconds=arguments.short_seconds,
+        warm_up_seconds=arguments.short_seconds,
         cold_rounds=arguments.cold_rounds,
         cold_only=[word for word in arguments.cold_queries.split(",") if word],
         client_seconds=arguments.client_seconds,
