@@ -146,7 +146,10 @@ impl Front {
         self.check(request.metadata(), Role::Read)?;
         let descriptor = request.into_inner();
         let schema = match descriptor.path.as_slice() {
-            [table] => Schema::clone(&self.columns_of(table).await?),
+            [table] => {
+                let schema = self.columns_of(table).await?;
+                Schema::clone(&schema)
+            }
             _ => self.schema_of(&descriptor.cmd).await?,
         };
         let options = IpcWriteOptions::default();
