@@ -103,6 +103,12 @@ pub(crate) struct More {
     pub(crate) credit: u64,
 }
 
+impl More {
+    pub(crate) fn parse(text: &[u8]) -> Outcome<More> {
+        serde_json::from_slice(text).map_err(|error| wrong(format!("not {{\"credit\": N}}: {error}")))
+    }
+}
+
 fn wrong(text: impl Into<String>) -> Problem {
     Problem::new(Code::Request, text)
 }
