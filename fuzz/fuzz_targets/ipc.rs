@@ -49,7 +49,7 @@ const MEMORY: Memory = Memory { fixed: 16 << 20, each: 1 << 10 };
 
 fuzz_target!(|bytes: &[u8]| {
     let mut bytes = Bytes::new(bytes);
-    if bytes.byte() % 4 == 0 {
+    if bytes.one_in(4) {
         splay_mutate::bounded(MEMORY, bytes.rest(), target::ipc);
         return;
     }

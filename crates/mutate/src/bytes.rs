@@ -55,6 +55,11 @@ impl<'a> Bytes<'a> {
         usize::from(self.byte()) % bound.max(1)
     }
 
+    /// Whether the next byte is one of those that come once in so many.
+    pub fn one_in(&mut self, count: u8) -> bool {
+        self.byte().is_multiple_of(count)
+    }
+
     /// The next two bytes, as a place below `bound`; 0 if that is 0.
     pub fn place(&mut self, bound: usize) -> usize {
         usize::from(self.short()) % bound.max(1)

@@ -20,7 +20,7 @@ const TEXTS: [&str; 8] = ["", "IBM", "AAPL", "ä\u{1f980}", "0", "1.5", "true", 
 /// A table whose time is its first column.
 pub(super) fn table(bytes: &mut Bytes<'_>) -> TableSpec {
     let mut columns = vec![ColumnSpec::new("time", ColumnType::Timestamp)];
-    let has_symbol = bytes.byte() % 4 > 0;
+    let has_symbol = !bytes.one_in(4);
     if has_symbol {
         columns.push(ColumnSpec::new("sym", ColumnType::Symbol));
     }
@@ -78,7 +78,7 @@ pub(super) fn any_rows(bytes: &mut Bytes<'_>) -> RecordBatch {
     let mut arrays = Vec::new();
     for _ in 0..columns {
         let name = bytes.pick(&NAMES).to_ascii_lowercase();
-        let data_type = if name == "time" && bytes.byte() % 4 > 0 { time_type(bytes) } else { data_type(bytes) };
+        let data_type = if name == "time" && !bytes.one_in(4) { time_type(bytes) } else { data_type(bytes) };
         let column = column(&data_type, rows, bytes);
         fields.push(Field::new(name, column.data_type().clone(), true));
         arrays.push(column);
@@ -151,7 +151,7 @@ fn data_type(bytes: &mut Bytes<'_>) -> DataType {
 fn column(data_type: &DataType, rows: usize, bytes: &mut Bytes<'_>) -> ArrayRef {
     if let DataType::FixedSizeList(item, size) = data_type {
         let items = column(item.data_type(), rows * usize::try_from(*size).unwrap_or(0), bytes);
-        let nulls = (bytes.byte() % 4 == 0).then(|| (0..rows).map(|_| bytes.byte() % 2 == 0).collect());
+        let nulls = (bytes.one_in(4)).then(|| (0..rows).map(|_| bytes.one_in(2)).collect());
         let list = FixedSizeListArray::try_new(Arc::clone(item), *size, items, nulls);
         return list.map_or_else(|_| new_null_array(data_type, rows), |list| Arc::new(list));
     }
@@ -168,7 +168,7 @@ fn column(data_type: &DataType, rows: usize, bytes: &mut Bytes<'_>) -> ArrayRef 
 fn dictionary(rows: usize, bytes: &mut Bytes<'_>) -> ArrayRef {
     let values = texts(1 + bytes.below(6), bytes);
     let count = values.len();
-    let key = |bytes: &mut Bytes<'_>| (bytes.byte() % 8 > 0).then(|| i32::try_from(bytes.below(count)).unwrap_or(0));
+    let key = |bytes: &mut Bytes<'_>| (!bytes.one_in(8)).then(|| i32::try_from(bytes.below(count)).unwrap_or(0));
     let keys = (0..rows).map(|_| key(bytes)).collect();
     Arc::new(DictionaryArray::<Int32Type>::new(keys, Arc::new(values)))
 }

@@ -36,12 +36,12 @@ pub fn journal(bytes: &[u8]) {
 /// A file of frames with any content.
 fn framed(bytes: &mut Bytes<'_>) -> Vec<u8> {
     let mut file = format::header(1, 1).to_vec();
-    if bytes.byte() % 8 > 0 {
+    if !bytes.one_in(8) {
         file.extend_from_slice(&frame(&SOUND.files[0].frames[0][format::FRAME_HEADER_BYTES..]));
     }
     while !bytes.is_empty() {
         // Some are sound frames, so that those behind them are reached.
-        if bytes.byte() % 4 == 0 {
+        if bytes.one_in(4) {
             let frames = &SOUND.files[0].frames;
             file.extend_from_slice(&frames[bytes.below(frames.len())]);
         } else {
@@ -258,7 +258,7 @@ fn write(storage: &FaultStorage, found: Found, batches: &[(u64, bool)]) {
 fn batch(number: u64) -> (Arc<TableSpec>, Vec<u8>) {
     let column = |name: &str, column_type| ColumnSpec::new(name, column_type);
     let mut columns = vec![column("time", ColumnType::Timestamp), column("sym", ColumnType::Symbol)];
-    let name = ["trade", "quote"][usize::from(number % 3 == 0)];
+    let name = ["trade", "quote"][usize::from(number.is_multiple_of(3))];
     if number > 3 {
         columns.push(column("note", ColumnType::Text));
     }
