@@ -19,6 +19,7 @@ use crate::http::Shared;
 use crate::ingest::{Ack, AckClass, Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription, Update};
 use crate::metrics::Metrics;
 use crate::settings::{Auth, Limits};
+use crate::sources::Sources;
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
 
@@ -39,13 +40,15 @@ pub(crate) fn shared() -> Arc<Shared> {
     };
     let database = Database::create_on(Arc::new(FaultStorage::new()), &splay_store::Settings::default());
     let database = database.unwrap_or_else(|error| panic!("{error}"));
-    let session = Session::new(database, SessionSettings::default()).unwrap_or_else(|error| panic!("{error}"));
+    let session = Session::new(database.clone(), SessionSettings::default()).unwrap_or_else(|error| panic!("{error}"));
     let ingest: Arc<dyn Ingest> = Arc::new(Nowhere);
     let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest))));
     let stop = watch::channel(true).1;
+    let queue_bytes_max = limits.subscription_bytes_max;
+    let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
     Arc::new(Shared {
         statements: Statements::new(session, limits.clone(), Arc::clone(&metrics)),
-        subscriptions: Some(Subscriptions::new(Arc::clone(&ingest), &limits, Arc::clone(&metrics), stop.clone())),
+        subscriptions: Subscriptions::new(sources, &limits, Arc::clone(&metrics), stop.clone()),
         appends: Some(Appends::new(ingest, Arc::clone(&metrics))),
         tokens: Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}")),
         limits,
@@ -76,6 +79,10 @@ impl Ingest for Nowhere {
 
     fn subscribe(&self, _request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
         Ok(Box::new(Nowhere))
+    }
+
+    fn last_of(&self, _producer: &str) -> Result<Option<u64>, IngestError> {
+        Ok(None)
     }
 
     fn reject(&self, _way: &'static str, _reason: String, _sample: &[u8]) {}
