@@ -100,7 +100,9 @@ class Subscription:
             self._is_over = True
             self.close()
         elif self._gives_credit:
-            self._socket.send(_TEXT, b'{"credit": 1}')
+            # A connection that broke is told by the next read, behind what still came over it.
+            with contextlib.suppress(errors.UnreachableError):
+                self._socket.send(_TEXT, b'{"credit": 1}')
         return update
 
     def __iter__(self) -> Iterator[Update]:

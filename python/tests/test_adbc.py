@@ -70,7 +70,7 @@ def test_the_columns_of_a_statement_come_before_it_runs(server: Server, connecti
     schema = client.get_schema(flight.FlightDescriptor.for_command(command)).schema
     assert schema.names == ["sym", "n"]
     assert client.get_schema(flight.FlightDescriptor.for_path("trade")).schema.names == ["time", "sym", "price", "size"]
-    with pytest.raises(flight.FlightError):
+    with pytest.raises(pa.ArrowInvalid, match="selec"):
         client.get_schema(flight.FlightDescriptor.for_command(statement_query("selec 1")))
     with pytest.raises((flight.FlightError, KeyError, pa.ArrowException)):
         client.get_schema(flight.FlightDescriptor.for_path("nothing"))
@@ -141,7 +141,7 @@ def test_a_prepared_statement_takes_values_again_and_again(connection) -> None:
         # Statements that write are refused with the reason, one row of values or many.
         for run in (cursor.execute, cursor.executemany):
             rows = ("IBM", 1.5) if run == cursor.execute else [("IBM", 1.5), ("AIG", 2.5)]
-            with pytest.raises(adbc_driver_manager.Error, match="(?i)only|read"):
+            with pytest.raises(adbc_driver_manager.Error, match="(?i)only|read|ingest"):
                 run("insert into trade (sym, price) values ($1, $2)", rows)
         cursor.execute("select 1")
         assert cursor.fetchall() == [(1,)]

@@ -379,6 +379,11 @@ impl Capture {
         Subscriber::begin(self, &self.shared.subscribers, request)
     }
 
+    /// Number of the newest batch that readers see.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.shared.counters.sequence.get()
+    }
+
     /// The batches behind a number, out of the journal, as far as it is written now.
     ///
     /// # Errors

@@ -51,6 +51,9 @@ pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatc
 /// A column in the type of the table, if that gives every value back.
 fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, wanted: &DataType) -> Result<ArrayRef> {
     let given = column.data_type();
+    if holds_nothing(given) {
+        return Ok(new_null_array(wanted, column.len()));
+    }
     let refused =
         |why: String| Error::rejected(&spec.name, format!("column {name:?} is {wanted}, the rows have {why}"));
     // Before anything is cast: what isn't text may take any room as text.
@@ -72,6 +75,15 @@ fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, wanted: &DataType) -> Re
         return Err(refused(format!("{given} with values that it can't hold")));
     }
     Ok(fitted)
+}
+
+/// Whether a column of a type has nothing but nulls: what senders make of a batch without a single value.
+pub(crate) fn holds_nothing(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Null => true,
+        DataType::Dictionary(_, values) => holds_nothing(values),
+        _ => false,
+    }
 }
 
 /// Whether values of a type are texts, in a dictionary or not.
@@ -144,6 +156,22 @@ mod tests {
         let (fitted, bytes) = splay_mutate::peak(|| conform(&spec(), &sent).unwrap());
         assert!(bytes < 2 << 20, "{bytes}");
         assert_eq!(fitted.column(1).as_dictionary::<Int32Type>().values().len(), 1);
+    }
+
+    /// Senders make such columns of batches that have no value in them, and were refused.
+    #[test]
+    fn columns_of_nothing_but_nulls_fit_any_column() {
+        let nothing: ArrayRef = Arc::new(arrow::array::NullArray::new(3));
+        let keys = Int32Array::from(vec![None, None, None]);
+        let dictionary: ArrayRef = Arc::new(DictionaryArray::new(keys, Arc::new(arrow::array::NullArray::new(0))));
+        let spec = TableSpec::new("t", vec![ColumnSpec::new("time", ColumnType::Timestamp)], "time", None);
+        for wanted in [ColumnType::Symbol, ColumnType::Text, ColumnType::Float64, ColumnType::Levels { size: 2 }] {
+            for column in [&nothing, &dictionary] {
+                let fitted = fit(&spec, "c", column, &wanted.arrow()).unwrap();
+                assert_eq!((fitted.data_type(), fitted.len()), (&wanted.arrow(), 3));
+                assert_eq!(fitted.logical_null_count(), 3);
+            }
+        }
     }
 
     #[test]

@@ -253,7 +253,8 @@ impl Subscriber {
         let (capture, table, before) = (capture.clone(), Arc::from(spec.name.as_str()), Before::Nothing);
         let mut subscriber = Subscriber { capture, feed, request, table, wanted, last: 0, before };
         match subscriber.request.from {
-            From::Now => {}
+            // Behind what is there: who falls back at once catches up from here and not from the beginning.
+            From::Now => subscriber.last = subscriber.capture.sequence(),
             From::Snapshot => subscriber.snapshot()?,
             From::After(sequence) => {
                 subscriber.last = sequence;

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use arrow::datatypes::Schema;
 use arrow::ipc::writer::StreamWriter;
@@ -22,6 +23,9 @@ use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 use crate::subscriptions::{EncodeUpdate, Place, Updates};
 
+/// How long the client may take to close, once the last word is said.
+const LINGER: Duration = Duration::from_secs(2);
+
 /// `GET /subscribe`, upgraded to a WebSocket.
 pub(super) async fn subscribe(
     State(server): Server,
@@ -37,12 +41,16 @@ pub(super) async fn subscribe(
 async fn serve(server: &Shared, place: Place, mut socket: WebSocket) {
     let ended = run(server, place.clone(), &mut socket).await;
     server.metrics.request("websocket", ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"));
-    let Err(problem) = ended else { return };
-    // The place is kept until the last word is said: a server that stops waits for it.
-    let _ = socket.send(Message::text(problem.json().to_string())).await;
-    let code = if problem.code == Code::Closed { close_code::AWAY } else { close_code::POLICY };
-    let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: problem.code.as_str().into() }))).await;
+    if let Err(problem) = ended {
+        // The place is kept until the last word is said: a server that stops waits for it.
+        let _ = socket.send(Message::text(problem.json().to_string())).await;
+        let code = if problem.code == Code::Closed { close_code::AWAY } else { close_code::POLICY };
+        let _ = socket.send(Message::Close(Some(CloseFrame { code, reason: problem.code.as_str().into() }))).await;
+    }
     drop(place);
+    // A connection that is dropped with bytes unread takes back what the client hasn't read yet.
+    let rest = async { while let Some(Ok(_)) = socket.recv().await {} };
+    let _ = tokio::time::timeout(LINGER, rest).await;
 }
 
 async fn run(server: &Shared, place: Place, socket: &mut WebSocket) -> Outcome<()> {
