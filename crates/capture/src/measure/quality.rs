@@ -206,7 +206,7 @@ impl Watch {
         let bid = column(places.bid).and_then(Prices::of);
         let ask = column(places.ask).and_then(Prices::of);
         let times = times(rows, places.time).values();
-        let mut keys = Keys::new(column(places.symbol), column(places.venue));
+        let mut keys = Keys::new(column(places.symbol), column(places.venue), rows.num_rows());
         for row in 0..rows.num_rows() {
             let at = keys.series(row, |symbol, venue| self.find(symbol, venue));
             let mut found = Defects::default();
@@ -357,11 +357,17 @@ fn parts(name: &str) -> (String, String) {
 struct Keys<'a> {
     symbol: Option<Texts<'a>>,
     venue: Option<Texts<'a>>,
-    /// Places of the series by symbol, where there is no venue.
-    by_symbol: Vec<Option<u32>>,
-    by_both: HashMap<(i32, i32), u32>,
+    /// Places of the series by symbol and venue: a cell for each pair if there aren't many more pairs than rows, else by hash.
+    cells: Vec<u32>,
+    by_hash: HashMap<(i32, i32), u32>,
     last: Option<((i32, i32), u32)>,
 }
+
+/// Place of a series that wasn't looked up yet.
+const UNKNOWN: u32 = u32::MAX - 1;
+
+/// Pairs for each row up to which each has a cell.
+const CELLS_A_ROW: usize = 4;
 
 struct Texts<'a> {
     keys: &'a ScalarBuffer<i32>,
@@ -387,29 +393,42 @@ impl<'a> Texts<'a> {
 }
 
 impl<'a> Keys<'a> {
-    fn new(symbol: Option<&'a arrow::array::ArrayRef>, venue: Option<&'a arrow::array::ArrayRef>) -> Keys<'a> {
+    fn new(
+        symbol: Option<&'a arrow::array::ArrayRef>,
+        venue: Option<&'a arrow::array::ArrayRef>,
+        rows: usize,
+    ) -> Keys<'a> {
         let (symbol, venue) = (symbol.and_then(Texts::of), venue.and_then(Texts::of));
-        let texts = symbol.as_ref().map_or(0, |symbol| symbol.texts.len());
-        Keys { symbol, venue, by_symbol: vec![None; texts + 1], by_both: HashMap::new(), last: None }
+        // One more for rows without a text.
+        let texts = |texts: &Option<Texts<'a>>| texts.as_ref().map_or(0, |texts| texts.texts.len()) + 1;
+        let pairs = texts(&symbol).saturating_mul(texts(&venue));
+        let cells = if pairs <= rows.saturating_mul(CELLS_A_ROW) { vec![UNKNOWN; pairs] } else { Vec::new() };
+        Keys { symbol, venue, cells, by_hash: HashMap::new(), last: None }
     }
 
     #[inline]
     fn series(&mut self, row: usize, mut find: impl FnMut(&str, &str) -> u32) -> u32 {
-        let symbol = self.symbol.as_ref().map_or(-1, |symbol| symbol.key(row));
-        let text = |texts: &Option<Texts<'a>>, key: i32| texts.as_ref().map_or("", |texts| texts.text(key));
-        let Some(venue) = &self.venue else {
-            let known = &mut self.by_symbol[usize::try_from(symbol + 1).unwrap_or(0)];
-            return *known.get_or_insert_with(|| find(text(&self.symbol, symbol), ""));
-        };
-        let both = (symbol, venue.key(row));
+        let key = |texts: &Option<Texts<'a>>| texts.as_ref().map_or(-1, |texts| texts.key(row));
+        let both = (key(&self.symbol), key(&self.venue));
         if let Some((known, at)) = self.last
             && known == both
         {
             return at;
         }
+        let text = |texts: &Option<Texts<'a>>, key: i32| texts.as_ref().map_or("", |texts| texts.text(key));
         let (symbols, venues) = (&self.symbol, &self.venue);
-        let find = || find(text(symbols, both.0), text(venues, both.1));
-        let at = *self.by_both.entry(both).or_insert_with(find);
+        let mut find = || find(text(symbols, both.0), text(venues, both.1));
+        let width = venues.as_ref().map_or(0, |venues| venues.texts.len()) + 1;
+        let place = |key: i32| usize::try_from(key + 1).unwrap_or(0);
+        let at = match self.cells.get_mut(place(both.0) * width + place(both.1)) {
+            Some(cell) => {
+                if *cell == UNKNOWN {
+                    *cell = find();
+                }
+                *cell
+            }
+            None => *self.by_hash.entry(both).or_insert_with(find),
+        };
         self.last = Some((both, at));
         at
     }
