@@ -100,7 +100,6 @@ fn a_tick_plan_stops_wherever_it_is_told_to() {
         "select Symbol, max(Trade_Price) from trade group by 1",
         "select Symbol, lag(Trade_Price) over (partition by Symbol order by Time) from trade",
         "select t.Time, q.bid from trade t asof join quote q match_condition (t.Time >= q.Time) on t.Symbol = q.Symbol",
-        "select Time from trade where Symbol = 'IBM' union all select Time from trade where Symbol = 'AAPL'",
     ] {
         let asked = AtomicUsize::new(0);
         let run = |limit: usize| {
