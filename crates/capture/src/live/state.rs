@@ -53,7 +53,8 @@ impl State {
     }
 
     pub(super) fn push(&mut self, tail: Tail) {
-        self.last = tail.sequence;
+        // After a start batches come back that were taken before the last of those in the files: their rows are later by time.
+        self.last = self.last.max(tail.sequence);
         self.latest = self.latest.max(tail.latest);
         self.rows += tail.rows.num_rows() as u64;
         self.bytes += tail.bytes;
@@ -81,5 +82,29 @@ impl State {
             latest: self.latest,
             last: self.last,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The next write-down said that less is in the files than before, and the table's manifest couldn't be read from then on.
+    #[test]
+    fn batches_that_come_back_after_a_start_do_not_turn_the_number_back() {
+        let captured = Captured { sequence: 106, cut: 7 };
+        let mut state = State::new(captured);
+        let schema = std::sync::Arc::new(arrow::datatypes::Schema::empty());
+        let mut push = |sequence| {
+            state.push(Tail {
+                sequence,
+                received: 0,
+                rows: RecordBatch::new_empty(Arc::clone(&schema)),
+                bytes: 0,
+                latest: 9,
+            });
+            state.last
+        };
+        assert_eq!((push(87), push(110), push(108)), (106, 110, 110));
     }
 }
