@@ -38,9 +38,14 @@ class Server:
         settings.write_text(config)
         free = ["--http", "127.0.0.1:0", "--flight", "127.0.0.1:0"]
         free += [] if "--read-only" in arguments else ["--line", "127.0.0.1:0"]
-        command = [SPLAY, "serve", str(database), "--config", str(settings), *free, *arguments]
-        self.log = open(self.folder / "server.log", "w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
+        self._start("serve", database, "--config", str(settings), *free, *arguments)
+
+    def _start(self, command: str, database: pathlib.Path, *arguments: str) -> None:
+        """Starts the command and reads where it listens."""
+        self.log = open(self.folder / f"{command}.log", "w+")
+        self.process = subprocess.Popen(
+            [SPLAY, command, str(database), *arguments], stdout=subprocess.PIPE, stderr=self.log, text=True
+        )
         self.said: dict[str, str] = {}
         assert self.process.stdout is not None
         for line in self.process.stdout:
@@ -60,7 +65,7 @@ class Server:
         self.log.close()
 
     def logged(self) -> str:
-        return (self.folder / "server.log").read_text()
+        return pathlib.Path(self.log.name).read_text()
 
     @property
     def http(self) -> str:

@@ -27,19 +27,7 @@ class Replayed(Server):
 
     def __init__(self, database: pathlib.Path, *arguments: str) -> None:
         self.folder = database.parent
-        command = [SPLAY, "replay", str(database), "--http", "127.0.0.1:0", "--flight", "127.0.0.1:0", *arguments]
-        self.log = open(self.folder / "replay.log", "w+")
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.log, text=True)
-        self.said: dict[str, str] = {}
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            name, _, rest = line.strip().partition(" ")
-            self.said[name] = rest.strip()
-            if name == "line":
-                break
-
-    def logged(self) -> str:
-        return (self.folder / "replay.log").read_text()
+        self._start("replay", database, "--http", "127.0.0.1:0", "--flight", "127.0.0.1:0", *arguments)
 
 
 @pytest.fixture

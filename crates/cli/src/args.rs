@@ -125,18 +125,8 @@ pub struct LoadArguments {
     /// The files have no header line
     #[arg(long)]
     pub no_header: bool,
-    /// Type of a column, as COLUMN=TYPE; may be given several times
-    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
-    pub types: Vec<(String, ColumnType)>,
-    /// Time column
-    #[arg(long)]
-    pub time: Option<String>,
-    /// Symbol column
-    #[arg(long)]
-    pub symbol: Option<String>,
-    /// Time zone in which the table's dates are taken
-    #[arg(long)]
-    pub time_zone: Option<String>,
+    #[command(flatten)]
+    pub shape: ShapeArguments,
     /// What a malformed row does
     #[arg(long, value_enum, default_value = "stop")]
     pub on_error: OnErrorArgument,
@@ -158,6 +148,23 @@ pub struct LoadArguments {
     /// Show what would be loaded as what, and stop
     #[arg(long)]
     pub dry_run: bool,
+}
+
+/// What a table that is made has.
+#[derive(Debug, Args)]
+pub struct ShapeArguments {
+    /// Type of a column that the table hasn't yet, as COLUMN=TYPE; may be given several times
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
+    pub types: Vec<(String, ColumnType)>,
+    /// Time column
+    #[arg(long)]
+    pub time: Option<String>,
+    /// Symbol column
+    #[arg(long)]
+    pub symbol: Option<String>,
+    /// Time zone in which the table's dates are taken
+    #[arg(long)]
+    pub time_zone: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -344,18 +351,8 @@ pub struct TickWriteArguments {
     /// Names of the columns, for csv without a header line
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub columns: Vec<String>,
-    /// Type of a column of a new table, or of a new column, as COLUMN=TYPE; may be given several times
-    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
-    pub types: Vec<(String, ColumnType)>,
-    /// Time column
-    #[arg(long)]
-    pub time: Option<String>,
-    /// Symbol column
-    #[arg(long)]
-    pub symbol: Option<String>,
-    /// Time zone in which the table's dates are taken
-    #[arg(long)]
-    pub time_zone: Option<String>,
+    #[command(flatten)]
+    pub shape: ShapeArguments,
     /// What times are counted in that are written as numbers: ns, us, ms, s
     #[arg(long, default_value = "ns", value_parser = time_unit)]
     pub unit: TimeUnit,

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::manifest::Captured;
+
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -120,6 +122,17 @@ pub enum Error {
         source_name: String,
         /// The commit that loaded it.
         epoch: u64,
+    },
+
+    /// A write-down says that the table has fewer captured rows than it said before. Nothing was written.
+    #[error("table {table:?} has captured rows up to {has:?}, and a write-down would say {said:?}")]
+    FellBack {
+        /// The table.
+        table: String,
+        /// What its manifest says.
+        has: Captured,
+        /// What the write-down would say.
+        said: Captured,
     },
 
     /// A setting has a value it can't have.

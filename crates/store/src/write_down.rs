@@ -22,13 +22,17 @@ impl Database {
     /// that is there is touched.
     ///
     /// # Errors
-    /// [`Error::NoSuchTable`]; [`Error::Locked`] while another writer is at work; others as a load. Unless it is
-    /// [`Error::Poisoned`] or a failure of the last step, nothing has changed.
+    /// [`Error::NoSuchTable`]; [`Error::Locked`] while another writer is at work; [`Error::FellBack`] if `captured` says less than
+    /// the table does; others as a load. Unless it is [`Error::Poisoned`] or a failure of the last step, nothing has changed.
     pub fn write_down(&self, table: &str, captured: Captured, rows: &[(i32, Vec<Arc<Segment>>)]) -> Result<LoadReport> {
         let writer = Writer::begin(self, table)?;
         let Some(state) = writer.state() else {
             return Err(Error::NoSuchTable { table: table.to_owned(), existing: self.tables()? });
         };
+        let has = state.captured;
+        if captured.sequence < has.sequence || captured.cut < has.cut {
+            return Err(Error::FellBack { table: table.to_owned(), has, said: captured });
+        }
         let spec = state.spec.clone();
         let mut change = Change::new(Operation::Capture);
         change.captured = Some(captured);

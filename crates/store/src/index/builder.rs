@@ -3,8 +3,8 @@
 use arrow::array::{Array, AsArray, Int32Array, RecordBatch, StringArray};
 use arrow::datatypes::Int32Type;
 
-use super::format::{BLOCK_ROWS, SectionKind, assemble};
-use super::summary::{Summary, ValueKind, summarise};
+use super::format::{SectionKind, assemble};
+use super::summary::{Summarised, Summary, ValueKind, summarise};
 use crate::schema::TableSpec;
 
 /// In a stored summary's count: its sum is unknown, its first value is null, its last value is null.
@@ -23,16 +23,11 @@ pub(crate) fn build(spec: &TableSpec, rows: &RecordBatch, checksums: &[u32]) -> 
     sections.extend(directory(&runs, rows.num_rows()));
     let mut names = Vec::new();
     let mut number = 0;
+    let ends: Vec<usize> = runs.iter().skip(1).map(|run| run.first).chain([rows.num_rows()]).collect();
     for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-        let starts = runs.iter().map(|run| run.first);
-        let ends = runs.iter().skip(1).map(|run| run.first).chain([rows.num_rows()]);
-        let Some(by_symbol) = summarise(column, starts.zip(ends).map(|(start, end)| start..end)) else { continue };
-        let blocks = (0..rows.num_rows()).step_by(BLOCK_ROWS);
-        let Some(by_block) = summarise(column, blocks.map(|row| row..(row + BLOCK_ROWS).min(rows.num_rows()))) else {
-            continue;
-        };
-        sections.push((SectionKind::SymbolSummaries, number, encode(&by_symbol)));
-        sections.push((SectionKind::BlockSummaries, number, encode(&by_block)));
+        let Some(Summarised { by_run, by_block }) = summarise(column, &ends) else { continue };
+        sections.push((SectionKind::SymbolSummaries, number, bytes_of(&words_of(&by_run))));
+        sections.push((SectionKind::BlockSummaries, number, bytes_of(&words_of(&by_block))));
         let kind = ValueKind::of(field.data_type()).unwrap_or(ValueKind::Signed);
         names.extend_from_slice(&(kind as u32).to_le_bytes());
         names.extend_from_slice(&u32::try_from(field.name().len()).unwrap_or(0).to_le_bytes());
@@ -101,22 +96,26 @@ fn directory(runs: &[Run], rows: usize) -> Vec<(SectionKind, u32, Vec<u8>)> {
     ]
 }
 
-fn encode(summaries: &[Summary]) -> Vec<u8> {
+/// Summaries as they are kept: the counts of all, then the least values of all, and so on.
+pub(super) fn words_of(summaries: &[Summary]) -> Vec<u64> {
     let count = |s: &Summary| {
         s.count
             | if s.sum.is_none() { SUM_UNKNOWN } else { 0 }
             | if s.first.is_none() { FIRST_NULL } else { 0 }
             | if s.last.is_none() { LAST_NULL } else { 0 }
     };
-    let mut bytes = Vec::with_capacity(summaries.len() * SUMMARY_WORDS * 8);
-    let fields: [&dyn Fn(&Summary) -> u64; SUMMARY_WORDS] =
-        [&count, &|s| s.min, &|s| s.max, &|s| s.sum.unwrap_or_default(), &|s| s.first.unwrap_or_default(), &|s| {
-            s.last.unwrap_or_default()
-        }];
-    for field in fields {
-        bytes.extend(summaries.iter().flat_map(|summary| field(summary).to_le_bytes()));
-    }
-    bytes
+    let mut words = Vec::with_capacity(summaries.len() * SUMMARY_WORDS);
+    words.extend(summaries.iter().map(count));
+    words.extend(summaries.iter().map(|summary| summary.min));
+    words.extend(summaries.iter().map(|summary| summary.max));
+    words.extend(summaries.iter().map(|summary| summary.sum.unwrap_or_default()));
+    words.extend(summaries.iter().map(|summary| summary.first.unwrap_or_default()));
+    words.extend(summaries.iter().map(|summary| summary.last.unwrap_or_default()));
+    words
+}
+
+fn bytes_of(words: &[u64]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
 fn words<const N: usize>(items: impl Iterator<Item = [u8; N]>) -> Vec<u8> {

@@ -4,11 +4,16 @@
 //! - Floats are ordered as Arrow's kernels order them, by IEEE 754 total order: -0 before 0, NaN of positive sign last.
 //! - Sums of integers are exact; one that leaves 64 bits is marked as unknown. Sums of floats may be formed in any order.
 
+use std::ops::{Add, Range};
+
 use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
     Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
+
+use super::format::BLOCK_ROWS;
 
 /// How the 8 bytes of a summary are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,86 +84,151 @@ pub fn sortable(kind: ValueKind, bits: u64) -> u64 {
     }
 }
 
-/// Summarises `rows` of a column, one summary for each range; `None` if the type isn't summarised.
-pub(crate) fn summarise(
-    array: &ArrayRef,
-    ranges: impl Iterator<Item = std::ops::Range<usize>>,
-) -> Option<Vec<Summary>> {
+/// Summaries of a column by run and by block of [`BLOCK_ROWS`] rows, from one pass over its values.
+#[derive(Debug)]
+pub(crate) struct Summarised {
+    pub(crate) by_run: Vec<Summary>,
+    pub(crate) by_block: Vec<Summary>,
+}
+
+/// Summarises a column whose runs end at the rows `ends`, ascending, the last of them at the column's; `None` if the type isn't
+/// summarised.
+pub(crate) fn summarise(array: &ArrayRef, ends: &[usize]) -> Option<Summarised> {
     Some(match array.data_type() {
-        DataType::Int8 => typed::<Int8Type>(array, ranges),
-        DataType::Int16 => typed::<Int16Type>(array, ranges),
-        DataType::Int32 => typed::<Int32Type>(array, ranges),
-        DataType::Int64 => typed::<Int64Type>(array, ranges),
-        DataType::Date32 => typed::<Date32Type>(array, ranges),
-        DataType::Time64(_) => typed::<Time64NanosecondType>(array, ranges),
-        DataType::Timestamp(_, _) => typed::<TimestampNanosecondType>(array, ranges),
-        DataType::UInt8 => typed::<UInt8Type>(array, ranges),
-        DataType::UInt16 => typed::<UInt16Type>(array, ranges),
-        DataType::UInt32 => typed::<UInt32Type>(array, ranges),
-        DataType::UInt64 => typed::<UInt64Type>(array, ranges),
-        DataType::Float32 => typed::<Float32Type>(array, ranges),
-        DataType::Float64 => typed::<Float64Type>(array, ranges),
+        DataType::Int8 => typed::<Int8Type>(array, ends),
+        DataType::Int16 => typed::<Int16Type>(array, ends),
+        DataType::Int32 => typed::<Int32Type>(array, ends),
+        DataType::Int64 => typed::<Int64Type>(array, ends),
+        DataType::Date32 => typed::<Date32Type>(array, ends),
+        DataType::Time64(_) => typed::<Time64NanosecondType>(array, ends),
+        DataType::Timestamp(_, _) => typed::<TimestampNanosecondType>(array, ends),
+        DataType::UInt8 => typed::<UInt8Type>(array, ends),
+        DataType::UInt16 => typed::<UInt16Type>(array, ends),
+        DataType::UInt32 => typed::<UInt32Type>(array, ends),
+        DataType::UInt64 => typed::<UInt64Type>(array, ends),
+        DataType::Float32 => typed::<Float32Type>(array, ends),
+        DataType::Float64 => typed::<Float64Type>(array, ends),
         _ => return None,
     })
 }
 
-fn typed<T>(array: &ArrayRef, ranges: impl Iterator<Item = std::ops::Range<usize>>) -> Vec<Summary>
+/// Runs and blocks are put together from the pieces between the ends of either.
+fn typed<T>(array: &ArrayRef, ends: &[usize]) -> Summarised
 where
     T: ArrowPrimitiveType,
     T::Native: Value,
 {
     let array = array.as_primitive::<T>();
-    let values = array.values();
-    ranges
-        .map(|range| match array.nulls() {
-            None => of_values(&values[range]),
-            Some(nulls) => of_nullable(values, nulls, range),
+    let mut by_run = Vec::with_capacity(ends.len());
+    let mut by_block = Vec::with_capacity(array.len().div_ceil(BLOCK_ROWS));
+    let (mut run, mut block, mut row) = (None, None, 0);
+    for end in ends {
+        while row < *end {
+            let piece = row..(row / BLOCK_ROWS + 1).saturating_mul(BLOCK_ROWS).min(*end);
+            row = piece.end;
+            let part = match array.nulls() {
+                None => Part::of(&array.values()[piece]),
+                Some(nulls) => Part::of_nullable(array.values(), nulls, piece),
+            };
+            Part::add(&mut run, part);
+            Part::add(&mut block, part);
+            if row.is_multiple_of(BLOCK_ROWS) {
+                by_block.push(Part::summary(block.take()));
+            }
+        }
+        by_run.push(Part::summary(run.take()));
+    }
+    by_block.extend(block.map(|block| Part::summary(Some(block))));
+    Summarised { by_run, by_block }
+}
+
+/// Some rows, at least one of them. Without a value among them the extremes are of no meaning.
+#[derive(Debug, Clone, Copy)]
+struct Part<V: Value> {
+    count: u64,
+    min: V,
+    max: V,
+    sum: V::Sum,
+    first: Option<V>,
+    last: Option<V>,
+}
+
+impl<V: Value> Part<V> {
+    fn of(values: &[V]) -> Part<V> {
+        let (min, max, sum) = V::extremes_and_sum(values);
+        Part { count: values.len() as u64, min, max, sum, first: values.first().copied(), last: values.last().copied() }
+    }
+
+    fn of_nullable(values: &[V], nulls: &NullBuffer, rows: Range<usize>) -> Part<V> {
+        let value = |row: usize| nulls.is_valid(row).then(|| values[row]);
+        let present: Vec<V> = rows.clone().filter_map(value).collect();
+        let ends = (value(rows.start), value(rows.end - 1));
+        let part = if present.is_empty() { Part { count: 0, ..Part::of(&[V::default()]) } } else { Part::of(&present) };
+        Part { first: ends.0, last: ends.1, ..part }
+    }
+
+    /// Adds rows that come next.
+    fn add(to: &mut Option<Part<V>>, next: Part<V>) {
+        *to = Some(match *to {
+            None => next,
+            Some(before) if next.count == 0 => Part { last: next.last, ..before },
+            Some(before) if before.count == 0 => Part { first: before.first, ..next },
+            Some(before) => Part {
+                count: before.count + next.count,
+                min: before.min.least(next.min),
+                max: before.max.greatest(next.max),
+                sum: before.sum + next.sum,
+                first: before.first,
+                last: next.last,
+            },
+        });
+    }
+
+    fn summary(part: Option<Part<V>>) -> Summary {
+        part.filter(|part| part.count > 0).map_or_else(Summary::default, |part| Summary {
+            count: part.count,
+            min: part.min.bits(),
+            max: part.max.bits(),
+            sum: V::sum_bits(part.sum),
+            first: part.first.map(V::bits),
+            last: part.last.map(V::bits),
         })
-        .collect()
-}
-
-fn of_values<V: Value>(values: &[V]) -> Summary {
-    let (Some(first), Some(last)) = (values.first(), values.last()) else { return Summary::default() };
-    let (mut min, mut max) = (*first, *first);
-    for value in values {
-        min = min.least(*value);
-        max = max.greatest(*value);
-    }
-    Summary {
-        count: values.len() as u64,
-        min: min.bits(),
-        max: max.bits(),
-        sum: V::sum(values.iter().copied()),
-        first: Some(first.bits()),
-        last: Some(last.bits()),
     }
 }
 
-fn of_nullable<V: Value>(values: &[V], nulls: &arrow::buffer::NullBuffer, range: std::ops::Range<usize>) -> Summary {
-    let present = || range.clone().filter(|row| nulls.is_valid(*row)).map(|row| values[row]);
-    let Some(one) = present().next() else { return Summary::default() };
-    let at = |row: usize| nulls.is_valid(row).then(|| values[row].bits());
-    Summary {
-        count: present().count() as u64,
-        min: present().fold(one, Value::least).bits(),
-        max: present().fold(one, Value::greatest).bits(),
-        sum: V::sum(present()),
-        first: at(range.start),
-        last: at(range.end - 1),
-    }
-}
+/// Chains of operations that don't wait for each other.
+const LANES: usize = 4;
 
 /// A native value of a summarised column.
-trait Value: Copy {
+trait Value: Copy + Default {
+    /// A sum that no number of rows makes overflow.
+    type Sum: Copy + Add<Output = Self::Sum>;
     fn bits(self) -> u64;
     fn least(self, other: Self) -> Self;
     fn greatest(self, other: Self) -> Self;
-    fn sum(values: impl Iterator<Item = Self>) -> Option<u64>;
+    /// Of at least one value.
+    fn extremes_and_sum(values: &[Self]) -> (Self, Self, Self::Sum);
+    fn sum_bits(sum: Self::Sum) -> Option<u64>;
+}
+
+/// Folds values in lanes, then the lanes.
+#[inline(always)]
+fn in_lanes<V: Copy, A: Copy>(values: &[V], start: A, step: impl Fn(A, V) -> A, join: impl Fn(A, A) -> A) -> A {
+    let mut lanes = [start; LANES];
+    let (chunks, rest) = values.as_chunks::<LANES>();
+    for chunk in chunks {
+        for lane in 0..LANES {
+            lanes[lane] = step(lanes[lane], chunk[lane]);
+        }
+    }
+    let folded = rest.iter().fold(start, |folded, value| step(folded, *value));
+    lanes.into_iter().fold(folded, join)
 }
 
 macro_rules! integer {
     ($($native:ty => $wide:ty),*) => {$(
         impl Value for $native {
+            type Sum = i128;
             fn bits(self) -> u64 {
                 <$wide>::from(self).cast_unsigned_bits()
             }
@@ -168,8 +238,22 @@ macro_rules! integer {
             fn greatest(self, other: Self) -> Self {
                 self.max(other)
             }
-            fn sum(values: impl Iterator<Item = Self>) -> Option<u64> {
-                let sum: i128 = values.map(i128::from).sum();
+            fn extremes_and_sum(values: &[Self]) -> (Self, Self, i128) {
+                let min = in_lanes(values, values[0], Self::least, Self::least);
+                let max = in_lanes(values, values[0], Self::greatest, Self::greatest);
+                let (least, rows) = (<$wide>::from(min), values.len() as i128);
+                let spread = i128::from(max) - i128::from(min);
+                if spread * rows > i128::from(u64::MAX) {
+                    return (min, max, values.iter().map(|value| i128::from(*value)).sum());
+                }
+                // How far they are above the least of them, which is little for times.
+                let above = |sum: u64, value: Self| {
+                    sum.wrapping_add(<$wide>::from(value).wrapping_sub(least).cast_unsigned_bits())
+                };
+                let above = in_lanes(values, 0, above, u64::wrapping_add);
+                (min, max, i128::from(min) * rows + i128::from(above))
+            }
+            fn sum_bits(sum: i128) -> Option<u64> {
                 <$wide>::try_from(sum).ok().map(CastBits::cast_unsigned_bits)
             }
         }
@@ -197,6 +281,7 @@ impl CastBits for u64 {
 macro_rules! float {
     ($($native:ty),*) => {$(
         impl Value for $native {
+            type Sum = f64;
             fn bits(self) -> u64 {
                 f64::from(self).to_bits()
             }
@@ -206,8 +291,20 @@ macro_rules! float {
             fn greatest(self, other: Self) -> Self {
                 if other.total_cmp(&self).is_gt() { other } else { self }
             }
-            fn sum(values: impl Iterator<Item = Self>) -> Option<u64> {
-                Some(values.map(f64::from).sum::<f64>().to_bits())
+            fn extremes_and_sum(values: &[Self]) -> (Self, Self, f64) {
+                let sum = in_lanes(values, 0.0, |sum, value| sum + f64::from(value), |left, right| left + right);
+                let less = |left: Self, right: Self| if right < left { right } else { left };
+                let more = |left: Self, right: Self| if right > left { right } else { left };
+                let (min, max) = (in_lanes(values, values[0], less, less), in_lanes(values, values[0], more, more));
+                // Comparisons know no order of zeros nor of NaN, of which a sum tells.
+                if sum.is_nan() || min == 0.0 || max == 0.0 {
+                    let of = |step: fn(Self, Self) -> Self| values.iter().copied().fold(values[0], step);
+                    return (of(Self::least), of(Self::greatest), sum);
+                }
+                (min, max, sum)
+            }
+            fn sum_bits(sum: f64) -> Option<u64> {
+                Some(sum.to_bits())
             }
         }
     )*};
@@ -220,11 +317,12 @@ float!(f32, f64);
 mod tests {
     use super::*;
     use arrow::array::{Float64Array, Int64Array};
+    use proptest::prelude::*;
     use std::sync::Arc;
 
     fn one(array: ArrayRef) -> Summary {
         let rows = array.len();
-        summarise(&array, std::iter::once(0..rows)).unwrap()[0]
+        summarise(&array, &[rows]).unwrap().by_run[0]
     }
 
     #[test]
@@ -252,5 +350,73 @@ mod tests {
         let signed: Vec<u64> =
             [i64::MIN, -1, 0, 1, i64::MAX].iter().map(|v| sortable(ValueKind::Signed, v.cast_unsigned())).collect();
         assert!(signed.is_sorted());
+    }
+
+    /// What a summary says, by looking at one row after the other.
+    fn plainly<T: ArrowPrimitiveType>(rows: &[Option<T::Native>]) -> Summary
+    where
+        T::Native: Value,
+    {
+        let mut present = rows.iter().flatten().copied();
+        let Some(one) = present.next() else { return Summary::default() };
+        let (mut min, mut max, mut sum) = (one, one, V0::<T>::extremes_and_sum(&[one]).2);
+        for value in present {
+            (min, max) = (min.least(value), max.greatest(value));
+            sum = sum + V0::<T>::extremes_and_sum(&[value]).2;
+        }
+        let end = |row: Option<&Option<T::Native>>| row.copied().flatten().map(Value::bits);
+        Summary {
+            count: rows.iter().flatten().count() as u64,
+            min: min.bits(),
+            max: max.bits(),
+            sum: V0::<T>::sum_bits(sum),
+            first: end(rows.first()),
+            last: end(rows.last()),
+        }
+    }
+
+    type V0<T> = <T as ArrowPrimitiveType>::Native;
+
+    fn check<T: ArrowPrimitiveType>(rows: &[Option<T::Native>], lengths: &[usize])
+    where
+        T::Native: Value,
+    {
+        let mut ends: Vec<usize> = Vec::new();
+        for length in lengths {
+            ends.push((ends.last().copied().unwrap_or(0) + length).min(rows.len()));
+        }
+        ends.push(rows.len());
+        let array: ArrayRef = Arc::new(arrow::array::PrimitiveArray::<T>::from_iter(rows.iter().copied()));
+        let found = summarise(&array, &ends).unwrap();
+        let starts = std::iter::once(&0).chain(&ends);
+        let by_run: Vec<Summary> = starts.zip(&ends).map(|(start, end)| plainly::<T>(&rows[*start..*end])).collect();
+        let by_block: Vec<Summary> = rows.chunks(BLOCK_ROWS).map(plainly::<T>).collect();
+        assert_eq!((found.by_run, found.by_block), (by_run, by_block));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+
+        /// Floats are small multiples of a quarter, whose sums are exact in any order, and one odd one again and again.
+        #[test]
+        fn runs_and_blocks_are_what_their_rows_say(
+            numbers in prop::collection::vec(prop::option::weighted(0.9, -40..40i64), 0..3_000),
+            lengths in prop::collection::vec(0..700usize, 0..12),
+            odd in prop::option::of(prop::sample::select(vec![-0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY])),
+            base in prop::sample::select(vec![0, 1_700_000_000_000_000_000, i64::MAX - 40, i64::MIN + 40]),
+            has_nulls in any::<bool>(),
+        ) {
+            let numbers: Vec<Option<i64>> =
+                numbers.into_iter().map(|number| if has_nulls { number } else { Some(number.unwrap_or(3)) }).collect();
+            check::<Int64Type>(&numbers.iter().map(|row| row.map(|n| base + n)).collect::<Vec<_>>(), &lengths);
+            check::<UInt64Type>(
+                &numbers.iter().map(|row| row.map(|n| (base ^ n).cast_unsigned())).collect::<Vec<_>>(), &lengths);
+            check::<Int8Type>(&numbers.iter().map(|row| row.map(|n| n as i8)).collect::<Vec<_>>(), &lengths);
+            check::<UInt32Type>(&numbers.iter().map(|row| row.map(|n| n as u32)).collect::<Vec<_>>(), &lengths);
+            let float = |n: i64| if n % 37 == 5 { odd.unwrap_or(1.0) } else { n as f64 / 4.0 + 20.5 };
+            check::<Float64Type>(&numbers.iter().map(|row| row.map(float)).collect::<Vec<_>>(), &lengths);
+            check::<Float32Type>(
+                &numbers.iter().map(|row| row.map(|n| n as f32 / 4.0)).collect::<Vec<_>>(), &lengths);
+        }
     }
 }

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow::array::{
+    Array, ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, SegmentFormat, Selection, Settings, Source,
-    TableSpec, ValueKind, sortable,
+    Captured, ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, SegmentFormat, Selection, Settings,
+    Source, TableSpec, ValueKind, sortable,
 };
 
 use crate::model::{self, Model, batch, load, open, read_table, trade};
@@ -265,4 +267,26 @@ fn a_type_that_arrow_lacks_is_refused() {
         table.snapshot().unwrap().spec().arrow().field(0).data_type(),
         &DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, Some("UTC".into()))
     );
+}
+
+#[test]
+fn a_write_down_that_says_less_than_the_table_is_refused_before_anything_is_written() {
+    let storage = Arc::new(FaultStorage::new());
+    let database = Database::create_on(storage.clone(), &Settings::default()).unwrap();
+    three_rows(
+        &database,
+        &table_of(&ColumnType::Bool),
+        Arc::new(BooleanArray::from(vec![true; 3])),
+        SegmentFormat::Arrow,
+    );
+    let said = Captured { sequence: 7, cut: 1_000 };
+    database.write_down("t", said, &[]).unwrap();
+    for less in [Captured { sequence: 6, ..said }, Captured { cut: 999, ..said }, Captured::default()] {
+        let refused = database.write_down("t", less, &[]);
+        assert!(matches!(&refused, Err(Error::FellBack { has, said: is, .. }) if *has == said && *is == less));
+        let now = Database::open_on(storage.clone()).unwrap().table("t").unwrap().snapshot().unwrap();
+        assert_eq!((now.captured(), now.epoch(), now.rows()), (said, 2, 3));
+    }
+    database.write_down("t", Captured { sequence: 8, ..said }, &[]).unwrap();
+    assert_eq!(database.table("t").unwrap().snapshot().unwrap().captured().sequence, 8);
 }

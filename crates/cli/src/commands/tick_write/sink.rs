@@ -98,7 +98,8 @@ impl Sink {
 
 impl Server {
     fn new(arguments: &TickWriteArguments, client: Client, columns: &[String]) -> Result<Server> {
-        let types: Vec<String> = arguments.types.iter().map(|(column, held)| format!("{column}:{held}")).collect();
+        let types: Vec<String> =
+            arguments.shape.types.iter().map(|(column, held)| format!("{column}:{held}")).collect();
         let header: Vec<String> = columns.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\""))).collect();
         let format = match arguments.format {
             splay_capture::text::TextFormat::Csv => "csv",
@@ -112,9 +113,9 @@ impl Server {
             ("unit", Some(arguments.unit.to_string())),
             ("columns", (!header.is_empty()).then(|| header.join(","))),
             ("types", (!types.is_empty()).then(|| types.join(","))),
-            ("time", arguments.time.clone()),
-            ("symbol", arguments.symbol.clone()),
-            ("time_zone", arguments.time_zone.clone()),
+            ("time", arguments.shape.time.clone()),
+            ("symbol", arguments.shape.symbol.clone()),
+            ("time_zone", arguments.shape.time_zone.clone()),
         ] {
             if let Some(value) = value {
                 query.push_str(&format!("{name}={}&", encoded(&value)));
@@ -178,10 +179,10 @@ impl Local {
     fn open(arguments: &TickWriteArguments, columns: Vec<String>) -> Result<Local> {
         let database = Database::open_or_create(&arguments.place.place)?;
         let wishes = TableWishes {
-            time: arguments.time.clone(),
-            symbol: arguments.symbol.clone(),
-            time_zone: arguments.time_zone.clone(),
-            types: arguments.types.clone(),
+            time: arguments.shape.time.clone(),
+            symbol: arguments.shape.symbol.clone(),
+            time_zone: arguments.shape.time_zone.clone(),
+            types: arguments.shape.types.clone(),
         };
         splay_store::validate_name("table", &arguments.table)?;
         let (capture, _) = Capture::open(database, CaptureSettings::default())
