@@ -67,7 +67,8 @@ class Capture:
         """Write down and join the dates that have ended. Gives the number of partitions joined."""
 
     def status(self) -> dict[str, Any]:
-        """What was done since the start, and what is held."""
+        """What was done since the start, and what is held: counts, ``live_rows`` by table, and of each of ``tables`` its live rows,
+        latencies and the quality of its feed (docs/reference/metrics.md)."""
 
     def close(self) -> None:
         """Take nothing more, and write live rows to the tables' files.

@@ -160,8 +160,8 @@ class Database:
         Parameters
         ----------
         settings
-            Those of capture by their names, such as ``default_ack="process"`` or ``live_rows_max=1_000_000``; see
-            docs/reference/settings.md.
+            Those of capture by their names, such as ``default_ack="process"``, ``live_rows_max=1_000_000`` or
+            ``quality={"book": {"sequence": "update_id"}}``; see docs/reference/settings.md.
 
         Returns
         -------

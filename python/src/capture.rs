@@ -95,16 +95,9 @@ impl PyCapture {
     }
 
     /// What was done, and what is held.
-    fn status<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyDict>> {
+    fn status<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let status = self.capture.status();
-        let found = PyDict::new(py);
-        found.set_item("sequence", status.sequence)?;
-        found.set_item("batches", status.batches)?;
-        found.set_item("rows", status.rows)?;
-        found.set_item("duplicates", status.duplicates)?;
-        found.set_item("quarantined", status.quarantined)?;
-        found.set_item("journal_bytes", status.journal_bytes)?;
-        found.set_item("write_downs", status.write_downs)?;
+        let found = py.import("json")?.call_method1("loads", (status.to_json(),))?;
         let live = PyDict::new(py);
         for table in status.tables {
             live.set_item(table.table, table.live_rows)?;
@@ -138,31 +131,9 @@ impl PyCapture {
     }
 }
 
-/// Settings by their names.
+/// Settings by their names, as a server's settings have them.
 fn parse(given: Option<&Bound<'_, PyDict>>) -> PyResult<CaptureSettings> {
-    let mut settings = CaptureSettings::default();
-    for (name, value) in given.into_iter().flatten() {
-        let name: String = name.extract()?;
-        match name.as_str() {
-            "default_ack" => {
-                settings.default_ack = value.extract::<String>()?.parse().map_err(PyValueError::new_err)?;
-            }
-            "create_tables" => settings.create_tables = value.extract()?,
-            "automatic" => settings.automatic = value.extract()?,
-            "journal_segment_bytes" => settings.journal_segment_bytes = value.extract()?,
-            "journal_keep_bytes" => settings.journal_keep_bytes = value.extract()?,
-            "queue_bytes_max" => settings.queue_bytes_max = value.extract()?,
-            "batch_bytes_max" => settings.batch_bytes_max = value.extract()?,
-            "sync_interval_ms" => settings.sync_interval_ms = value.extract()?,
-            "live_rows_max" => settings.live_rows_max = value.extract()?,
-            "live_bytes_max" => settings.live_bytes_max = value.extract()?,
-            "write_down_age_s" => settings.write_down_age_s = value.extract()?,
-            "late_s" => settings.late_s = value.extract()?,
-            "future_s" => settings.future_s = value.extract()?,
-            "producer_memory_s" => settings.producer_memory_s = value.extract()?,
-            "roll_delay_s" => settings.roll_delay_s = value.extract()?,
-            _ => return Err(PyValueError::new_err(format!("capture has no setting {name:?}"))),
-        }
-    }
-    Ok(settings)
+    let Some(given) = given else { return Ok(CaptureSettings::default()) };
+    let text: String = given.py().import("json")?.call_method1("dumps", (given,))?.extract()?;
+    CaptureSettings::from_json(&text).map_err(|error| PyValueError::new_err(format!("settings of capture: {error}")))
 }

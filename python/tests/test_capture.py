@@ -1,5 +1,7 @@
 """Capture in the process of the caller: rows are seen once they are acknowledged, and are there once."""
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -53,6 +55,26 @@ def test_a_repeat_is_told_and_not_taken(db):
         assert capture.append("trade", frame(0, 4), producer="feed", sequence=7).duplicate
 
 
+def test_columns_are_watched_that_settings_name(db):
+    with db.capture(quality={"trade": {"sequence": "n", "symbol": ""}}) as capture:
+        capture.append("trade", frame(0, 3))
+        capture.append("trade", frame(5, 3))
+        told = quality(capture)
+        assert {name: told[name] for name in ("rows", "gaps", "missing", "duplicates", "out_of_order")} == dict(
+            rows=6, gaps=1, missing=2, duplicates=0, out_of_order=0
+        )
+
+
+def quality(capture) -> dict:
+    """What is told of the trades' feed, once all six rows were looked at, which is after they are acknowledged."""
+    deadline = time.monotonic() + 30
+    while True:
+        (told,) = [table["quality"] for table in capture.status()["tables"] if table["table"] == "trade"]
+        if told["rows"] == 6 or time.monotonic() > deadline:
+            return told
+        time.sleep(0.01)
+
+
 def test_there_is_one_class_of_acks(db):
     with db.capture() as capture:
         ack = capture.append("trade", frame(0, 3), ack="process", producer="feed", sequence=7)
@@ -71,7 +93,11 @@ def test_what_does_not_fit_is_refused_whole(db):
         with pytest.raises((splay.SchemaError, splay.RejectedError)):
             capture.append("trade", wrong)
         assert numbers(db) == [0, 1]
-        with pytest.raises(ValueError, match='no setting "wrong"'):
+        with pytest.raises(ValueError, match="unknown field `wrong`"):
             db.capture(wrong=1)
+        with pytest.raises(ValueError, match="invalid"):
+            db.capture(late_s="long")
+        with pytest.raises(ValueError, match="unknown field `column`"):
+            db.capture(quality={"trade": {"column": "n"}})
         with pytest.raises(splay.LockedError):
             splay.open(db.path).capture()

@@ -8,7 +8,7 @@ use arrow::array::{ArrayRef, DictionaryArray, Float64Array, RecordBatch, Timesta
 use arrow::datatypes::Int32Type;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use splay_capture::{AckClass, Append, Capture, CaptureSettings};
-use splay_store::{Database, Selection};
+use splay_store::{Database, Segment, Selection};
 
 const SYMBOLS: usize = 500;
 
@@ -100,5 +100,30 @@ fn bench(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, bench);
+/// Puts rows in the order of the table: a tail as line protocol brings it, and layers into one.
+fn layers(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = Capture::open(database, CaptureSettings::default()).unwrap().0;
+    capture.append(Append::new("trade", trades(0, 1))).unwrap();
+    let spec = capture.spec("trade").unwrap().unwrap();
+    let in_memory =
+        |batches: &[RecordBatch]| Segment::in_memory(&spec, 19_675, "layer".to_owned(), batches).unwrap().unwrap();
+    let mut group = criterion.benchmark_group("layers");
+    for (name, producers) in [("a tail of 65,536 rows", 1), ("a tail of two producers", 2)] {
+        let batches: Vec<RecordBatch> =
+            (0..16).map(|number| trades(number / producers * producers * 4_096 + number % producers, 4_096)).collect();
+        group.throughput(Throughput::Elements(65_536));
+        group.bench_function(name, |bencher| bencher.iter(|| in_memory(&batches)));
+    }
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    let parts: Vec<RecordBatch> =
+        (0..4).map(|number| in_memory(&[trades(number * 262_144, 262_144)]).read_all(&spec, &all).unwrap()).collect();
+    group.throughput(Throughput::Elements(1_048_576));
+    group.bench_function("four layers of 262,144 rows", |bencher| bencher.iter(|| in_memory(&parts)));
+    group.finish();
+    capture.close().unwrap();
+}
+
+criterion_group!(benches, bench, layers);
 criterion_main!(benches);

@@ -155,7 +155,9 @@ impl Keeper {
             for live in &all {
                 let today = today(shared, live, now)?;
                 let name = live.spec().name.clone();
-                if self.rolled.get(&name).is_none_or(|rolled| *rolled < today - 1) {
+                if self.rolled.get(&name).is_none_or(|rolled| *rolled < today - 1)
+                    && !is_coming_in(shared, live, today)?
+                {
                     roll_table(shared, live, today)?;
                     self.rolled.insert(name, today - 1);
                 }
@@ -207,6 +209,14 @@ impl Capture {
 fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
     let at = now.saturating_sub(seconds(shared.settings.roll_delay_s));
     Ok(Dates::new(live.spec().zone()?).of(at))
+}
+
+/// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
+fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
+    live.organise()?;
+    let fresh = shared.clock.now().saturating_sub(seconds(shared.settings.roll_delay_s));
+    let is_fresh = live.size().since.is_some_and(|since| since > fresh);
+    Ok(is_fresh && live.earliest_date().is_some_and(|date| date < today))
 }
 
 fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollReport> {
@@ -279,4 +289,62 @@ fn release(shared: &Shared) -> Result<()> {
     let released = journal.release(shared.settings.journal_keep_bytes, is_stored);
     shared.counters.journal_bytes.set(journal.bytes());
     released
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use std::sync::atomic::AtomicI64;
+
+    use arrow::array::{Int64Array, RecordBatch, TimestampNanosecondArray};
+    use splay_store::storage::fault::FaultStorage;
+    use splay_store::{Database, Settings};
+
+    use super::*;
+    use crate::append::Append;
+    use crate::clock::Clock;
+    use crate::settings::CaptureSettings;
+
+    const DAY: i64 = 86_400_000_000_000;
+    const NOON: i64 = 20_000 * DAY + DAY / 2;
+
+    #[derive(Debug)]
+    struct Hand(AtomicI64);
+
+    impl Clock for Hand {
+        fn now(&self) -> i64 {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    fn row(at: i64) -> Append {
+        let time = TimestampNanosecondArray::from(vec![at]).with_timezone("UTC");
+        let columns: [(&str, arrow::array::ArrayRef); 2] =
+            [("time", Arc::new(time)), ("n", Arc::new(Int64Array::from(vec![1])))];
+        Append::new("t", RecordBatch::try_from_iter(columns).unwrap())
+    }
+
+    #[test]
+    fn ended_dates_wait_until_their_rows_have_come_in() {
+        let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
+        let clock = Arc::new(Hand(AtomicI64::new(NOON)));
+        let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
+        let delay = seconds(settings.roll_delay_s);
+        let capture = Capture::open_with(database, settings, clock.clone()).unwrap().0;
+        let waits = || {
+            let live = capture.live("t").unwrap().unwrap();
+            let today = today(&capture.shared, &live, clock.now()).unwrap();
+            is_coming_in(&capture.shared, &live, today).unwrap()
+        };
+        capture.append(row(NOON)).unwrap();
+        assert!(!waits(), "only rows of today");
+        capture.append(row(NOON - 3 * DAY)).unwrap();
+        assert!(waits(), "a row of an ended date that has just come");
+        clock.0.fetch_add(delay, Ordering::Relaxed);
+        assert!(!waits(), "it is as old as the delay");
+        assert_eq!(capture.roll(None).unwrap().rows, 2);
+        assert!(!waits(), "no rows in memory");
+        capture.append(row(NOON - DAY)).unwrap();
+        assert!(waits(), "the next row of an ended date");
+    }
 }

@@ -36,7 +36,7 @@ pub struct CaptureSettings {
     pub late_s: u64,
     /// How far a row's time may be ahead of the clock; rows further ahead go to the table's quarantine. Default 300.
     pub future_s: u64,
-    /// How long after a date's end it is rolled. Default 60.
+    /// How long after a date's end it is rolled; rows of ended dates that come in have to be in memory for as long. Default 60.
     pub roll_delay_s: u64,
     /// How long a producer that sends nothing is remembered, so that its repeats are known, once there are 65,536 of them.
     /// Default 86,400.
@@ -66,6 +66,41 @@ impl Default for CaptureSettings {
             producer_memory_s: 86_400,
             automatic: true,
             quality: BTreeMap::new(),
+        }
+    }
+}
+
+impl CaptureSettings {
+    /// Settings by their names, as a JSON object; those that it lacks are as usual.
+    ///
+    /// # Errors
+    /// What is wrong with a name or a value.
+    pub fn from_json(text: &str) -> Result<CaptureSettings, String> {
+        serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_taken_by_name_and_others_refused() {
+        let text =
+            r#"{"late_s": 3, "default_ack": "process", "quality": {"quote": {"sequence": "number", "venue": ""}}}"#;
+        let settings = CaptureSettings::from_json(text).unwrap();
+        assert_eq!((settings.late_s, settings.default_ack), (3, AckClass::Process));
+        assert_eq!(settings.quality["quote"].sequence.as_deref(), Some("number"));
+        assert_eq!(settings.future_s, CaptureSettings::default().future_s);
+        for (text, why) in [
+            (r#"{"lates": 3}"#, "unknown field `lates`"),
+            (r#"{"late_s": -3}"#, "invalid value"),
+            (r#"{"quality": {"quote": {"seq": "n"}}}"#, "unknown field `seq`"),
+            (r#"{"default_ack": "often"}"#, "unknown variant `often`"),
+        ] {
+            let refused = CaptureSettings::from_json(text).unwrap_err();
+            assert!(refused.contains(why), "{refused}");
         }
     }
 }

@@ -47,6 +47,15 @@ pub struct Status {
     pub failed: Option<String>,
 }
 
+impl Status {
+    /// The state as a JSON object, with the names of the fields.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        // Serialising plain data to memory can't fail.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
 /// State of a table.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct TableStatus {

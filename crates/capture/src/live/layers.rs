@@ -21,7 +21,7 @@ pub(crate) type Layers = BTreeMap<i32, Vec<Arc<Segment>>>;
 pub(crate) type Dated = Vec<(i32, Vec<Arc<Segment>>)>;
 
 /// Layers of about one size that become one.
-const TIER_LAYERS: usize = 4;
+const TIER_LAYERS: usize = 8;
 
 /// Rows up to which layers count as one size.
 const TIER_ROWS_MIN: u64 = 1024;

@@ -2,7 +2,7 @@
 //!
 //! - Batches are appended to a tail, which costs a push. Who wants to read puts the tail into layers first: segments in memory,
 //!   ordered by (symbol, time, arrival), each with its directory of symbols. Writers never wait for that.
-//! - Layers grow by tiers: four of about one size become one, so that a row is copied a few times and there are few layers.
+//! - Layers grow by tiers: eight of about one size become one, so that a row is copied a few times and there are few layers.
 //! - What a snapshot has is decided by the files: [`Captured`] in the table's manifest says which rows are there, and of the
 //!   states kept here the one is taken that begins where they end. While rows are written down there are two.
 

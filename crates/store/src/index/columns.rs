@@ -2,9 +2,10 @@
 
 use std::sync::OnceLock;
 
+use arrow::array::RecordBatch;
 use arrow::buffer::ScalarBuffer;
 
-use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN};
+use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, words_of};
 use super::format;
 use super::summary::{Summary, ValueKind};
 
@@ -20,6 +21,11 @@ impl ColumnSummaries {
     /// `words` holds [`SUMMARY_WORDS`](super::builder::SUMMARY_WORDS) for each of `len` summaries.
     pub(super) fn new(kind: ValueKind, words: ScalarBuffer<u64>, len: usize) -> ColumnSummaries {
         ColumnSummaries { kind, words, len }
+    }
+
+    /// The same of summaries that were just made.
+    pub(super) fn of(kind: ValueKind, summaries: &[Summary]) -> ColumnSummaries {
+        ColumnSummaries::new(kind, words_of(summaries).into(), summaries.len())
     }
 
     /// How the values are to be read. That of the segment: a column that was widened since has another one in the table.
@@ -76,6 +82,12 @@ pub(super) struct Column {
     pub(super) by_block: OnceLock<ColumnSummaries>,
 }
 
+impl Column {
+    fn new(name: String, kind: ValueKind) -> Column {
+        Column { name, kind, by_symbol: OnceLock::new(), by_block: OnceLock::new() }
+    }
+}
+
 /// All summarised columns.
 #[derive(Debug)]
 pub(super) struct Columns {
@@ -94,18 +106,34 @@ impl Columns {
             let kind = ValueKind::from_number(format::u32_at(words, 0))?;
             let end = 8usize.checked_add(usize::try_from(format::u32_at(words, 4)).ok()?)?;
             let name = std::str::from_utf8(rest.get(8..end)?).ok()?.to_owned();
-            columns.push(Column { name, kind, by_symbol: OnceLock::new(), by_block: OnceLock::new() });
+            columns.push(Column::new(name, kind));
             rest = &rest[end..];
         }
+        Some(Columns::new(columns))
+    }
+
+    /// The columns of rows in memory that are summarised.
+    pub(super) fn of(rows: &RecordBatch) -> Columns {
+        let fields = rows.schema_ref().fields().iter();
+        let kinds = fields.filter_map(|field| Some((field.name().clone(), ValueKind::of(field.data_type())?)));
+        Columns::new(kinds.map(|(name, kind)| Column::new(name, kind)).collect())
+    }
+
+    fn new(columns: Vec<Column>) -> Columns {
         let mut sorted: Vec<usize> = (0..columns.len()).collect();
         sorted.sort_by(|left, right| folded(&columns[*left].name).cmp(folded(&columns[*right].name)));
-        Some(Columns { columns, sorted })
+        Columns { columns, sorted }
     }
 
     /// Number of the column of that name, in whatever case.
     pub(super) fn find(&self, name: &str) -> Option<usize> {
         let found = self.sorted.partition_point(|number| folded(&self.columns[*number].name).lt(folded(name)));
         self.sorted.get(found).copied().filter(|number| self.columns[*number].name.eq_ignore_ascii_case(name))
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.columns.len()
     }
 
     pub(super) fn get(&self, number: usize) -> &Column {

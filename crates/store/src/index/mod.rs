@@ -10,6 +10,8 @@
 
 mod builder;
 mod columns;
+mod directory;
+mod file;
 mod format;
 mod reader;
 mod summary;

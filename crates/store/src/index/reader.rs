@@ -1,53 +1,56 @@
-//! Reads an index from mapped bytes. Each section is checked against its checksum when it is first used, and only then.
+//! The index of a segment: of a file, read as far as it is asked for, or of rows in memory, made as far as it is asked for.
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
+use arrow::array::RecordBatch;
 use arrow::buffer::{Buffer, ScalarBuffer};
 
-use super::builder::SUMMARY_WORDS;
-use super::columns::{ColumnSummaries, Columns};
-use super::format::{self, BLOCK_ROWS, Section, SectionKind};
-use crate::error::{Error, Result};
+use super::columns::{Column, ColumnSummaries, Columns};
+use super::directory::Directory;
+use super::file::IndexFile;
+use super::format::{BLOCK_ROWS, SectionKind};
+use super::summary::summarise;
+use crate::error::Result;
+use crate::schema::TableSpec;
 
 /// The index of one segment.
 #[derive(Debug)]
 pub struct SegmentIndex {
-    path: PathBuf,
-    bytes: Buffer,
+    content: Content,
     rows: u64,
-    sections: Vec<Section>,
-    directory: OnceLock<Directory>,
-    columns: OnceLock<Columns>,
+    directory: OnceLock<Arc<Directory>>,
+    columns: OnceLock<Arc<Columns>>,
     /// Runs whose last rows don't count, with the row where they end; ascending.
     ends: Vec<(usize, u64)>,
 }
 
-#[derive(Debug)]
-struct Directory {
-    offsets: ScalarBuffer<u32>,
-    texts: Buffer,
-    rows: ScalarBuffer<u64>,
-    first_is_null: bool,
+/// What the index is taken from.
+#[derive(Debug, Clone)]
+enum Content {
+    File(IndexFile),
+    Rows(RecordBatch, Arc<Directory>),
 }
 
 impl SegmentIndex {
     /// Opens an index; `digest` is what the manifest says of its header and table.
     pub(crate) fn open(bytes: Buffer, digest: &str, rows: u64, path: PathBuf) -> Result<SegmentIndex> {
-        let (found, sections) = format::parse(&bytes, digest, &path)?;
-        if found != rows {
-            return Err(Error::corrupt(path, 16, format!("{rows} rows"), format!("{found} rows")));
-        }
-        let (directory, columns, ends) = (OnceLock::new(), OnceLock::new(), Vec::new());
-        Ok(SegmentIndex { path, bytes, rows, sections, directory, columns, ends })
+        let content = Content::File(IndexFile::open(bytes, digest, rows, path)?);
+        Ok(SegmentIndex { content, rows, directory: OnceLock::new(), columns: OnceLock::new(), ends: Vec::new() })
+    }
+
+    /// The index of rows in memory, in the table's order. Columns are summarised when that is first asked for.
+    pub(crate) fn of_rows(spec: &TableSpec, rows: RecordBatch) -> SegmentIndex {
+        let (count, directory) = (rows.num_rows() as u64, Arc::new(Directory::of(spec, &rows)));
+        let content = Content::Rows(rows, directory);
+        SegmentIndex { content, rows: count, directory: OnceLock::new(), columns: OnceLock::new(), ends: Vec::new() }
     }
 
     /// The same index, with runs that end earlier: ascending by run, each with the row where it ends now.
     pub(crate) fn cut(&self, ends: Vec<(usize, u64)>) -> SegmentIndex {
-        let (path, bytes, sections) = (self.path.clone(), self.bytes.clone(), self.sections.clone());
-        let (directory, columns) = (OnceLock::new(), OnceLock::new());
-        SegmentIndex { path, bytes, rows: self.rows, sections, directory, columns, ends }
+        let (directory, columns) = (self.directory.clone(), self.columns.clone());
+        SegmentIndex { content: self.content.clone(), rows: self.rows, directory, columns, ends }
     }
 
     /// The runs that were cut, with their ends.
@@ -61,43 +64,35 @@ impl SegmentIndex {
         self.rows
     }
 
-    /// Checks every section, and that nothing stands between them or behind the last.
+    /// Checks everything in it.
     pub(crate) fn verify(&self) -> Result<()> {
-        let mut end = format::HEADER_BYTES + self.sections.len() * format::ENTRY_BYTES + 4;
-        for section in &self.sections {
-            self.content(section)?;
-            let gap = self.bytes.get(end..to_usize(section.offset));
-            if gap.is_none_or(|gap| gap.iter().any(|byte| *byte != 0)) {
-                return Err(Error::corrupt(&self.path, end as u64, "zeros up to the next section", "other bytes"));
-            }
-            end = to_usize(section.offset + section.length);
+        if let Content::File(file) = &self.content {
+            file.verify()?;
         }
-        if end != self.bytes.len() {
-            return Err(Error::corrupt(&self.path, end as u64, "the file's end", "more bytes"));
-        }
-        self.directory().map(|_| ())?;
+        self.directory()?;
         self.columns().map(|_| ())
     }
 
-    /// Checksums of the segment's blocks.
+    /// Checksums of the segment's blocks; rows in memory have none.
     pub(crate) fn checksums(&self) -> Result<ScalarBuffer<u32>> {
-        let buffer = self.section(SectionKind::Checksums, 0)?;
-        let len = buffer.len() / 4;
-        Ok(ScalarBuffer::new(buffer, 0, len))
+        match &self.content {
+            Content::File(file) => file.checksums(),
+            Content::Rows(..) => Ok(Vec::new().into()),
+        }
     }
 
     /// How many runs of equal symbols the segment has.
     ///
     /// # Errors
-    /// [`Error::Corrupt`], as every call here.
+    /// [`Error::Corrupt`](crate::Error::Corrupt), as every call here.
     pub fn symbols(&self) -> Result<usize> {
-        Ok(self.directory()?.rows.len() - 1)
+        Ok(self.directory()?.len())
     }
 
     /// Symbol of a run; `None` for the run of rows without one.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt).
     pub fn symbol(&self, run: usize) -> Result<Option<&str>> {
         let directory = self.directory()?;
         Ok(if run == 0 && directory.first_is_null { None } else { Some(directory.text(run)) })
@@ -106,38 +101,27 @@ impl SegmentIndex {
     /// Rows of a run.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt).
     pub fn symbol_rows(&self, run: usize) -> Result<Range<u64>> {
-        let rows = &self.directory()?.rows;
+        let rows = self.directory()?.run(run);
         if self.ends.is_empty() {
-            return Ok(rows[run]..rows[run + 1]);
+            return Ok(rows);
         }
         let cut = self.ends.binary_search_by_key(&run, |(run, _)| *run).map(|at| self.ends[at].1);
-        Ok(rows[run]..cut.unwrap_or(rows[run + 1]))
+        Ok(rows.start..cut.unwrap_or(rows.end))
     }
 
     /// The row at which a run ends if it isn't cut.
     pub(crate) fn full_end(&self, run: usize) -> Result<u64> {
-        Ok(self.directory()?.rows[run + 1])
+        Ok(self.directory()?.run(run).end)
     }
 
     /// The run of a symbol, by binary search.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt).
     pub fn find_symbol(&self, symbol: &str) -> Result<Option<usize>> {
-        let directory = self.directory()?;
-        let (mut low, mut high) = (usize::from(directory.first_is_null), directory.rows.len() - 1);
-        while low < high {
-            let middle = low + (high - low) / 2;
-            // UTF-8 sorts as its bytes do.
-            match directory.bytes(middle).cmp(symbol.as_bytes()) {
-                std::cmp::Ordering::Less => low = middle + 1,
-                std::cmp::Ordering::Equal => return Ok(Some(middle)),
-                std::cmp::Ordering::Greater => high = middle,
-            }
-        }
-        Ok(None)
+        Ok(self.directory()?.find(symbol))
     }
 
     /// The run of a symbol, or of the rows without one.
@@ -152,7 +136,7 @@ impl SegmentIndex {
     /// read.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt).
     pub fn by_symbol(&self, column: &str) -> Result<Option<&ColumnSummaries>> {
         if !self.ends.is_empty() {
             return Ok(None);
@@ -160,115 +144,80 @@ impl SegmentIndex {
         let columns = self.columns()?;
         let Some(number) = columns.find(column) else { return Ok(None) };
         let read = &columns.get(number).by_symbol;
-        match read.get() {
-            Some(summaries) => Ok(Some(summaries)),
-            None => {
-                let summaries = self.summaries(SectionKind::SymbolSummaries, number, self.symbols()?)?;
-                Ok(Some(read.get_or_init(|| summaries)))
-            }
+        if read.get().is_none() {
+            self.summarise(number, SectionKind::SymbolSummaries, read)?;
         }
+        Ok(read.get())
     }
 
     /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the column has none. Costs a search by name once they
     /// were read.
     ///
     /// # Errors
-    /// [`Error::Corrupt`].
+    /// [`Error::Corrupt`](crate::Error::Corrupt).
     pub fn by_block(&self, column: &str) -> Result<Option<&ColumnSummaries>> {
         let columns = self.columns()?;
         let Some(number) = columns.find(column) else { return Ok(None) };
         let read = &columns.get(number).by_block;
-        match read.get() {
-            Some(summaries) => Ok(Some(summaries)),
-            None => {
-                let blocks = to_usize(self.rows).div_ceil(BLOCK_ROWS);
-                let summaries = self.summaries(SectionKind::BlockSummaries, number, blocks)?;
-                Ok(Some(read.get_or_init(|| summaries)))
-            }
+        if read.get().is_none() {
+            self.summarise(number, SectionKind::BlockSummaries, read)?;
         }
+        Ok(read.get())
     }
 
-    fn summaries(&self, kind: SectionKind, number: usize, len: usize) -> Result<ColumnSummaries> {
-        let buffer = self.section(kind, u32::try_from(number).unwrap_or(u32::MAX))?;
-        if buffer.len() != len * SUMMARY_WORDS * 8 {
-            return Err(self.bad(format!("{len} summaries"), format!("{} bytes", buffer.len())));
+    /// Summarises all columns of rows in memory, so that no reader has to.
+    pub(crate) fn summarise_all(&self) -> Result<()> {
+        for number in 0..self.columns()?.len() {
+            let column = self.columns()?.get(number);
+            self.summarise(number, SectionKind::BlockSummaries, &column.by_block)?;
         }
-        let words = ScalarBuffer::new(buffer, 0, len * SUMMARY_WORDS);
-        Ok(ColumnSummaries::new(self.columns()?.get(number).kind, words, len))
+        Ok(())
+    }
+
+    /// Fills in summaries of a column: those of a file in `read`, which are a section of their own, those of rows by symbol and by
+    /// block.
+    fn summarise(&self, number: usize, section: SectionKind, read: &OnceLock<ColumnSummaries>) -> Result<()> {
+        let Column { name, kind, by_symbol, by_block } = self.columns()?.get(number);
+        match &self.content {
+            Content::File(file) => {
+                let blocks = usize::try_from(self.rows).unwrap_or(usize::MAX).div_ceil(BLOCK_ROWS);
+                let len = if section == SectionKind::SymbolSummaries { self.symbols()? } else { blocks };
+                let summaries = file.summaries(section, number, *kind, len)?;
+                // Somebody else may have been first, with the same.
+                let _ = read.set(summaries);
+            }
+            Content::Rows(rows, directory) => {
+                let ends = directory.ends();
+                let made = rows.column_by_name(name).and_then(|column| summarise(column, &ends));
+                if let Some(made) = made {
+                    let _ = by_symbol.set(ColumnSummaries::of(*kind, &made.by_run));
+                    let _ = by_block.set(ColumnSummaries::of(*kind, &made.by_block));
+                }
+            }
+        }
+        Ok(())
     }
 
     fn columns(&self) -> Result<&Columns> {
         if let Some(columns) = self.columns.get() {
             return Ok(columns);
         }
-        let bytes = self.section(SectionKind::ColumnNames, 0)?;
-        let columns = Columns::parse(&bytes).ok_or_else(|| self.bad("column names", "other bytes"))?;
-        Ok(self.columns.get_or_init(|| columns))
+        let columns = match &self.content {
+            Content::File(file) => file.columns()?,
+            Content::Rows(rows, _) => Columns::of(rows),
+        };
+        Ok(self.columns.get_or_init(|| Arc::new(columns)))
     }
 
     fn directory(&self) -> Result<&Directory> {
+        let file = match &self.content {
+            Content::File(file) => file,
+            Content::Rows(_, directory) => return Ok(directory),
+        };
         if let Some(directory) = self.directory.get() {
             return Ok(directory);
         }
-        let (offsets, rows) = (self.section(SectionKind::SymbolOffsets, 0)?, self.section(SectionKind::SymbolRows, 0)?);
-        let (offset_count, row_count) = (offsets.len() / 4, rows.len() / 8);
-        let directory = Directory {
-            offsets: ScalarBuffer::new(offsets, 0, offset_count),
-            texts: self.section(SectionKind::SymbolTexts, 0)?,
-            rows: ScalarBuffer::new(rows, 0, row_count),
-            first_is_null: self.section(SectionKind::SymbolNull, 0)?.first() == Some(&1),
-        };
-        directory.check(self.rows).map_err(|what| self.bad("a sound symbol directory", what))?;
-        Ok(self.directory.get_or_init(|| directory))
+        let directory = file.directory()?;
+        Ok(self.directory.get_or_init(|| Arc::new(directory)))
     }
-
-    fn section(&self, kind: SectionKind, column: u32) -> Result<Buffer> {
-        let found = self.sections.iter().find(|section| section.kind == kind && section.column == column);
-        let section = found.ok_or_else(|| self.bad(format!("a section of {kind:?}"), "none"))?;
-        self.content(section)
-    }
-
-    fn content(&self, section: &Section) -> Result<Buffer> {
-        // Bounds were checked when the table was read.
-        let (offset, length) = (to_usize(section.offset), to_usize(section.length));
-        let content = self.bytes.slice_with_length(offset, length);
-        if crc32c::crc32c(&content) != section.crc {
-            return Err(Error::corrupt(&self.path, section.offset, "the section's checksum", "another"));
-        }
-        Ok(content)
-    }
-
-    fn bad(&self, expected: impl Into<String>, found: impl Into<String>) -> Error {
-        Error::corrupt(&self.path, 0, expected, found)
-    }
-}
-
-impl Directory {
-    fn bytes(&self, run: usize) -> &[u8] {
-        &self.texts[self.offsets[run] as usize..self.offsets[run + 1] as usize]
-    }
-
-    fn text(&self, run: usize) -> &str {
-        std::str::from_utf8(self.bytes(run)).unwrap_or_default()
-    }
-
-    fn check(&self, rows: u64) -> Result<(), &'static str> {
-        if self.rows.is_empty() || self.offsets.len() != self.rows.len() {
-            return Err("lists of other lengths");
-        }
-        if !self.rows.is_sorted() || self.rows[0] != 0 || self.rows.last() != Some(&rows) {
-            return Err("rows out of order");
-        }
-        if !self.offsets.is_sorted() || self.offsets.last().map(|end| *end as usize) != Some(self.texts.len()) {
-            return Err("text offsets out of order");
-        }
-        if std::str::from_utf8(&self.texts).is_err() {
-            return Err("text that isn't UTF-8");
-        }
-        Ok(())
-    }
-}
-
-fn to_usize(value: u64) -> usize {
-    usize::try_from(value).unwrap_or(usize::MAX)
 }

@@ -2,7 +2,6 @@
 //!
 //! Dictionaries are made anew: sorted, without repeats, so that within a segment the order of codes is the order of texts.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -12,6 +11,7 @@ use arrow::array::{
 use arrow::buffer::NullBuffer;
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int32Type, SchemaRef};
+use hashbrown::HashMap;
 
 use super::order::{Order, Stretch};
 use crate::error::Result;
@@ -93,25 +93,31 @@ fn gather_nulls(parts: &[&dyn Array], order: &Order) -> Option<NullBuffer> {
 
 fn gather_symbols(parts: &[&dyn Array], order: &Order) -> ArrayRef {
     let parts: Vec<&DictionaryArray<Int32Type>> = parts.iter().map(|part| part.as_dictionary()).collect();
+    let keys: Vec<&[i32]> = parts.iter().map(|part| &part.keys().values()[..]).collect();
     let mut used: Vec<Vec<bool>> = parts.iter().map(|part| vec![false; part.values().len()]).collect();
+    let has_nulls = parts.iter().any(|part| part.logical_null_count() > 0);
     for stretch in order.stretches() {
-        let (keys, used) = (parts[stretch.batch()].keys(), &mut used[stretch.batch()]);
-        for row in stretch.range().filter(|row| keys.is_valid(*row)) {
-            used[keys.value(row) as usize] = true;
+        let (part, used) = (parts[stretch.batch()], &mut used[stretch.batch()]);
+        if has_nulls {
+            let keys = part.keys();
+            stretch.range().filter(|row| keys.is_valid(*row)).for_each(|row| used[keys.value(row) as usize] = true);
+        } else {
+            keys[stretch.batch()][stretch.range()].iter().for_each(|key| used[*key as usize] = true);
         }
     }
     let (texts, maps) = unify(&parts, &used);
-    let has_nulls = parts.iter().any(|part| part.logical_null_count() > 0);
     let mut codes: Vec<i32> = Vec::with_capacity(order.rows());
     let mut valid = has_nulls.then(|| BooleanBufferBuilder::new(order.rows()));
     for stretch in order.stretches() {
-        let (keys, map) = (parts[stretch.batch()].keys(), &maps[stretch.batch()]);
-        let code = |row: usize| map[keys.value(row) as usize];
-        match &mut valid {
-            None => codes.extend(stretch.range().map(|row| code(row).unwrap_or(0))),
-            Some(valid) => {
-                for row in stretch.range() {
-                    let code = keys.is_valid(row).then(|| code(row)).flatten();
+        let map = &maps[stretch.batch()];
+        let code = |key: i32| map[key as usize];
+        match (&mut valid, &keys[stretch.batch()][stretch.range()]) {
+            (None, [one]) => codes.push(code(*one).unwrap_or(0)),
+            (None, some) => codes.extend(some.iter().map(|key| code(*key).unwrap_or(0))),
+            (Some(valid), some) => {
+                let nulls = parts[stretch.batch()].keys();
+                for (row, key) in stretch.range().zip(some) {
+                    let code = nulls.is_valid(row).then(|| code(*key)).flatten();
                     valid.append(code.is_some());
                     codes.push(code.unwrap_or(0));
                 }
@@ -125,21 +131,24 @@ fn gather_symbols(parts: &[&dyn Array], order: &Order) -> ArrayRef {
 /// One sorted list of the used texts of all parts, and for each part the place of its entries in that list; `None` for an
 /// entry that is null or not used.
 pub(crate) fn unify(parts: &[&DictionaryArray<Int32Type>], used: &[Vec<bool>]) -> (StringArray, Vec<Vec<Option<i32>>>) {
-    let mut all = BTreeMap::new();
+    // Batches mostly have the same texts: each is looked up, and only those that differ are sorted.
+    let mut numbers: HashMap<&str, usize> = HashMap::new();
+    let mut maps: Vec<Vec<Option<usize>>> = Vec::with_capacity(parts.len());
     for (part, used) in parts.iter().zip(used) {
         let texts = part.values().as_string::<i32>();
-        for (text, _) in texts.iter().zip(used).filter(|(_, used)| **used) {
-            if let Some(text) = text {
-                all.insert(text, 0);
-            }
+        let mut map = Vec::with_capacity(texts.len());
+        for (text, used) in texts.iter().zip(used) {
+            let next = numbers.len();
+            map.push(text.filter(|_| *used).map(|text| *numbers.entry(text).or_insert(next)));
         }
+        maps.push(map);
     }
-    for (rank, code) in all.values_mut().enumerate() {
-        *code = i32::try_from(rank).unwrap_or(i32::MAX);
+    let mut sorted: Vec<(&str, usize)> = numbers.into_iter().collect();
+    sorted.sort_unstable();
+    let mut codes = vec![0; sorted.len()];
+    for (code, (_, number)) in sorted.iter().enumerate() {
+        codes[*number] = i32::try_from(code).unwrap_or(i32::MAX);
     }
-    let map = |part: &&DictionaryArray<Int32Type>| {
-        part.values().as_string::<i32>().iter().map(|text| text.and_then(|text| all.get(text).copied())).collect()
-    };
-    let maps = parts.iter().map(map).collect();
-    (StringArray::from_iter_values(all.keys()), maps)
+    let coded = |map: Vec<Option<usize>>| map.into_iter().map(|number| number.map(|number| codes[number])).collect();
+    (StringArray::from_iter_values(sorted.iter().map(|(text, _)| text)), maps.into_iter().map(coded).collect())
 }

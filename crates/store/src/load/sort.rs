@@ -85,9 +85,10 @@ impl Keys {
                 run.iter().for_each(|stretch| order.push(*stretch));
                 continue;
             }
-            let mut rows: Vec<Stretch> = run.iter().flat_map(|stretch| stretch.single()).collect();
-            rows.sort_by_key(|row| self.first_time(row));
-            rows.into_iter().for_each(|row| order.push(row));
+            let rows = run.iter().flat_map(|stretch| stretch.single());
+            let mut rows: Vec<(i64, Stretch)> = rows.map(|row| (self.first_time(&row), row)).collect();
+            rows.sort_by_key(|(time, _)| *time);
+            rows.into_iter().for_each(|(_, row)| order.push(row));
         }
         order
     }

@@ -27,6 +27,10 @@ const INDEX_BYTES_AHEAD: usize = 256 << 10;
 /// Bytes at each end of a segment's file that are read ahead when it is opened.
 const ENDS_BYTES_AHEAD: usize = 64 << 10;
 
+/// Rows in memory from which on all their columns are summarised when they are put in order: with fewer, the first reader of a
+/// column does so in a fraction of a millisecond.
+const SUMMARISED_ROWS_MIN: usize = 1 << 17;
+
 /// One segment of a snapshot. Nothing is opened before it is used.
 #[derive(Debug)]
 pub struct Segment {
@@ -64,9 +68,10 @@ impl Segment {
         if rows.num_rows() == 0 {
             return Ok(None);
         }
-        let (index, digest) = index::build(spec, &rows, &[]);
-        let mut aligned = arrow::buffer::MutableBuffer::new(index.len());
-        aligned.extend_from_slice(&index);
+        let index = SegmentIndex::of_rows(spec, rows.clone());
+        if rows.num_rows() >= SUMMARISED_ROWS_MIN {
+            index.summarise_all()?;
+        }
         let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
         let entry = FileEntry {
             path: name,
@@ -75,13 +80,12 @@ impl Segment {
             rows: rows.num_rows() as u64,
             bytes: rows.get_array_memory_size() as u64,
             digest: String::new(),
-            index_bytes: index.len() as u64,
-            index_digest: digest,
+            index_bytes: 0,
+            index_digest: String::new(),
             time_min: times.iter().copied().min().unwrap_or_default(),
             time_max: times.iter().copied().max().unwrap_or_default(),
             symbols: end_symbols(spec, &rows),
         };
-        let index = SegmentIndex::open(aligned.into(), &entry.index_digest, entry.rows, entry.path.clone().into())?;
         let opened = OnceLock::from((index, Arc::new(Opened::Memory(rows))));
         let table = spec.name.clone();
         Ok(Some(Segment { storage: None, table, entry, checks_data: false, hidden: 0, opened }))
