@@ -324,13 +324,17 @@ mod tests {
         Append::new("t", RecordBatch::try_from_iter(columns).unwrap())
     }
 
-    #[test]
-    fn ended_dates_wait_until_their_rows_have_come_in() {
+    fn capture() -> (Capture, Arc<Hand>) {
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(NOON)));
         let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
-        let delay = seconds(settings.roll_delay_s);
-        let capture = Capture::open_with(database, settings, clock.clone()).unwrap().0;
+        (Capture::open_with(database, settings, clock.clone()).unwrap().0, clock)
+    }
+
+    #[test]
+    fn ended_dates_wait_until_their_rows_have_come_in() {
+        let (capture, clock) = capture();
+        let delay = seconds(capture.shared.settings.roll_delay_s);
         let waits = || {
             let live = capture.live("t").unwrap().unwrap();
             let today = today(&capture.shared, &live, clock.now()).unwrap();
@@ -346,5 +350,19 @@ mod tests {
         assert!(!waits(), "no rows in memory");
         capture.append(row(NOON - DAY)).unwrap();
         assert!(waits(), "the next row of an ended date");
+    }
+
+    #[test]
+    fn rows_that_stay_in_memory_keep_an_age() {
+        let (capture, clock) = capture();
+        capture.append(row(NOON - seconds(60))).unwrap();
+        clock.0.fetch_add(5, Ordering::Relaxed);
+        capture.append(row(NOON)).unwrap();
+        let live = capture.live("t").unwrap().unwrap();
+        assert_eq!((live.size().rows, live.size().since), (2, Some(NOON)));
+        assert_eq!(write_down(&capture.shared, &live, Cut::Settled).unwrap().rows, 1);
+        assert_eq!((live.size().rows, live.size().since), (1, Some(NOON + 5)));
+        assert_eq!(write_down(&capture.shared, &live, Cut::All).unwrap().rows, 1);
+        assert_eq!((live.size().rows, live.size().since), (0, None));
     }
 }

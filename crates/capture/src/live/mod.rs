@@ -206,8 +206,10 @@ impl LiveTable {
                 return Err(error);
             }
         };
-        if let Some(next) = &mut self.states().next {
-            next.take_layers(kept);
+        let mut states = self.states();
+        let States { current, next } = &mut *states;
+        if let Some(next) = next {
+            next.take_layers(kept, current);
         }
         Ok(WriteDown { captured, rows })
     }

@@ -35,7 +35,9 @@ pub(super) struct State {
     pub(super) latest: i64,
     bytes: u64,
     rows: u64,
+    /// When the oldest row came in, and the newest.
     since: Option<i64>,
+    received: i64,
 }
 
 impl State {
@@ -49,6 +51,7 @@ impl State {
             bytes: 0,
             rows: 0,
             since: None,
+            received: i64::MIN,
         }
     }
 
@@ -59,11 +62,16 @@ impl State {
         self.rows += tail.rows.num_rows() as u64;
         self.bytes += tail.bytes;
         self.since.get_or_insert(tail.received);
+        self.received = self.received.max(tail.received);
         self.tail.push(tail);
     }
 
-    /// Rows that stay of those that were there when rows began to be written down.
-    pub(super) fn take_layers(&mut self, kept: Layers) {
+    /// Rows that stay of those in `before` when these begin to be written down: its latest, so they count as new as its newest.
+    pub(super) fn take_layers(&mut self, kept: Layers, before: &State) {
+        if !kept.is_empty() {
+            self.since = Some(self.since.unwrap_or(before.received).min(before.received));
+            self.received = self.received.max(before.received);
+        }
         for segment in kept.values().flatten() {
             self.rows += segment.rows();
             self.bytes += segment.entry().bytes;
