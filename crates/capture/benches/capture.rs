@@ -111,16 +111,19 @@ fn layers(criterion: &mut Criterion) {
         |batches: &[RecordBatch]| Segment::in_memory(&spec, 19_675, "layer".to_owned(), batches).unwrap().unwrap();
     let mut group = criterion.benchmark_group("layers");
     for (name, producers) in [("a tail of 65,536 rows", 1), ("a tail of two producers", 2)] {
+        // Of two producers the batches cover the same times, one after the other.
         let batches: Vec<RecordBatch> =
             (0..16).map(|number| trades(number / producers * producers * 4_096 + number % producers, 4_096)).collect();
         group.throughput(Throughput::Elements(65_536));
         group.bench_function(name, |bencher| bencher.iter(|| in_memory(&batches)));
     }
     let all: Vec<usize> = (0..spec.columns.len()).collect();
-    let parts: Vec<RecordBatch> =
-        (0..4).map(|number| in_memory(&[trades(number * 262_144, 262_144)]).read_all(&spec, &all).unwrap()).collect();
-    group.throughput(Throughput::Elements(1_048_576));
-    group.bench_function("four layers of 262,144 rows", |bencher| bencher.iter(|| in_memory(&parts)));
+    for (name, step) in [("four layers of 262,144 rows", 262_144), ("four layers that overlap a little", 260_000)] {
+        let part = |number: usize| in_memory(&[trades(number * step, 262_144)]).read_all(&spec, &all).unwrap();
+        let parts: Vec<RecordBatch> = (0..4).map(part).collect();
+        group.throughput(Throughput::Elements(1_048_576));
+        group.bench_function(name, |bencher| bencher.iter(|| in_memory(&parts)));
+    }
     group.finish();
     capture.close().unwrap();
 }

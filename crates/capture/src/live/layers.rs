@@ -26,14 +26,44 @@ const TIER_LAYERS: usize = 8;
 /// Rows up to which layers count as one size.
 const TIER_ROWS_MIN: u64 = 1024;
 
+/// Rows that are put in order at once.
+const PART_ROWS: usize = 1 << 16;
+
 /// The layers with the rows of a tail.
 pub(super) fn with_tail(spec: &TableSpec, layers: &Layers, tail: &[Tail]) -> Result<Layers> {
     let mut layers = layers.clone();
     for (date, batches) in by_date(spec, tail)? {
         let before = layers.remove(&date).unwrap_or_default();
-        layers.insert(date, add(spec, date, &before, batches)?);
+        layers.insert(date, add(spec, date, &before, in_ordered_parts(spec, date, batches)?)?);
     }
     Ok(layers)
+}
+
+/// A long tail as parts that are in order each and small enough to be put there within the processor's caches; then they are
+/// merged, symbol by symbol.
+fn in_ordered_parts(spec: &TableSpec, date: i32, batches: Vec<RecordBatch>) -> Result<Vec<RecordBatch>> {
+    if batches.iter().map(RecordBatch::num_rows).sum::<usize>() <= PART_ROWS {
+        return Ok(batches);
+    }
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    let (mut parts, mut part, mut rows) = (Vec::new(), Vec::new(), 0);
+    let mut order = |part: &mut Vec<RecordBatch>| -> Result<()> {
+        if let Some(ordered) = Segment::in_memory(spec, date, name(), part)? {
+            parts.push(ordered.read_all(spec, &all)?);
+        }
+        part.clear();
+        Ok(())
+    };
+    for batch in batches {
+        rows += batch.num_rows();
+        part.push(batch);
+        if rows >= PART_ROWS {
+            order(&mut part)?;
+            rows = 0;
+        }
+    }
+    order(&mut part)?;
+    Ok(parts)
 }
 
 /// Rows of each date, in order of arrival, with all columns that the table has now.

@@ -35,6 +35,13 @@ impl Stretch {
         self.range().map(move |row| Stretch { batch: self.batch, rows: 1, start: row })
     }
 
+    /// The first `rows` of its rows, and the others; all of them if it has no more.
+    pub(crate) fn split(&self, rows: usize) -> (Stretch, Stretch) {
+        let first = u32::try_from(rows).unwrap_or(u32::MAX).min(self.rows);
+        let others = Stretch { rows: self.rows - first, start: self.start + first as usize, ..*self };
+        (Stretch { rows: first, ..*self }, others)
+    }
+
     /// Takes in the next one if it goes on where this one ends.
     pub(crate) fn joined(&mut self, next: Stretch) -> bool {
         let follows = self.batch == next.batch && self.range().end == next.start;
@@ -169,6 +176,16 @@ mod tests {
         assert_eq!((order.rows(), order.stretches().len()), (11, 4));
         assert_eq!(order.first().map(|first| singles(&first)), Some(vec![(0, 3)]));
         assert_eq!(Order::default().first(), None);
+    }
+
+    #[test]
+    fn a_stretch_is_split_behind_any_row() {
+        let stretch = example().stretches()[0];
+        for rows in 0..=7 {
+            let (first, others) = stretch.split(rows);
+            let both: Vec<usize> = first.range().chain(others.range()).collect();
+            assert_eq!((first.range().len(), both), (rows.min(6), (3..9).collect()));
+        }
     }
 
     #[test]

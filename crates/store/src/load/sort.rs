@@ -3,12 +3,18 @@
 //! What is sorted are stretches: rows of one batch that follow each other and have one symbol and times that don't fall. Where
 //! batches are segments, there is about one for each symbol; where they are rows as they came, a stretch is mostly a row.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
 use super::gather::unify;
 use super::order::{Order, Stretch};
 use crate::schema::TableSpec;
+
+/// Rows of a stretch, on average, from which on stretches that overlap are merged; shorter ones are sorted row by row.
+const MERGED_ROWS_MIN: usize = 8;
 
 /// The rows of the batches in the table's order; rows of equal symbol and time stay in the order of the batches.
 pub(crate) fn sorted(spec: &TableSpec, batches: &[RecordBatch]) -> Order {
@@ -78,19 +84,68 @@ impl Keys {
             by_symbol[next[rank]] = stretch;
             next[rank] += 1;
         });
-        let mut order = Order::default();
+        let (mut order, mut scratch) = (Order::default(), Vec::new());
         for bounds in starts.windows(2) {
             let run = &by_symbol[bounds[0]..bounds[1]];
             if run.windows(2).all(|pair| self.last_time(&pair[0]) <= self.first_time(&pair[1])) {
                 run.iter().for_each(|stretch| order.push(*stretch));
-                continue;
+            } else {
+                self.sort_by_time(run, &mut order, &mut scratch);
             }
-            let rows = run.iter().flat_map(|stretch| stretch.single());
-            let mut rows: Vec<(i64, Stretch)> = rows.map(|row| (self.first_time(&row), row)).collect();
-            rows.sort_by_key(|(time, _)| *time);
-            rows.into_iter().for_each(|(_, row)| order.push(row));
         }
         order
+    }
+
+    /// Puts stretches of one symbol in the order of time, which keeps arrival. Only those that overlap are looked into.
+    fn sort_by_time(&self, run: &[Stretch], order: &mut Order, scratch: &mut Vec<(i64, Stretch)>) {
+        // Of each stretch the earliest time behind it.
+        let mut least_behind = vec![i64::MAX; run.len()];
+        for place in (1..run.len()).rev() {
+            least_behind[place - 1] = least_behind[place].min(self.first_time(&run[place]));
+        }
+        let (mut first, mut latest) = (0, i64::MIN);
+        for (place, stretch) in run.iter().enumerate() {
+            latest = latest.max(self.last_time(stretch));
+            if latest <= least_behind[place] || place + 1 == run.len() {
+                self.merge(&run[first..=place], order, scratch);
+                (first, latest) = (place + 1, i64::MIN);
+            }
+        }
+    }
+
+    /// Merges stretches that overlap.
+    fn merge(&self, stretches: &[Stretch], order: &mut Order, scratch: &mut Vec<(i64, Stretch)>) {
+        if let [one] = stretches {
+            order.push(*one);
+            return;
+        }
+        let rows: usize = stretches.iter().map(|stretch| stretch.range().len()).sum();
+        if rows < stretches.len() * MERGED_ROWS_MIN {
+            let rows = stretches.iter().flat_map(|stretch| stretch.single());
+            scratch.clear();
+            scratch.extend(rows.map(|row| (self.first_time(&row), row)));
+            scratch.sort_by_key(|(time, _)| *time);
+            scratch.iter().for_each(|(_, row)| order.push(*row));
+            return;
+        }
+        let mut left = stretches.to_vec();
+        let mut next: BinaryHeap<Reverse<(i64, usize)>> =
+            left.iter().enumerate().map(|(place, stretch)| Reverse((self.first_time(stretch), place))).collect();
+        while let Some(Reverse((_, place))) = next.pop() {
+            let Some(Reverse(other)) = next.peek() else {
+                order.push(left[place]);
+                return;
+            };
+            let start = self.starts[left[place].batch()];
+            let rows = left[place].range();
+            let times = &self.times[start + rows.start..start + rows.end];
+            let (taken, others) = left[place].split(times.partition_point(|time| (*time, place) < *other));
+            order.push(taken);
+            left[place] = others;
+            if !others.range().is_empty() {
+                next.push(Reverse((self.first_time(&others), place)));
+            }
+        }
     }
 
     /// Each stretch in order of arrival, with the rank of its symbol.
@@ -183,9 +238,13 @@ mod tests {
 
     /// Batches as they come and as segments have them, in turn.
     fn batches() -> impl Strategy<Value = Vec<Vec<Row>>> {
-        let row =
-            (prop::option::weighted(0.9, 0..3u8), 0..9i64, prop::option::of(0..5i64), prop::option::of(any::<bool>()));
-        let rows = (prop::collection::vec(row, 0..40), any::<bool>()).prop_map(|(mut rows, is_sorted)| {
+        let row = (
+            prop::option::weighted(0.9, 0..3u8),
+            prop_oneof![0..9i64, 0..90i64],
+            prop::option::of(0..5i64),
+            prop::option::of(any::<bool>()),
+        );
+        let rows = (prop::collection::vec(row, 0..100), any::<bool>()).prop_map(|(mut rows, is_sorted)| {
             if is_sorted {
                 rows.sort_by_key(|row| (row.0.map(|symbol| ["C", "A", "B"][usize::from(symbol)]), row.1));
             }
