@@ -147,6 +147,32 @@ def test_a_prepared_statement_takes_values_again_and_again(connection) -> None:
         assert cursor.fetchall() == [(1,)]
 
 
+def test_rows_are_ingested_as_the_client_wants(connection) -> None:
+    rows = pa.table(
+        {
+            "time": pa.array([1_700_000_000_000_000_000 + row for row in range(3)], pa.timestamp("ns", "UTC")),
+            "sym": pa.array(["A", "B", "A"]).dictionary_encode(),
+            "price": pa.array([1.5, None, 2.5]),
+        }
+    )
+    with connection.cursor() as cursor:
+        with pytest.raises(adbc_driver_manager.Error, match="no table"):
+            cursor.adbc_ingest("new", rows, mode="append")
+        assert cursor.adbc_ingest("new", rows, mode="create") == 3
+        for mode, why in (("create", "already"), ("replace", "aren't replaced")):
+            with pytest.raises(adbc_driver_manager.Error, match=why):
+                cursor.adbc_ingest("New", rows, mode=mode)
+        with pytest.raises(adbc_driver_manager.Error, match="temporary"):
+            cursor.adbc_ingest("new", rows, mode="create_append", temporary=True)
+        with pytest.raises(adbc_driver_manager.Error, match="catalogue"):
+            cursor.adbc_ingest("new", rows, mode="create_append", catalog_name="other")
+        assert cursor.adbc_ingest("new", rows, mode="append") == 3
+        place = {"catalog_name": "splay", "db_schema_name": "public"}
+        assert cursor.adbc_ingest("new", rows.to_batches()[0], mode="create_append", **place) == 3
+        cursor.execute("select sym, count(*), sum(price) from new group by sym order by sym")
+        assert cursor.fetchall() == [("A", 6, 12.0), ("B", 3, None)]
+
+
 def test_cancelling_stops_the_statement(server: Server, connection) -> None:
     with connection.cursor() as cursor:
         raised: list[BaseException] = []

@@ -16,7 +16,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter, Producers};
-use crate::live::{LiveTable, Tail};
+use crate::live::{LiveTable, RECOVERED_ROWS_MAX, Tail};
 use crate::measure::{Meters, Unsynced};
 use crate::queue::{Queue, Waiting};
 use crate::settings::CaptureSettings;
@@ -131,7 +131,7 @@ impl Capture {
                     recovered.rows += rows.num_rows() as u64;
                     let (bytes, latest) = (rows.get_array_memory_size() as u64, times(&batch.spec, &rows).1);
                     live.push(Tail { sequence: batch.sequence, received: batch.received, rows, bytes, latest });
-                    if live.size().tail_rows > crate::live::TAIL_ROWS_MAX {
+                    if live.size().tail_rows > RECOVERED_ROWS_MAX {
                         live.organise()?;
                     }
                 }

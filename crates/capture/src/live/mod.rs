@@ -23,8 +23,12 @@ pub(crate) use state::Tail;
 /// How often a snapshot is tried while rows are moved to disk.
 const TRIES: usize = 10_000;
 
-/// Rows in the tail from which on they are put into layers without waiting for a reader.
-pub(crate) const TAIL_ROWS_MAX: u64 = 1 << 16;
+/// Rows in the tail from which on they are put into layers without waiting for a reader. With more the reader that comes first
+/// waits longer; with fewer the rows of several producers, whose times overlap from tail to tail, are moved more often.
+pub(crate) const TAIL_ROWS_MAX: u64 = 1 << 17;
+
+/// The same while rows come back from the journal, when there are no readers.
+pub(crate) const RECOVERED_ROWS_MAX: u64 = 1 << 20;
 
 /// The live rows of a table.
 #[derive(Debug)]

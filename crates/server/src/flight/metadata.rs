@@ -21,6 +21,12 @@ const SCHEMA: &str = "public";
 /// The kind that all tables are.
 const TABLE_TYPE: &str = "TABLE";
 
+/// Whether names of a catalogue and a schema, where given, are those of the tables.
+pub(super) fn is_place(catalog: Option<&str>, schema: Option<&str>) -> bool {
+    let is = |given: Option<&str>, name: &str| given.is_none_or(|given| given.is_empty() || given == name);
+    is(catalog, CATALOG) && is(schema, SCHEMA)
+}
+
 pub(super) fn cant_write(error: impl std::fmt::Display) -> Problem {
     Problem::new(Code::Internal, format!("metadata can't be written: {error}"))
 }

@@ -5,6 +5,8 @@ use std::pin::Pin;
 use arrow::array::RecordBatch;
 use arrow_flight::decode::{DecodedPayload, FlightDataDecoder};
 use arrow_flight::error::FlightError;
+use arrow_flight::sql::CommandStatementIngest;
+use arrow_flight::sql::command_statement_ingest::table_definition_options::{TableExistsOption, TableNotExistOption};
 use arrow_flight::{FlightData, PutResult};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
@@ -13,6 +15,7 @@ use tokio::sync::mpsc;
 use tonic::Status;
 use tonic::metadata::MetadataMap;
 
+use super::metadata;
 use crate::appends::{self, Appends, Awaited};
 use crate::ingest::{Ack, AckClass, Append, Producer};
 use crate::ipc;
@@ -150,6 +153,32 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
 
 fn result(ack: &Ack) -> PutResult {
     PutResult { app_metadata: Bytes::from(appends::json(ack).to_string()) }
+}
+
+/// Refuses an ingestion that wants what this server doesn't do, or a table to be there that isn't, or the other way round.
+pub(super) fn check_ingest(command: &CommandStatementIngest, is_there: bool) -> Outcome<()> {
+    let unsupported = |text: &str| Err(Problem::new(Code::Unsupported, text));
+    let table = &command.table;
+    if command.temporary {
+        return unsupported("there are no temporary tables");
+    }
+    if command.transaction_id.as_ref().is_some_and(|id| !id.is_empty()) {
+        return unsupported("there are no transactions: each batch is stored whole or not at all");
+    }
+    if !metadata::is_place(command.catalog.as_deref(), command.schema.as_deref()) {
+        return Err(Problem::new(Code::NotFound, "all tables are in the catalogue splay and its schema public"));
+    }
+    let Some(options) = &command.table_definition_options else { return Ok(()) };
+    match (is_there, options.if_exists(), options.if_not_exist()) {
+        (true, TableExistsOption::Fail, _) => {
+            Err(Problem::new(Code::Rejected, format!("there is a table {table:?} already; append to it")))
+        }
+        (true, TableExistsOption::Replace, _) => unsupported("rows of a table aren't replaced; append to it"),
+        (false, _, TableNotExistOption::Fail) => {
+            Err(Problem::new(Code::NotFound, format!("there is no table {table:?} to append to")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Takes all batches of a stream; says how many rows were stored.
