@@ -614,7 +614,7 @@ impl FlightSqlService for Front {
         let appends = self.shared.appends()?.by("flight");
         let target = put::Target::new(&command.table, request.metadata())?;
         let database = self.shared.statements.session().database().clone();
-        let tables = on_thread(move || database.tables()).await??;
+        let tables = on_thread(move || database.tables()).await?.map_err(Problem::from)?;
         put::check_ingest(&command, tables.iter().any(|table| table.eq_ignore_ascii_case(&command.table)))?;
         let decoder = put::decoder(request.into_inner(), self.shared.limits.message_bytes_max);
         Ok(put::ingest(&appends, &target, decoder).await?)
