@@ -162,10 +162,10 @@ def test_rows_are_ingested_as_the_client_wants(connection) -> None:
         for mode, why in (("create", "already"), ("replace", "aren't replaced")):
             with pytest.raises(adbc_driver_manager.Error, match=why):
                 cursor.adbc_ingest("New", rows, mode=mode)
-        with pytest.raises(adbc_driver_manager.Error, match="temporary"):
-            cursor.adbc_ingest("new", rows, mode="create_append", temporary=True)
-        with pytest.raises(adbc_driver_manager.Error, match="catalogue"):
-            cursor.adbc_ingest("new", rows, mode="create_append", catalog_name="other")
+        for elsewhere, why in (({"temporary": True}, "temporary"), ({"catalog_name": "other"}, "catalogue")):
+            # The driver keeps such wishes for the cursor's later statements.
+            with connection.cursor() as other, pytest.raises(adbc_driver_manager.Error, match=why):
+                other.adbc_ingest("new", rows, mode="create_append", **elsewhere)
         assert cursor.adbc_ingest("new", rows, mode="append") == 3
         place = {"catalog_name": "splay", "db_schema_name": "public"}
         assert cursor.adbc_ingest("new", rows.to_batches()[0], mode="create_append", **place) == 3

@@ -8,6 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import splay
+
 UTC = dt.timezone.utc
 
 
@@ -22,6 +24,17 @@ def one(db, statement, params):
 def test_values_are_themselves(db, value):
     assert one(db, "select $1", [value]) == value
     assert one(db, "select $value", {"value": value}) == value
+
+
+def test_question_marks_are_values_in_order(db, trades):
+    db.write("trade", trades, time="time", symbol="sym")
+    statement = "select '?' as mark, sum(size) from trade where sym = ? and size > ? -- ?"
+    assert db.sql(statement, ["IBM", 100]).to_arrow().to_pylist()[0]["mark"] == "?"
+    assert db.sql(statement, ["IBM", 100]).to_arrow().column(1).to_pylist() == [600]
+    assert db.sql(statement, ["AIG", 0]).to_arrow().column(1).to_pylist() == [300]
+    assert db.prepare("select count(*) from trade where sym = ?").run(["IBM"]).to_arrow().column(0).to_pylist() == [3]
+    with pytest.raises(splay.StatementError, match="either all"):
+        db.sql("select ? + $1", [1]).to_arrow()
 
 
 def test_none_is_null(db):

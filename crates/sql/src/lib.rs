@@ -24,6 +24,7 @@ mod joins;
 mod memory;
 mod names;
 mod pivot;
+mod placeholders;
 mod planner;
 mod provider;
 mod pushdown;

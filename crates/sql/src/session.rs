@@ -35,6 +35,7 @@ use crate::joins;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::pivot::PivotPlanner;
+use crate::placeholders;
 use crate::planner::TickQueryPlanner;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
@@ -136,6 +137,7 @@ impl Session {
     /// # Errors
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
+        let text = &*placeholders::numbered(text)?;
         if let Some(answer) = self.tick(text, &parameters, stop)? {
             return Ok(answer);
         }
@@ -232,7 +234,7 @@ impl Session {
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
     pub fn describe(&self, text: &str) -> Result<Description> {
         let session = self.clone();
-        let text = text.to_owned();
+        let text = placeholders::numbered(text)?.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.threads.spawn(async move {
             let _ = sender.send(session.plan_to_describe(&text).await);

@@ -19,7 +19,6 @@ public class Ask {
             System.out.println("server " + about.getDatabaseProductName());
             print("table", about.getTables(null, null, "%", null), 1, 2, 3, 4);
             print("column", about.getColumns(null, null, "trade", "%"), 4, 5);
-            print("type", about.getTypeInfo(), 1, 2);
             try (Statement statement = connection.createStatement()) {
                 print("row", statement.executeQuery("select time, sym, price, size from trade order by time limit 2"), 1, 2, 3, 4);
             }
@@ -53,7 +52,7 @@ public class Ask {
             while (rows.next()) {
                 StringBuilder line = new StringBuilder(what);
                 for (int column : columns) {
-                    line.append('|').append(rows.getObject(column));
+                    line.append('|').append(rows.getString(column));
                 }
                 System.out.println(line);
             }

@@ -1,6 +1,6 @@
 //! Rows as Flight messages: the schema, then dictionaries where they changed, then rows.
 //!
-//! Symbols stay dictionaries. One that differs from the last is sent again.
+//! Symbols stay dictionaries but for callers who are to have [texts]. One that differs from the last is sent again.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -11,6 +11,7 @@ use bytes::Bytes;
 use serde_json::json;
 use splay_sql::StatementStats;
 
+use super::texts;
 use crate::http::kind;
 use crate::ingest::Update;
 use crate::problem::{Code, Outcome, Problem};
@@ -24,6 +25,8 @@ pub(super) struct Messages {
     options: IpcWriteOptions,
     context: IpcWriteContext,
     schema: Option<SchemaRef>,
+    /// Whether symbols are sent as texts.
+    as_texts: bool,
 }
 
 fn cant_write(error: ArrowError) -> Problem {
@@ -38,7 +41,13 @@ impl Messages {
             options: IpcWriteOptions::default(),
             context: IpcWriteContext::default(),
             schema: None,
+            as_texts: false,
         }
+    }
+
+    /// The same, with symbols as texts if these are wanted.
+    pub(super) fn for_caller(as_texts: bool) -> Messages {
+        Messages { as_texts, ..Messages::new() }
     }
 
     fn schema(&mut self, schema: &SchemaRef) -> FlightData {
@@ -59,11 +68,16 @@ impl Encode for Messages {
     type Piece = FlightData;
 
     fn start(&mut self, schema: &SchemaRef) -> Outcome<Vec<FlightData>> {
-        Ok(vec![Messages::schema(self, schema)])
+        let schema = if self.as_texts { SchemaRef::new(texts::schema(schema)) } else { SchemaRef::clone(schema) };
+        Ok(vec![Messages::schema(self, &schema)])
     }
 
     fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<FlightData>> {
-        let (mut messages, rows) = self.batch(batch)?;
+        let plain = match &self.schema {
+            Some(schema) if self.as_texts => Some(texts::rows(batch, schema).map_err(cant_write)?),
+            _ => None,
+        };
+        let (mut messages, rows) = self.batch(plain.as_ref().unwrap_or(batch))?;
         messages.push(rows);
         Ok(messages)
     }

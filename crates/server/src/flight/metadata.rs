@@ -12,6 +12,7 @@ use arrow_flight::sql::{
 };
 use splay_store::Database;
 
+use super::texts;
 use crate::problem::{Code, Outcome, Problem};
 
 /// The catalogue that all tables are in.
@@ -155,11 +156,13 @@ pub(super) fn table_types() -> Outcome<RecordBatch> {
 }
 
 /// Tables, with their columns if asked for. Reads what each table is; not for the network's threads.
-pub(super) fn tables(asked: CommandGetTables, database: &Database) -> Outcome<RecordBatch> {
+/// The tables; with `texts` their symbols are texts.
+pub(super) fn tables(asked: CommandGetTables, database: &Database, as_texts: bool) -> Outcome<RecordBatch> {
     let mut builder = asked.into_builder();
     for name in database.tables()? {
         let spec = database.table(&name).and_then(|table| table.snapshot())?.spec().clone();
-        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &spec.arrow()).map_err(cant_write)?;
+        let schema = if as_texts { texts::schema(&spec.arrow()) } else { Schema::clone(&spec.arrow()) };
+        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &schema).map_err(cant_write)?;
     }
     builder.build().map_err(cant_write)
 }

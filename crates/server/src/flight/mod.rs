@@ -12,6 +12,7 @@ mod prepared;
 mod put;
 mod running;
 mod service;
+mod texts;
 mod types;
 
 use std::collections::HashMap;
@@ -93,12 +94,19 @@ impl Front {
         })
     }
 
-    /// Runs a statement and sends its rows, until it is cancelled by its name.
-    async fn run(&self, name: Bytes, text: &str, parameters: Parameters) -> Result<Response<Rows>, Status> {
+    /// Runs a statement and sends its rows, with symbols as texts or not, until it is cancelled by its name.
+    async fn run(
+        &self,
+        name: Bytes,
+        text: &str,
+        parameters: Parameters,
+        as_texts: bool,
+    ) -> Result<Response<Rows>, Status> {
         let text = text.trim().trim_end_matches(';').to_owned();
         let mut cancelled = self.running.begin(name);
         let begin = async {
-            let mut pieces = self.shared.statements.run("flight", text, parameters, Messages::new()).await?;
+            let mut pieces =
+                self.shared.statements.run("flight", text, parameters, Messages::for_caller(as_texts)).await?;
             or_broke_off(pieces.next().await).map(|first| (first, pieces))
         };
         let answered = tokio::select! {
@@ -144,6 +152,7 @@ impl Front {
     /// The columns of what a descriptor names.
     async fn schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
         self.check(request.metadata(), Role::Read)?;
+        let as_texts = texts::are_wanted(request.metadata());
         let descriptor = request.into_inner();
         let schema = match descriptor.path.as_slice() {
             [table] => {
@@ -152,6 +161,7 @@ impl Front {
             }
             _ => self.schema_of(&descriptor.cmd).await?,
         };
+        let schema = if as_texts { texts::schema(&schema) } else { schema };
         let options = IpcWriteOptions::default();
         let cant_write = |error| Problem::new(Code::Internal, format!("a schema can't be written: {error}"));
         let result = SchemaResult::try_from(SchemaAsIpc::new(&schema, &options)).map_err(cant_write)?;
@@ -391,11 +401,13 @@ impl FlightSqlService for Front {
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
         self.check(request.metadata(), Role::Read)?;
+        let as_texts = texts::are_wanted(request.metadata());
         let descriptor = request.into_inner();
         let [table] = descriptor.path.as_slice() else {
             return Err(Problem::new(Code::Unsupported, "this command is not known").into());
         };
         let schema = self.columns_of(table).await?;
+        let schema = if as_texts { SchemaRef::new(texts::schema(&schema)) } else { schema };
         let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
         let ticket = TicketStatementQuery { statement_handle: running::handle(&query)? };
         flight(ticket.as_any().encode_to_vec().into(), Some(&schema), descriptor)
@@ -408,7 +420,7 @@ impl FlightSqlService for Front {
     ) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
         let (name, text) = running::statement(&ticket.statement_handle)?;
-        self.run(name, text, Parameters::None).await
+        self.run(name, text, Parameters::None, texts::are_wanted(request.metadata())).await
     }
 
     async fn do_get_prepared_statement(
@@ -418,7 +430,8 @@ impl FlightSqlService for Front {
     ) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
         let prepared = self.prepared.get(&query.prepared_statement_handle)?;
-        self.run(query.prepared_statement_handle, &prepared.text, parameters(&prepared)?).await
+        let (values, as_texts) = (parameters(&prepared)?, texts::are_wanted(request.metadata()));
+        self.run(query.prepared_statement_handle, &prepared.text, values, as_texts).await
     }
 
     async fn do_get_catalogs(
@@ -441,8 +454,9 @@ impl FlightSqlService for Front {
 
     async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
+        let as_texts = texts::are_wanted(request.metadata());
         let database = self.shared.statements.session().database().clone();
-        Ok(one(on_thread(move || metadata::tables(query, &database)).await??))
+        Ok(one(on_thread(move || metadata::tables(query, &database, as_texts)).await??))
     }
 
     async fn do_get_table_types(
@@ -553,12 +567,18 @@ impl FlightSqlService for Front {
         let field = |(name, kind): &(String, Option<DataType>)| {
             Field::new(name.trim_start_matches('$'), kind.clone().unwrap_or(DataType::Null), true)
         };
-        let values = Schema::new(described.parameters.iter().map(field).collect::<Vec<_>>());
+        // Drivers bind texts, not dictionaries of them.
+        let values = texts::schema(&Schema::new(described.parameters.iter().map(field).collect::<Vec<_>>()));
+        let dataset = if texts::are_wanted(request.metadata()) {
+            SchemaRef::new(texts::schema(&described.schema))
+        } else {
+            described.schema
+        };
         let names = values.fields().iter().map(|field| field.name().clone()).collect();
         let handle = self.prepared.add(Prepared { text, parameters: names, bound: None })?;
         Ok(ActionCreatePreparedStatementResult {
             prepared_statement_handle: handle,
-            dataset_schema: as_ipc(&described.schema)?,
+            dataset_schema: as_ipc(&dataset)?,
             parameter_schema: as_ipc(&values)?,
         })
     }
