@@ -15,8 +15,10 @@ use arrow::compute::kernels::{boolean, cmp, numeric, zip};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
+use crate::codes;
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
+use crate::widen::widen;
 
 /// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
 #[derive(Debug, Clone)]
@@ -185,7 +187,10 @@ impl Expr {
             Expr::Cast(expr, data_type) => {
                 let options = CastOptions { safe: false, ..CastOptions::default() };
                 let value = expr.evaluate(columns, constants)?;
-                value.map(|array| Ok(cast_with_options(array, data_type, &options)?))
+                value.map(|array| match widen(array, data_type) {
+                    Some(wide) => Ok(wide),
+                    None => Ok(cast_with_options(array, data_type, &options)?),
+                })
             }
             Expr::Case { branches, otherwise, data_type } => {
                 let mut result = match otherwise {
@@ -193,9 +198,8 @@ impl Expr {
                     None => Value::Scalar(new_null_array(data_type, 1)),
                 };
                 for (condition, value) in branches.iter().rev() {
-                    let mask = condition.evaluate(columns, constants)?.into_array(columns.rows())?;
+                    let mask = codes::condition(condition, columns, constants)?;
                     let value = value.evaluate(columns, constants)?;
-                    let mask = holds(&mask)?;
                     let chosen = value.with_datum(|value| result.with_datum(|other| zip::zip(&mask, value, other)))?;
                     result = Value::Array(chosen);
                 }
@@ -242,13 +246,8 @@ impl Expr {
         }
     }
 
-    /// The values as codes of a dictionary, where they are a choice of constant texts or texts of a constant table; `None` for
-    /// other expressions.
+    /// The values as codes of a dictionary, where they are a choice of constant texts; `None` for other expressions.
     pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
-        if let Expr::Lookup(table, Some(column), key) = self {
-            let keys = key.evaluate(columns, constants)?.into_array(columns.rows())?;
-            return table.coded(&keys, *column);
-        }
         let Expr::Case { branches, otherwise, data_type: DataType::Utf8 } = self else { return Ok(None) };
         let mut texts = vec![None; branches.len() + 1];
         let values = branches.iter().map(|(_, value)| value).chain(otherwise.as_deref());
@@ -263,7 +262,7 @@ impl Expr {
         let mut codes = vec![i32::try_from(branches.len()).unwrap_or(i32::MAX); columns.rows()];
         let mut open = BooleanBuffer::new_set(columns.rows());
         for (code, (condition, _)) in (0i32..).zip(branches) {
-            let mask = holds(&condition.evaluate(columns, constants)?.into_array(columns.rows())?)?;
+            let mask = codes::condition(condition, columns, constants)?;
             let chosen = &open & mask.values();
             chosen.set_indices().for_each(|row| codes[row] = code);
             open = &open & &!mask.values();

@@ -7,8 +7,9 @@ use arrow::compute::{SortColumn, SortOptions, concat, filter, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
+use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{Columns, Expr, Value, holds};
+use crate::expr::{Columns, Expr, Value};
 use crate::order::order;
 
 /// Rows in memory.
@@ -63,8 +64,7 @@ impl Frame {
     }
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
-        let mask = predicate.evaluate(self, constants)?.into_array(self.rows)?;
-        let mask = holds(&mask)?;
+        let mask = condition(predicate, self, constants)?;
         let columns = self.columns.iter().map(|column| filter(column, &mask)).collect::<Result<Vec<_>, _>>()?;
         Ok(Frame { columns, rows: mask.true_count() })
     }

@@ -5,6 +5,7 @@
 
 mod aggregate;
 pub mod asof;
+mod codes;
 mod describe;
 mod error;
 mod expr;
@@ -20,6 +21,7 @@ mod prune;
 mod run;
 mod stop;
 mod table;
+mod widen;
 mod window;
 
 pub use aggregate::{Aggregate, AggregateFunction, Buckets, Key};

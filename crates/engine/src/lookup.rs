@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array, StringArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, StringArray, UInt32Array};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
@@ -62,15 +62,6 @@ impl LookupTable {
     pub(crate) fn column(&self, keys: &ArrayRef, column: usize) -> Result<ArrayRef> {
         let rows: UInt32Array = self.find(keys)?.iter().map(|row| row.map(i32::cast_unsigned)).collect();
         Ok(take(&self.columns[column], &rows, None)?)
-    }
-
-    /// A column of texts as codes of a dictionary; `None` of another type.
-    pub(crate) fn coded(&self, keys: &ArrayRef, column: usize) -> Result<Option<ArrayRef>> {
-        let values = &self.columns[column];
-        if *values.data_type() != DataType::Utf8 || values.null_count() > 0 {
-            return Ok(None);
-        }
-        Ok(Some(Arc::new(DictionaryArray::<Int32Type>::try_new(self.find(keys)?, Arc::clone(values))?)))
     }
 }
 

@@ -9,8 +9,9 @@ use arrow::datatypes::{DataType, SchemaRef};
 use splay_store::{SelectionStats, TableSnapshot};
 
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frame, over_table};
+use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{Chosen, Columns, Expr, Value, holds};
+use crate::expr::{Chosen, Columns, Expr, Value};
 use crate::frame::{Frame, SortKey};
 use crate::join::join;
 use crate::parallel;
@@ -113,7 +114,10 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
                 Some((end, by_time)) => {
                     found(scan, setting, |snapshot, wanted| find_end(snapshot, wanted, end, by_time))?
                 }
-                None => covers(scan, needs_symbols(keys, aggregates), setting)?,
+                None => {
+                    let by_symbol = needs_symbols(table(scan, setting)?, keys, aggregates, setting.constants);
+                    covers(scan, by_symbol, setting)?
+                }
             };
             let asked = TableAggregate {
                 snapshot: table(scan, setting)?,
@@ -374,8 +378,7 @@ impl RowReader<'_> {
         let Some(predicate) = self.predicate else {
             return Ok(Frame::new(self.evaluate(all)?, rows));
         };
-        let mask = predicate.evaluate(all, self.constants)?.into_array(rows)?;
-        let mask = holds(&mask)?;
+        let mask = condition(predicate, all, self.constants)?;
         let kept = mask.true_count();
         if kept == rows {
             return Ok(Frame::new(self.evaluate(all)?, rows));

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::marker::PhantomData;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, PrimitiveArray, UInt64Array};
@@ -13,6 +14,7 @@ use arrow::datatypes::{
 use splay_store::{Summary, ValueKind};
 
 use super::kernels::{self, Ordered};
+use super::parted::Parted;
 use super::spread::{Correlation, Median, Variance};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
@@ -32,6 +34,8 @@ pub(crate) enum Assigned<'a> {
     Runs(&'a [Run]),
     /// The group of each row, or [`NO_GROUP`].
     Rows(&'a [u32]),
+    /// Groups by a small number for each row.
+    Places(&'a Parted),
 }
 
 /// Group of a row that belongs to none.
@@ -54,6 +58,11 @@ impl Assigned<'_> {
                     }
                 }
             }
+            Assigned::Places(parted) => parted.each(|row, group| {
+                if is_valid(row) {
+                    visit(group as usize, row);
+                }
+            }),
         }
     }
 }
@@ -166,6 +175,7 @@ impl Accumulator for Count {
                     self.counts[run.group as usize] += (run.end - run.start) as u64;
                 }
             }
+            (Assigned::Places(parted), None) => parted.counts(|group, count| self.counts[group] += count),
             _ => assigned.each(nulls.as_ref(), |group, _| self.counts[group] += 1),
         }
         Ok(())
@@ -228,6 +238,17 @@ impl Accumulator for FloatSum {
                         *count += 1;
                     }
                 }
+            }
+            (Assigned::Places(parted), None) => {
+                let of_rows = |rows: Range<usize>| values[rows].iter().copied();
+                parted.sums(
+                    of_rows,
+                    |one, other| one + other,
+                    |group, sum, count| {
+                        self.sums[group] += sum;
+                        self.counts[group] += count;
+                    },
+                );
             }
             _ => assigned.each(nulls, |group, row| {
                 self.sums[group] += values[row];
@@ -306,6 +327,13 @@ impl<T: ArrowPrimitiveType<Native: Bits>> Accumulator for IntegerSum<T> {
                     self.sums[group] = self.sums[group].wrapping_add(sum);
                     self.counts[group] += (run.end - run.start) as u64;
                 }
+            }
+            (Assigned::Places(parted), None) => {
+                let of_rows = |rows: Range<usize>| values[rows].iter().map(|value| value.bits());
+                parted.sums(of_rows, u64::wrapping_add, |group, sum, count| {
+                    self.sums[group] = self.sums[group].wrapping_add(sum);
+                    self.counts[group] += count;
+                });
             }
             _ => assigned.each(nulls, |group, row| {
                 self.sums[group] = self.sums[group].wrapping_add(values[row].bits());
@@ -517,6 +545,16 @@ impl Accumulator for Weighted {
                     self.weights[group] += kernels::sum(&weights[rows.clone()]);
                     self.counts[group] += rows.len() as u64;
                 }
+            }
+            (Assigned::Places(parted), None) => {
+                let pair = |(weight, value): (&f64, &f64)| (weight * value, *weight);
+                let of_rows = |rows: Range<usize>| weights[rows.clone()].iter().zip(&values[rows]).map(pair);
+                let add = |one: (f64, f64), other: (f64, f64)| (one.0 + other.0, one.1 + other.1);
+                parted.sums(of_rows, add, |group, (product, weight), count| {
+                    self.products[group] += product;
+                    self.weights[group] += weight;
+                    self.counts[group] += count;
+                });
             }
             _ => assigned.each(nulls.as_ref(), |group, row| {
                 self.products[group] += weights[row] * values[row];

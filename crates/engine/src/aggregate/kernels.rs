@@ -1,5 +1,8 @@
 //! Loops over plain slices, written so that the compiler makes vector instructions of them.
 
+/// Floats from which on a second way to their least and greatest pays.
+const PLAIN_ROWS_MIN: usize = 32;
+
 /// Sum in eight lanes: adding in one lane would wait for each addition.
 pub(crate) fn sum(values: &[f64]) -> f64 {
     let mut lanes = [0.0f64; 8];
@@ -63,6 +66,11 @@ pub(crate) trait Ordered: Copy {
     type Key: Ord + Copy;
     fn key(self) -> Self::Key;
     fn from_key(key: Self::Key) -> Self;
+
+    /// The least or the greatest where the processor's own comparison finds it, which for floats is faster than by keys.
+    fn plain_extreme(_values: &[Self], _greatest: bool) -> Option<Self> {
+        None
+    }
 }
 
 macro_rules! integers {
@@ -94,14 +102,44 @@ macro_rules! floats {
                 let bits = key ^ (((key >> $shift).cast_unsigned()) >> 1).cast_signed();
                 <$native>::from_bits(bits.cast_unsigned())
             }
+
+            // NaN has a place in the total order but not in the processor's, and there zeros have two: neither is decided here.
+            fn plain_extreme(values: &[$native], greatest: bool) -> Option<$native> {
+                fn found(values: &[$native], pick: impl Fn($native, $native) -> $native) -> Option<$native> {
+                    let start = *values.first()?;
+                    let (mut lanes, mut differences) = ([start; 8], [0.0; 8]);
+                    let chunks = values.chunks_exact(8);
+                    let rest = chunks.remainder();
+                    for chunk in chunks {
+                        for ((lane, difference), value) in lanes.iter_mut().zip(&mut differences).zip(chunk) {
+                            *lane = pick(*value, *lane);
+                            *difference += value - value;
+                        }
+                    }
+                    let found = lanes.iter().chain(rest).fold(start, |found, value| pick(*value, found));
+                    let is_finite = differences.iter().chain(rest).all(|value| value.is_finite());
+                    (is_finite && found != 0.0).then_some(found)
+                }
+                if values.len() < PLAIN_ROWS_MIN {
+                    return None;
+                }
+                if greatest {
+                    found(values, |one, other| if one > other { one } else { other })
+                } else {
+                    found(values, |one, other| if one < other { one } else { other })
+                }
+            }
         }
     )*};
 }
 
 floats!(f64, i64, 63; f32, i32, 31);
 
-/// The least and the greatest of some values; `None` of nothing.
+/// The least or the greatest of some values; `None` of nothing.
 pub(crate) fn extreme<T: Ordered>(values: &[T], greatest: bool) -> Option<T> {
+    if let Some(known) = T::plain_extreme(values, greatest) {
+        return Some(known);
+    }
     let key = if greatest { picked(values, T::Key::max)? } else { picked(values, T::Key::min)? };
     Some(T::from_key(key))
 }
@@ -144,5 +182,21 @@ mod tests {
         assert!(extreme(&[0.0, -0.0], false).is_some_and(f64::is_sign_negative));
         assert_eq!(extreme::<i64>(&[], true), None);
         assert_eq!(extreme(&[3i8, -7, 5], false), Some(-7));
+        for rows in 30..50 {
+            let values: Vec<f64> = (0..rows).map(|row| f64::from(row * 7 % 31) - 11.5).collect();
+            assert_eq!(extreme(&values, true), values.iter().copied().reduce(f64::max));
+            assert_eq!(extreme(&values, false), values.iter().copied().reduce(f64::min));
+            for place in 0..values.len() {
+                let mut odd = values.clone();
+                odd[place] = -f64::NAN;
+                assert!(extreme(&odd, false).is_some_and(f64::is_nan), "row {place} of {rows}");
+                odd.iter_mut().for_each(|value| *value = 0.0);
+                odd[place] = -0.0;
+                assert!(extreme(&odd, false).is_some_and(f64::is_sign_negative));
+                assert!(extreme(&odd, true).is_some_and(f64::is_sign_positive));
+                odd[place] = f64::INFINITY;
+                assert_eq!(extreme(&odd, true), Some(f64::INFINITY));
+            }
+        }
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray};
 use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
 
 use super::groups::{Texts, words_of};
+use super::parted::Places;
 use crate::error::{Error, Result};
 
 /// Most combinations of keys that are looked up in a table.
@@ -19,47 +21,72 @@ pub(super) struct ValueKey {
     words: KeyWords,
     nulls: Option<NullBuffer>,
     /// How many values there can be, null among them, where that is known.
-    pub choices: Option<usize>,
+    choices: Option<usize>,
 }
 
 enum KeyWords {
     /// Codes of a dictionary, and the word of each.
-    Codes(ScalarBuffer<i32>, Arc<[u32]>),
+    Codes(ScalarBuffer<i32>, Arc<[Option<u64>]>),
     Words(Vec<u64>),
 }
 
-/// The numbers of the texts of the dictionary that came last: blocks of one segment have the same one.
+/// The words for the texts of the dictionary that came last, and for null: blocks of one segment have the same one.
 #[derive(Debug, Default)]
-pub(super) struct Numbered {
-    values: Option<ArrayRef>,
-    numbers: Arc<[u32]>,
+pub(super) struct TextWords {
+    dictionary: Option<ArrayRef>,
+    /// Whether the words follow from the texts, and aren't those of the texts themselves.
+    computed: bool,
+    words: Arc<[Option<u64>]>,
 }
 
-impl Numbered {
-    fn of(&mut self, values: &ArrayRef, texts: &mut Texts) -> Result<Arc<[u32]>> {
-        let is_known = self.values.as_ref().is_some_and(|known| known.to_data().ptr_eq(&values.to_data()));
-        if !is_known {
-            let Some(array) = values.as_string_opt::<i32>() else {
-                return Err(Error::Unsupported(format!("groups by a dictionary of {}", values.data_type())));
-            };
-            self.numbers = array.iter().map(|value| value.map_or(0, |value| texts.number(value))).collect();
-            self.values = Some(Arc::clone(values));
+impl TextWords {
+    /// `values` gives the key's values for the texts, and for null last, if the dictionary is another one.
+    fn of(
+        &mut self,
+        dictionary: &ArrayRef,
+        computed: bool,
+        texts: &mut Texts,
+        values: impl FnOnce() -> Result<ArrayRef>,
+    ) -> Result<Arc<[Option<u64>]>> {
+        let is_it = |known: &ArrayRef| Arc::ptr_eq(known, dictionary) || known.to_data().ptr_eq(&dictionary.to_data());
+        if self.computed != computed || !self.dictionary.as_ref().is_some_and(is_it) {
+            self.computed = computed;
+            self.words = optional_words(&values()?, texts)?.into();
+            self.dictionary = Some(Arc::clone(dictionary));
         }
-        Ok(Arc::clone(&self.numbers))
+        Ok(Arc::clone(&self.words))
+    }
+}
+
+/// The word of each value; `None` for null.
+pub(super) fn optional_words(values: &ArrayRef, texts: &mut Texts) -> Result<Vec<Option<u64>>> {
+    match values.data_type() {
+        DataType::Dictionary(_, of) => optional_words(&cast(values, of)?, texts),
+        DataType::Utf8 => {
+            Ok(values.as_string::<i32>().iter().map(|text| text.map(|text| u64::from(texts.number(text)))).collect())
+        }
+        _ => {
+            let words = words_of(values)?.into_iter().enumerate();
+            Ok(words.map(|(row, word)| values.is_valid(row).then_some(word)).collect())
+        }
     }
 }
 
 impl ValueKey {
-    pub fn new(key: usize, array: &ArrayRef, texts: &mut Texts, numbered: &mut Numbered) -> Result<ValueKey> {
-        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    /// A key by its value in each row.
+    pub fn new(key: usize, array: &ArrayRef, texts: &mut Texts, known: &mut TextWords) -> Result<ValueKey> {
         if let Some(dictionary) = array.as_any_dictionary_opt() {
-            let Some(codes) = dictionary.keys().as_primitive_opt::<Int32Type>() else {
-                return Err(Error::Unsupported(format!("groups by a {}", array.data_type())));
+            let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else {
+                return Err(Error::Unsupported(format!("groups by a dictionary of {}", dictionary.keys().data_type())));
             };
-            let numbers = numbered.of(dictionary.values(), texts)?;
-            let choices = Some(numbers.len() + 1);
-            return Ok(ValueKey { key, words: KeyWords::Codes(codes.values().clone(), numbers), nulls, choices });
+            let values = || {
+                let values = dictionary.values();
+                Ok(arrow::compute::concat(&[values, &arrow::array::new_null_array(values.data_type(), 1)])?)
+            };
+            let words = known.of(dictionary.values(), false, texts, values)?;
+            return Ok(ValueKey::coded(key, dictionary, words));
         }
+        let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let (words, choices) = match array.data_type() {
             DataType::Utf8 => {
                 let values = array.as_string::<i32>().iter();
@@ -71,47 +98,86 @@ impl ValueKey {
         Ok(ValueKey { key, words: KeyWords::Words(words), nulls, choices })
     }
 
-    /// Small numbers for the values of the rows of several keys together, and how many there can be; `None` if there may be
-    /// many. The last number of a key is null's.
-    pub fn places(values: &[ValueKey], rows: usize) -> Option<(Vec<u32>, usize)> {
+    /// A key that follows from codes. `values` gives its value for each text of their dictionary, and for null last.
+    pub fn of_codes(
+        key: usize,
+        codes: &DictionaryArray<Int32Type>,
+        texts: &mut Texts,
+        known: &mut TextWords,
+        values: impl FnOnce() -> Result<ArrayRef>,
+    ) -> Result<ValueKey> {
+        let words = known.of(codes.values(), true, texts, values)?;
+        Ok(ValueKey::coded(key, codes, words))
+    }
+
+    fn coded(key: usize, codes: &DictionaryArray<Int32Type>, words: Arc<[Option<u64>]>) -> ValueKey {
+        let nulls = codes.keys().nulls().filter(|nulls| nulls.null_count() > 0).cloned();
+        let choices = Some(words.len());
+        ValueKey { key, words: KeyWords::Codes(codes.keys().values().clone(), words), nulls, choices }
+    }
+
+    /// Small numbers for the values of the rows of several keys together; `None` if there may be many. The last number of a
+    /// key is null's.
+    pub fn places(values: &[ValueKey], rows: usize) -> Option<Places> {
         let choices = values.iter().try_fold(1usize, |all, value| all.checked_mul(value.choices?))?;
         if choices > PLACES_MAX {
             return None;
         }
-        let mut places = vec![0; rows];
-        values.iter().for_each(|value| value.add_codes(&mut places));
-        Some((places, choices))
+        let mut of_rows = Vec::with_capacity(rows);
+        match values {
+            [] => of_rows.resize(rows, 0),
+            [first, rest @ ..] => {
+                first.begin(&mut of_rows);
+                rest.iter().for_each(|value| value.add(&mut of_rows));
+            }
+        }
+        Some(Places { of_rows, choices })
     }
 
-    fn add_codes(&self, places: &mut [u32]) {
-        let stride = u32::try_from(self.choices.unwrap_or(0)).unwrap_or(0);
-        let last = stride.saturating_sub(1);
+    /// The number of each row's value.
+    fn begin(&self, places: &mut Vec<u16>) {
+        let last = self.last();
         match &self.words {
-            KeyWords::Codes(codes, _) => {
-                for (place, code) in places.iter_mut().zip(codes.iter()) {
-                    *place = *place * stride + code.cast_unsigned().min(last);
-                }
-            }
+            KeyWords::Codes(codes, _) => places.extend(codes.iter().map(|code| place(code.cast_unsigned(), last))),
             KeyWords::Words(words) => {
-                for (place, word) in places.iter_mut().zip(words) {
-                    *place = *place * stride + u32::try_from(*word).unwrap_or(last).min(last);
-                }
+                places.extend(words.iter().map(|word| place(u32::try_from(*word).unwrap_or(u32::MAX), last)));
             }
         }
-        if let Some(nulls) = &self.nulls {
-            for row in (!nulls.inner()).set_indices() {
-                places[row] = places[row] / stride * stride + last;
-            }
+        for row in self.nulls.iter().flat_map(|nulls| (!nulls.inner()).set_indices().collect::<Vec<_>>()) {
+            places[row] = last;
         }
+    }
+
+    /// Adds the number of each row's value to those of the keys before.
+    fn add(&self, places: &mut [u16]) {
+        let mut own = Vec::with_capacity(places.len());
+        self.begin(&mut own);
+        let stride = self.last().wrapping_add(1);
+        for (place, own) in places.iter_mut().zip(own) {
+            *place = place.wrapping_mul(stride).wrapping_add(own);
+        }
+    }
+
+    /// The number for null.
+    fn last(&self) -> u16 {
+        u16::try_from(self.choices.unwrap_or(0).saturating_sub(1)).unwrap_or(u16::MAX)
     }
 
     pub fn word(&self, row: usize) -> Option<u64> {
-        if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
-            return None;
+        let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        match &self.words {
+            KeyWords::Codes(codes, words) => {
+                let code = usize::try_from(codes[row]).unwrap_or(usize::MAX);
+                let own = if is_null { None } else { words.get(code) };
+                own.or(words.last()).copied().flatten()
+            }
+            KeyWords::Words(_) if is_null => None,
+            KeyWords::Words(words) => Some(words[row]),
         }
-        Some(match &self.words {
-            KeyWords::Codes(codes, numbers) => u64::from(numbers[usize::try_from(codes[row]).unwrap_or(0)]),
-            KeyWords::Words(words) => words[row],
-        })
     }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "it is at most `last`")]
+fn place(number: u32, last: u16) -> u16 {
+    number.min(u32::from(last)) as u16
 }

@@ -6,6 +6,7 @@ mod kernels;
 mod keys;
 mod over_frame;
 mod over_table;
+mod parted;
 mod picks;
 mod spread;
 

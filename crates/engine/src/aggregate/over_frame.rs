@@ -7,10 +7,11 @@ use arrow::datatypes::DataType;
 use super::Aggregate;
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
 use super::groups::{Groups, Texts, key_column};
-use super::keys::{Numbered, ValueKey};
+use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
+use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{Expr, holds};
+use crate::expr::Expr;
 use crate::frame::Frame;
 
 /// The group of each row by some keys, and how many groups there are.
@@ -26,7 +27,7 @@ struct Grouping<'a> {
     groups: Groups,
     /// By key.
     texts: Vec<Texts>,
-    numbered: Vec<Numbered>,
+    words: Vec<TextWords>,
 }
 
 impl<'a> Grouping<'a> {
@@ -36,8 +37,8 @@ impl<'a> Grouping<'a> {
             // Without keys there is one group, of nothing if need be.
             groups.find(&[0]);
         }
-        let (texts, numbered) = keys.iter().map(|_| (Texts::default(), Numbered::default())).unzip();
-        Grouping { keys, groups, texts, numbered }
+        let (texts, words) = keys.iter().map(|_| (Texts::default(), TextWords::default())).unzip();
+        Grouping { keys, groups, texts, words }
     }
 
     /// The group of each row of a frame.
@@ -49,7 +50,7 @@ impl<'a> Grouping<'a> {
         let mut values = Vec::with_capacity(keys);
         for (position, key) in self.keys.iter().enumerate() {
             let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
-            values.push(ValueKey::new(position, &array, &mut self.texts[position], &mut self.numbered[position])?);
+            values.push(ValueKey::new(position, &array, &mut self.texts[position], &mut self.words[position])?);
         }
         let mut words = vec![0; keys + 1];
         let groups = &mut self.groups;
@@ -62,20 +63,18 @@ impl<'a> Grouping<'a> {
             }
             groups.find(&words)
         };
-        let Some((places, choices)) =
-            ValueKey::places(&values, frame.len()).filter(|(_, choices)| *choices <= frame.len())
-        else {
+        let Some(places) = ValueKey::places(&values, frame.len()).filter(|places| places.choices <= frame.len()) else {
             return Ok((0..frame.len()).map(find).collect());
         };
-        let mut known = vec![NO_GROUP; choices];
-        let group = |(row, place): (usize, &u32)| {
+        let mut known = vec![NO_GROUP; places.choices];
+        let group = |(row, place): (usize, &u16)| {
             let known = &mut known[*place as usize];
             if *known == NO_GROUP {
                 *known = find(row);
             }
             *known
         };
-        Ok(places.iter().enumerate().map(group).collect())
+        Ok(places.of_rows.iter().enumerate().map(group).collect())
     }
 }
 
@@ -147,8 +146,7 @@ fn aggregated(
     let rows = match &aggregate.filter {
         None => rows,
         Some(filter) => {
-            let mask = filter.evaluate(frame, constants)?.into_array(frame.len())?;
-            let mask = holds(&mask)?;
+            let mask = condition(filter, frame, constants)?;
             only =
                 rows.iter().enumerate().map(|(row, group)| if mask.value(row) { *group } else { NO_GROUP }).collect();
             &only

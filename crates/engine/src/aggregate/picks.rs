@@ -75,7 +75,9 @@ impl Picks {
                     self.offer(run.group as usize, time(row), positions.at(row));
                 }
             }
-            Assigned::Rows(_) => assigned.each(None, |group, row| self.offer(group, time(row), positions.at(row))),
+            Assigned::Rows(_) | Assigned::Places(_) => {
+                assigned.each(None, |group, row| self.offer(group, time(row), positions.at(row)))
+            }
         }
     }
 

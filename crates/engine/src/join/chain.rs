@@ -10,8 +10,9 @@ use splay_store::{Segment, TableSnapshot};
 
 use super::keys::{KeyColumn, LeftKey, Split};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
+use crate::codes::condition;
 use crate::error::{Error, Result};
-use crate::expr::{Chosen, Expr, Value, holds};
+use crate::expr::{Chosen, Expr, Value};
 use crate::gather::{Gather, position};
 use crate::plan::Scan;
 use crate::table::{Wanted, date_position, rows_of_symbol};
@@ -168,9 +169,7 @@ impl<'a> Right<'a> {
         if let Some(error) = failed {
             return Err(error);
         }
-        let mask =
-            predicate.evaluate(&Chosen { columns, rows: range.len() }, self.constants)?.into_array(range.len())?;
-        let mask = holds(&mask)?;
+        let mask = condition(predicate, &Chosen { columns, rows: range.len() }, self.constants)?;
         if mask.true_count() == range.len() {
             let times = self.column(&rows, time)?;
             return Part::new(rows, &times).map(Some);

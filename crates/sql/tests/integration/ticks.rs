@@ -170,9 +170,18 @@ fn condition(numbers: &mut Numbers) -> String {
         10 => format!("venue {} '{}'", numbers.one(&["=", "<>"]), numbers.one(&["N", "Q", "X"])),
         11 => format!("({} or {})", simple(numbers), simple(numbers)),
         12 => format!("not ({})", simple(numbers)),
-        _ => {
-            numbers.one(&["ask is null", "sym is not null", "firm", "not firm", "bid < ask", "seq % 3 = 1"]).to_owned()
-        }
+        _ => numbers
+            .one(&[
+                "ask is null",
+                "sym is not null",
+                "venue is null",
+                "(venue is null or venue < 'P')",
+                "firm",
+                "not firm",
+                "bid < ask",
+                "seq % 3 = 1",
+            ])
+            .to_owned(),
     }
 }
 
@@ -180,7 +189,7 @@ fn simple(numbers: &mut Numbers) -> String {
     match numbers.below(4) {
         0 => format!("bid > {}", 90 + numbers.below(120)),
         1 => format!("sym = 'S{:02}'", numbers.below(12)),
-        2 => format!("venue in ('N', '{}')", numbers.one(&["P", "Q", "Y"])),
+        2 => format!("venue {} ('N', '{}')", numbers.one(&["in", "not in"]), numbers.one(&["P", "Q", "Y"])),
         _ => format!("size between {} and {}", numbers.below(300), numbers.below(520)),
     }
 }
@@ -193,7 +202,7 @@ fn filter(numbers: &mut Numbers) -> String {
 
 fn key(numbers: &mut Numbers) -> String {
     let width = numbers.one(&["1 minute", "7 minutes", "1 hour", "1 day", "1 week", "1 month", "5 hours"]);
-    match numbers.below(11) {
+    match numbers.below(15) {
         0..=2 => "sym".to_owned(),
         3 => "date".to_owned(),
         4 => "venue".to_owned(),
@@ -202,6 +211,28 @@ fn key(numbers: &mut Numbers) -> String {
         7 => format!("time_bucket(interval '{width}', ts, 'America/New_York')"),
         8 => "date_trunc('hour', ts)".to_owned(),
         9 => "firm".to_owned(),
+        10 => format!(
+            "case when ts < '{}' then 'early' when ts {} '{}' then 'middle' when '{}' = ts then null else 'late' end",
+            instant(numbers),
+            numbers.one(&["<", "<=", "<>", ">", ">="]),
+            instant(numbers),
+            instant(numbers)
+        ),
+        11 => format!("ts between '{}' and '{}'", instant(numbers), instant(numbers)),
+        12 => format!(
+            "case when venue is null then {} when venue in ('N', '{}') then 2 end",
+            numbers.one(&["1", "2", "null"]),
+            numbers.one(&["P", "Y"])
+        ),
+        13 => numbers
+            .one(&[
+                "case venue when 'N' then 'x' when 'Q' then 'x' when 'P' then null else 'y' end",
+                "venue = 'N'",
+                "venue is null",
+                "case when venue = 'Z' then venue else 'N' end",
+                "coalesce(venue, 'none')",
+            ])
+            .to_owned(),
         _ => numbers
             .one(&["size / 100", "date_bin(interval '90 minutes', ts)", "case when bid > 150 then 1 else 0 end"])
             .to_owned(),

@@ -1,21 +1,33 @@
 //! Rows whose filters, keys and arguments have to be evaluated, in blocks that stay in cache.
 
-use std::cell::RefCell;
 use std::ops::Range;
 
 use arrow::array::ArrayRef;
 
-use super::columns::{BlockColumns, Grouped, OrderedColumns, filtered};
-use super::direct::{bucket_of, gallop};
+use super::columns::{BlockColumns, filtered};
+use super::cuts::Cut;
 use super::{Slot, State};
 use crate::aggregate::Key;
 use crate::aggregate::accumulate::{Assigned, NO_GROUP};
 use crate::aggregate::keys::ValueKey;
+use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
+use crate::codes;
 use crate::error::Result;
-use crate::expr::{Columns, holds};
+use crate::expr::Columns;
 use crate::gather::position;
-use crate::table::{Block, CoverColumns};
+use crate::table::{Block, Cover, CoverColumns, Span};
+
+/// Places of a stretch for each of its rows, on average, up to which groups are looked up by place.
+const PLACES_OF_ROW_MAX: usize = 4;
+
+/// Rows of a block that differ only in keys that are looked at row by row: of one symbol and stretch of time.
+struct Stretch<'a> {
+    /// Rows of those that are kept.
+    rows: Range<usize>,
+    span: &'a Span,
+    cut: Option<Cut>,
+}
 
 impl State<'_> {
     /// Aggregates a block of rows whose filter, keys and arguments are evaluated.
@@ -24,8 +36,7 @@ impl State<'_> {
         let mut chunk = BlockColumns { columns, rows: block.rows.clone(), mask: None, kept: block.rows.len() };
         let mut positions: Option<Vec<u64>> = None;
         if let Some(predicate) = self.asked.predicate {
-            let mask = predicate.evaluate(&chunk, self.asked.constants)?.into_array(block.rows.len())?;
-            let mask = holds(&mask)?;
+            let mask = codes::condition(predicate, &chunk, self.asked.constants)?;
             chunk.kept = mask.true_count();
             if chunk.kept == 0 {
                 return Ok(());
@@ -36,46 +47,108 @@ impl State<'_> {
                 chunk.mask = Some(mask);
             }
         }
+        let positions = match &positions {
+            Some(positions) => Positions::Listed(positions),
+            None => Positions::From(position(number, block.rows.start - cover.rows.start)),
+        };
         let times = match self.needs_times() {
             true => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.kept)?),
             false => None,
         };
         let times = times.as_ref().map(crate::table::times_of).transpose()?;
         let values = self.value_keys(&chunk)?;
+        if values.is_empty() {
+            self.runs.clear();
+            for (span, rows) in kept_spans(block, &chunk) {
+                self.set_symbol(cover, span.run)?;
+                self.cut(rows, times)?;
+            }
+            self.grow();
+            let runs = std::mem::take(&mut self.runs);
+            self.pick(&chunk, Assigned::Runs(&runs), positions, times)?;
+            self.keep(&chunk, Assigned::Runs(&runs), None)?;
+            self.runs = runs;
+            return Ok(());
+        }
+        let stretches = self.stretches(block, &chunk, times)?;
         let places = ValueKey::places(&values, chunk.kept);
-        self.runs.clear();
-        self.rows.clear();
-        let mut start = 0;
-        for span in &block.spans {
-            self.set_symbol(cover, span.run)?;
-            let end = start + chunk.kept_of(span.rows.start - block.rows.start..span.rows.end - block.rows.start);
-            if values.is_empty() {
-                self.cut(start..end, times)?;
-            } else {
-                self.cut_by_values(start..end, times, &values, places.as_ref())?;
-            }
-            start = end;
+        if let Some(places) = places.filter(|it| it.choices * stretches.len() <= PLACES_OF_ROW_MAX * chunk.kept) {
+            let parted = self.parted(cover, &stretches, &values, places)?;
+            self.grow();
+            self.pick(&chunk, Assigned::Places(&parted), positions, times)?;
+            let ordered = if self.gains_by_order { parted.ordered() } else { None };
+            return self.keep(&chunk, Assigned::Places(&parted), ordered.as_ref());
         }
+        let mut rows = Vec::with_capacity(chunk.kept);
+        let mut last = None;
+        for stretch in &stretches {
+            self.set_stretch(cover, last.replace(stretch), stretch)?;
+            rows.resize(stretch.rows.start, NO_GROUP);
+            rows.extend(stretch.rows.clone().map(|row| self.find_row(&values, row)));
+        }
+        rows.resize(chunk.kept, NO_GROUP);
         self.grow();
-        let runs = std::mem::take(&mut self.runs);
-        let rows = std::mem::take(&mut self.rows);
-        let positions = match &positions {
-            Some(positions) => Positions::Listed(positions),
-            None => Positions::From(position(number, block.rows.start - cover.rows.start)),
-        };
-        let as_they_stand = if values.is_empty() { Assigned::Runs(&runs) } else { Assigned::Rows(&rows) };
-        self.pick(&chunk, as_they_stand, positions, times)?;
-        let grouped =
-            if values.is_empty() || !self.gains_by_order { None } else { Grouped::new(&rows, self.groups.len()) };
-        match &grouped {
-            Some(Grouped { runs, order: Some(order) }) => {
-                self.keep(&OrderedColumns { block: &chunk, order, taken: RefCell::default() }, Assigned::Runs(runs))?;
+        self.pick(&chunk, Assigned::Rows(&rows), positions, times)?;
+        if self.gains_by_order {
+            if let Some(runs) = runs_as_they_stand(&rows) {
+                return self.keep(&chunk, Assigned::Runs(&runs), None);
             }
-            Some(Grouped { runs, order: None }) => self.keep(&chunk, Assigned::Runs(runs))?,
-            None => self.keep(&chunk, as_they_stand)?,
+            if let Some(ordered) = Parted::of_groups(&rows, self.groups.len()).and_then(|parted| parted.ordered()) {
+                return self.keep(&chunk, Assigned::Rows(&rows), Some(&ordered));
+            }
         }
-        (self.runs, self.rows) = (runs, rows);
-        Ok(())
+        self.keep(&chunk, Assigned::Rows(&rows), None)
+    }
+
+    /// Cuts the rows of a block where the symbol changes, and where keys change with time.
+    fn stretches<'b>(
+        &self,
+        block: &'b Block,
+        chunk: &BlockColumns<'_>,
+        times: Option<&[i64]>,
+    ) -> Result<Vec<Stretch<'b>>> {
+        let mut stretches = Vec::with_capacity(block.spans.len());
+        for (span, rows) in kept_spans(block, chunk) {
+            match times.filter(|_| !self.cuts.is_empty()) {
+                Some(times) => self.cuts.each(rows, times, |rows, cut| {
+                    stretches.push(Stretch { rows, span, cut: Some(cut) });
+                    Ok(())
+                })?,
+                None if rows.is_empty() => {}
+                None => stretches.push(Stretch { rows, span, cut: None }),
+            }
+        }
+        Ok(stretches)
+    }
+
+    /// Sets the words of a stretch's symbol and time, given the stretch that they are set to.
+    fn set_stretch(&mut self, cover: &Cover, last: Option<&Stretch<'_>>, stretch: &Stretch<'_>) -> Result<()> {
+        if let Some(cut) = stretch.cut {
+            self.cuts.set(cut, &mut self.words, &mut self.texts, self.asked.constants)?;
+        }
+        match last.is_some_and(|last| std::ptr::eq(last.span, stretch.span)) {
+            true => Ok(()),
+            false => self.set_symbol(cover, stretch.span.run),
+        }
+    }
+
+    /// Looks groups up by place, each found by hash but once in a stretch.
+    fn parted(
+        &mut self,
+        cover: &Cover,
+        stretches: &[Stretch<'_>],
+        values: &[ValueKey],
+        places: Places,
+    ) -> Result<Parted> {
+        let mut last: Option<usize> = None;
+        let rows = stretches.iter().map(|stretch| stretch.rows.clone()).collect();
+        Parted::new(places, rows, |stretch, row| {
+            if last != Some(stretch) {
+                self.set_stretch(cover, last.map(|last| &stretches[last]), &stretches[stretch])?;
+                last = Some(stretch);
+            }
+            Ok(self.find_row(values, row))
+        })
     }
 
     /// Offers the rows of a block to those slots that pick some.
@@ -102,31 +175,34 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Takes the rows of a block into the other slots.
-    fn keep(&mut self, chunk: &dyn Columns, assigned: Assigned<'_>) -> Result<()> {
-        let mut evaluated: Vec<Option<ArrayRef>> = vec![None; self.same.iter().map(Vec::len).sum()];
+    /// Takes the rows of a block into the other slots: in the order of their groups, where there is one.
+    fn keep(&mut self, chunk: &dyn Columns, assigned: Assigned<'_>, order: Option<&Ordered>) -> Result<()> {
+        let arguments = self.same.iter().map(Vec::len).sum();
+        let (mut as_they_stand, mut in_order) = (vec![None; arguments], vec![None; arguments]);
         for ((slot, aggregate), same) in self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.same) {
-            if let Slot::Kept(accumulator) = slot {
-                let only;
-                let assigned = match filtered(aggregate, chunk, assigned, self.asked.constants)? {
-                    Some(rows) => {
-                        only = rows;
-                        Assigned::Rows(&only)
+            let Slot::Kept(accumulator) = slot else { continue };
+            let only = filtered(aggregate, chunk, assigned, self.asked.constants)?;
+            let order = order.filter(|_| only.is_none());
+            let mut arguments = Vec::with_capacity(same.len());
+            for (argument, number) in aggregate.arguments.iter().zip(same) {
+                let array = match &as_they_stand[*number] {
+                    Some(known) => known,
+                    None => {
+                        let value = argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows())?;
+                        as_they_stand[*number].insert(value)
                     }
-                    None => assigned,
                 };
-                let mut arguments = Vec::with_capacity(same.len());
-                for (argument, number) in aggregate.arguments.iter().zip(same) {
-                    let array = match &evaluated[*number] {
-                        Some(known) => known,
-                        None => {
-                            let value = argument.evaluate(chunk, self.asked.constants)?.into_array(chunk.rows())?;
-                            evaluated[*number].insert(value)
-                        }
-                    };
-                    arguments.push(ArrayRef::clone(array));
-                }
-                accumulator.update(&arguments, assigned)?;
+                let array = match (order, &in_order[*number]) {
+                    (None, _) => array,
+                    (Some(_), Some(known)) => known,
+                    (Some(order), None) => in_order[*number].insert(order.put(array)?),
+                };
+                arguments.push(ArrayRef::clone(array));
+            }
+            match (&only, order) {
+                (Some(rows), _) => accumulator.update(&arguments, Assigned::Rows(rows))?,
+                (None, Some(order)) => accumulator.update(&arguments, Assigned::Runs(&order.runs))?,
+                (None, None) => accumulator.update(&arguments, assigned)?,
             }
         }
         Ok(())
@@ -134,62 +210,27 @@ impl State<'_> {
 
     /// The words of the keys that are values, row by row.
     fn value_keys(&mut self, chunk: &BlockColumns<'_>) -> Result<Vec<ValueKey>> {
-        let mut keys = Vec::new();
-        for (position, key) in self.asked.keys.iter().enumerate() {
-            if let Key::Value(expr) = key {
-                let array = match expr.evaluate_coded(chunk, self.asked.constants)? {
-                    Some(coded) => coded,
-                    None => expr.evaluate(chunk, self.asked.constants)?.into_array(chunk.kept)?,
-                };
-                let (texts, numbered) = (&mut self.texts[position], &mut self.numbered[position]);
-                keys.push(ValueKey::new(position, &array, texts, numbered)?);
+        let (asked, mut keys) = (self.asked, Vec::new());
+        for (position, key) in asked.keys.iter().enumerate() {
+            let Some(expr) = (match key {
+                Key::Value(expr) if !self.cuts.is_step(position) => Some(expr),
+                _ => None,
+            }) else {
+                continue;
+            };
+            let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
+            if let Some((column, dictionary)) = codes::coded_column(expr, chunk)? {
+                let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
+                keys.push(ValueKey::of_codes(position, &dictionary, texts, known, values)?);
+                continue;
             }
+            let array = match expr.evaluate_coded(chunk, asked.constants)? {
+                Some(coded) => coded,
+                None => expr.evaluate(chunk, asked.constants)?.into_array(chunk.kept)?,
+            };
+            keys.push(ValueKey::new(position, &array, texts, known)?);
         }
         Ok(keys)
-    }
-
-    /// Finds the group of each row of a span. `places` has a small number for the values of each row, and how many there are.
-    fn cut_by_values(
-        &mut self,
-        rows: Range<usize>,
-        times: Option<&[i64]>,
-        values: &[ValueKey],
-        places: Option<&(Vec<u32>, usize)>,
-    ) -> Result<()> {
-        self.rows.resize(rows.start, NO_GROUP);
-        let mut local: Vec<u32> = Vec::new();
-        let mut start = rows.start;
-        while start < rows.end {
-            let mut end = rows.end;
-            if let (Some((key, buckets)), Some(times)) = (self.bucket, times) {
-                let (bucket, bucket_end) = bucket_of(buckets, times[start])?;
-                self.words[key] = bucket.cast_unsigned();
-                end = gallop(times, start + 1..rows.end, bucket_end);
-            }
-            // With few choices the groups of this stretch are looked up in a small table, each found by hash but once.
-            match places.filter(|(_, choices)| *choices <= (end - start).max(64)) {
-                Some((places, choices)) => {
-                    local.clear();
-                    local.resize(*choices, NO_GROUP);
-                    for (row, place) in (start..end).zip(&places[start..end]) {
-                        let mut group = local[*place as usize];
-                        if group == NO_GROUP {
-                            group = self.find_row(values, row);
-                            local[*place as usize] = group;
-                        }
-                        self.rows.push(group);
-                    }
-                }
-                None => {
-                    for row in start..end {
-                        let group = self.find_row(values, row);
-                        self.rows.push(group);
-                    }
-                }
-            }
-            start = end;
-        }
-        Ok(())
     }
 
     fn find_row(&mut self, values: &[ValueKey], row: usize) -> u32 {
@@ -202,4 +243,13 @@ impl State<'_> {
         }
         self.groups.find(&self.words)
     }
+}
+
+/// The spans of a block, and which of the kept rows are theirs.
+fn kept_spans<'a>(block: &'a Block, chunk: &BlockColumns<'_>) -> impl Iterator<Item = (&'a Span, Range<usize>)> {
+    let mut start = 0;
+    block.spans.iter().map(move |span| {
+        let end = start + chunk.kept_of(span.rows.start - block.rows.start..span.rows.end - block.rows.start);
+        (span, std::mem::replace(&mut start, end)..end)
+    })
 }

@@ -10,8 +10,8 @@ use super::columns::BlockColumns;
 use super::{BLOCK_ROWS_MAX, Slot, State, TableAggregate};
 use crate::aggregate::accumulate::{Accumulator, Assigned, Run};
 use crate::aggregate::picks::Positions;
-use crate::aggregate::{Aggregate, Buckets, Key};
-use crate::error::{Error, Result};
+use crate::aggregate::{Aggregate, Key};
+use crate::error::Result;
 use crate::expr::{BinaryOp, Expr};
 use crate::gather::position;
 use crate::table::{Cover, CoverColumns};
@@ -26,12 +26,18 @@ impl State<'_> {
     /// Whether nothing has to be evaluated for each row.
     pub(super) fn is_direct(&self) -> bool {
         self.asked.predicate.is_none()
-            && !self.asked.keys.iter().any(|key| matches!(key, Key::Value(_)))
+            && !self.looks_at_values()
             && self.asked.aggregates.iter().zip(&self.only_symbols).all(|(aggregate, only)| {
                 let picks = aggregate.function.picks().is_some();
                 (aggregate.filter.is_none() || only.is_some())
                     && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
             })
+    }
+
+    /// Whether a key has to be looked at row by row.
+    fn looks_at_values(&self) -> bool {
+        let by_value = |(key, of_key): (usize, &Key)| matches!(of_key, Key::Value(_)) && !self.cuts.is_step(key);
+        self.asked.keys.iter().enumerate().any(by_value)
     }
 
     /// The stored column that an argument is, maybe as a wider number.
@@ -110,30 +116,22 @@ impl State<'_> {
         Ok(())
     }
 
-    /// Adds the runs of a span: one, or one for each bucket.
+    /// Adds the runs of a span: one, or one for each stretch of time.
     pub(super) fn cut(&mut self, rows: Range<usize>, times: Option<&[i64]>) -> Result<()> {
-        let (Some((key, buckets)), Some(times)) = (self.bucket, times) else {
+        let Some(times) = times.filter(|_| !self.cuts.is_empty()) else {
             if !rows.is_empty() {
                 let group = self.groups.find(&self.words);
                 self.runs.push(Run { group, start: rows.start, end: rows.end });
             }
             return Ok(());
         };
-        let mut start = rows.start;
-        while start < rows.end {
-            let (bucket, bucket_end) = bucket_of(buckets, times[start])?;
-            self.words[key] = bucket.cast_unsigned();
-            let end = gallop(times, start + 1..rows.end, bucket_end);
-            let group = self.groups.find(&self.words);
-            self.runs.push(Run { group, start, end });
-            start = end;
-        }
-        Ok(())
+        let State { cuts, groups, runs, words, texts, asked, .. } = self;
+        cuts.each(rows, times, |rows, cut| {
+            cuts.set(cut, words, texts, asked.constants)?;
+            runs.push(Run { group: groups.find(words), start: rows.start, end: rows.end });
+            Ok(())
+        })
     }
-}
-
-pub(super) fn bucket_of(buckets: &dyn Buckets, instant: i64) -> Result<(i64, i64)> {
-    buckets.bucket(instant).ok_or_else(|| Error::Function(format!("the instant {instant} ns has no bucket")))
 }
 
 fn plain_of(snapshot: &TableSnapshot, argument: &Expr) -> Option<usize> {
@@ -278,31 +276,9 @@ fn runs_of(cover: &Cover, of_span: &[Range<usize>], runs: &[Run], symbols: &[Str
     Ok(chosen)
 }
 
-/// The first row of `rows` at or after an instant, or their end: by steps that double, then by halves.
-pub(super) fn gallop(times: &[i64], rows: Range<usize>, instant: i64) -> usize {
-    let (mut low, mut step) = (rows.start, 1);
-    while low + step <= rows.end && times[low + step - 1] < instant {
-        low += step;
-        step *= 2;
-    }
-    let high = rows.end.min(low + step);
-    low + times[low..high].partition_point(|time| *time < instant)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn galloping_finds_what_a_search_finds() {
-        let times: Vec<i64> = (0..200).map(|row| row / 3 * 5).collect();
-        for start in [0, 1, 7, 150, 199, 200] {
-            for instant in -3..350 {
-                let expected = start + times[start..].partition_point(|time| *time < instant);
-                assert_eq!(gallop(&times, start..times.len(), instant), expected, "from {start} to {instant}");
-            }
-        }
-    }
 
     #[test]
     fn whole_blocks_and_edges_make_up_the_runs() {

@@ -8,6 +8,7 @@
 
 mod blocks;
 mod columns;
+mod cuts;
 mod deal;
 mod direct;
 
@@ -16,13 +17,14 @@ use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
 use self::columns::EmptyColumns;
+use self::cuts::{Cuts, is_step};
 use self::deal::{by_symbol, deal};
 use self::direct::only_symbols;
 use super::accumulate::{Accumulator, Run, accumulator};
 use super::groups::{Groups, Texts, key_column};
-use super::keys::Numbered;
+use super::keys::TextWords;
 use super::picks::Picks;
-use super::{Aggregate, AggregateFunction, Buckets, Key};
+use super::{Aggregate, AggregateFunction, Key};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::parallel;
@@ -51,9 +53,16 @@ pub(crate) struct TableAggregate<'a> {
 
 /// Whether each span must be of one symbol: for the symbol itself, which a filter may ask for, and because time rises only
 /// within one.
-pub(crate) fn needs_symbols(keys: &[Key], aggregates: &[Aggregate]) -> bool {
+pub(crate) fn needs_symbols(
+    snapshot: &TableSnapshot,
+    keys: &[Key],
+    aggregates: &[Aggregate],
+    constants: &[ArrayRef],
+) -> bool {
+    let time = snapshot.spec().time_position();
     let filtered = aggregates.iter().any(|aggregate| aggregate.filter.is_some());
-    keys.iter().any(|key| matches!(key, Key::Symbol | Key::Bucket(_))) || picks_by_time(aggregates) || filtered
+    let by_time = |key: &Key| matches!(key, Key::Bucket(_)) || is_step(key, time, constants);
+    keys.iter().any(|key| matches!(key, Key::Symbol) || by_time(key)) || picks_by_time(aggregates) || filtered
 }
 
 fn picks_by_time(aggregates: &[Aggregate]) -> bool {
@@ -123,42 +132,35 @@ struct State<'a> {
     texts: Vec<Texts>,
     slots: Vec<Slot>,
     /// By key, what is known of the dictionary that came last.
-    numbered: Vec<Numbered>,
+    text_words: Vec<TextWords>,
     /// The symbols that a slot's filter asks for, where it asks for nothing else.
     only_symbols: Vec<Option<Vec<String>>>,
     /// For each argument of each slot the number of the first one with the same values.
     same: Vec<Vec<usize>>,
     /// Whether putting a block in the order of its groups is made good by what the kernels gain.
     gains_by_order: bool,
-    /// Position of the bucket among the keys.
-    bucket: Option<(usize, &'a dyn Buckets)>,
+    cuts: Cuts<'a>,
     words: Vec<u64>,
     /// Scratch: runs of the block at work.
     runs: Vec<Run>,
-    rows: Vec<u32>,
 }
 
 impl<'a> State<'a> {
     fn new(asked: &'a TableAggregate<'a>) -> Result<State<'a>> {
         let slots = asked.aggregates.iter().map(|aggregate| slot(asked, aggregate)).collect::<Result<Vec<_>>>()?;
-        let bucket = asked.keys.iter().enumerate().find_map(|(position, key)| match key {
-            Key::Bucket(buckets) => Some((position, buckets.as_ref())),
-            _ => None,
-        });
         let keys = asked.keys.len();
         let mut state = State {
             asked,
             groups: Groups::new(keys),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             slots,
-            numbered: (0..keys).map(|_| Numbered::default()).collect(),
+            text_words: (0..keys).map(|_| TextWords::default()).collect(),
             only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
             same: same_arguments(asked),
             gains_by_order: gains_by_order(asked.aggregates),
-            bucket,
+            cuts: Cuts::new(asked),
             words: vec![0; keys + 1],
             runs: Vec::new(),
-            rows: Vec::new(),
         };
         if keys == 0 {
             // Without keys there is one group, of nothing if need be.
@@ -186,7 +188,7 @@ impl<'a> State<'a> {
         values.chain(self.asked.predicate).for_each(|expr| expr.visit_columns(&mut |column| add(column, Part::Whole)));
         for (slot, aggregate) in self.slots.iter().zip(self.asked.aggregates) {
             let by_summaries = matches!(slot, Slot::Kept(accumulator) if accumulator.takes_summaries());
-            let part = if direct && by_summaries && self.bucket.is_none() { Part::Edges } else { Part::Whole };
+            let part = if direct && by_summaries && self.cuts.is_empty() { Part::Edges } else { Part::Whole };
             for expr in aggregate.arguments.iter().chain(aggregate.filter.as_ref().filter(|_| !direct)) {
                 expr.visit_columns(&mut |column| add(column, part));
             }
@@ -263,7 +265,7 @@ impl<'a> State<'a> {
     /// Whether the rows' times are looked at.
     fn needs_times(&self) -> bool {
         let by_time = |slot: &Slot| matches!(slot, Slot::Picked(picks) if picks.by_time());
-        self.bucket.is_some() || self.slots.iter().any(by_time)
+        !self.cuts.is_empty() || self.slots.iter().any(by_time)
     }
 
     fn merge(&mut self, other: State<'_>) -> Result<()> {
@@ -328,13 +330,17 @@ fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
     })
 }
 
-/// Counts and single sums cost less row by row than the order does.
+/// Counts and a few sums cost less row by row than the order does.
 fn gains_by_order(aggregates: &[Aggregate]) -> bool {
     let kept = aggregates.iter().map(|aggregate| aggregate.function).filter(|function| function.picks().is_none());
     let weights = kept.map(|function| match function {
         AggregateFunction::CountRows | AggregateFunction::Count => 0,
         AggregateFunction::Sum | AggregateFunction::Average => 1,
-        _ => 2,
+        AggregateFunction::Min
+        | AggregateFunction::Max
+        | AggregateFunction::WeightedAverage
+        | AggregateFunction::WeightedSum => 2,
+        _ => 3,
     });
     weights.sum::<usize>() >= 3
 }

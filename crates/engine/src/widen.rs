@@ -1,0 +1,67 @@
+//! Conversions of numbers that every value passes, without looking at each whether it does.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, ArrowPrimitiveType, AsArray};
+use arrow::datatypes::{
+    DataType, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type,
+    UInt64Type,
+};
+
+/// Numbers as a type that holds all of them, floats rounding to the nearest; `None` for other conversions.
+pub(crate) fn widen(array: &ArrayRef, to: &DataType) -> Option<ArrayRef> {
+    fn into<F: ArrowPrimitiveType, T: ArrowPrimitiveType>(
+        array: &ArrayRef,
+        value: impl Fn(F::Native) -> T::Native,
+    ) -> Option<ArrayRef> {
+        Some(Arc::new(array.as_primitive::<F>().unary::<_, T>(value)))
+    }
+    match (array.data_type(), to) {
+        (DataType::Int8, DataType::Float64) => into::<Int8Type, Float64Type>(array, f64::from),
+        (DataType::Int16, DataType::Float64) => into::<Int16Type, Float64Type>(array, f64::from),
+        (DataType::Int32, DataType::Float64) => into::<Int32Type, Float64Type>(array, f64::from),
+        (DataType::Int64, DataType::Float64) => into::<Int64Type, Float64Type>(array, |value| value as f64),
+        (DataType::UInt8, DataType::Float64) => into::<UInt8Type, Float64Type>(array, f64::from),
+        (DataType::UInt16, DataType::Float64) => into::<UInt16Type, Float64Type>(array, f64::from),
+        (DataType::UInt32, DataType::Float64) => into::<UInt32Type, Float64Type>(array, f64::from),
+        (DataType::UInt64, DataType::Float64) => into::<UInt64Type, Float64Type>(array, |value| value as f64),
+        (DataType::Float32, DataType::Float64) => into::<Float32Type, Float64Type>(array, f64::from),
+        (DataType::Int8, DataType::Int64) => into::<Int8Type, Int64Type>(array, i64::from),
+        (DataType::Int16, DataType::Int64) => into::<Int16Type, Int64Type>(array, i64::from),
+        (DataType::Int32, DataType::Int64) => into::<Int32Type, Int64Type>(array, i64::from),
+        (DataType::UInt8, DataType::Int64) => into::<UInt8Type, Int64Type>(array, i64::from),
+        (DataType::UInt16, DataType::Int64) => into::<UInt16Type, Int64Type>(array, i64::from),
+        (DataType::UInt32, DataType::Int64) => into::<UInt32Type, Int64Type>(array, i64::from),
+        (DataType::UInt8, DataType::UInt64) => into::<UInt8Type, UInt64Type>(array, u64::from),
+        (DataType::UInt16, DataType::UInt64) => into::<UInt16Type, UInt64Type>(array, u64::from),
+        (DataType::UInt32, DataType::UInt64) => into::<UInt32Type, UInt64Type>(array, u64::from),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float32Array, Int32Array, Int64Array, UInt64Array};
+    use arrow::compute::cast;
+
+    use super::*;
+
+    #[test]
+    fn wide_numbers_are_those_of_the_general_conversion() {
+        let arrays: [ArrayRef; 4] = [
+            Arc::new(Int32Array::from(vec![Some(i32::MIN), None, Some(-1), Some(i32::MAX)])),
+            Arc::new(Int64Array::from(vec![Some(i64::MIN), Some((1 << 53) + 1), None, Some(i64::MAX)])),
+            Arc::new(UInt64Array::from(vec![0, (1 << 53) + 3, u64::MAX])),
+            Arc::new(Float32Array::from(vec![f32::MIN_POSITIVE, -0.0, f32::INFINITY, f32::MAX])),
+        ];
+        for array in &arrays {
+            for to in [DataType::Float64, DataType::Int64, DataType::UInt64] {
+                if let Some(wide) = widen(array, &to) {
+                    assert_eq!(&wide, &cast(array, &to).unwrap(), "{} to {to}", array.data_type());
+                }
+            }
+        }
+        assert!(widen(&arrays[1], &DataType::Int32).is_none());
+        assert!(widen(&arrays[0], &DataType::UInt64).is_none());
+    }
+}
