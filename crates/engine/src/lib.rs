@@ -19,6 +19,7 @@ mod parallel;
 mod plan;
 mod prune;
 mod run;
+mod search;
 mod stop;
 mod table;
 mod widen;

@@ -1,12 +1,13 @@
 //! Runs a tick plan over snapshots of its tables.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::array::{ArrayRef, Date32Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::filter;
 use arrow::datatypes::{DataType, SchemaRef};
-use splay_store::{SelectionStats, TableSnapshot};
+use splay_store::{Segment, SelectionStats, TableSnapshot};
 
 use crate::aggregate::{Aggregate, Key, TableAggregate, needs_symbols, over_frame, over_table};
 use crate::codes::condition;
@@ -18,8 +19,7 @@ use crate::parallel;
 use crate::plan::{Plan, Scan};
 use crate::stop::Stop;
 use crate::table::{
-    Ahead, Block, Cover, CoverColumns, End, Part, PickedColumns, Span, Wanted, count, date_position, find,
-    find_by_time, find_end, narrow,
+    Ahead, Block, Cover, CoverColumns, End, Part, Wanted, count, date_position, find, find_by_time, find_end, narrow,
 };
 use crate::window::{first_rows, over_partitions, wants_few, windows, windows_of_partitions};
 
@@ -29,9 +29,9 @@ const BLOCK_ROWS_MAX: usize = 65_536;
 /// Batches of fewer rows are put together.
 const BATCH_ROWS_MIN: usize = 8_192;
 
-/// Spans of a cover from which on, and rows of each on average up to which, rows are picked one by one.
-const SPANS_MIN: usize = 16;
-const SPAN_ROWS: usize = 128;
+/// Spans of a segment from which on, and rows of each on average up to which, rows are copied together.
+const PIECES_MIN: usize = 4;
+const PIECE_ROWS: usize = 1_024;
 
 /// Most rows at an end of time that are found by the ends of each symbol's.
 const ENDS_ROWS_MAX: usize = 4096;
@@ -308,20 +308,36 @@ impl RowReader<'_> {
         }
         let mut frames = Vec::new();
         let mut ahead = Ahead::new(self.snapshot, covers, self.columns());
-        for (number, cover) in covers.iter().enumerate() {
+        let mut rest = covers.iter().enumerate().peekable();
+        while let Some((number, cover)) = rest.next() {
             ahead.before(number)?;
-            let columns = CoverColumns::new(self.snapshot, cover);
-            if cover.spans.len() >= SPANS_MIN && cover.wanted() < cover.spans.len() * SPAN_ROWS {
-                for spans in cover.spans.chunks(BLOCK_ROWS_MAX / SPAN_ROWS) {
-                    frames.push(self.picked(&columns, spans)?);
+            if is_short(cover) {
+                // Short spans of one segment are copied behind each other, which costs less than a slice of each column for each.
+                let mut pieces = Pieces::new(self.snapshot, cover);
+                while let Some((number, next)) = rest.next_if(|(_, next)| is_short(next) && pieces.has_room(next)) {
+                    ahead.before(number)?;
+                    pieces.add(next);
+                }
+                if pieces.ranges.len() >= PIECES_MIN {
+                    frames.push(self.chosen(&pieces)?);
+                    continue;
+                }
+                for cover in &covers[number..number + pieces.covers] {
+                    self.read_cover(cover, &mut frames)?;
                 }
                 continue;
             }
-            for block in cover.blocks(BLOCK_ROWS_MAX) {
-                frames.push(self.block(&columns, &block)?);
-            }
+            self.read_cover(cover, &mut frames)?;
         }
         Ok(frames)
+    }
+
+    fn read_cover(&self, cover: &Cover, frames: &mut Vec<Frame>) -> Result<()> {
+        let columns = CoverColumns::new(self.snapshot, cover);
+        for block in cover.blocks(BLOCK_ROWS_MAX) {
+            frames.push(self.block(&columns, &block)?);
+        }
+        Ok(())
     }
 
     /// The first of the wanted rows. No more of a column is read than the blocks they are found in.
@@ -356,15 +372,6 @@ impl RowReader<'_> {
             .collect();
         let read = parallel::each(parts.len(), threads, |part| self.read(std::slice::from_ref(&parts[part]), None))?;
         Ok(read.into_iter().flatten().collect())
-    }
-
-    /// The rows of many short spans: picked one by one, which costs less than a slice of each column for each span.
-    fn picked(&self, columns: &CoverColumns<'_>, spans: &[Span]) -> Result<Frame> {
-        let first = columns.cover().rows.start;
-        let rows = spans.iter().flat_map(|span| span.rows.start - first..span.rows.end - first);
-        let rows = rows.map(|row| u32::try_from(row).ok()).collect::<Option<Vec<u32>>>();
-        let rows = UInt32Array::from(rows.ok_or_else(|| Error::Unsupported("a segment of so many rows".to_owned()))?);
-        self.chosen(&PickedColumns { columns, rows: &rows })
     }
 
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
@@ -423,6 +430,68 @@ fn filtered(value: Value, mask: &arrow::array::BooleanArray) -> Result<Value> {
         Value::Array(array) => Value::Array(filter(&array, mask)?),
         scalar => scalar,
     })
+}
+
+/// Whether the rows of a cover stand in short pieces.
+fn is_short(cover: &Cover) -> bool {
+    let gaps = cover.spans.windows(2).filter(|pair| pair[0].rows.end != pair[1].rows.start).count();
+    cover.wanted() <= BLOCK_ROWS_MAX.min((gaps + 1) * PIECE_ROWS)
+}
+
+/// The rows of several covers of a segment, behind each other.
+struct Pieces<'a> {
+    snapshot: &'a TableSnapshot,
+    segment: &'a Arc<Segment>,
+    date: i32,
+    ranges: Vec<Range<usize>>,
+    rows: usize,
+    covers: usize,
+    /// What was read before, by column.
+    read: RefCell<Vec<Option<ArrayRef>>>,
+}
+
+impl<'a> Pieces<'a> {
+    fn new(snapshot: &'a TableSnapshot, cover: &'a Cover) -> Pieces<'a> {
+        let read = RefCell::new(vec![None; date_position(snapshot)]);
+        let (segment, date) = (&cover.segment, cover.date);
+        let mut pieces = Pieces { snapshot, segment, date, ranges: Vec::new(), rows: 0, covers: 0, read };
+        pieces.add(cover);
+        pieces
+    }
+
+    /// Whether another cover is of the same segment and not too large.
+    fn has_room(&self, cover: &Cover) -> bool {
+        Arc::ptr_eq(self.segment, &cover.segment) && self.rows + cover.wanted() <= BLOCK_ROWS_MAX
+    }
+
+    fn add(&mut self, cover: &Cover) {
+        for span in &cover.spans {
+            match self.ranges.last_mut().filter(|last| last.end == span.rows.start) {
+                Some(last) => last.end = span.rows.end,
+                None => self.ranges.push(span.rows.clone()),
+            }
+        }
+        self.rows += cover.wanted();
+        self.covers += 1;
+    }
+}
+
+impl Columns for Pieces<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == date_position(self.snapshot) {
+            return Ok(Value::Scalar(Arc::new(Date32Array::from(vec![self.date]))));
+        }
+        if let Some(column) = &self.read.borrow()[position] {
+            return Ok(Value::Array(Arc::clone(column)));
+        }
+        let column = self.segment.column(self.snapshot.spec(), position)?.read_pieces(&self.ranges)?;
+        self.read.borrow_mut()[position] = Some(Arc::clone(&column));
+        Ok(Value::Array(column))
+    }
 }
 
 /// All rows of a block.

@@ -24,7 +24,8 @@ pub(crate) struct Groups {
     stride: usize,
     words: Vec<u64>,
     table: HashTable<u32>,
-    hasher: DefaultHashBuilder,
+    /// Differs from one statement to the next, so that nobody can choose keys that collide.
+    seed: u64,
     len: usize,
     /// Whether each group's words are greater than those of the one before, as they come from rows in order: then a group that
     /// is greater still is new, and the table isn't needed.
@@ -33,8 +34,8 @@ pub(crate) struct Groups {
 
 impl Groups {
     pub fn new(keys: usize) -> Groups {
-        let (hasher, table) = (DefaultHashBuilder::default(), HashTable::new());
-        Groups { stride: keys + 1, words: Vec::new(), table, hasher, len: 0, ascending: true }
+        let (seed, table) = (DefaultHashBuilder::default().hash_one(keys), HashTable::new());
+        Groups { stride: keys + 1, words: Vec::new(), table, seed, len: 0, ascending: true }
     }
 
     pub fn len(&self) -> usize {
@@ -50,7 +51,7 @@ impl Groups {
     pub fn find(&mut self, words: &[u64]) -> u32 {
         debug_assert_eq!(words.len(), self.stride);
         // Rows are ordered, so the next row is mostly of the last group.
-        if self.len > 0 && self.words(self.len - 1) == words {
+        if self.len > 0 && are_same(self.words(self.len - 1), words) {
             return number(self.len - 1);
         }
         if self.ascending {
@@ -59,10 +60,10 @@ impl Groups {
             }
             self.fill_table();
         }
-        let hash = self.hasher.hash_one(words);
-        let (stride, stored, hasher) = (self.stride, &self.words, &self.hasher);
+        let (stride, stored, seed) = (self.stride, &self.words, self.seed);
         let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
-        let entry = self.table.entry(hash, |group| at(*group) == words, |group| hasher.hash_one(at(*group)));
+        let hash = hash(seed, words);
+        let entry = self.table.entry(hash, |group| are_same(at(*group), words), |group| self::hash(seed, at(*group)));
         match entry {
             hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
             hashbrown::hash_table::Entry::Vacant(place) => {
@@ -81,13 +82,30 @@ impl Groups {
     /// From now on groups are found by the table.
     fn fill_table(&mut self) {
         self.ascending = false;
-        let (stride, stored, hasher) = (self.stride, &self.words, &self.hasher);
-        let hash = |group: &u32| hasher.hash_one(&stored[*group as usize * stride..(*group as usize + 1) * stride]);
+        let (stride, stored, seed) = (self.stride, &self.words, self.seed);
+        let hash = |group: &u32| hash(seed, &stored[*group as usize * stride..(*group as usize + 1) * stride]);
         self.table.reserve(2 * self.len, hash);
         for group in 0..number(self.len) {
             self.table.insert_unique(hash(&group), group, hash);
         }
     }
+}
+
+/// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
+fn hash(seed: u64, words: &[u64]) -> u64 {
+    // The digits of the golden ratio: bits without a pattern.
+    const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
+    words.iter().fold(seed, |hash, word| {
+        let product = u128::from(hash ^ word) * FACTOR;
+        #[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
+        let folded = (product >> 64) as u64 ^ product as u64;
+        folded.rotate_left(23)
+    })
+}
+
+/// Whether words are equal; of the few that a group has, without a call.
+fn are_same(one: &[u64], other: &[u64]) -> bool {
+    one.iter().zip(other).all(|(one, other)| one == other)
 }
 
 /// Texts that were seen, by number.
@@ -219,4 +237,45 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
 
 fn number(position: usize) -> u32 {
     u32::try_from(position).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_found_again_whatever_their_order() {
+        let mut groups = Groups::new(2);
+        let words = |number: u64| [number % 7, (number * 31 % 1000) << 32, u64::from(number % 13 == 0)];
+        let mut known: Vec<[u64; 3]> = Vec::new();
+        for number in 0..3000 {
+            let words = words(number * 17 % 3000);
+            let expected = known.iter().position(|one| *one == words).unwrap_or_else(|| {
+                known.push(words);
+                known.len() - 1
+            });
+            assert_eq!(groups.find(&words) as usize, expected);
+        }
+        assert_eq!(groups.len(), known.len());
+    }
+
+    /// The table looks at the upper bits and the lower ones: neither may repeat for words that are alike.
+    #[test]
+    fn hashes_of_words_that_are_alike_are_not() {
+        for shift in [0, 20, 40, 60] {
+            let hashes = || (0..4096u64).map(move |number| hash(7, &[number << shift, 3, 0]));
+            let distinct = |part: &dyn Fn(u64) -> u64, rows: u64| {
+                let mut parts: Vec<u64> = hashes().take(usize::try_from(rows).unwrap()).map(part).collect();
+                parts.sort_unstable();
+                parts.dedup();
+                parts.len()
+            };
+            let rows = if shift == 60 { 16 } else { 4096 };
+            assert_eq!(distinct(&|hash| hash, rows), usize::try_from(rows).unwrap());
+            if shift < 60 {
+                assert!(distinct(&|hash| hash % 4096, rows) > 2300, "lower bits, by {shift}");
+                assert!(distinct(&|hash| hash >> 57, rows) == 128, "upper bits, by {shift}");
+            }
+        }
+    }
 }

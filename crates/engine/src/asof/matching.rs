@@ -6,7 +6,7 @@
 //!
 //! Source of the definitions: `aj` of kdb+, `merge_asof` of pandas.
 
-use super::search::partition_from;
+use crate::search::partition_from;
 
 /// Where the right row lies, seen from the left one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

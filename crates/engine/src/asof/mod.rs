@@ -13,7 +13,6 @@
 //! ```
 
 mod matching;
-mod search;
 mod window;
 
 pub use matching::{Direction, MatchRule, match_rows};

@@ -2,8 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::search::partition_from;
 use super::{Direction, MatchRule, WindowRule, match_rows, window_rows};
+use crate::search::partition_from;
 
 fn matches(rule: MatchRule, left: &[i64], right: &[i64]) -> Vec<Option<usize>> {
     let mut found = Vec::new();

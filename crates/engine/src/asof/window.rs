@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::search::partition_from;
+use crate::search::partition_from;
 
 /// What belongs to a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -9,6 +9,7 @@ use super::Wanted;
 use super::ahead::open;
 use super::cover::{Cover, Span, times_of};
 use crate::error::Result;
+use crate::search::partition_from;
 
 /// Spans with no more rows than this between them are read together. It is also the number of rows that the store checks at
 /// a time, so reading the rows between costs no checks that aren't made anyway.
@@ -243,9 +244,21 @@ impl<'a> Narrowing<'a> {
         };
         let end = match bounds.max {
             i64::MAX => run.end,
-            max => self.first(&(start..run.end), |time| time <= max)?,
+            max => self.end(start..run.end, max)?,
         };
         Ok(start..end)
+    }
+
+    /// The first row of a run after an instant, or its end: most ranges of time end in the block that they begin in.
+    fn end(&self, run: Range<usize>, max: i64) -> Result<usize> {
+        let near = run.start..run.end.min((run.start / BLOCK_ROWS + 1) * BLOCK_ROWS);
+        let times = self.times.read(near.clone())?;
+        let times = times_of(&times)?;
+        let rows = partition_from(times, 0, |time| time <= max);
+        if rows < times.len() || near.end == run.end {
+            return Ok(near.start + rows);
+        }
+        self.first(&(near.end..run.end), |time| time <= max)
     }
 
     /// The first row of a run, or its end, of which `is_before` doesn't hold.

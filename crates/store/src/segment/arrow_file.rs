@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use arrow::array::{ArrayData, ArrayRef, make_array};
-use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
+use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
 use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::{self, Block, RecordBatch as BatchHeader};
 
@@ -57,18 +57,49 @@ impl ArrowFile {
     /// A range of a column.
     pub(crate) fn read(&self, column: usize, rows: Range<usize>) -> Result<ArrayRef> {
         let column = &self.columns[column];
-        let mut unchecked = chunks(&rows).filter(|chunk| !column.checked.get(*chunk)).peekable();
+        self.check_chunks(column, &rows)?;
+        // SAFETY: `check` built an array of every chunk that the range touches with full validation, from the same bytes,
+        // which do not change while they are mapped.
+        let data = unsafe { self.data(&column.layout, column.dictionary.as_ref(), &rows)?.build_unchecked() };
+        Ok(make_array(data))
+    }
+
+    /// Several ranges of a column behind each other, copied; `None` for columns with nulls and those whose values differ in
+    /// width.
+    pub(crate) fn read_pieces(&self, column: usize, pieces: &[Range<usize>]) -> Result<Option<ArrayRef>> {
+        let column = &self.columns[column];
+        let (layout, stored) = (&column.layout, &column.layout.buffers);
+        let width = match &layout.data_type {
+            DataType::Dictionary(_, _) => Some(4),
+            other => other.primitive_width(),
+        };
+        let (Some(width), None, Some(buffer)) = (width, &layout.nulls, stored.first()) else { return Ok(None) };
+        let total = pieces.iter().map(Range::len).sum::<usize>();
+        let mut values = MutableBuffer::with_capacity(total * width);
+        for rows in pieces {
+            self.check_chunks(column, rows)?;
+            let bytes = buffer.start + rows.start * width..buffer.start + rows.end * width;
+            self.within(buffer, &bytes)?;
+            let stored = self.file.bytes.get(bytes);
+            values.extend_from_slice(stored.ok_or_else(|| self.short_of(buffer))?);
+        }
+        let builder = ArrayData::builder(layout.data_type.clone()).len(total).add_buffer(values.into());
+        // SAFETY: the values are copies of those that `check` validated, chunk by chunk, over the same dictionary.
+        let data = unsafe { builder.child_data(column.dictionary.iter().cloned().collect()).build_unchecked() };
+        Ok(Some(make_array(data)))
+    }
+
+    /// Checks those chunks that a range touches and that weren't checked before.
+    fn check_chunks(&self, column: &Column, rows: &Range<usize>) -> Result<()> {
+        let mut unchecked = chunks(rows).filter(|chunk| !column.checked.get(*chunk)).peekable();
         if unchecked.peek().is_some() && rows.len() > CHUNK_ROWS {
-            self.read_ahead_layout(&column.layout, &rows);
+            self.read_ahead_layout(&column.layout, rows);
         }
         for chunk in unchecked {
             self.check(column, chunk * CHUNK_ROWS..((chunk + 1) * CHUNK_ROWS).min(self.rows))?;
             column.checked.set(chunk);
         }
-        // SAFETY: `check` built an array of every chunk that the range touches with full validation, from the same bytes,
-        // which do not change while they are mapped.
-        let data = unsafe { self.data(&column.layout, column.dictionary.as_ref(), &rows)?.build_unchecked() };
-        Ok(make_array(data))
+        Ok(())
     }
 
     /// Asks for the bytes of a range that hasn't been read yet, without waiting for them.
@@ -173,10 +204,14 @@ impl ArrowFile {
 
     fn within(&self, buffer: &Range<usize>, bytes: &Range<usize>) -> Result<()> {
         if bytes.start < buffer.start || bytes.end > buffer.end || bytes.start > bytes.end {
-            let expected = format!("{} bytes", buffer.len());
-            return Err(Error::corrupt(&self.file.path, buffer.start as u64, expected, "a shorter buffer"));
+            return Err(self.short_of(buffer));
         }
         Ok(())
+    }
+
+    fn short_of(&self, buffer: &Range<usize>) -> Error {
+        let expected = format!("{} bytes", buffer.len());
+        Error::corrupt(&self.file.path, buffer.start as u64, expected, "a shorter buffer")
     }
 }
 

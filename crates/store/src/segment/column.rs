@@ -93,6 +93,25 @@ impl<'a> ColumnReader<'a> {
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
     }
 
+    /// Several ranges of rows behind each other: the same as reading each, but that a mapped column is copied without an array for
+    /// each range.
+    ///
+    /// # Errors
+    /// As [`ColumnReader::read`].
+    pub fn read_pieces(&self, pieces: &[Range<usize>]) -> Result<ArrayRef> {
+        if let (Source::Arrow { file, position }, true) =
+            (&self.source, pieces.iter().all(|rows| rows.start <= rows.end && rows.end <= self.rows))
+            && let Some(stored) = file.read_pieces(*position, pieces)?
+        {
+            return Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? });
+        }
+        let parts = pieces.iter().map(|rows| self.read(rows.clone())).collect::<Result<Vec<_>>>()?;
+        Ok(match parts.as_slice() {
+            [] => arrow::array::new_empty_array(&self.data_type),
+            parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
+        })
+    }
+
     /// Asks for a range that hasn't been read yet, without waiting for it: what is wanted soon of several columns or segments is then
     /// read from disk at once. Costs a look at a bit for each 8,192 rows if the range has been read before. Nothing is done for
     /// Parquet, whose pages aren't known before they are read.

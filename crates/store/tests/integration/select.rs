@@ -1,5 +1,6 @@
 //! A selection never leaves out a row that matches, and counts what it keeps.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
@@ -12,7 +13,8 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    BLOCK_ROWS, Bounds, ColumnBounds, Database, LoadOptions, Selection, Settings, TableSnapshot, ValueKind, sortable,
+    BLOCK_ROWS, Bounds, ColumnBounds, Database, LoadOptions, SegmentFormat, Selection, Settings, TableSnapshot,
+    ValueKind, sortable,
 };
 
 use crate::model::rng;
@@ -149,6 +151,44 @@ fn compare(seed: u64) {
         let selection = random_selection(&mut rng, &rows, &dates, spec.time_position(), spec.symbol_position());
         assert_selects(&snapshot, &selection, &rows, &dates, &format!("seed {seed}, selection {number}"));
     }
+}
+
+/// Pieces of every column, in any order and twice, are what reading each gives; from files and from rows in memory.
+fn compare_pieces(seed: u64) {
+    let mut rng = rng(seed);
+    let spec = random::spec(&mut rng, seed % 2 == 0);
+    let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
+    let format = if seed % 5 == 0 { SegmentFormat::Parquet } else { SegmentFormat::Arrow };
+    let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+    load.append(&random::batch(&mut rng, &spec, 20_000, false)).unwrap();
+    load.commit().unwrap();
+    let snapshot = database.table("t").unwrap().snapshot().unwrap();
+    for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
+        let rows = usize::try_from(segment.rows()).unwrap();
+        let mut pieces: Vec<Range<usize>> = Vec::new();
+        for _ in 0..rng.random_range(0..12) {
+            let start = rng.random_range(0..=rows);
+            pieces.push(start..rng.random_range(start..=rows.min(start + 3000)));
+        }
+        for position in 0..spec.columns.len() {
+            let column = segment.column(&spec, position).unwrap();
+            let found = column.read_pieces(&pieces).unwrap();
+            let mut start = 0;
+            for piece in &pieces {
+                let expected = column.read(piece.clone()).unwrap();
+                let part = found.slice(start, piece.len());
+                assert_eq!(&part, &expected, "seed {seed}, {:?} of {:?}", piece, spec.columns[position]);
+                start += piece.len();
+            }
+            assert_eq!(found.len(), start);
+            assert_eq!(found.data_type(), &spec.columns[position].column_type.arrow());
+        }
+    }
+}
+
+#[test]
+fn pieces_of_a_column_are_what_reading_each_gives() {
+    (0..25).for_each(compare_pieces);
 }
 
 proptest! {

@@ -15,6 +15,7 @@ use crate::aggregate::{Buckets, Key};
 use crate::codes::never_fails;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Chosen, Expr, Value};
+use crate::search::partition_from;
 
 /// The keys that change with time alone.
 pub(super) struct Cuts<'a> {
@@ -95,8 +96,8 @@ impl<'a> Cuts<'a> {
         let mut guess = 0;
         while !rows.is_empty() {
             let (cut, cut_end) = self.at(times[rows.start])?;
-            let end = gallop(times, rows.start + 1..rows.end, cut_end, guess);
-            guess = end - rows.start - 1;
+            guess = partition_from(&times[rows.start + 1..rows.end], guess, |time| time < cut_end);
+            let end = rows.start + 1 + guess;
             visit(rows.start..end, cut)?;
             rows.start = end;
         }
@@ -200,50 +201,11 @@ fn compared(op: BinaryOp, constant: &ArrayRef, instants: &mut Vec<i64>) -> bool 
     true
 }
 
-/// The first row of `rows` at or after an instant, or their end: from a guess by steps that double, then by halves. `guess` is a
-/// number of rows.
-fn gallop(times: &[i64], rows: Range<usize>, instant: i64, guess: usize) -> usize {
-    let guess = rows.end.min(rows.start + guess);
-    let (mut low, mut high, mut step) = (guess, guess, 1);
-    if guess > rows.start && times[guess - 1] >= instant {
-        high -= 1;
-        loop {
-            low = rows.start.max(high.saturating_sub(step));
-            if low == rows.start || times[low - 1] < instant {
-                break;
-            }
-            high = low - 1;
-            step *= 2;
-        }
-    } else {
-        while low + step <= rows.end && times[low + step - 1] < instant {
-            low += step;
-            step *= 2;
-        }
-        high = rows.end.min(low + step);
-    }
-    low + times[low..high].partition_point(|time| *time < instant)
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{StringArray, TimestampNanosecondArray};
 
     use super::*;
-
-    #[test]
-    fn galloping_finds_what_a_search_finds() {
-        let times: Vec<i64> = (0..200).map(|row| row / 3 * 5).collect();
-        for start in [0, 1, 7, 150, 199, 200] {
-            for instant in -3..350 {
-                let expected = start + times[start..].partition_point(|time| *time < instant);
-                for guess in [0, 1, 2, 3, 17, 60, 150, 199, 200, 300] {
-                    let found = gallop(&times, start..times.len(), instant, guess);
-                    assert_eq!(found, expected, "from {start} to {instant}, guessed {guess}");
-                }
-            }
-        }
-    }
 
     #[test]
     fn a_choice_by_time_changes_where_its_conditions_do() {

@@ -4,7 +4,7 @@
 ///
 /// `is_before` must hold for a prefix of `times`. The search doubles its step away from `hint`, so that it costs the
 /// logarithm of the distance: a merge where neighbours are near, a binary search where they are far.
-pub(super) fn partition_from(times: &[i64], hint: usize, is_before: impl Fn(i64) -> bool) -> usize {
+pub(crate) fn partition_from(times: &[i64], hint: usize, is_before: impl Fn(i64) -> bool) -> usize {
     let hint = hint.min(times.len());
     let mut step = 1;
     if hint < times.len() && is_before(times[hint]) {
