@@ -66,6 +66,7 @@ def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
         yield recovered(options, server)
     finally:
         server.kill()
+    yield undisturbed(options, folder)
     yield from kept(options, folder)
 
 
@@ -122,10 +123,26 @@ def seen(options: Options, server: Splay, folder: pathlib.Path) -> Iterator[Figu
     for ack in wanted:
         found = latency.visible(server, ack, options.seconds)
         yield Figure(f"50 rows sent by HTTP until visible, `{ack}`", milliseconds(found), wanted[ack])
+    idle, busy = queries(options, server)
+    yield Figure("a symbol's last 60 seconds by second, idle", idle)
+    yield Figure("the same while 200,000 rows/s come in", busy, "2 times")
+
+
+def queries(options: Options, server: Splay) -> tuple[str, str]:
+    """What queries take while nothing comes in, and while rows do."""
     idle, busy = latency.query_idle_and_busy(server, options.rows // 4, options.seconds)
-    yield Figure("a symbol's last 60 seconds by second, idle", milliseconds(idle))
-    times = f"{milliseconds(busy)}, {busy[1] / idle[1]:.1f} times at P99"
-    yield Figure("the same while 200,000 rows/s come in", times, "2 times")
+    return milliseconds(idle), f"{milliseconds(busy)}, {busy[1] / idle[1]:.1f} times at P99"
+
+
+def undisturbed(options: Options, folder: pathlib.Path) -> Figure:
+    """Queries while rows come in, in a server that has no other rows to bring to the disk."""
+    server = Splay(str(options.splay), folder / "undisturbed")
+    server.start()
+    try:
+        idle, busy = queries(options, server)
+    finally:
+        server.stop()
+    return Figure("the same in a server with no other rows to write down", f"idle {idle}; {busy}", "2 times")
 
 
 def recovered(options: Options, server: Splay) -> Figure:
