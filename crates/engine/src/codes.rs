@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array};
 use arrow::buffer::BooleanBuffer;
+use arrow::compute::kernels::cmp;
 use arrow::datatypes::{DataType, Int32Type};
 
 use crate::error::{Error, Result};
@@ -30,6 +31,10 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
     }
     let (chosen, codes): (Vec<bool>, _) = (chosen.values().iter().collect(), dictionary.keys());
     let of_null = chosen.len() - 1;
+    if let ([only], false) = (places(&chosen[..of_null]).as_slice(), chosen[of_null]) {
+        // Codes are compared with one several at a time.
+        return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef));
+    }
     let of_code = |code: i32| chosen.get(usize::try_from(code).unwrap_or(of_null)).copied().unwrap_or(false);
     let mask = match codes.nulls().filter(|nulls| nulls.null_count() > 0) {
         None => BooleanBuffer::collect_bool(codes.len(), |row| of_code(codes.values()[row])),
@@ -38,6 +43,11 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
         }),
     };
     Ok(BooleanArray::new(mask, None))
+}
+
+/// Which codes are chosen, as far as the second.
+fn places(chosen: &[bool]) -> Vec<i32> {
+    chosen.iter().zip(0..).filter(|(chosen, _)| **chosen).map(|(_, code)| code).take(2).collect()
 }
 
 /// The one column of codes that an expression reads, if nothing in it can fail and there are fewer texts than rows.

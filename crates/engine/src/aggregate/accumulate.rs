@@ -36,6 +36,8 @@ pub(crate) enum Assigned<'a> {
     Rows(&'a [u32]),
     /// Groups by a small number for each row.
     Places(&'a Parted),
+    /// Some rows, ascending, and the group of each.
+    Listed(&'a [(u32, u32)]),
 }
 
 /// Group of a row that belongs to none.
@@ -63,7 +65,39 @@ impl Assigned<'_> {
                     visit(group as usize, row);
                 }
             }),
+            Assigned::Listed(rows) => {
+                for (row, group) in *rows {
+                    if is_valid(*row as usize) {
+                        visit(*group as usize, *row as usize);
+                    }
+                }
+            }
         }
+    }
+}
+
+impl Assigned<'_> {
+    /// Those of some rows that belong to a group, with it. The rows ascend.
+    pub fn of(&self, rows: impl Iterator<Item = usize>) -> Vec<(u32, u32)> {
+        // What is behind a row is behind all that follow.
+        let mut behind = 0;
+        let group = |row: usize| match self {
+            Assigned::Runs(runs) => {
+                behind += runs[behind..].iter().take_while(|run| run.end <= row).count();
+                runs.get(behind).filter(|run| run.start <= row).map(|run| run.group)
+            }
+            Assigned::Rows(groups) => Some(groups[row]),
+            Assigned::Places(parted) => parted.group(row, &mut behind),
+            Assigned::Listed(listed) => {
+                behind += listed[behind..].iter().take_while(|(other, _)| (*other as usize) < row).count();
+                listed.get(behind).filter(|(other, _)| *other as usize == row).map(|(_, group)| *group)
+            }
+        };
+        let with_group = |(row, group): (usize, Option<u32>)| {
+            Some((u32::try_from(row).ok()?, group.filter(|group| *group != NO_GROUP)?))
+        };
+        let mut group = group;
+        rows.map(|row| (row, group(row))).filter_map(with_group).collect()
     }
 }
 
@@ -593,5 +627,37 @@ impl Accumulator for Weighted {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::aggregate::parted::Places;
+
+    #[test]
+    fn some_rows_have_the_groups_that_all_rows_have() {
+        let runs = [
+            Run { group: 4, start: 2, end: 5 },
+            Run { group: 1, start: 5, end: 9 },
+            Run { group: 4, start: 12, end: 20 },
+        ];
+        let rows: Vec<u32> = (0..20).map(|row| if row % 5 == 0 { NO_GROUP } else { row % 3 }).collect();
+        let places = Places { of_rows: (0..20).map(|row| row % 3).collect(), choices: 3 };
+        let found = |stretch: usize, row: usize| Ok(u32::try_from(stretch * 100 + row).unwrap());
+        let parted = Parted::new(places, vec![0..3, 3..4, 6..18], found).unwrap();
+        let listed = [(1, 7), (2, 3), (9, 7), (18, 0)];
+        for assigned in
+            [Assigned::Runs(&runs), Assigned::Rows(&rows), Assigned::Places(&parted), Assigned::Listed(&listed)]
+        {
+            let mut all = Vec::new();
+            assigned.each(None, |group, row| all.push((u32::try_from(row).unwrap(), u32::try_from(group).unwrap())));
+            assert_eq!(assigned.of(0..20), all);
+            for step in 1..7 {
+                let some: Vec<(u32, u32)> =
+                    all.iter().copied().filter(|(row, _)| row % step == 0 && *row > 1).collect();
+                assert_eq!(assigned.of((2..20).filter(|row| row % step as usize == 0)), some);
+            }
+        }
     }
 }

@@ -98,6 +98,14 @@ impl Parted {
         }
     }
 
+    /// The group of a row, given how many stretches are behind all rows that are asked for from now on.
+    pub fn group(&self, row: usize, behind: &mut usize) -> Option<u32> {
+        *behind += self.stretches[*behind..].iter().take_while(|stretch| stretch.end <= row).count();
+        self.stretches.get(*behind).filter(|stretch| stretch.start <= row)?;
+        let place = usize::from(self.places.of_rows[row]);
+        Some(self.groups[*behind * self.places.choices + place])
+    }
+
     /// Calls `visit` with each group of each stretch and its rows in it.
     pub fn counts(&self, mut visit: impl FnMut(usize, u64)) {
         for (group, count) in self.groups.iter().zip(&self.counts) {

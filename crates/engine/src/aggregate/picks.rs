@@ -75,7 +75,7 @@ impl Picks {
                     self.offer(run.group as usize, time(row), positions.at(row));
                 }
             }
-            Assigned::Rows(_) | Assigned::Places(_) => {
+            Assigned::Rows(_) | Assigned::Places(_) | Assigned::Listed(_) => {
                 assigned.each(None, |group, row| self.offer(group, time(row), positions.at(row)))
             }
         }

@@ -165,7 +165,7 @@ impl State<'_> {
                 let assigned = match filtered(aggregate, chunk, assigned, self.asked.constants)? {
                     Some(rows) => {
                         only = rows;
-                        Assigned::Rows(&only)
+                        Assigned::Listed(&only)
                     }
                     None => assigned,
                 };
@@ -200,7 +200,7 @@ impl State<'_> {
                 arguments.push(ArrayRef::clone(array));
             }
             match (&only, order) {
-                (Some(rows), _) => accumulator.update(&arguments, Assigned::Rows(rows))?,
+                (Some(rows), _) => accumulator.update(&arguments, Assigned::Listed(rows))?,
                 (None, Some(order)) => accumulator.update(&arguments, Assigned::Runs(&order.runs))?,
                 (None, None) => accumulator.update(&arguments, assigned)?,
             }

@@ -3,35 +3,27 @@
 use std::ops::Range;
 
 use arrow::array::{ArrayRef, BooleanArray};
-use arrow::buffer::NullBuffer;
 use arrow::compute::filter;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
 use crate::aggregate::Aggregate;
-use crate::aggregate::accumulate::{Assigned, NO_GROUP};
+use crate::aggregate::accumulate::Assigned;
 use crate::codes::condition;
 use crate::error::Result;
 use crate::expr::{Columns, Value};
 use crate::table::{CoverColumns, date_position};
 
-/// The groups of the rows that an aggregate's filter keeps; `None` without a filter.
+/// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
 pub(super) fn filtered(
     aggregate: &Aggregate,
     chunk: &dyn Columns,
     assigned: Assigned<'_>,
     constants: &[ArrayRef],
-) -> Result<Option<Vec<u32>>> {
+) -> Result<Option<Vec<(u32, u32)>>> {
     let Some(filter) = &aggregate.filter else { return Ok(None) };
-    Ok(Some(masked(assigned, &condition(filter, chunk, constants)?)))
-}
-
-/// The same groups without the rows that a mask leaves out.
-fn masked(assigned: Assigned<'_>, mask: &BooleanArray) -> Vec<u32> {
-    let mut groups = vec![NO_GROUP; mask.len()];
-    let kept = NullBuffer::new(mask.values().clone());
-    assigned.each(Some(&kept), |group, row| groups[row] = u32::try_from(group).unwrap_or(NO_GROUP));
-    groups
+    let mask = condition(filter, chunk, constants)?;
+    Ok(Some(assigned.of(mask.values().set_indices())))
 }
 
 /// Columns of a block, of the rows that a mask keeps.
