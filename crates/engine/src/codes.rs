@@ -29,6 +29,9 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
     if chosen.true_count() == chosen.len() {
         return Ok(BooleanArray::new(BooleanBuffer::new_set(columns.rows()), None));
     }
+    if chosen.true_count() == 0 {
+        return Ok(BooleanArray::new(BooleanBuffer::new_unset(columns.rows()), None));
+    }
     let (chosen, codes): (Vec<bool>, _) = (chosen.values().iter().collect(), dictionary.keys());
     let of_null = chosen.len() - 1;
     if let ([only], false) = (places(&chosen[..of_null]).as_slice(), chosen[of_null]) {

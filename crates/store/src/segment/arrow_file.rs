@@ -83,9 +83,12 @@ impl ArrowFile {
             let stored = self.file.bytes.get(bytes);
             values.extend_from_slice(stored.ok_or_else(|| self.short_of(buffer))?);
         }
-        let builder = ArrayData::builder(layout.data_type.clone()).len(total).add_buffer(values.into());
+        let mut builder = ArrayData::builder(layout.data_type.clone()).len(total).add_buffer(values.into());
+        if matches!(layout.data_type, DataType::Dictionary(_, _)) {
+            builder = builder.add_child_data(texts(column.dictionary.as_ref()));
+        }
         // SAFETY: the values are copies of those that `check` validated, chunk by chunk, over the same dictionary.
-        let data = unsafe { builder.child_data(column.dictionary.iter().cloned().collect()).build_unchecked() };
+        let data = unsafe { builder.build_unchecked() };
         Ok(Some(make_array(data)))
     }
 
@@ -192,8 +195,7 @@ impl ArrowFile {
             }
             DataType::Dictionary(_, _) => {
                 let codes = values(&layout.buffers[0], 4, rows.clone())?;
-                let dictionary = dictionary.cloned().unwrap_or_else(|| ArrayData::new_empty(&DataType::Utf8));
-                builder.add_buffer(codes).add_child_data(dictionary)
+                builder.add_buffer(codes).add_child_data(texts(dictionary))
             }
             other => {
                 let width = other.primitive_width().unwrap_or(8);
@@ -213,6 +215,11 @@ impl ArrowFile {
         let expected = format!("{} bytes", buffer.len());
         Error::corrupt(&self.file.path, buffer.start as u64, expected, "a shorter buffer")
     }
+}
+
+/// The texts of a dictionary: none where the file has none.
+fn texts(dictionary: Option<&ArrayData>) -> ArrayData {
+    dictionary.cloned().unwrap_or_else(|| ArrayData::new_empty(&DataType::Utf8))
 }
 
 /// The chunks that a range of rows touches.
