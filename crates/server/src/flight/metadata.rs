@@ -155,8 +155,8 @@ pub(super) fn table_types() -> Outcome<RecordBatch> {
     builder.build().map_err(cant_write)
 }
 
-/// Tables, with their columns if asked for. Reads what each table is; not for the network's threads.
-/// The tables; with `texts` their symbols are texts.
+/// Tables, with their columns if asked for, in which symbols are texts with `as_texts`. Reads what each table is; not for the
+/// network's threads.
 pub(super) fn tables(asked: CommandGetTables, database: &Database, as_texts: bool) -> Outcome<RecordBatch> {
     let mut builder = asked.into_builder();
     for name in database.tables()? {
