@@ -16,9 +16,10 @@ use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::journal::{self, JournalWriter, Producers};
-use crate::live::{LiveTable, RECOVERED_ROWS_MAX, Tail};
+use crate::live::LiveTable;
 use crate::measure::{Meters, Unsynced};
 use crate::queue::{Queue, Waiting};
+use crate::recovery::Recovery;
 use crate::settings::CaptureSettings;
 use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
@@ -93,10 +94,9 @@ impl Capture {
             drop(storage.create(journal::LOCK)?);
         }
         let lock = lock(storage.as_ref())?;
-        let mut tables: HashMap<String, Arc<LiveTable>> = HashMap::new();
         let meters = Meters::new(&settings.quality);
         let known = RwLock::new(HashMap::new());
-        let mut recovered = Recovered::default();
+        let mut recovery = Recovery::new(&database, &meters);
         let found = journal::replay(
             storage.as_ref(),
             |table, sequence, latest| {
@@ -110,34 +110,9 @@ impl Capture {
                 });
                 sequence > captured.sequence || latest > captured.cut
             },
-            |batch| {
-                let name = batch.spec.name.to_lowercase();
-                let live = match tables.get(&name) {
-                    Some(live) => Arc::clone(live),
-                    None => {
-                        let live = LiveTable::new(create_table(&database, &batch.spec)?, &meters)?;
-                        tables.insert(name, Arc::clone(&live));
-                        live
-                    }
-                };
-                let captured = live.captured();
-                let rows = if batch.sequence <= captured.sequence {
-                    behind(&batch.spec, &batch.rows, captured.cut)?
-                } else {
-                    batch.rows
-                };
-                if rows.num_rows() > 0 {
-                    recovered.batches += 1;
-                    recovered.rows += rows.num_rows() as u64;
-                    let (bytes, latest) = (rows.get_array_memory_size() as u64, times(&batch.spec, &rows).1);
-                    live.push(Tail { sequence: batch.sequence, received: batch.received, rows, bytes, latest });
-                    if live.size().tail_rows > RECOVERED_ROWS_MAX {
-                        live.organise()?;
-                    }
-                }
-                Ok(())
-            },
+            |batch| recovery.take(batch),
         )?;
+        let (tables, mut recovered) = recovery.finish()?;
         recovered.files = found.files.len() as u64;
         recovered.torn = found.torn;
         let next_sequence = found.next_sequence.max(known_sequence(&database)?.saturating_add(1));
@@ -574,7 +549,7 @@ fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>>
 }
 
 /// A table that is there or is created now, by a commit without rows.
-fn create_table(database: &Database, spec: &TableSpec) -> Result<splay_store::Table> {
+pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> Result<splay_store::Table> {
     match database.table(&spec.name) {
         Ok(table) => Ok(table),
         Err(splay_store::Error::NoSuchTable { .. }) => {
@@ -598,17 +573,10 @@ fn known_sequence(database: &Database) -> Result<u64> {
 }
 
 /// Earliest and latest time of rows.
-fn times(spec: &TableSpec, rows: &RecordBatch) -> (i64, i64) {
+pub(crate) fn times(spec: &TableSpec, rows: &RecordBatch) -> (i64, i64) {
     let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
     let (least, greatest) = (times.iter().min(), times.iter().max());
     (least.copied().unwrap_or(i64::MAX), greatest.copied().unwrap_or(i64::MIN))
-}
-
-/// Rows whose time is behind a cut.
-fn behind(spec: &TableSpec, rows: &RecordBatch, cut: i64) -> Result<RecordBatch> {
-    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
-    let mask = BooleanArray::from_unary(times, |time| time > cut);
-    Ok(filter_record_batch(rows, &mask)?)
 }
 
 /// Rows up to a time, and those behind it if there are any.

@@ -15,7 +15,7 @@ use splay_store::{CompactOptions, Dates};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
-use crate::live::{LiveTable, TAIL_ROWS_MAX};
+use crate::live::{LiveTable, TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
 
 /// How often the keeper looks.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -128,7 +128,8 @@ impl Keeper {
         let settings = &shared.settings;
         let all = shared.all_live();
         for live in &all {
-            if live.size().tail_rows > TAIL_ROWS_MAX {
+            let size = live.size();
+            if size.tail_rows > TAIL_ROWS_MAX || size.tail_batches > TAIL_BATCHES_MAX {
                 live.organise()?;
             }
         }

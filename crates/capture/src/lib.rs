@@ -43,6 +43,7 @@ pub mod line;
 mod live;
 mod measure;
 mod queue;
+mod recovery;
 mod replay;
 mod report;
 mod room;

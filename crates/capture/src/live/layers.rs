@@ -30,7 +30,7 @@ const TIER_ROWS_MIN: u64 = 1024;
 const PART_ROWS: usize = 1 << 16;
 
 /// The layers with the rows of a tail.
-pub(super) fn with_tail(spec: &TableSpec, layers: &Layers, tail: &[Tail]) -> Result<Layers> {
+pub(super) fn with_tail(spec: &TableSpec, layers: &Layers, tail: &[Arc<Tail>]) -> Result<Layers> {
     let mut layers = layers.clone();
     for (date, batches) in by_date(spec, tail)? {
         let before = layers.remove(&date).unwrap_or_default();
@@ -67,7 +67,7 @@ fn in_ordered_parts(spec: &TableSpec, date: i32, batches: Vec<RecordBatch>) -> R
 }
 
 /// Rows of each date, in order of arrival, with all columns that the table has now.
-pub(super) fn by_date(spec: &TableSpec, tail: &[Tail]) -> Result<BTreeMap<i32, Vec<RecordBatch>>> {
+pub(super) fn by_date(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<BTreeMap<i32, Vec<RecordBatch>>> {
     let mut dates = Dates::new(spec.zone()?);
     let mut parts: BTreeMap<i32, Vec<RecordBatch>> = BTreeMap::new();
     for batch in tail {

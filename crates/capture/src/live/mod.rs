@@ -27,6 +27,9 @@ const TRIES: usize = 10_000;
 /// waits longer; with fewer the rows of several producers, whose times overlap from tail to tail, are moved more often.
 pub(crate) const TAIL_ROWS_MAX: u64 = 1 << 17;
 
+/// Batches in the tail from which on the same is done: a batch of one row takes some kilobytes.
+pub(crate) const TAIL_BATCHES_MAX: usize = 1 << 13;
+
 /// The same while rows come back from the journal, when there are no readers.
 pub(crate) const RECOVERED_ROWS_MAX: u64 = 1 << 20;
 
@@ -67,6 +70,7 @@ pub(crate) struct LiveSize {
     pub(crate) rows: u64,
     pub(crate) bytes: u64,
     pub(crate) tail_rows: u64,
+    pub(crate) tail_batches: usize,
     /// When the oldest row came in, in nanoseconds since the epoch.
     pub(crate) since: Option<i64>,
     /// Latest time of a row.
@@ -120,9 +124,10 @@ impl LiveTable {
 
     /// Appends a batch. Sequence numbers rise.
     pub(crate) fn push(&self, tail: Tail) {
+        let tail = Arc::new(tail);
         let mut states = self.states();
         if let Some(next) = &mut states.next {
-            next.push(tail.clone());
+            next.push(Arc::clone(&tail));
         }
         states.current.push(tail);
     }
@@ -148,16 +153,15 @@ impl LiveTable {
             if next { states.next.clone() } else { Some(states.current.clone()) }
         };
         let Some(state) = pick(&mut self.states()) else { return Err(Error::Closed) };
-        if state.tail.is_empty() {
+        if state.tail().is_empty() {
             return Ok((state.layers, state.last));
         }
         let spec = self.table.stored()?.spec().clone();
-        let layers = Arc::new(layers::with_tail(&spec, &state.layers, &state.tail)?);
+        let layers = Arc::new(layers::with_tail(&spec, &state.layers, state.tail())?);
         let mut states = self.states();
         let place = if next { states.next.as_mut() } else { Some(&mut states.current) };
         if let Some(place) = place {
-            place.layers = Arc::clone(&layers);
-            place.tail.drain(..state.tail.len());
+            place.put_into(Arc::clone(&layers), state.tail().len());
         }
         Ok((layers, state.last))
     }
@@ -195,9 +199,7 @@ impl LiveTable {
             let captured = Captured { sequence, cut: cut(states.current.latest).max(before.cut) };
             let mut next = State::new(captured);
             next.last = sequence;
-            for tail in states.current.tail.clone() {
-                next.push(tail);
-            }
+            states.current.tail().iter().for_each(|tail| next.push(Arc::clone(tail)));
             states.next = Some(next);
             captured
         };

@@ -27,8 +27,9 @@ pub(super) struct State {
     pub(super) captured: Captured,
     /// Rows in order.
     pub(super) layers: Arc<Layers>,
-    /// Batches behind those.
-    pub(super) tail: Vec<Tail>,
+    /// Batches behind those. A state is copied to work on it, batches aren't.
+    tail: Vec<Arc<Tail>>,
+    tail_rows: u64,
     /// Number of the last batch, in the files, the layers or the tail.
     pub(super) last: u64,
     /// Latest time of a row.
@@ -46,6 +47,7 @@ impl State {
             captured,
             layers: Arc::default(),
             tail: Vec::new(),
+            tail_rows: 0,
             last: captured.sequence,
             latest: i64::MIN,
             bytes: 0,
@@ -55,11 +57,13 @@ impl State {
         }
     }
 
-    pub(super) fn push(&mut self, tail: Tail) {
+    pub(super) fn push(&mut self, tail: Arc<Tail>) {
         // After a start batches come back that were taken before the last of those in the files: their rows are later by time.
         self.last = self.last.max(tail.sequence);
         self.latest = self.latest.max(tail.latest);
-        self.rows += tail.rows.num_rows() as u64;
+        let rows = tail.rows.num_rows() as u64;
+        self.rows += rows;
+        self.tail_rows += rows;
         self.bytes += tail.bytes;
         self.since.get_or_insert(tail.received);
         self.received = self.received.max(tail.received);
@@ -80,12 +84,25 @@ impl State {
         self.layers = Arc::new(kept);
     }
 
+    /// Batches behind the layers.
+    pub(super) fn tail(&self) -> &[Arc<Tail>] {
+        &self.tail
+    }
+
+    /// The first batches of the tail are in these layers.
+    pub(super) fn put_into(&mut self, layers: Arc<Layers>, batches: usize) {
+        self.layers = layers;
+        let gone: u64 = self.tail.drain(..batches).map(|tail| tail.rows.num_rows() as u64).sum();
+        self.tail_rows -= gone;
+    }
+
+    /// How much there is. Asked for with every batch, so it doesn't look at those that came before.
     pub(super) fn size(&self) -> LiveSize {
-        let tail_rows = self.tail.iter().map(|tail| tail.rows.num_rows() as u64).sum();
         LiveSize {
             rows: self.rows,
             bytes: self.bytes,
-            tail_rows,
+            tail_rows: self.tail_rows,
+            tail_batches: self.tail.len(),
             since: self.since,
             latest: self.latest,
             last: self.last,
@@ -104,13 +121,13 @@ mod tests {
         let mut state = State::new(captured);
         let schema = std::sync::Arc::new(arrow::datatypes::Schema::empty());
         let mut push = |sequence| {
-            state.push(Tail {
+            state.push(Arc::new(Tail {
                 sequence,
                 received: 0,
                 rows: RecordBatch::new_empty(Arc::clone(&schema)),
                 bytes: 0,
                 latest: 9,
-            });
+            }));
             state.last
         };
         assert_eq!((push(87), push(110), push(108)), (106, 110, 110));

@@ -104,6 +104,53 @@ fn what_was_acknowledged_is_back_after_a_start() {
     }
 }
 
+/// Small batches are put together when they come back: over large ones between them, and where a column was added.
+#[test]
+fn many_small_batches_are_back_after_a_start_as_they_came() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut rows = Vec::new();
+    {
+        let database = Database::create(folder.path()).unwrap();
+        let capture = open(&database);
+        for step in 0..900_i64 {
+            let count = if step % 300 == 150 { 9_000 } else { 1 + step % 3 };
+            let first = rows.len() as i64;
+            let of = |id: i64| row(["A", "B", "", "C"][id as usize % 4], START + (id * 7919 % 1000) * SECOND, id);
+            let next: Vec<Row> = (first..first + count).map(of).collect();
+            capture.append(trade(&next)).unwrap();
+            rows.extend(next);
+            if step == 400 {
+                // From here on batches have a layout of their own.
+                let first = batch(&rows[..1]);
+                let mut columns: Vec<(String, ArrayRef)> = Vec::new();
+                for (field, column) in first.schema().fields().iter().zip(first.columns()) {
+                    columns.push((field.name().clone(), Arc::clone(column)));
+                }
+                columns.push(("venue".to_owned(), Arc::new(StringArray::from(vec!["X"]))));
+                let wider = columns.into_iter().map(|(name, column)| (name, column, true));
+                let wider = RecordBatch::try_from_iter_with_nullable(wider).unwrap();
+                capture.append(Append::new("trade", wider)).unwrap();
+                rows.push(rows[0].clone());
+            }
+            if step == 500 {
+                capture.write_down(None).unwrap();
+            }
+        }
+        assert_eq!(all(&database), in_order(&rows, "UTC"));
+        capture.close().unwrap();
+    }
+    let database = Database::open(folder.path()).unwrap();
+    let on_disk = all(&database).len();
+    let (capture, recovered) =
+        Capture::open_with(database.clone(), settings(), TestClock::at(START + 400 * DAY)).unwrap();
+    assert_eq!(recovered.rows as usize, rows.len() - on_disk);
+    assert!(recovered.batches >= 399);
+    assert_eq!(all(&database), in_order(&rows, "UTC"));
+    // What comes next goes on behind the last number.
+    assert_eq!(capture.append(trade(&[row("A", START, 1 << 40)])).unwrap().sequence, 902);
+    capture.close().unwrap();
+}
+
 #[test]
 fn a_repeat_is_acknowledged_and_not_taken_again_also_after_a_start() {
     let folder = tempfile::tempdir().unwrap();

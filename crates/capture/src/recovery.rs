@@ -1,0 +1,116 @@
+//! Rows that come back from the journal after a start.
+//!
+//! Batches of few rows that follow each other are put together: one by one they would take kilobytes each, and as much time as many
+//! rows.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{concat_batches, filter_record_batch};
+use arrow::datatypes::TimestampNanosecondType;
+use splay_store::{Database, TableSpec};
+
+use crate::capture::{create_table, times};
+use crate::error::Result;
+use crate::journal::Batch;
+use crate::live::{LiveTable, RECOVERED_ROWS_MAX, Tail};
+use crate::measure::Meters;
+use crate::status::Recovered;
+
+/// Rows up to which batches are put together.
+const TOGETHER_ROWS: usize = 8_192;
+
+/// Takes batches back, in their order.
+#[derive(Debug)]
+pub(crate) struct Recovery<'a> {
+    database: &'a Database,
+    meters: &'a Meters,
+    tables: HashMap<String, Returning>,
+    recovered: Recovered,
+}
+
+/// A table whose rows come back.
+#[derive(Debug)]
+struct Returning {
+    live: Arc<LiveTable>,
+    /// Batches of one layout that are put together, and their rows.
+    together: Vec<Batch>,
+    rows: usize,
+}
+
+impl<'a> Recovery<'a> {
+    pub(crate) fn new(database: &'a Database, meters: &'a Meters) -> Recovery<'a> {
+        Recovery { database, meters, tables: HashMap::new(), recovered: Recovered::default() }
+    }
+
+    /// Takes the rows of a batch that aren't in the table's files.
+    pub(crate) fn take(&mut self, mut batch: Batch) -> Result<()> {
+        let name = batch.spec.name.to_lowercase();
+        let table = match self.tables.get_mut(&name) {
+            Some(table) => table,
+            None => {
+                let live = LiveTable::new(create_table(self.database, &batch.spec)?, self.meters)?;
+                self.tables.entry(name).or_insert(Returning { live, together: Vec::new(), rows: 0 })
+            }
+        };
+        let captured = table.live.captured();
+        if batch.sequence <= captured.sequence {
+            batch.rows = behind(&batch.spec, &batch.rows, captured.cut)?;
+        }
+        let rows = batch.rows.num_rows();
+        if rows == 0 {
+            return Ok(());
+        }
+        self.recovered.batches += 1;
+        self.recovered.rows += rows as u64;
+        table.take(batch)
+    }
+
+    /// The tables with all that came back.
+    pub(crate) fn finish(self) -> Result<(HashMap<String, Arc<LiveTable>>, Recovered)> {
+        let mut tables = HashMap::with_capacity(self.tables.len());
+        for (name, mut table) in self.tables {
+            table.hand_on()?;
+            tables.insert(name, table.live);
+        }
+        Ok((tables, self.recovered))
+    }
+}
+
+impl Returning {
+    fn take(&mut self, batch: Batch) -> Result<()> {
+        let rows = batch.rows.num_rows();
+        let is_of_layout = self.together.last().is_none_or(|last| Arc::ptr_eq(&last.spec, &batch.spec));
+        if !is_of_layout || self.rows + rows > TOGETHER_ROWS {
+            self.hand_on()?;
+        }
+        self.rows += rows;
+        self.together.push(batch);
+        Ok(())
+    }
+
+    /// Gives what was put together to the table, under the last batch's number.
+    fn hand_on(&mut self) -> Result<()> {
+        self.rows = 0;
+        let together = std::mem::take(&mut self.together);
+        let (Some(first), Some(last)) = (together.first(), together.last()) else { return Ok(()) };
+        let rows = match together.as_slice() {
+            [one] => one.rows.clone(),
+            several => concat_batches(&first.rows.schema(), several.iter().map(|batch| &batch.rows))?,
+        };
+        let (bytes, latest) = (rows.get_array_memory_size() as u64, times(&first.spec, &rows).1);
+        self.live.push(Tail { sequence: last.sequence, received: first.received, rows, bytes, latest });
+        if self.live.size().tail_rows > RECOVERED_ROWS_MAX {
+            self.live.organise()?;
+        }
+        Ok(())
+    }
+}
+
+/// Rows whose time is behind a cut.
+fn behind(spec: &TableSpec, rows: &RecordBatch, cut: i64) -> Result<RecordBatch> {
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
+    let mask = BooleanArray::from_unary(times, |time| time > cut);
+    Ok(filter_record_batch(rows, &mask)?)
+}
