@@ -34,7 +34,7 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
     }
     let (chosen, codes): (Vec<bool>, _) = (chosen.values().iter().collect(), dictionary.keys());
     let of_null = chosen.len() - 1;
-    if let ([only], false) = (places(&chosen[..of_null]).as_slice(), chosen[of_null]) {
+    if let ([only], false) = (chosen_codes(&chosen[..of_null]).as_slice(), chosen[of_null]) {
         // Codes are compared with one several at a time.
         return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef));
     }
@@ -49,7 +49,7 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
 }
 
 /// Which codes are chosen, as far as the second.
-fn places(chosen: &[bool]) -> Vec<i32> {
+fn chosen_codes(chosen: &[bool]) -> Vec<i32> {
     chosen.iter().zip(0..).filter(|(chosen, _)| **chosen).map(|(_, code)| code).take(2).collect()
 }
 
@@ -77,18 +77,18 @@ pub(crate) fn over_texts(
     let texts = i32::try_from(dictionary.values().len()).unwrap_or(i32::MAX);
     let codes: Int32Array = (0..texts).map(Some).chain([None]).collect();
     let each = DictionaryArray::try_new(codes, Arc::clone(dictionary.values()))?;
-    let texts = Texts { column, rows: each.len(), each: Arc::new(each) };
-    expr.evaluate(&texts, constants)?.into_array(texts.rows)
+    let each = EachText { column, rows: each.len(), each: Arc::new(each) };
+    expr.evaluate(&each, constants)?.into_array(each.rows)
 }
 
 /// Each text once, as the only column.
-struct Texts {
+struct EachText {
     column: usize,
     each: ArrayRef,
     rows: usize,
 }
 
-impl Columns for Texts {
+impl Columns for EachText {
     fn rows(&self) -> usize {
         self.rows
     }

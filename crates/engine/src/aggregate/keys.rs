@@ -143,8 +143,8 @@ impl ValueKey {
                 places.extend(words.iter().map(|word| place(u32::try_from(*word).unwrap_or(u32::MAX), last)));
             }
         }
-        for row in self.nulls.iter().flat_map(|nulls| (!nulls.inner()).set_indices().collect::<Vec<_>>()) {
-            places[row] = last;
+        if let Some(nulls) = &self.nulls {
+            (!nulls.inner()).set_indices().for_each(|row| places[row] = last);
         }
     }
 

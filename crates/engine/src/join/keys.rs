@@ -52,28 +52,91 @@ impl KeyColumn {
 
     /// The last row with these values.
     pub fn last_equal(keys: &[KeyColumn], wanted: &[i64], rows: Range<usize>) -> Option<usize> {
-        if let ([KeyColumn { values: Values::Codes(codes, _), nulls: None }], [wanted]) = (keys, wanted) {
-            return codes[rows.clone()]
-                .iter()
-                .rposition(|code| i64::from(*code) == *wanted)
-                .map(|row| rows.start + row);
+        if let Some((codes, wanted)) = only_code(keys, wanted) {
+            let chunks = codes[rows.clone()].rchunks(CODES_AT_ONCE);
+            let ends = (0..).map(|chunk| rows.end - chunk * CODES_AT_ONCE);
+            return chunks.zip(ends).find(|(chunk, _)| has_code(chunk, wanted)).and_then(|(chunk, end)| {
+                chunk.iter().rposition(|code| *code == wanted).map(|place| end - chunk.len() + place)
+            });
         }
         rows.rev().find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
     }
 
     /// The first row with these values.
     pub fn first_equal(keys: &[KeyColumn], wanted: &[i64], mut rows: Range<usize>) -> Option<usize> {
+        if let Some((codes, wanted)) = only_code(keys, wanted) {
+            let chunks = codes[rows.clone()].chunks(CODES_AT_ONCE);
+            let starts = rows.step_by(CODES_AT_ONCE);
+            return chunks
+                .zip(starts)
+                .find(|(chunk, _)| has_code(chunk, wanted))
+                .and_then(|(chunk, start)| chunk.iter().position(|code| *code == wanted).map(|place| start + place));
+        }
         rows.find(|row| keys.iter().zip(wanted).all(|(key, wanted)| key.has(*row, *wanted)))
     }
 }
 
+/// Codes that are compared without a look at what came of each.
+const CODES_AT_ONCE: usize = 32;
+
+/// The codes and the wanted one, if that is all there is to compare.
+fn only_code<'k>(keys: &'k [KeyColumn], wanted: &[i64]) -> Option<(&'k [i32], i32)> {
+    match (keys, wanted) {
+        ([KeyColumn { values: Values::Codes(codes, _), nulls: None }], [wanted]) => {
+            Some((codes, i32::try_from(*wanted).ok()?))
+        }
+        _ => None,
+    }
+}
+
+fn has_code(codes: &[i32], wanted: i32) -> bool {
+    codes.iter().fold(false, |has, code| has | (*code == wanted))
+}
+
 /// Rows of a part dealt out by their keys.
-pub(super) struct Split {
-    rows: HashMap<Vec<i64>, Vec<u32>>,
+pub(super) enum Split {
+    /// By the codes of one column: those of a code from its start to the next one's.
+    Codes {
+        starts: Vec<u32>,
+        rows: Vec<u32>,
+    },
+    Values(HashMap<Vec<i64>, Vec<u32>>),
 }
 
 impl Split {
     pub fn new(keys: &[KeyColumn], rows: usize) -> Split {
+        match keys {
+            [KeyColumn { values: Values::Codes(codes, texts), nulls }] => {
+                Split::of_codes(codes, texts.len(), nulls.as_ref())
+            }
+            _ => Split::of_values(keys, rows),
+        }
+    }
+
+    fn of_codes(codes: &[i32], texts: usize, nulls: Option<&NullBuffer>) -> Split {
+        let with_code = || {
+            let numbered = codes.iter().zip(0u32..).enumerate();
+            numbered.filter_map(move |(row, (code, number))| {
+                let is_valid = nulls.is_none_or(|nulls| nulls.is_valid(row));
+                let code = usize::try_from(*code).ok().filter(|code| is_valid && *code < texts)?;
+                Some((code, number))
+            })
+        };
+        // First how many each has, then where each begins; where the next of each goes, is where it ends at last.
+        let mut starts = vec![0u32; texts + 2];
+        with_code().for_each(|(code, _)| starts[code + 2] += 1);
+        for place in 2..starts.len() {
+            starts[place] += starts[place - 1];
+        }
+        let mut rows = vec![0; starts.last().map_or(0, |rows| *rows as usize)];
+        for (code, number) in with_code() {
+            rows[starts[code + 1] as usize] = number;
+            starts[code + 1] += 1;
+        }
+        Split::Codes { starts, rows }
+    }
+
+    fn of_values(keys: &[KeyColumn], rows: usize) -> Split {
         let mut by_keys: HashMap<Vec<i64>, Vec<u32>> = HashMap::new();
         let mut values = Vec::with_capacity(keys.len());
         for (row, number) in (0..rows).zip(0u32..) {
@@ -87,11 +150,18 @@ impl Split {
                 None => _ = by_keys.insert(values.clone(), vec![number]),
             }
         }
-        Split { rows: by_keys }
+        Split::Values(by_keys)
     }
 
     fn list(&self, wanted: &[i64]) -> &[u32] {
-        self.rows.get(wanted).map_or(&[], Vec::as_slice)
+        match self {
+            Split::Codes { starts, rows } => {
+                let code = wanted.first().and_then(|code| usize::try_from(*code).ok());
+                let ends = code.and_then(|code| starts.get(code..code + 2));
+                ends.map_or(&[], |ends| &rows[ends[0] as usize..ends[1] as usize])
+            }
+            Split::Values(by_keys) => by_keys.get(wanted).map_or(&[], Vec::as_slice),
+        }
     }
 
     /// The last row with these values before a row.
