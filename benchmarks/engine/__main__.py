@@ -18,7 +18,7 @@ import sys
 from . import systems as all_systems
 from .data import FULL, QUICK, Data, Sizes
 
-SUITES = ["crypto14", "taq84", "point", "filters", "asof", "curves"]
+SUITES = ["crypto14", "taq84", "point", "filters", "asof", "windows", "curves"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 

@@ -34,6 +34,7 @@ def ask(question, parameters, systems, rounds: int) -> Outcome:
     for system in systems:
         if hasattr(system, "path") and not outcome.cells[system.name].failure:
             outcome.path = system.path(question, parameters, variants[0])
+            outcome.moved_bytes = system.moved(question, parameters, variants[0])
     return outcome
 
 

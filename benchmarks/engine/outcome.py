@@ -26,6 +26,8 @@ class Outcome:
     rows: int | None = None
     path: str = ""
     """Which way SplayDB ran it."""
+    moved_bytes: tuple[int, int] | None = None
+    """What SplayDB read of columns for it, and the size of its answer."""
     cells: dict[str, Cell] = field(default_factory=dict)
 
     def fastest(self) -> float | None:

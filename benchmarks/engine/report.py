@@ -2,6 +2,7 @@
 
 import math
 
+from . import limits
 from .outcome import Outcome
 
 
@@ -116,7 +117,7 @@ def failures(outcomes: list[Outcome]) -> list[str]:
 def suite(title: str, outcomes: list[Outcome], names: list[str]) -> list[str]:
     """A suite's whole section."""
     rows = means(outcomes, names)
-    lines = [f"### {title}", "", *table(outcomes, names), "", *means_table(rows, names), ""]
+    lines = [f"### {title}", "", *table(outcomes, names), "", *means_table(rows, names), "", *limits.table(outcomes)]
     notes = failures(outcomes)
     return lines + (["Failures and notes:", "", *notes, ""] if notes else [])
 
@@ -134,6 +135,7 @@ def as_json(outcomes: list[Outcome], names: list[str]) -> dict:
             "asks": outcome.asks,
             "rows": outcome.rows,
             "ran_as": outcome.path,
+            "moved_bytes": outcome.moved_bytes,
             "systems": {name: one(cell) for name, cell in outcome.cells.items()},
         }
         for outcome in outcomes

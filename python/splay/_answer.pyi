@@ -125,6 +125,11 @@ class Stats:
         """Rows that were read of tables to find them."""
 
     @property
+    def bytes_scanned(self) -> int:
+        """Bytes of the columns that were looked into, in the rows that were looked at; of texts, their offsets alone. Of blocks
+        whose summaries did, none; of columns that were searched, all."""
+
+    @property
     def peak_memory_bytes(self) -> int:
         """Most bytes that sorts, joins and groups held at a time. Mapped files don't count."""
 

@@ -52,6 +52,11 @@ impl Stats {
     }
 
     #[getter]
+    fn bytes_scanned(&self) -> u64 {
+        self.0.bytes_scanned
+    }
+
+    #[getter]
     fn peak_memory_bytes(&self) -> u64 {
         self.0.peak_memory_bytes
     }
@@ -73,12 +78,13 @@ impl Stats {
 
     fn __repr__(&self) -> String {
         format!(
-            "Stats(planning_seconds={:.6}, execution_seconds={:.6}, rows_returned={}, rows_scanned={}, \
+            "Stats(planning_seconds={:.6}, execution_seconds={:.6}, rows_returned={}, rows_scanned={}, bytes_scanned={}, \
              peak_memory_bytes={}, partitions={}, symbols={}, blocks={})",
             self.planning_seconds(),
             self.execution_seconds(),
             self.rows_returned(),
             self.rows_scanned(),
+            self.bytes_scanned(),
             self.peak_memory_bytes(),
             self.partitions().__repr__(),
             self.symbols().__repr__(),

@@ -81,10 +81,7 @@ def cost(system, question, limits) -> dict:
     except Exception as error:  # noqa: BLE001
         return {"error": str(error)}
     found = {"rows scanned": stats.rows_scanned, "blocks": f"{stats.blocks.kept} of {stats.blocks.total}"}
-    for name in ("bytes_read", "bytes_scanned"):
-        if hasattr(stats, name):
-            found["bytes read"] = getattr(stats, name)
-    return found
+    return found | {"bytes": stats.bytes_scanned}
 
 
 def against_all(outcomes, names, read) -> list[str]:

@@ -61,6 +61,12 @@ class System:
         answer.to_arrow()
         return answer.stats
 
+    def moved(self, question, parameters, variant) -> tuple[int, int]:
+        """Bytes that are read of columns for a question, and those of its answer."""
+        answer = self.database.sql(self.text(question, parameters, variant))
+        written = answer.to_arrow().nbytes
+        return answer.stats.bytes_scanned, written
+
     @staticmethod
     def arrow(answer):
         return answer

@@ -43,6 +43,10 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             write_aggregates(f, aggregates)?;
             Some(input)
         }
+        Plan::Cross { input, columns } => {
+            write!(f, "Cross: a list of {} rows", columns.first().map_or(0, |column| column.len()))?;
+            Some(input)
+        }
         Plan::Asof { input, asof } => {
             let kept = if asof.inner { "matches alone" } else { "every row" };
             let rule = &asof.rule;
@@ -54,6 +58,13 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
                 asof.keys.len() + usize::from(asof.symbol.is_some())
             )?;
             write_scan(f, &asof.scan)?;
+            Some(input)
+        }
+        Plan::WindowJoin { input, join } => {
+            let prevailing = if join.rule.prevailing { "with" } else { "without" };
+            write!(f, "WindowJoin: {prevailing} the prevailing row")?;
+            write_aggregates(f, &join.aggregates)?;
+            write_scan(f, &join.scan)?;
             Some(input)
         }
         Plan::Window { input, calls } => {

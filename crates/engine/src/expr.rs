@@ -18,6 +18,7 @@ use arrow::datatypes::DataType;
 use crate::codes;
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
+use crate::shift::shifted;
 use crate::widen::widen;
 
 /// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
@@ -343,6 +344,11 @@ impl BinaryOp {
     }
 
     fn apply(self, left: &Value, right: &Value) -> Result<Value> {
+        if let (BinaryOp::Add | BinaryOp::Subtract, Some(moved)) =
+            (self, shifted(left, right, self == BinaryOp::Subtract))
+        {
+            return Ok(moved);
+        }
         let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
         let result = left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?;
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })

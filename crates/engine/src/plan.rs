@@ -9,7 +9,7 @@ use crate::aggregate::{Aggregate, Key};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
-use crate::join::AsofJoin;
+use crate::join::{AsofJoin, WindowJoin};
 use crate::table::Wanted;
 use crate::window::WindowCall;
 
@@ -49,12 +49,26 @@ pub enum Plan {
         /// What is computed of each group.
         aggregates: Vec<Aggregate>,
     },
+    /// Each row of the input with each row of a list, of which there is one.
+    Cross {
+        /// Where the rows come from.
+        input: Box<Plan>,
+        /// The columns of the list.
+        columns: Vec<ArrayRef>,
+    },
     /// The input's columns and what an as-of join adds to them.
     Asof {
         /// Where the left rows come from.
         input: Box<Plan>,
         /// What is joined to them.
         asof: Box<AsofJoin>,
+    },
+    /// The input's columns and what a window join adds to them.
+    WindowJoin {
+        /// Where the left rows come from.
+        input: Box<Plan>,
+        /// What is joined to them.
+        join: Box<WindowJoin>,
     },
     /// The input's columns and one more for each call.
     Window {

@@ -25,7 +25,9 @@ impl Plan {
             Plan::AggregateTable { keys, aggregates, .. } => keys.len() + aggregates.len(),
             Plan::Aggregate { keys, aggregates, .. } => keys.len() + aggregates.len(),
             Plan::Window { input, calls } => input.width() + calls.len(),
+            Plan::Cross { input, columns } => input.width() + columns.len(),
             Plan::Asof { input, asof } => input.width() + asof.outputs.len(),
+            Plan::WindowJoin { input, join } => input.width() + join.aggregates.len(),
             Plan::Union { inputs } => inputs.first().map_or(0, Plan::width),
             Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => input.width(),
         }
@@ -62,6 +64,11 @@ impl Plan {
                 }
                 input.keep(&below, null);
             }
+            Plan::Cross { input, .. } => {
+                let width = input.width();
+                let below = used.iter().copied().filter(|position| *position < width).collect();
+                input.keep(&below, null);
+            }
             Plan::Asof { input, asof } => {
                 let width = input.width();
                 let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
@@ -73,6 +80,12 @@ impl Plan {
                         (*output, *data_type) = (Expr::Constant(null), DataType::Null);
                     }
                 }
+                input.keep(&below, null);
+            }
+            Plan::WindowJoin { input, join } => {
+                let width = input.width();
+                let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
+                below.extend(columns_of([&join.begin.0, &join.end.0].into_iter().chain(&join.symbol)));
                 input.keep(&below, null);
             }
             Plan::Filter { input, predicate } => {

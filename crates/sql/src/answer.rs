@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
+use splay_engine::Read;
 use splay_store::SelectionStats;
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
@@ -76,6 +77,9 @@ pub struct StatementStats {
     pub rows_returned: u64,
     /// Rows that were read to find them.
     pub rows_scanned: u64,
+    /// Bytes of the columns that were looked into, in the rows that were looked at. Of blocks whose summaries did, none; of columns
+    /// that were searched, all. Of texts their offsets alone.
+    pub bytes_scanned: u64,
     /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count.
     pub peak_memory_bytes: u64,
     /// What the indexes let the statement pass over, summed over its scans.
@@ -95,7 +99,7 @@ pub struct Answer {
 /// Where batches come from.
 pub(crate) enum Source {
     /// A tick plan, which has made them all.
-    Ready { batches: VecDeque<RecordBatch>, execution: Duration, scanned: Vec<SelectionStats> },
+    Ready { batches: VecDeque<RecordBatch>, execution: Duration, read: Read },
     /// The streams of a DataFusion plan.
     Streams {
         receiver: mpsc::Receiver<Result<RecordBatch>>,
@@ -178,9 +182,10 @@ impl Answer {
         let mut stats =
             StatementStats { planning: self.planning, rows_returned: self.rows, ..StatementStats::default() };
         match &self.source {
-            Source::Ready { execution, scanned, .. } => {
+            Source::Ready { execution, read, .. } => {
                 stats.execution = *execution;
-                for scan in scanned {
+                stats.bytes_scanned = read.bytes;
+                for scan in &read.scans {
                     add_selection(&mut stats.selection, scan);
                     stats.rows_scanned += scan.rows.kept;
                 }
@@ -230,7 +235,9 @@ fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
     if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
         add_selection(&mut stats.selection, &scan.selection_stats());
         let scanned = scan.metrics().and_then(|metrics| metrics.sum_by_name("rows_scanned"));
-        stats.rows_scanned += scanned.map_or(0, |value| value.as_usize() as u64);
+        let rows = scanned.map_or(0, |value| value.as_usize() as u64);
+        stats.rows_scanned += rows;
+        stats.bytes_scanned += rows * scan.row_bytes();
     }
     for child in plan.children() {
         add_scans(child, stats);

@@ -70,6 +70,11 @@ impl TickTable {
         TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot }
     }
 
+    /// Whether its rows are numbered, in a column behind the others.
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.columns.contains(&ColumnSource::Row)
+    }
+
     pub(crate) fn snapshot(&self) -> &TableSnapshot {
         &self.snapshot
     }

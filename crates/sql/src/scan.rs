@@ -6,7 +6,7 @@
 //! - For a join it may be split by symbols instead: then each stream reads its symbols one by one, over all dates.
 //! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::{self, Formatter};
 use std::ops::Range;
 use std::pin::Pin;
@@ -29,6 +29,7 @@ use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
 };
 use futures::Stream;
+use splay_engine::value_bytes;
 use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, SegmentFormat, Selection, SelectionStats, TableSnapshot};
 
 use crate::error::external;
@@ -296,6 +297,15 @@ impl TickScanExec {
     /// What the scan keeps of what there is.
     pub(crate) fn selection_stats(&self) -> SelectionStats {
         self.stats
+    }
+
+    /// Bytes that the stored columns take which are read of a row.
+    pub(crate) fn row_bytes(&self) -> u64 {
+        let filtered = self.plan.filters.iter().flat_map(|filter| &filter.columns);
+        let positions: BTreeSet<usize> = self.plan.projection.iter().chain(filtered).copied().collect();
+        let stored =
+            positions.into_iter().filter(|position| matches!(self.plan.columns[*position], ColumnSource::Stored(_)));
+        stored.map(|position| value_bytes(self.plan.table_schema.field(position).data_type())).sum()
     }
 
     fn is_exact(&self) -> bool {

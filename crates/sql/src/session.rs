@@ -21,8 +21,8 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use futures::StreamExt;
-use splay_engine::Stop;
-use splay_store::Database;
+use splay_engine::{Read, Stop};
+use splay_store::{Database, Kept, SelectionStats};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -39,7 +39,7 @@ use crate::placeholders;
 use crate::planner::TickQueryPlanner;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
-use crate::tick::{Given, Limits, Ran, TickStatements};
+use crate::tick::{Explained, Given, Limits, Ran, TickStatements};
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -141,7 +141,17 @@ impl Session {
         if let Some(answer) = self.tick(text, &parameters, stop)? {
             return Ok(answer);
         }
-        let explained = crate::tick::explained(text).and_then(|inner| self.describe_tick(inner, &parameters));
+        let explained = match Explained::of(text) {
+            None => None,
+            Some(Explained::Planned(inner)) => self.describe_tick(inner, &parameters),
+            Some(Explained::Run(inner)) => {
+                let description = self.describe_tick(inner, &parameters);
+                if let (Some(description), Some(answer)) = (&description, self.tick(inner, &parameters, stop)?) {
+                    return with_metrics(answer, description);
+                }
+                description
+            }
+        };
         let answer = self.run_planned(text, parameters)?;
         match explained {
             Some(description) => with_tick_plan(answer, &description),
@@ -219,9 +229,9 @@ impl Session {
             ran => ran,
         };
         Ok(match ran {
-            Ran::Rows(schema, batches, scanned) => {
+            Ran::Rows(schema, batches, read) => {
                 let execution = start.elapsed().saturating_sub(planning);
-                let source = Source::Ready { batches: batches.into(), execution, scanned };
+                let source = Source::Ready { batches: batches.into(), execution, read };
                 Some(Answer { schema, source, planning, start, rows: 0, failed: false })
             }
             Ran::Not | Ran::Unknown | Ran::AsWritten => None,
@@ -369,8 +379,41 @@ fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     if let Ok(first) = RecordBatch::try_new(Arc::clone(&schema), vec![texts("tick_plan"), texts(description)]) {
         batches.insert(0, first);
     }
-    let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), scanned: Vec::new() };
+    let stats = answer.stats();
+    let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned };
+    let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read };
     Ok(Answer { schema, source, planning: answer.planning, start: answer.start, rows: 0, failed: false })
+}
+
+/// A tick plan that was run, and what that cost, in the place of its rows.
+fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
+    answer.batches()?;
+    let stats = answer.stats();
+    let kept = |kept: Kept| format!("{}/{}", kept.kept, kept.total);
+    let SelectionStats { partitions, symbols, blocks, rows } = stats.selection;
+    let metrics = format!(
+        "output_rows={}, partitions={}, symbols={}, blocks={}, rows={}, rows_scanned={}, bytes_scanned={}, planning={:?}, \
+         execution={:?}",
+        stats.rows_returned,
+        kept(partitions),
+        kept(symbols),
+        kept(blocks),
+        kept(rows),
+        stats.rows_scanned,
+        stats.bytes_scanned,
+        stats.planning,
+        stats.execution,
+    );
+    let texts = |texts: [&str; 2]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    let columns = [("plan_type", ["tick_plan", "metrics"]), ("plan", [description, &metrics])];
+    let batch = RecordBatch::try_from_iter(columns.map(|(name, values)| (name, texts(values))))
+        .map_err(|error| Error::Execution { message: error.to_string() })?;
+    answer.schema = batch.schema();
+    answer.rows = 0;
+    if let Source::Ready { batches, .. } = &mut answer.source {
+        batches.push_back(batch);
+    }
+    Ok(answer)
 }
 
 type Running = (JoinSet<()>, Vec<mpsc::Receiver<Result<RecordBatch, DataFusionError>>>);

@@ -67,13 +67,14 @@ fn value_of(text: &str) -> ScalarValue {
 pub fn stats_line(stats: &StatementStats) -> String {
     let kept = |kept: Kept| format!("{}/{}", Thousands(kept.kept), Thousands(kept.total));
     format!(
-        "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {} | kept: partitions {}, symbols {}, blocks {} | \
+        "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {}, {} | kept: partitions {}, symbols {}, blocks {} | \
          peak {} in operators, {} in the process",
         (stats.planning + stats.execution).as_secs_f64() * 1e3,
         stats.planning.as_secs_f64() * 1e3,
         stats.execution.as_secs_f64() * 1e3,
         Thousands(stats.rows_returned),
         Thousands(stats.rows_scanned),
+        Human(stats.bytes_scanned),
         kept(stats.selection.partitions),
         kept(stats.selection.symbols),
         kept(stats.selection.blocks),

@@ -74,14 +74,12 @@ impl Assigned<'_> {
             }
         }
     }
-}
 
-impl Assigned<'_> {
     /// Those of some rows that belong to a group, with it. The rows ascend.
     pub fn of(&self, rows: impl Iterator<Item = usize>) -> Vec<(u32, u32)> {
         // What is behind a row is behind all that follow.
         let mut behind = 0;
-        let group = |row: usize| match self {
+        let mut group = |row: usize| match self {
             Assigned::Runs(runs) => {
                 behind += runs[behind..].iter().take_while(|run| run.end <= row).count();
                 runs.get(behind).filter(|run| run.start <= row).map(|run| run.group)
@@ -96,7 +94,6 @@ impl Assigned<'_> {
         let with_group = |(row, group): (usize, Option<u32>)| {
             Some((u32::try_from(row).ok()?, group.filter(|group| *group != NO_GROUP)?))
         };
-        let mut group = group;
         rows.map(|row| (row, group(row))).filter_map(with_group).collect()
     }
 }

@@ -11,11 +11,13 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimestampNanosecondType,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 
 use crate::error::{Error, Result};
+use crate::shift::plain;
 
 /// The groups that were seen, in the order of their first row.
 #[derive(Debug)]
@@ -189,6 +191,10 @@ pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: 
         DataType::UInt16 => primitive::<UInt16Type>(words(), nulls, data_type, |word| word as u16),
         DataType::UInt32 => primitive::<UInt32Type>(words(), nulls, data_type, |word| word as u32),
         DataType::UInt64 => primitive::<UInt64Type>(words(), nulls, data_type, |word| word),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let interval = |word: u64| IntervalMonthDayNano { months: 0, days: 0, nanoseconds: word.cast_signed() };
+            primitive::<IntervalMonthDayNanoType>(words(), nulls, data_type, interval)
+        }
         DataType::Float32 => primitive::<Float32Type>(words(), nulls, data_type, |word| f32::from_bits(word as u32)),
         DataType::Float64 => primitive::<Float64Type>(words(), nulls, data_type, f64::from_bits),
         other => return Err(Error::Unsupported(format!("groups by a {other}"))),
@@ -229,6 +235,12 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
         DataType::UInt16 => words!(UInt16Type, |value| u64::from(*value)),
         DataType::UInt32 => words!(UInt32Type, |value| u64::from(*value)),
         DataType::UInt64 => words!(UInt64Type, |value| *value),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let intervals = arrow::array::AsArray::as_primitive::<IntervalMonthDayNanoType>(array.as_ref()).values();
+            let words = intervals.iter().map(|interval| plain(*interval).map(i64::cast_unsigned));
+            let refused = || Error::Unsupported("groups by intervals of days or months".to_owned());
+            words.collect::<Option<_>>().ok_or_else(refused)?
+        }
         DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
         DataType::Float64 => words!(Float64Type, |value| value.to_bits()),
         other => return Err(Error::Unsupported(format!("groups by a {other}"))),

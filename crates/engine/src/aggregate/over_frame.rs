@@ -13,6 +13,8 @@ use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::Frame;
+use crate::gather::position;
+use crate::run::Setting;
 
 /// The group of each row by some keys, and how many groups there are.
 pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<(Vec<u32>, usize)> {
@@ -78,25 +80,114 @@ impl<'a> Grouping<'a> {
     }
 }
 
-/// Keys and results, a row for each group. First and last go by the order of the frame's rows.
-pub(crate) fn over_frame(
-    frame: &Frame,
+/// Keys and results, a row for each group. First and last go by the order of the frames and their rows. There must be a frame, from
+/// which the types are learnt.
+pub(crate) fn over_frames(
+    frames: &[Frame],
     keys: &[Expr],
     key_types: &[DataType],
     aggregates: &[Aggregate],
-    constants: &[ArrayRef],
+    setting: &Setting<'_>,
 ) -> Result<Vec<ArrayRef>> {
     let mut grouping = Grouping::new(keys);
-    let rows = grouping.rows(frame, constants)?;
+    let mut slots: Vec<Option<Slot>> = aggregates.iter().map(|_| None).collect();
+    for (number, frame) in (0u32..).zip(frames) {
+        setting.stop.check()?;
+        let rows = grouping.rows(frame, setting.constants)?;
+        let groups = grouping.groups.len();
+        let grouped = Grouped { frame, number, rows: &rows, groups, constants: setting.constants };
+        for (aggregate, slot) in aggregates.iter().zip(&mut slots) {
+            let arguments = arguments(frame, aggregate, setting.constants)?;
+            let slot = match slot {
+                Some(slot) => slot,
+                None => slot.insert(Slot::new(aggregate, &arguments)?),
+            };
+            slot.update(aggregate, arguments, &grouped)?;
+            slot.check_memory(setting.memory_bytes / 2)?;
+        }
+    }
     let Grouping { groups, texts, .. } = grouping;
     let mut columns = Vec::with_capacity(keys.len() + aggregates.len());
     for (key, data_type) in key_types.iter().enumerate() {
         columns.push(key_column(&groups, key, &texts[key], data_type)?);
     }
-    for aggregate in aggregates {
-        columns.push(aggregated(frame, aggregate, &rows, groups.len(), constants)?);
+    for (aggregate, slot) in aggregates.iter().zip(slots) {
+        let Some(slot) = slot else { return Err(Error::Unsupported("an aggregate of no rows".to_owned())) };
+        columns.push(slot.finish(aggregate)?);
     }
     Ok(columns)
+}
+
+/// A frame with the group of each of its rows.
+struct Grouped<'a> {
+    frame: &'a Frame,
+    /// Which of the frames it is.
+    number: u32,
+    rows: &'a [u32],
+    /// How many groups there are by now.
+    groups: usize,
+    constants: &'a [ArrayRef],
+}
+
+/// One of the aggregates at work.
+enum Slot {
+    Kept(Box<dyn Accumulator>),
+    /// With the values of each frame, of which some are the result.
+    Picked(Picks, Vec<ArrayRef>),
+}
+
+impl Slot {
+    fn new(aggregate: &Aggregate, arguments: &[ArrayRef]) -> Result<Slot> {
+        match aggregate.function.picks() {
+            Some((_, true)) => Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
+            Some((last, false)) => Ok(Slot::Picked(Picks::new(last, false), Vec::new())),
+            None => Ok(Slot::Kept(accumulator_of(aggregate, arguments)?)),
+        }
+    }
+
+    /// Takes the rows of a frame in.
+    fn update(&mut self, aggregate: &Aggregate, arguments: Vec<ArrayRef>, grouped: &Grouped<'_>) -> Result<()> {
+        let Grouped { frame, number, rows, groups, constants } = *grouped;
+        let only: Vec<u32>;
+        let rows = match &aggregate.filter {
+            None => rows,
+            Some(filter) => {
+                let mask = condition(filter, frame, constants)?;
+                let kept = |(row, group): (usize, &u32)| if mask.value(row) { *group } else { NO_GROUP };
+                only = rows.iter().enumerate().map(kept).collect();
+                &only
+            }
+        };
+        match self {
+            Slot::Kept(accumulator) => {
+                accumulator.grow(groups);
+                accumulator.update(&arguments, Assigned::Rows(rows))
+            }
+            Slot::Picked(picks, values) => {
+                picks.grow(groups);
+                picks.update(Assigned::Rows(rows), Positions::From(position(number, 0)), None);
+                values.extend(arguments);
+                Ok(())
+            }
+        }
+    }
+
+    fn check_memory(&self, limit: usize) -> Result<()> {
+        let needed = match self {
+            Slot::Kept(accumulator) => accumulator.held_bytes(),
+            Slot::Picked(_, _) => 0,
+        };
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+    }
+
+    fn finish(self, aggregate: &Aggregate) -> Result<ArrayRef> {
+        match self {
+            Slot::Kept(accumulator) => accumulator.finish(),
+            Slot::Picked(picks, values) => {
+                picks.finish(&aggregate.data_type, |frame, rows| rows_of(&values[frame as usize], rows))
+            }
+        }
+    }
 }
 
 /// An aggregate over all rows of a partition, at each of its rows: a column for each frame.
@@ -133,38 +224,4 @@ fn arguments(frame: &Frame, aggregate: &Aggregate, constants: &[ArrayRef]) -> Re
 fn accumulator_of(aggregate: &Aggregate, arguments: &[ArrayRef]) -> Result<Box<dyn Accumulator>> {
     let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
     accumulator(aggregate, &types)
-}
-
-fn aggregated(
-    frame: &Frame,
-    aggregate: &Aggregate,
-    rows: &[u32],
-    groups: usize,
-    constants: &[ArrayRef],
-) -> Result<ArrayRef> {
-    let only: Vec<u32>;
-    let rows = match &aggregate.filter {
-        None => rows,
-        Some(filter) => {
-            let mask = condition(filter, frame, constants)?;
-            only =
-                rows.iter().enumerate().map(|(row, group)| if mask.value(row) { *group } else { NO_GROUP }).collect();
-            &only
-        }
-    };
-    let arguments = arguments(frame, aggregate, constants)?;
-    match aggregate.function.picks() {
-        Some((_, true)) => return Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
-        Some((last, false)) => {
-            let mut picks = Picks::new(last, false);
-            picks.grow(groups);
-            picks.update(Assigned::Rows(rows), Positions::From(0), None);
-            return picks.finish(&aggregate.data_type, |_, picked| rows_of(&arguments[0], picked));
-        }
-        None => {}
-    }
-    let mut accumulator = accumulator_of(aggregate, &arguments)?;
-    accumulator.grow(groups);
-    accumulator.update(&arguments, Assigned::Rows(rows))?;
-    accumulator.finish()
 }

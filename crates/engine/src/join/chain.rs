@@ -1,9 +1,10 @@
 //! The right rows of one symbol, over all segments, in ascending time.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array, new_empty_array};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, TimestampNanosecondType};
 use splay_store::{Segment, TableSnapshot};
@@ -15,10 +16,15 @@ use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
 use crate::gather::{Gather, position};
 use crate::plan::Scan;
+use crate::reads::column_bytes;
 use crate::table::{Wanted, date_position, rows_of_symbol};
 
-/// Rows next to the one found by time that are looked at for further keys, before all rows are dealt out by them.
+/// Rows next to the one found by time that are looked at for further keys at first.
 const SCANNED_ROWS: usize = 256;
+
+/// How many times as many rows as a part has are looked at for further keys, before its rows are dealt out by them. A look at a row
+/// costs less than dealing it out, by about as much.
+const SCANS: usize = 8;
 
 /// The right table of a join.
 pub(super) struct Right<'a> {
@@ -94,7 +100,7 @@ impl<'a> Right<'a> {
     }
 
     /// Values of rows of a part, in their order.
-    fn column(&self, part: &Rows, column: usize) -> Result<ArrayRef> {
+    pub fn column(&self, part: &Rows, column: usize) -> Result<ArrayRef> {
         match part {
             Rows::From { source, first, rows } if column != date_position(self.snapshot) => {
                 let reader = self.sources[*source as usize].segment.column(self.snapshot.spec(), column)?;
@@ -105,13 +111,30 @@ impl<'a> Right<'a> {
                 self.take(*source, column, &rows)
             }
             Rows::Listed(positions) => {
-                let data_type = match self.snapshot.spec().columns.get(column) {
-                    Some(column) => column.column_type.arrow(),
-                    None => DataType::Date32,
-                };
-                Gather::new(positions).stored(&data_type, |source, rows| self.take(source, column, rows))
+                Gather::new(positions).stored(&self.data_type(column), |source, rows| self.take(source, column, rows))
             }
         }
+    }
+
+    /// Values of some rows of a part, by their numbers in it.
+    pub fn column_at(&self, part: &Rows, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+        let positions: Vec<u64> = rows.values().iter().map(|row| part.position(*row as usize)).collect();
+        Gather::new(&positions).stored(&self.data_type(column), |source, rows| self.take(source, column, rows))
+    }
+
+    /// A column of no rows.
+    pub fn none(&self, column: usize) -> Result<ArrayRef> {
+        Ok(new_empty_array(&self.data_type(column)))
+    }
+
+    fn data_type(&self, column: usize) -> DataType {
+        let stored = self.snapshot.spec().columns.get(column);
+        stored.map_or(DataType::Date32, |column| column.column_type.arrow())
+    }
+
+    /// Bytes that a value of a column takes.
+    pub fn column_bytes(&self, column: usize) -> u64 {
+        column_bytes(self.snapshot, column)
     }
 
     /// The rows of a symbol. If segments don't overlap, none is looked into before a row may be there.
@@ -207,13 +230,20 @@ impl<'a> Right<'a> {
         // Each part is in order, which this sort makes use of.
         merged.sort();
         let (times, positions): (Vec<i64>, Vec<u64>) = merged.into_iter().unzip();
-        Ok(Some(Part { times: times.into(), rows: Rows::Listed(positions.into()), hint: 0, keys: None, split: None }))
+        Ok(Some(Part {
+            times: times.into(),
+            rows: Rows::Listed(positions.into()),
+            hint: 0,
+            keys: None,
+            scanned: 0,
+            split: None,
+        }))
     }
 }
 
 /// Where the rows of a part stand.
 #[derive(Clone)]
-enum Rows {
+pub(super) enum Rows {
     /// One after the other.
     From {
         source: u32,
@@ -224,6 +254,16 @@ enum Rows {
 }
 
 impl Rows {
+    /// Some of them.
+    pub fn slice(&self, range: Range<usize>) -> Rows {
+        match self {
+            Rows::From { source, first, .. } => {
+                Rows::From { source: *source, first: first + range.start, rows: range.len() }
+            }
+            Rows::Listed(positions) => Rows::Listed(positions[range].into()),
+        }
+    }
+
     fn position(&self, row: usize) -> u64 {
         match self {
             Rows::From { source, first, .. } => position(*source, first + row),
@@ -240,6 +280,8 @@ struct Part {
     hint: usize,
     /// Columns of further keys.
     keys: Option<Vec<KeyColumn>>,
+    /// Rows that were looked at for further keys, beyond the first few of each search.
+    scanned: usize,
     split: Option<Split>,
 }
 
@@ -249,7 +291,7 @@ impl Part {
             Some(times) => times.values().clone(),
             None => return Err(Error::Unsupported(format!("a time column of type {}", times.data_type()))),
         };
-        Ok(Part { times, rows, hint: 0, keys: None, split: None })
+        Ok(Part { times, rows, hint: 0, keys: None, scanned: 0, split: None })
     }
 }
 
@@ -282,6 +324,21 @@ pub(super) struct Searched<'a, 'b> {
 }
 
 impl Chain {
+    /// Parts, in the order of their times.
+    pub fn len(&self) -> usize {
+        self.links.len()
+    }
+
+    /// Bounds of the times of a part.
+    pub fn times(&self, number: usize) -> (i64, i64) {
+        (self.links[number].earliest, self.links[number].latest)
+    }
+
+    /// The times of a part, and where its rows stand; `None` if it has none.
+    pub fn rows(&mut self, number: usize, right: &Right<'_>) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
+        Ok(self.part(number, right)?.map(|part| (part.times.clone(), part.rows.clone())))
+    }
+
     /// Where the match of a left row stands.
     pub fn find(&mut self, searched: &mut Searched<'_, '_>, time: i64, left_row: usize) -> Result<Option<u64>> {
         let MatchRule { direction, inclusive, tolerance } = searched.rule;
@@ -396,15 +453,23 @@ impl Part {
         }
         let Some(wanted) = self.wanted(searched, left_row)? else { return Ok(None) };
         let keys = self.keys.as_deref().unwrap_or_default();
-        let from = rows.saturating_sub(SCANNED_ROWS);
-        if let Some(row) = KeyColumn::last_equal(keys, &wanted, from..rows) {
-            return Ok(Some(row));
+        if let Some(split) = &self.split {
+            return Ok(split.last_before(&wanted, rows));
         }
-        if from == 0 {
-            return Ok(None);
+        let (mut end, mut step) = (rows, SCANNED_ROWS);
+        while end > 0 {
+            let from = end.saturating_sub(step);
+            if let Some(row) = KeyColumn::last_equal(keys, &wanted, from..end) {
+                return Ok(Some(row));
+            }
+            self.scanned += end - from;
+            if self.scanned > SCANS * self.times.len() {
+                let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
+                return Ok(split.last_before(&wanted, from));
+            }
+            (end, step) = (from, 2 * step);
         }
-        let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
-        Ok(split.last_before(&wanted, rows))
+        Ok(None)
     }
 
     /// The first row from `first` on whose further keys are those of the left row.
@@ -414,15 +479,23 @@ impl Part {
         }
         let Some(wanted) = self.wanted(searched, left_row)? else { return Ok(None) };
         let keys = self.keys.as_deref().unwrap_or_default();
-        let end = self.times.len().min(first + SCANNED_ROWS);
-        if let Some(row) = KeyColumn::first_equal(keys, &wanted, first..end) {
-            return Ok(Some(row));
+        if let Some(split) = &self.split {
+            return Ok(split.first_from(&wanted, first));
         }
-        if end == self.times.len() {
-            return Ok(None);
+        let (mut start, mut step) = (first, SCANNED_ROWS);
+        while start < self.times.len() {
+            let end = self.times.len().min(start + step);
+            if let Some(row) = KeyColumn::first_equal(keys, &wanted, start..end) {
+                return Ok(Some(row));
+            }
+            self.scanned += end - start;
+            if self.scanned > SCANS * self.times.len() {
+                let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
+                return Ok(split.first_from(&wanted, end));
+            }
+            (start, step) = (end, 2 * step);
         }
-        let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
-        Ok(split.first_from(&wanted, first))
+        Ok(None)
     }
 
     /// The further keys of a left row as this part writes them; `None` if no row of it can have them.

@@ -1,4 +1,4 @@
-//! As-of joins of rows in memory with a table, along the table's order.
+//! As-of and window joins of rows in memory with a table, along the table's order.
 //!
 //! - The rows of a symbol are found by the directory, the row that stood by galloping over its times: what a left row costs
 //!   is the logarithm of its distance from the one before it, whatever the size of the table.
@@ -7,15 +7,20 @@
 
 mod chain;
 mod keys;
+mod windows;
+
+pub use windows::WindowJoin;
+pub(crate) use windows::window_join;
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, new_null_array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::{cast, filter};
 use arrow::datatypes::{DataType, Int32Type};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
+use splay_store::TableSnapshot;
 
 use self::chain::{Chain, Right, Searched};
 use self::keys::LeftKey;
@@ -25,7 +30,8 @@ use crate::expr::{Chosen, Expr, Value};
 use crate::frame::Frame;
 use crate::gather::{Gather, NOTHING};
 use crate::plan::Scan;
-use crate::run::Setting;
+use crate::reads::column_bytes;
+use crate::run::{Setting, table};
 use crate::table::{count, instants, times_of};
 
 /// Left rows that are joined at once.
@@ -57,13 +63,42 @@ pub struct AsofJoin {
 
 /// Left rows in their order, with the outputs of their matches behind their columns.
 pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
-    let snapshot = setting.tables.get(join.scan.table);
-    let snapshot = snapshot.ok_or_else(|| Error::Unsupported("a table that isn't there".to_owned()))?;
-    let right = Right::new(snapshot, &join.scan, setting.constants, setting.memory_bytes / 2)?;
+    let (snapshot, right) = right_of(&join.scan, setting)?;
     let rows: usize = input.iter().map(Frame::len).sum();
     check_memory(rows, join, setting.memory_bytes / 2)?;
-    let parallel = setting.threads > 1 && rows >= PARALLEL_ROWS;
-    let chunk_rows = if parallel { CHUNK_ROWS.min(rows.div_ceil(setting.threads)) } else { CHUNK_ROWS };
+    let joiner = || Joiner { join, right: &right, constants: setting.constants, chains: HashMap::new() };
+    let joined = in_chunks(&input, (CHUNK_ROWS, PARALLEL_ROWS), setting, joiner, Joiner::chunk)?;
+    let mut stats = count(snapshot, &[])?;
+    stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
+    // Of the right all of what its matches have is read, and a time for each left row.
+    let mut columns = HashSet::new();
+    join.outputs.iter().for_each(|output| output.visit_columns(&mut |column| _ = columns.insert(column)));
+    let row_bytes: u64 = columns.iter().map(|column| column_bytes(snapshot, *column)).sum();
+    let time_bytes = column_bytes(snapshot, snapshot.spec().time_position());
+    setting.reads.add_bytes(stats.rows.kept * row_bytes + rows as u64 * time_bytes);
+    setting.reads.add_scan(stats);
+    Ok(joined.into_iter().map(|(frame, _)| frame).collect())
+}
+
+/// The right table of a join.
+fn right_of<'a>(scan: &'a Scan, setting: &Setting<'a>) -> Result<(&'a TableSnapshot, Right<'a>)> {
+    let snapshot = table(scan, setting)?;
+    Ok((snapshot, Right::new(snapshot, scan, setting.constants, setting.memory_bytes / 2)?))
+}
+
+/// Chunks of left rows, each joined by a joiner of its thread. With them comes what that counted. `sizes` are the most rows of a
+/// chunk, and the rows from which on a second thread pays.
+fn in_chunks<J>(
+    input: &[Frame],
+    sizes: (usize, usize),
+    setting: &Setting<'_>,
+    joiner: impl Fn() -> J + Sync,
+    join: impl Fn(&mut J, &Frame) -> Result<(Frame, usize)> + Sync,
+) -> Result<Vec<(Frame, usize)>> {
+    let rows: usize = input.iter().map(Frame::len).sum();
+    let (chunk_rows, parallel_rows) = sizes;
+    let parallel = setting.threads > 1 && rows >= parallel_rows;
+    let chunk_rows = if parallel { chunk_rows.min(rows.div_ceil(setting.threads)) } else { chunk_rows };
     let chunks: Vec<Frame> = input
         .iter()
         .flat_map(|frame| {
@@ -72,11 +107,10 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
             starts.map(|start| frame.slice(start, chunk_rows)).collect::<Vec<_>>()
         })
         .collect();
-    let (constants, stop) = (setting.constants, setting.stop);
+    let stop = setting.stop;
     let run = |chunks: &[Frame]| -> Result<Vec<(Frame, usize)>> {
-        let mut joiner = Joiner { join, right: &right, constants, chains: HashMap::new() };
-        let chunk = |chunk| stop.check().and_then(|()| joiner.chunk(chunk));
-        chunks.iter().map(chunk).collect()
+        let mut joiner = joiner();
+        chunks.iter().map(|chunk| stop.check().and_then(|()| join(&mut joiner, chunk))).collect()
     };
     // Neighbouring chunks often share a symbol.
     let parts: Vec<&[Frame]> = match parallel {
@@ -84,11 +118,27 @@ pub(crate) fn join(input: Vec<Frame>, join: &AsofJoin, setting: &Setting<'_>) ->
         false => vec![&chunks],
     };
     let joined = crate::parallel::each(parts.len(), setting.threads, |part| run(parts[part]))?;
-    let joined: Vec<(Frame, usize)> = joined.into_iter().flatten().collect();
-    let mut stats = count(snapshot, &[])?;
-    stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
-    setting.scanned.borrow_mut().push(stats);
-    Ok(joined.into_iter().map(|(frame, _)| frame).collect())
+    Ok(joined.into_iter().flatten().collect())
+}
+
+/// An expression over some rows, of whose columns `read` gives those that it looks at.
+fn evaluate_over(
+    expr: &Expr,
+    width: usize,
+    rows: usize,
+    constants: &[ArrayRef],
+    mut read: impl FnMut(usize) -> Result<ArrayRef>,
+) -> Result<ArrayRef> {
+    let mut columns = vec![None; width];
+    let mut failed = None;
+    expr.visit_columns(&mut |column| match read(column) {
+        Ok(values) => columns[column] = Some(Value::Array(values)),
+        Err(error) => failed = Some(error),
+    });
+    match failed {
+        Some(error) => Err(error),
+        None => expr.evaluate(&Chosen { columns, rows }, constants)?.into_array(rows),
+    }
 }
 
 fn check_memory(rows: usize, join: &AsofJoin, limit: usize) -> Result<()> {
@@ -125,29 +175,13 @@ impl Joiner<'_> {
                 }
                 // What nobody looks at.
                 Expr::Constant(_) if *data_type == DataType::Null => new_null_array(data_type, rows),
-                Expr::Constant(_) => gather.computed(data_type, |_, rows| self.evaluate(output, Vec::new(), rows))?,
-                computed => {
-                    let read = |source: u32, rows: &UInt32Array| {
-                        let mut columns = vec![None; self.right.width()];
-                        let mut failed = None;
-                        computed.visit_columns(&mut |column| match self.right.take(source, column, rows) {
-                            Ok(values) => columns[column] = Some(Value::Array(values)),
-                            Err(error) => failed = Some(error),
-                        });
-                        match failed {
-                            Some(error) => Err(error),
-                            None => self.evaluate(computed, columns, rows),
-                        }
-                    };
-                    gather.computed(data_type, read)?
-                }
+                computed => gather.computed(data_type, |source, rows| {
+                    let read = |column| self.right.take(source, column, rows);
+                    evaluate_over(computed, self.right.width(), rows.len(), self.constants, read)
+                })?,
             });
         }
         Ok((Frame::new(columns, rows), gather.found()))
-    }
-
-    fn evaluate(&self, output: &Expr, columns: Vec<Option<Value>>, rows: &UInt32Array) -> Result<ArrayRef> {
-        output.evaluate(&Chosen { columns, rows: rows.len() }, self.constants)?.into_array(rows.len())
     }
 
     /// For each left row where its match stands.
@@ -161,12 +195,8 @@ impl Joiner<'_> {
         for (key, column) in &self.join.keys {
             keys.push(LeftKey::new(&evaluate(key)?, *column)?);
         }
-        let symbols =
-            self.join.symbol.as_ref().map(evaluate).transpose()?.map(|array| Symbols::new(&array)).transpose()?;
-        let runs = match &symbols {
-            Some(symbols) => symbols.runs(),
-            None => vec![(0..left.len(), self.right.only_symbol()?)],
-        };
+        let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
+        let runs = runs_of(symbols.as_ref(), left.len(), self.right)?;
         let mut positions = vec![NOTHING; left.len()];
         for (run, symbol) in runs {
             // A table has symbols or it hasn't, so that the empty one stands for none.
@@ -199,7 +229,24 @@ struct Symbols {
     nulls: Option<NullBuffer>,
 }
 
+/// Stretches of left rows with one symbol. Without symbols all have the one that the right is asked for.
+fn runs_of<'s>(
+    symbols: Option<&'s Symbols>,
+    rows: usize,
+    right: &'s Right<'_>,
+) -> Result<Vec<(Range<usize>, Option<&'s str>)>> {
+    match symbols {
+        Some(symbols) => Ok(symbols.runs()),
+        None => Ok(vec![(0..rows, right.only_symbol()?)]),
+    }
+}
+
 impl Symbols {
+    fn of(symbol: Option<&Expr>, left: &Frame, constants: &[ArrayRef]) -> Result<Option<Symbols>> {
+        let Some(symbol) = symbol else { return Ok(None) };
+        Symbols::new(&symbol.evaluate(left, constants)?.into_array(left.len())?).map(Some)
+    }
+
     fn new(array: &ArrayRef) -> Result<Symbols> {
         let text = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
         let array = if *array.data_type() == text { Arc::clone(array) } else { cast(array, &text)? };

@@ -10,6 +10,7 @@ use splay_store::{BLOCK_ROWS, Segment, TableSnapshot};
 
 use super::cover::{Cover, Span};
 use crate::error::Result;
+use crate::reads::{Reads, column_bytes};
 
 /// Rows that are asked for before they are worked on.
 const ROWS_AHEAD: usize = 1 << 20;
@@ -31,13 +32,38 @@ pub(crate) struct Ahead<'a> {
     snapshot: &'a TableSnapshot,
     covers: &'a [Cover],
     columns: Vec<(usize, Part)>,
+    reads: &'a Reads,
     next: usize,
     rows: usize,
 }
 
 impl<'a> Ahead<'a> {
-    pub fn new(snapshot: &'a TableSnapshot, covers: &'a [Cover], columns: Vec<(usize, Part)>) -> Ahead<'a> {
-        Ahead { snapshot, covers, columns, next: 0, rows: 0 }
+    /// `reads` is told how much it is, once for all covers.
+    pub fn new(
+        snapshot: &'a TableSnapshot,
+        covers: &'a [Cover],
+        columns: Vec<(usize, Part)>,
+        reads: &'a Reads,
+    ) -> Ahead<'a> {
+        let ahead = Ahead { snapshot, covers, columns, reads, next: 0, rows: 0 };
+        ahead.count();
+        ahead
+    }
+
+    fn count(&self) {
+        let row_bytes = |wanted: Part| -> u64 {
+            let columns = self.columns.iter().filter(|(_, part)| *part == wanted);
+            columns.map(|(column, _)| column_bytes(self.snapshot, *column)).sum()
+        };
+        let rows: usize = self.covers.iter().map(Cover::wanted).sum();
+        let mut bytes = rows as u64 * row_bytes(Part::Whole);
+        let of_edges = row_bytes(Part::Edges);
+        if of_edges > 0 {
+            let spans = self.covers.iter().flat_map(|cover| &cover.spans);
+            let rows: usize = spans.flat_map(edges_of).map(|rows| rows.len()).sum();
+            bytes += rows as u64 * of_edges;
+        }
+        self.reads.add_bytes(bytes);
     }
 
     /// Called before each cover, with its number.

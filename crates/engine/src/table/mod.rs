@@ -6,6 +6,7 @@ mod count;
 mod cover;
 mod ends;
 mod find;
+mod pieces;
 
 pub(crate) use ahead::{Ahead, Part};
 pub(crate) use blocks::narrow;
@@ -13,6 +14,7 @@ pub(crate) use count::count;
 pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
 pub(crate) use ends::find_by_time;
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
+pub(crate) use pieces::{Pieces, is_short};
 
 use splay_store::{Bounds, TableSnapshot};
 

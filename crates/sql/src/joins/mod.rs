@@ -37,6 +37,7 @@ pub(crate) use convert::{AsofParts, asof_parts, convert};
 pub(crate) use planner::{JoinPlanner, register};
 pub(crate) use statement::arrange;
 pub(crate) use syntax::rewrite;
+pub(crate) use window_convert::{WindowParts, window_parts};
 
 use std::fmt::Display;
 use std::sync::Arc;

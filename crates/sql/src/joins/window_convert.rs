@@ -4,12 +4,58 @@
 //! `first` and `last` go by the order of the right's rows, where that is known.
 
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, Result, plan_err};
+use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::logical_expr::{Expr, LogicalPlan, and};
 
 use super::statement::LEFT_ROW;
 use super::window_node::{IN_WINDOW, WINDOW_ROW, WindowNode};
+
+/// What a select over a window join asks for, before its aggregates are completed.
+pub(crate) struct WindowParts<'a> {
+    pub(crate) left: &'a LogicalPlan,
+    /// With columns for the order of its rows.
+    pub(crate) right: &'a LogicalPlan,
+    /// Of the left, and of the right.
+    pub(crate) keys: &'a [(Expr, Expr)],
+    pub(crate) right_time: &'a Expr,
+    /// The first and last time of the window, over the left; and whether each lies in it.
+    pub(crate) begin: &'a (Expr, bool),
+    pub(crate) end: &'a (Expr, bool),
+    pub(crate) prevailing: bool,
+    /// Whether the order of right rows of equal times is known.
+    pub(crate) is_ordered: bool,
+    /// Columns of the join: the left's, the number of the left row, then these of the right.
+    pub(crate) of_right: Vec<usize>,
+    pub(crate) schema: &'a DFSchema,
+    /// Conditions on the joined rows, which may read the left alone.
+    pub(crate) filters: Vec<&'a Expr>,
+}
+
+/// The parts of a select over a window join; `None` for another one.
+pub(crate) fn window_parts(aggregate: &Aggregate) -> Option<WindowParts<'_>> {
+    let mut filters = Vec::new();
+    let mut input = aggregate.input.as_ref();
+    while let LogicalPlan::Filter(filter) = input {
+        filters.push(&filter.predicate);
+        input = &filter.input;
+    }
+    let LogicalPlan::Extension(extension) = input else { return None };
+    let node = extension.node.as_any().downcast_ref::<WindowNode>()?;
+    Some(WindowParts {
+        left: &node.left,
+        right: &node.right,
+        keys: &node.keys,
+        right_time: &node.right_time,
+        begin: &node.begin,
+        end: &node.end,
+        prevailing: node.prevailing,
+        is_ordered: node.is_order_complete,
+        of_right: node.visible(),
+        schema: &node.schema,
+        filters,
+    })
+}
 
 /// Completes the aggregates of a select over a window join; leaves all other nodes as they are.
 pub(super) fn complete(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {

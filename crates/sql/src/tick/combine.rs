@@ -69,6 +69,13 @@ impl Recogniser<'_> {
         let Some(columns) = listed(&join.right)? else {
             return unknown("a join that isn't by time or to a list of values");
         };
+        if join.on.is_empty() && join.filter.is_none() && join.join_type == JoinType::Inner {
+            if columns.first().is_none_or(|column| column.is_empty()) {
+                return unknown("a join to a list of no values");
+            }
+            let input = Box::new(self.stage(left)?.into_plan(left.schema()));
+            return Ok(Stage::Frame(Plan::Cross { input, columns }));
+        }
         let Some((left_key, right_key)) = only_equality(join)? else {
             return unknown("a join to a list of values by more than one equality");
         };

@@ -16,8 +16,8 @@ mod convert;
 mod recognise;
 mod results;
 mod shape;
+mod windows;
 
-use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -31,8 +31,8 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Setting, Stop};
-use splay_store::{Database, SelectionStats, TableSpec};
+use splay_engine::{Plan, Read, Reads, Setting, Stop};
+use splay_store::{Database, TableSpec};
 
 use self::constants::Constants;
 use self::convert::Unknown;
@@ -131,23 +131,42 @@ impl Given {
     }
 }
 
-/// The statement that an `explain` is about; `None` for other statements, and for those that are run to be explained.
-pub(crate) fn explained(text: &str) -> Option<&str> {
-    let word = |text: &'_ str| -> Option<(String, usize)> {
-        let start = text.len() - text.trim_start().len();
-        let end = text[start..].find(|c: char| !c.is_ascii_alphabetic())?;
-        Some((text[start..start + end].to_ascii_lowercase(), start + end))
-    };
-    let (first, end) = word(text)?;
-    if first != "explain" {
-        return None;
+/// The query that an `explain` is about.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Explained<'a> {
+    /// Its plan alone is asked for.
+    Planned(&'a str),
+    /// It is run: `explain analyze`.
+    Run(&'a str),
+}
+
+impl<'a> Explained<'a> {
+    /// `None` for other statements, and for those that ask for a plan of DataFusion's in a form of its own.
+    pub fn of(text: &'a str) -> Option<Explained<'a>> {
+        let (first, mut rest) = word(text)?;
+        if first != "explain" {
+            return None;
+        }
+        let mut is_run = false;
+        loop {
+            let (next, behind) = word(rest)?;
+            match next.as_str() {
+                "analyze" => is_run = true,
+                "verbose" => {}
+                "select" | "with" if is_run => return Some(Explained::Run(rest)),
+                "select" | "with" => return Some(Explained::Planned(rest)),
+                _ => return None,
+            }
+            rest = behind;
+        }
     }
-    let rest = &text[end..];
-    match word(rest) {
-        Some((next, end)) if next == "verbose" => Some(&rest[end..]),
-        Some((next, _)) if next == "select" || next == "with" => Some(rest),
-        _ => None,
-    }
+}
+
+/// The first word of a text in small letters, and what is behind it.
+fn word(text: &str) -> Option<(String, &str)> {
+    let text = text.trim_start();
+    let (word, rest) = text.split_at(text.find(|c: char| !c.is_ascii_alphabetic())?);
+    Some((word.to_ascii_lowercase(), rest))
 }
 
 /// What a statement may use.
@@ -165,7 +184,7 @@ pub(crate) struct Limits<'a> {
 #[derive(Debug)]
 pub(crate) enum Ran {
     /// Its rows.
-    Rows(SchemaRef, Vec<RecordBatch>, Vec<SelectionStats>),
+    Rows(SchemaRef, Vec<RecordBatch>, Read),
     /// It is known not to be a tick plan, or its tick plan was refused.
     Not,
     /// Nothing is known of its shape.
@@ -213,15 +232,15 @@ impl TickStatements {
             let epochs = tables.iter().map(splay_store::TableSnapshot::epoch).collect();
             (results, Asked { shape: given.key.clone(), values: given.values.clone(), epochs })
         });
-        if let Some((batches, scanned)) = asked.as_ref().and_then(|(results, asked)| results.get(asked)) {
-            return Ok(Ran::Rows(Arc::clone(&statement.schema), batches, scanned));
+        if let Some((batches, read)) = asked.as_ref().and_then(|(results, asked)| results.get(asked)) {
+            return Ok(Ran::Rows(Arc::clone(&statement.schema), batches, read));
         }
-        let scanned = RefCell::default();
         let Limits { threads, memory_bytes, stop } = *limits;
-        let setting = Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, scanned };
+        let setting =
+            Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, reads: Reads::default() };
         match splay_engine::run(&statement.plan, &setting, &statement.schema) {
             Ok(batches) => {
-                let kept = (batches, setting.scanned.into_inner());
+                let kept = (batches, setting.reads.into_read());
                 if let Some((results, asked)) = asked {
                     results.put(asked, &kept);
                 }

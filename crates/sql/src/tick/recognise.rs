@@ -26,6 +26,7 @@ use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
 use super::{calls, combine};
 use crate::functions;
+use crate::joins::window_parts;
 use crate::provider::TickTable;
 
 /// Most keys of a group.
@@ -45,7 +46,8 @@ pub(super) struct Recognised {
 
 /// The tick plan of a logical plan, or why there is none.
 pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Recognised, Unknown> {
-    let mut recogniser = Recogniser { constants: Constants::default(), tables: Vec::new(), options };
+    let mut recogniser =
+        Recogniser { constants: Constants::default(), tables: Vec::new(), options, in_window_join: false };
     let stage = recogniser.stage(plan)?;
     let mut plan = stage.into_plan(plan.schema());
     if let Some(null) = recogniser.constants.fix(&ScalarValue::Null) {
@@ -83,6 +85,8 @@ pub(super) struct Recogniser<'a> {
     pub(super) constants: Constants,
     tables: Vec<(String, TableSnapshot)>,
     options: &'a Arc<ConfigOptions>,
+    /// Whether the right side of a window join is looked at, whose scans number their rows.
+    pub(super) in_window_join: bool,
 }
 
 impl Recogniser<'_> {
@@ -109,6 +113,9 @@ impl Recogniser<'_> {
                 })
             }
             LogicalPlan::Aggregate(aggregate) => {
+                if let Some(parts) = window_parts(aggregate) {
+                    return self.window_join(&parts, aggregate, plan.schema());
+                }
                 self.aggregate(&aggregate.input, &aggregate.group_expr, &aggregate.aggr_expr, plan.schema())
             }
             LogicalPlan::Distinct(Distinct::All(input)) => {
@@ -162,6 +169,10 @@ impl Recogniser<'_> {
             return unknown("a scan that was narrowed before");
         }
         let snapshot = table.snapshot();
+        let is_numbered = table.is_numbered();
+        if is_numbered && !self.in_window_join {
+            return unknown("a scan with row numbers");
+        }
         let width = snapshot.spec().columns.len() + usize::from(snapshot.spec().has_virtual_date());
         let name = scan.table_name.table().to_owned();
         let number = match self.tables.iter().position(|(known, _)| *known == name) {
@@ -172,7 +183,13 @@ impl Recogniser<'_> {
             }
         };
         let scan = Scan { table: number, bounds: Vec::new(), predicate: None };
-        Ok(Stage::Table { scan, columns: (0..width).map(TickExpr::Column).collect() })
+        let mut columns: Vec<TickExpr> = (0..width).map(TickExpr::Column).collect();
+        if is_numbered {
+            // Nobody looks at it: rows are in the order of the table as they are.
+            let Some(null) = self.constants.fix(&ScalarValue::Null) else { return unknown("a null") };
+            columns.push(TickExpr::Constant(null));
+        }
+        Ok(Stage::Table { scan, columns })
     }
 
     pub(super) fn spec(&self, scan: &Scan) -> TableSpec {
@@ -395,7 +412,7 @@ impl Recogniser<'_> {
     }
 
     /// An aggregate; first and last only where rows are in the order of the table.
-    fn call(
+    pub(super) fn call(
         &mut self,
         expr: &Expr,
         schema: &DFSchema,

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use lru::LruCache;
-use splay_store::SelectionStats;
+use splay_engine::Read;
 
 /// Most answers, however small they are.
 const ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
@@ -24,7 +24,7 @@ pub(super) struct Asked {
 }
 
 /// An answer: its rows, and what was read for them.
-pub(super) type Kept = (Vec<RecordBatch>, Vec<SelectionStats>);
+pub(super) type Kept = (Vec<RecordBatch>, Read);
 
 /// Answers of up to so many bytes together, those that were asked for longest ago going first.
 #[derive(Debug)]
@@ -88,7 +88,7 @@ mod tests {
 
     fn kept(rows: usize) -> Kept {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1; rows]));
-        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], Vec::new())
+        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], Read::default())
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int64Array, RecordBatch, TimestampNanosecondArray};
 use arrow::datatypes::{Int32Type, Int64Type};
 use proptest::prelude::*;
-use splay_sql::{Parameters, Session};
+use splay_sql::{Parameters, Session, SessionSettings};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
 use crate::market::{self, OPENING};
@@ -189,9 +189,10 @@ proptest! {
 
     #[test]
     fn window_joins_agree_with_every_pair(
-        (left, right) in sides(), before in -5i64..40, after in -5i64..40, inclusive: (bool, bool), prevailing: bool
+        (left, right) in sides(), before in -5i64..40, after in -5i64..40, inclusive: (bool, bool), prevailing: bool,
+        commits in 1usize..3
     ) {
-        let (_folder, database) = database(&left, &right, 1);
+        let (_folder, database) = database(&left, &right, commits);
         let op = |inclusive| if inclusive { "=" } else { "" };
         for keys in KEYS {
             let equalities: String = keys.iter().map(|key| format!("l.{key} = r.{key} and ")).collect();
@@ -218,9 +219,11 @@ proptest! {
                 let sum = (!rows.is_empty()).then(|| rows.iter().sum::<i64>());
                 (id, Some(i64::try_from(rows.len()).unwrap()), sum, rows.first().copied(), rows.last().copied())
             }).collect();
-            for (threads, batch_rows) in [(1, 8192), (3, 8192), (1, 2)] {
-                let session = market::session(&database, threads, batch_rows);
-                prop_assert_eq!(fives(&session, &statement), expected.clone(), "{}", statement);
+            for (threads, batch_rows, tick_plans) in [(1, 8192, true), (3, 8192, true), (3, 8192, false), (1, 2, false)] {
+                let settings = SessionSettings { threads, batch_rows, tick_plans, ..SessionSettings::default() };
+                let session = Session::new(database.clone(), settings).unwrap();
+                let told = format!("{statement} with tick plans: {tick_plans}");
+                prop_assert_eq!(fives(&session, &statement), expected.clone(), "{}", told);
             }
         }
     }

@@ -328,6 +328,87 @@ fn asof(numbers: &mut Numbers) -> String {
     }
 }
 
+/// Aggregates over the rows of another table around each of some rows.
+fn windows(numbers: &mut Numbers) -> String {
+    let left = match numbers.below(4) {
+        0 => "trade t".to_owned(),
+        1 => format!("(select * from quote where seq % 40 = {}) t", numbers.below(40)),
+        _ => format!("(select * from trade{}) t", filter(numbers)),
+    };
+    let right = match numbers.below(4) {
+        0 => "quote q".to_owned(),
+        1 => "late q".to_owned(),
+        2 => format!("(select * from {}{}) q", numbers.one(&["quote", "late"]), filter(numbers)),
+        _ => format!(
+            "(select sym, ts, seq, size, coalesce(bid, 0) as bid, ask - bid as ask, firm, venue from quote{}) q",
+            filter(numbers)
+        ),
+    };
+    let (before, after) = (
+        numbers.one(&["0 seconds", "7 seconds", "5 minutes", "2 hours", "-1 minute"]),
+        numbers.one(&["0 seconds", "-3 seconds", "2 minutes"]),
+    );
+    let bounds = match numbers.below(4) {
+        0 => format!("q.ts between t.ts - interval '{before}' and t.ts"),
+        1 => format!("q.ts > t.ts - interval '{before}' and q.ts < t.ts + interval '{after}'"),
+        2 => format!(
+            "q.ts >= case when t.size > 250 then t.ts - interval '{before}' end and q.ts <= t.ts + interval '{after}'"
+        ),
+        _ => format!("q.ts between t.ts - interval '{before}' and t.ts + interval '{after}'"),
+    };
+    let key = if numbers.happens(10) { " and t.venue = q.venue" } else { "" };
+    let filter = match numbers.below(4) {
+        0 => format!(" where t.sym = 'S{:02}'", numbers.below(13)),
+        1 => format!(" where t.size > {} and t.venue <> 'Q'", numbers.below(500)),
+        _ => String::new(),
+    };
+    let mut calls = String::new();
+    for number in 0..=numbers.below(3) {
+        let x = numbers.one(&["q.bid", "q.ask", "q.size", "q.bid - q.ask", "cast(q.seq as double)", "q.ts"]);
+        let call = match numbers.below(10) {
+            0 => "count(*)".to_owned(),
+            1 => format!("count({x})"),
+            2 | 3 => format!("{}({x})", numbers.one(&["first", "last"])),
+            4 => format!("last({x} order by q.ts)"),
+            5 => format!("{}({x})", numbers.one(&["min", "max"])),
+            6 => "vwap(q.bid, q.size)".to_owned(),
+            7 => format!("{}(q.bid)", numbers.one(&["stddev", "med", "var_pop"])),
+            8 => numbers.one(&["sum(q.size)", "sum(q.bid - t.bid)", "count(distinct q.venue)"]).to_owned(),
+            _ => numbers.one(&["avg(q.bid)", "sum(q.bid)", "avg(q.ask - q.bid)"]).to_owned(),
+        };
+        let kept = match numbers.below(8) {
+            0 => " filter (where q.size > 200)",
+            1 => " filter (where q.venue = 'N')",
+            _ => "",
+        };
+        write!(calls, ", {call}{kept} as a{number}").unwrap();
+    }
+    let prevailing = numbers.one(&["", " include prevailing", " exclude prevailing"]);
+    format!(
+        "select t.sym, t.ts, t.seq, t.bid * 2 as twice{calls} from {left} window join {right} on t.sym = q.sym{key} and {bounds}{prevailing}{filter}"
+    )
+}
+
+/// What stood at several offsets from each of some rows.
+fn horizon(numbers: &mut Numbers) -> String {
+    let offsets =
+        numbers.one(&["range from -10s to 20s step 10s", "list (-1h, 0s, 5s)", "range from 0s to 0s step 1s"]);
+    let from = format!(
+        "(select * from trade{}) t horizon join {} q on t.sym = q.sym and t.ts >= q.ts {offsets} as h",
+        filter(numbers),
+        numbers.one(&["quote", "late"])
+    );
+    match numbers.below(3) {
+        0 => format!(
+            "select h.offset, count(*), count(q.bid), avg(q.bid - t.bid), max(q.ts) from {from} group by h.offset"
+        ),
+        1 => format!(
+            "select t.sym, h.offset as away, sum(q.size), min(t.bid - q.ask) from {from} where t.size > 100 group by 1, 2"
+        ),
+        _ => format!("select t.sym, t.ts, t.seq, h.offset, q.seq as qseq, q.bid from {from} where t.sym < 'S04'"),
+    }
+}
+
 /// Unions, joins to a list of values, and the first rows of groups.
 fn combined(numbers: &mut Numbers) -> String {
     let (one, other) = (filter(numbers), filter(numbers));
@@ -359,9 +440,11 @@ fn combined(numbers: &mut Numbers) -> String {
 
 /// A statement whose rows don't depend on an order that it doesn't ask for.
 fn statement(numbers: &mut Numbers) -> String {
-    match numbers.below(10) {
+    match numbers.below(12) {
         0 | 1 => return asof(numbers),
         2 => return combined(numbers),
+        3 => return windows(numbers),
+        4 => return horizon(numbers),
         _ => {}
     }
     let filter = filter(numbers);

@@ -28,6 +28,7 @@ use super::{Aggregate, AggregateFunction, Key};
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::parallel;
+use crate::reads::Reads;
 use crate::stop::Stop;
 use crate::table::{Ahead, Cover, CoverColumns, Part, PickedColumns, date_position};
 
@@ -49,6 +50,7 @@ pub(crate) struct TableAggregate<'a> {
     pub threads: usize,
     pub memory_bytes: usize,
     pub stop: Stop<'a>,
+    pub reads: &'a Reads,
 }
 
 /// Whether each span must be of one symbol: for the symbol itself, which a filter may ask for, and because time rises only
@@ -89,7 +91,7 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
         .collect();
     let states = parallel::each(tasks.len(), asked.threads, |task| {
         let mut state = State::new(asked)?;
-        let mut ahead = Ahead::new(asked.snapshot, &tasks[task], state.columns());
+        let mut ahead = Ahead::new(asked.snapshot, &tasks[task], state.columns(), asked.reads);
         for (number, cover) in (firsts[task]..).zip(&tasks[task]) {
             ahead.before(number - firsts[task])?;
             state.cover(&CoverColumns::new(asked.snapshot, cover), u32::try_from(number).unwrap_or(u32::MAX))?;

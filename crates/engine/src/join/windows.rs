@@ -1,0 +1,347 @@
+//! Window joins of rows in memory with a table: aggregates over the right rows in a window around each left row.
+//!
+//! - The rows of a symbol ascend in time, so that a window is a range of them; it is found by galloping from the one before it.
+//! - Aggregates run over these ranges where they stand, which costs a few tenths of a nanosecond for a row and aggregate. Nothing
+//!   of the right is copied, unless segments overlap in time or a filter leaves rows out.
+
+use std::collections::BTreeSet;
+
+use arrow::array::{Array, ArrayRef};
+use arrow::buffer::NullBuffer;
+use hashbrown::HashMap;
+
+use super::chain::{Chain, Right, Rows};
+use super::{Symbols, evaluate_over, in_chunks, right_of, runs_of};
+use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
+use crate::asof::{WindowRule, window_rows};
+use crate::codes::condition;
+use crate::error::{Error, Result};
+use crate::expr::{Chosen, Expr, Value};
+use crate::frame::Frame;
+use crate::gather::position;
+use crate::plan::Scan;
+use crate::reads::Reads;
+use crate::run::Setting;
+use crate::stop::Stop;
+use crate::table::{count, instants, times_of};
+
+/// Left rows that are joined at once, and from which on a second thread pays.
+const CHUNK_ROWS: usize = 8_192;
+
+/// Rows between two windows from which on what lies between isn't looked at.
+const GAP_ROWS: usize = 1_024;
+
+/// What is joined to each left row.
+#[derive(Debug, Clone)]
+pub struct WindowJoin {
+    /// The right rows.
+    pub scan: Scan,
+    /// The first and the last time of a window, timestamps in nanoseconds over the left; and whether each belongs to it.
+    pub begin: (Expr, bool),
+    /// See `begin`.
+    pub end: (Expr, bool),
+    /// What else belongs to a window.
+    pub rule: WindowRule,
+    /// What must equal the right's symbol. Without it the right must have no symbols, or be asked for one of them.
+    pub symbol: Option<Expr>,
+    /// What is computed of the rows in a window, over the columns of the right table.
+    pub aggregates: Vec<Aggregate>,
+}
+
+/// Left rows in their order, with the aggregates of their windows behind their columns.
+pub(crate) fn window_join(input: &[Frame], join: &WindowJoin, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    let (snapshot, right) = right_of(&join.scan, setting)?;
+    let rows: usize = input.iter().map(Frame::len).sum();
+    let limit = setting.memory_bytes / 2;
+    let needed = rows.saturating_mul(join.aggregates.len()).saturating_mul(3 * size_of::<u64>());
+    if needed > limit {
+        return Err(Error::Memory { needed, limit });
+    }
+    let joiner = || Joiner {
+        join,
+        right: &right,
+        constants: setting.constants,
+        stop: setting.stop,
+        reads: &setting.reads,
+        held_bytes_max: limit / setting.threads.max(1),
+        chains: HashMap::new(),
+    };
+    let joined = in_chunks(input, (CHUNK_ROWS, CHUNK_ROWS), setting, joiner, Joiner::chunk)?;
+    let mut stats = count(snapshot, &[])?;
+    stats.rows.kept = joined.iter().map(|(_, found)| *found as u64).sum();
+    setting.reads.add_scan(stats);
+    Ok(joined.into_iter().map(|(frame, _)| frame).collect())
+}
+
+/// Joins chunks of left rows one after the other.
+struct Joiner<'a> {
+    join: &'a WindowJoin,
+    right: &'a Right<'a>,
+    constants: &'a [ArrayRef],
+    stop: Stop<'a>,
+    reads: &'a Reads,
+    held_bytes_max: usize,
+    /// The right rows of each symbol that came by.
+    chains: HashMap<String, Chain>,
+}
+
+impl Joiner<'_> {
+    /// The joined rows, and how many right rows were looked at.
+    fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
+        let bounds = self.bounds(left)?;
+        let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
+        let mut results = Results::new(self, left.len())?;
+        for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
+            let name = symbol.unwrap_or_default();
+            if !self.chains.contains_key(name) {
+                self.chains.insert(name.to_owned(), self.right.chain(symbol)?);
+            }
+            let Some(chain) = self.chains.get_mut(name) else { continue };
+            for (part, windows) in windows(chain, self.right, self.join.rule, &bounds[rows.clone()], rows.start)? {
+                for windows in together(&windows) {
+                    self.stop.check()?;
+                    results.add(&part, windows)?;
+                }
+            }
+        }
+        let looked_at = results.looked_at;
+        let columns = left.columns().iter().cloned().chain(results.finish()?).collect();
+        Ok((Frame::new(columns, left.len()), looked_at))
+    }
+
+    /// The first and the last time of each left row's window; `None` for one that is empty.
+    fn bounds(&self, left: &Frame) -> Result<Vec<Option<(i64, i64)>>> {
+        let times = |(expr, inclusive): &(Expr, bool), step: i64| -> Result<Vec<Option<i64>>> {
+            let array = instants(&expr.evaluate(left, self.constants)?.into_array(left.len())?)?;
+            let is_valid = |nulls: Option<&NullBuffer>, row| nulls.is_none_or(|nulls| nulls.is_valid(row));
+            let step = if *inclusive { 0 } else { step };
+            let time = |(row, time): (usize, &i64)| is_valid(array.nulls(), row).then(|| time.checked_add(step))?;
+            Ok(times_of(&array)?.iter().enumerate().map(time).collect())
+        };
+        let (begins, ends) = (times(&self.join.begin, 1)?, times(&self.join.end, -1)?);
+        let bounds =
+            begins.into_iter().zip(ends).map(|(begin, end)| begin.zip(end).filter(|(begin, end)| begin <= end));
+        Ok(bounds.collect())
+    }
+}
+
+/// Where the windows of left rows lie in each part of a chain, the parts in their order. The group of a window is its left row,
+/// counted from `first`.
+fn windows(
+    chain: &mut Chain,
+    right: &Right<'_>,
+    rule: WindowRule,
+    bounds: &[Option<(i64, i64)>],
+    first: usize,
+) -> Result<Vec<(Rows, Vec<Run>)>> {
+    let mut found = Vec::new();
+    let (Some(least), Some(greatest)) =
+        (bounds.iter().flatten().map(|(begin, _)| *begin).min(), bounds.iter().flatten().map(|(_, end)| *end).max())
+    else {
+        return Ok(found);
+    };
+    // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
+    let mut wants_prevailing: Vec<bool> = bounds.iter().map(|bounds| rule.prevailing && bounds.is_some()).collect();
+    for number in (0..chain.len()).rev() {
+        let (earliest, latest) = chain.times(number);
+        if earliest > greatest {
+            continue;
+        }
+        if latest < least && !wants_prevailing.contains(&true) {
+            break;
+        }
+        let Some((times, rows)) = chain.rows(number, right)? else { continue };
+        let mut windows = Vec::new();
+        let mut left_row = 0;
+        window_rows(WindowRule { prevailing: false }, bounds.iter().copied(), &times, |range| {
+            let mut range = range;
+            if let (true, Some((begin, _))) = (wants_prevailing[left_row], bounds[left_row]) {
+                if times.get(range.start) == Some(&begin) {
+                    wants_prevailing[left_row] = false;
+                } else if range.start > 0 {
+                    wants_prevailing[left_row] = false;
+                    range.start -= 1;
+                }
+            }
+            if let (false, Ok(group)) = (range.is_empty(), u32::try_from(first + left_row)) {
+                windows.push(Run { group, start: range.start, end: range.end });
+            }
+            left_row += 1;
+        });
+        found.push((rows, windows));
+    }
+    found.reverse();
+    Ok(found)
+}
+
+/// Windows in stretches that lie near each other.
+fn together(windows: &[Run]) -> Vec<&[Run]> {
+    let mut stretches = Vec::new();
+    let mut rest = windows;
+    while let Some(first) = rest.first() {
+        let (mut start, mut end) = (first.start, first.end);
+        let near = rest.iter().take_while(|run| {
+            let is_near = run.start <= end + GAP_ROWS && run.end + GAP_ROWS >= start;
+            if is_near {
+                (start, end) = (start.min(run.start), end.max(run.end));
+            }
+            is_near
+        });
+        let (stretch, behind) = rest.split_at(near.count());
+        stretches.push(stretch);
+        rest = behind;
+    }
+    stretches
+}
+
+/// One of the aggregates at work.
+enum Slot {
+    Kept(Box<dyn Accumulator>),
+    Picked(Picks),
+}
+
+/// The aggregates of a chunk's windows, a group for each left row.
+struct Results<'a> {
+    join: &'a WindowJoin,
+    right: &'a Right<'a>,
+    constants: &'a [ArrayRef],
+    reads: &'a Reads,
+    held_bytes_max: usize,
+    slots: Vec<Slot>,
+    /// Columns of the right that accumulators and filters look at.
+    columns: BTreeSet<usize>,
+    /// Rows that were picked from, by number.
+    parts: Vec<Rows>,
+    looked_at: usize,
+}
+
+impl<'a> Results<'a> {
+    fn new(joiner: &Joiner<'a>, groups: usize) -> Result<Results<'a>> {
+        let Joiner { join, right, constants, reads, held_bytes_max, .. } = *joiner;
+        let mut columns = BTreeSet::new();
+        let mut slots = Vec::with_capacity(join.aggregates.len());
+        for aggregate in &join.aggregates {
+            let mut slot = match aggregate.function.picks() {
+                // The rows of a window ascend in time.
+                Some((last, _)) => Slot::Picked(Picks::new(last, false)),
+                None => {
+                    let of_nothing = |argument: &Expr| -> Result<_> {
+                        let values = evaluate_over(argument, right.width(), 0, constants, |column| right.none(column))?;
+                        Ok(values.data_type().clone())
+                    };
+                    let types = aggregate.arguments.iter().map(of_nothing).collect::<Result<Vec<_>>>()?;
+                    aggregate.arguments.iter().for_each(|argument| {
+                        argument.visit_columns(&mut |column| _ = columns.insert(column));
+                    });
+                    Slot::Kept(accumulator(aggregate, &types)?)
+                }
+            };
+            if let Some(filter) = &aggregate.filter {
+                filter.visit_columns(&mut |column| _ = columns.insert(column));
+            }
+            match &mut slot {
+                Slot::Kept(accumulator) => accumulator.grow(groups),
+                Slot::Picked(picks) => picks.grow(groups),
+            }
+            slots.push(slot);
+        }
+        let (parts, looked_at) = (Vec::new(), 0);
+        Ok(Results { join, right, constants, reads, held_bytes_max, slots, columns, parts, looked_at })
+    }
+
+    /// Takes windows of a part in that lie near each other.
+    fn add(&mut self, part: &Rows, windows: &[Run]) -> Result<()> {
+        let (Some(start), Some(end)) =
+            (windows.iter().map(|run| run.start).min(), windows.iter().map(|run| run.end).max())
+        else {
+            return Ok(());
+        };
+        let rows = part.slice(start..end);
+        let runs: Vec<Run> =
+            windows.iter().map(|run| Run { start: run.start - start, end: run.end - start, ..*run }).collect();
+        let chosen = self.read(&rows, end - start)?;
+        for (aggregate, slot) in self.join.aggregates.iter().zip(&mut self.slots) {
+            let listed;
+            let assigned = match &aggregate.filter {
+                None => Assigned::Runs(&runs),
+                Some(filter) => {
+                    let mask = condition(filter, &chosen, self.constants)?;
+                    let passes = |row: &usize| mask.value(*row);
+                    let of_run = |run: &Run| {
+                        let group = run.group;
+                        let rows: Vec<usize> = (run.start..run.end).filter(passes).collect();
+                        rows.into_iter().filter_map(move |row| Some((u32::try_from(row).ok()?, group)))
+                    };
+                    listed = runs.iter().flat_map(of_run).collect::<Vec<_>>();
+                    Assigned::Listed(&listed)
+                }
+            };
+            match slot {
+                Slot::Kept(accumulator) => {
+                    let evaluate =
+                        |argument: &Expr| argument.evaluate(&chosen, self.constants)?.into_array(chosen.rows);
+                    let arguments = aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
+                    accumulator.update(&arguments, assigned)?;
+                    let (needed, limit) = (accumulator.held_bytes(), self.held_bytes_max);
+                    if needed > limit {
+                        return Err(Error::Memory { needed, limit });
+                    }
+                }
+                Slot::Picked(picks) => {
+                    let number = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
+                    picks.update(assigned, Positions::From(position(number, 0)), None);
+                }
+            }
+        }
+        self.looked_at += end - start;
+        self.parts.push(rows);
+        Ok(())
+    }
+
+    /// The columns of some rows that accumulators and filters look at.
+    fn read(&self, rows: &Rows, count: usize) -> Result<Chosen> {
+        let mut columns = vec![None; self.right.width()];
+        let mut row_bytes = 0;
+        for column in &self.columns {
+            columns[*column] = Some(Value::Array(self.right.column(rows, *column)?));
+            row_bytes += self.right.column_bytes(*column);
+        }
+        self.reads.add_bytes(count as u64 * row_bytes);
+        Ok(Chosen { columns, rows: count })
+    }
+
+    /// A column for each aggregate.
+    fn finish(self) -> Result<Vec<ArrayRef>> {
+        let Results { join, right, constants, slots, parts, .. } = self;
+        let mut columns = Vec::with_capacity(slots.len());
+        for (aggregate, slot) in join.aggregates.iter().zip(slots) {
+            columns.push(match slot {
+                Slot::Kept(accumulator) => accumulator.finish()?,
+                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |part, rows| {
+                    let read = |column| right.column_at(&parts[part as usize], column, rows);
+                    evaluate_over(&aggregate.arguments[0], right.width(), rows.len(), constants, read)
+                })?,
+            });
+        }
+        Ok(columns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ops::Range;
+
+    use super::*;
+
+    #[test]
+    fn windows_far_from_each_other_are_looked_at_apart() {
+        let runs = |ranges: &[Range<usize>]| -> Vec<Run> {
+            let runs = ranges.iter().zip(0..).map(|(range, group)| Run { group, start: range.start, end: range.end });
+            runs.collect()
+        };
+        let near = runs(&[0..10, 500..600, 20..30, 9_000..9_010, 9_005..9_020, 0..5]);
+        let counts: Vec<usize> = together(&near).iter().map(|stretch| stretch.len()).collect();
+        assert_eq!(counts, [3, 2, 1]);
+        assert!(together(&[]).is_empty());
+    }
+}

@@ -1,0 +1,258 @@
+//! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
+
+use arrow::array::{Array, ArrayRef, BooleanArray};
+use arrow::compute::filter;
+use arrow::datatypes::DataType;
+use splay_store::TableSnapshot;
+
+use crate::codes::condition;
+use crate::error::Result;
+use crate::expr::{Chosen, Columns, Expr, Value};
+use crate::frame::Frame;
+use crate::parallel;
+use crate::plan::Scan;
+use crate::reads::{Reads, column_bytes};
+use crate::run::{PARALLEL_ROWS, Setting, check_memory, table};
+use crate::stop::Stop;
+use crate::table::{Ahead, Block, Cover, CoverColumns, Part, Pieces, date_position, is_short};
+
+/// Rows that are evaluated at once.
+const BLOCK_ROWS_MAX: usize = 65_536;
+
+/// Batches of fewer rows are put together.
+const BATCH_ROWS_MIN: usize = 8_192;
+
+/// The rows of covers of a table, in its order; at least one frame, of which what comes next learns the types.
+pub(crate) fn rows(
+    scan: &Scan,
+    covers: &[Cover],
+    outputs: &[Expr],
+    types: &[DataType],
+    fetch: Option<usize>,
+    setting: &Setting<'_>,
+) -> Result<Vec<Frame>> {
+    let snapshot = table(scan, setting)?;
+    let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
+    let reader = RowReader { snapshot, predicate, outputs, constants, stop, reads: &setting.reads };
+    let total: usize = covers.iter().map(Cover::wanted).sum();
+    if fetch.is_none() {
+        reader.check_memory(total, types, setting.memory_bytes)?;
+    }
+    let computes = scan.predicate.is_some() || outputs.iter().any(|output| !matches!(output, Expr::Column(_)));
+    let frames = if fetch.is_none() && computes && total >= PARALLEL_ROWS && setting.threads > 1 {
+        reader.read_parallel(covers, setting.threads)?
+    } else {
+        reader.read(covers, fetch)?
+    };
+    let frames = put_together(frames, types)?;
+    Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
+}
+
+/// Reads the wanted rows of covers.
+struct RowReader<'a> {
+    snapshot: &'a TableSnapshot,
+    predicate: Option<&'a Expr>,
+    outputs: &'a [Expr],
+    constants: &'a [ArrayRef],
+    stop: Stop<'a>,
+    reads: &'a Reads,
+}
+
+impl RowReader<'_> {
+    /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none.
+    fn check_memory(&self, rows: usize, types: &[DataType], limit: usize) -> Result<()> {
+        let plain = |output: &Expr| self.predicate.is_none() && matches!(output, Expr::Column(_));
+        let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
+        check_memory(rows, made.map(|(_, data_type)| data_type), limit)
+    }
+
+    /// The columns that are read.
+    fn columns(&self) -> Vec<(usize, Part)> {
+        let mut columns: Vec<(usize, Part)> = Vec::new();
+        for expr in self.outputs.iter().chain(self.predicate) {
+            expr.visit_columns(&mut |column| {
+                if column < date_position(self.snapshot) && !columns.contains(&(column, Part::Whole)) {
+                    columns.push((column, Part::Whole));
+                }
+            });
+        }
+        columns
+    }
+
+    fn read(&self, covers: &[Cover], fetch: Option<usize>) -> Result<Vec<Frame>> {
+        if let Some(fetch) = fetch {
+            return self.read_first(covers, fetch);
+        }
+        let mut frames = Vec::new();
+        let mut ahead = Ahead::new(self.snapshot, covers, self.columns(), self.reads);
+        let mut rest = covers.iter().enumerate().peekable();
+        while let Some((number, cover)) = rest.next() {
+            ahead.before(number)?;
+            if is_short(cover) {
+                let mut pieces = Pieces::new(self.snapshot, cover);
+                while let Some((number, next)) = rest.next_if(|(_, next)| is_short(next) && pieces.has_room(next)) {
+                    ahead.before(number)?;
+                    pieces.add(next);
+                }
+                if pieces.are_many() {
+                    frames.push(self.chosen(&pieces)?);
+                    continue;
+                }
+                for cover in &covers[number..number + pieces.covers] {
+                    self.read_cover(cover, &mut frames)?;
+                }
+                continue;
+            }
+            self.read_cover(cover, &mut frames)?;
+        }
+        Ok(frames)
+    }
+
+    fn read_cover(&self, cover: &Cover, frames: &mut Vec<Frame>) -> Result<()> {
+        let columns = CoverColumns::new(self.snapshot, cover);
+        for block in cover.blocks(BLOCK_ROWS_MAX) {
+            frames.push(self.block(&columns, &block)?);
+        }
+        Ok(())
+    }
+
+    /// The first of the wanted rows. No more of a column is read than the blocks they are found in.
+    fn read_first(&self, covers: &[Cover], fetch: usize) -> Result<Vec<Frame>> {
+        let mut frames = Vec::new();
+        let mut left = fetch;
+        let row_bytes: u64 = self.columns().iter().map(|(column, _)| column_bytes(self.snapshot, *column)).sum();
+        for cover in covers {
+            let (cover, block_rows) = match self.predicate {
+                None => (cover.first(left), BLOCK_ROWS_MAX),
+                // The filter may pass few, so more are looked at than are left to find.
+                Some(_) => (cover.clone(), left.clamp(BATCH_ROWS_MIN, BLOCK_ROWS_MAX)),
+            };
+            for block in cover.blocks(block_rows) {
+                if left == 0 {
+                    return Ok(frames);
+                }
+                let part = cover.part(&block);
+                self.reads.add_bytes(part.rows.len() as u64 * row_bytes);
+                let frame = self.block(&CoverColumns::new(self.snapshot, &part), &block)?;
+                let frame = if frame.len() > left { frame.slice(0, left) } else { frame };
+                left -= frame.len();
+                frames.push(frame);
+            }
+        }
+        Ok(frames)
+    }
+
+    /// The same by threads, each of which takes the next block; the frames come in the order of the rows.
+    fn read_parallel(&self, covers: &[Cover], threads: usize) -> Result<Vec<Frame>> {
+        let blocks =
+            covers.iter().flat_map(|cover| cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| cover.part(&block)));
+        let mut parts: Vec<Vec<Cover>> = Vec::new();
+        let mut room = 0;
+        for block in blocks {
+            let rows = block.wanted();
+            match parts.last_mut().filter(|_| rows <= room) {
+                Some(part) => part.push(block),
+                None => {
+                    parts.push(vec![block]);
+                    room = BLOCK_ROWS_MAX;
+                }
+            }
+            room = room.saturating_sub(rows);
+        }
+        let read = parallel::each(parts.len(), threads, |part| self.read(&parts[part], None))?;
+        Ok(read.into_iter().flatten().collect())
+    }
+
+    fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
+        self.chosen(&BlockRows { columns, block })
+    }
+
+    /// The wanted ones of some rows.
+    fn chosen(&self, all: &dyn Columns) -> Result<Frame> {
+        self.stop.check()?;
+        let mut rows = all.rows();
+        let Some(predicate) = self.predicate else {
+            return Ok(Frame::new(self.evaluate(all)?, rows));
+        };
+        let mask = condition(predicate, all, self.constants)?;
+        let kept = mask.true_count();
+        if kept == rows {
+            return Ok(Frame::new(self.evaluate(all)?, rows));
+        }
+        rows = kept;
+        if kept == 0 {
+            return Ok(Frame::new(Vec::new(), 0));
+        }
+        let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
+        for output in self.outputs {
+            let mut failed = None;
+            output.visit_columns(&mut |position| {
+                if columns[position].is_none() {
+                    match all.column(position).and_then(|value| filtered(value, &mask)) {
+                        Ok(value) => columns[position] = Some(value),
+                        Err(error) => failed = Some(error),
+                    }
+                }
+            });
+            if let Some(error) = failed {
+                return Err(error);
+            }
+        }
+        Ok(Frame::new(self.evaluate(&Chosen { columns, rows })?, rows))
+    }
+
+    fn evaluate(&self, columns: &dyn Columns) -> Result<Vec<ArrayRef>> {
+        let evaluate = |output: &Expr| output.evaluate(columns, self.constants)?.into_array(columns.rows());
+        self.outputs.iter().map(evaluate).collect()
+    }
+}
+
+fn filtered(value: Value, mask: &BooleanArray) -> Result<Value> {
+    Ok(match value {
+        Value::Array(array) => Value::Array(filter(&array, mask)?),
+        scalar => scalar,
+    })
+}
+
+/// All rows of a block.
+struct BlockRows<'a> {
+    columns: &'a CoverColumns<'a>,
+    block: &'a Block,
+}
+
+impl Columns for BlockRows<'_> {
+    fn rows(&self) -> usize {
+        self.block.rows.len()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == self.columns.date_position() {
+            return Ok(Value::Scalar(self.columns.date()));
+        }
+        let start = self.block.rows.start - self.columns.cover().rows.start;
+        Ok(Value::Array(self.columns.column(position)?.slice(start, self.block.rows.len())))
+    }
+}
+
+/// Makes one frame of neighbours that are small.
+fn put_together(frames: Vec<Frame>, types: &[DataType]) -> Result<Vec<Frame>> {
+    let mut whole = Vec::new();
+    let mut open: Vec<Frame> = Vec::new();
+    let mut rows = 0;
+    for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
+        if open.is_empty() && frame.len() >= BATCH_ROWS_MIN {
+            whole.push(frame);
+            continue;
+        }
+        rows += frame.len();
+        open.push(frame);
+        if rows >= BLOCK_ROWS_MAX {
+            whole.push(Frame::concat(std::mem::take(&mut open), types)?);
+            rows = 0;
+        }
+    }
+    if !open.is_empty() {
+        whole.push(Frame::concat(open, types)?);
+    }
+    Ok(whole)
+}

@@ -1,0 +1,90 @@
+//! Short pieces of a segment's columns, copied behind each other: that costs less than a slice of each column for each.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, Date32Array};
+use splay_store::{Segment, TableSnapshot};
+
+use super::cover::Cover;
+use super::date_position;
+use crate::error::Result;
+use crate::expr::{Columns, Value};
+
+/// Pieces from which on copying them together pays.
+const PIECES_MIN: usize = 4;
+
+/// Rows of a piece, on average, up to which it does.
+const PIECE_ROWS: usize = 1_024;
+
+/// Rows that are copied together, at most.
+const PIECES_ROWS_MAX: usize = 65_536;
+
+/// Whether the rows of a cover stand in short pieces.
+pub(crate) fn is_short(cover: &Cover) -> bool {
+    let gaps = cover.spans.windows(2).filter(|pair| pair[0].rows.end != pair[1].rows.start).count();
+    cover.wanted() <= PIECES_ROWS_MAX.min((gaps + 1) * PIECE_ROWS)
+}
+
+/// The rows of several covers of a segment, behind each other.
+pub(crate) struct Pieces<'a> {
+    snapshot: &'a TableSnapshot,
+    segment: &'a Arc<Segment>,
+    date: i32,
+    ranges: Vec<Range<usize>>,
+    rows: usize,
+    /// How many covers they are of.
+    pub covers: usize,
+    /// What was read before, by column.
+    read: RefCell<Vec<Option<ArrayRef>>>,
+}
+
+impl<'a> Pieces<'a> {
+    pub fn new(snapshot: &'a TableSnapshot, cover: &'a Cover) -> Pieces<'a> {
+        let read = RefCell::new(vec![None; date_position(snapshot)]);
+        let (segment, date) = (&cover.segment, cover.date);
+        let mut pieces = Pieces { snapshot, segment, date, ranges: Vec::new(), rows: 0, covers: 0, read };
+        pieces.add(cover);
+        pieces
+    }
+
+    /// Whether another cover is of the same segment and not too large.
+    pub fn has_room(&self, cover: &Cover) -> bool {
+        Arc::ptr_eq(self.segment, &cover.segment) && self.rows + cover.wanted() <= PIECES_ROWS_MAX
+    }
+
+    /// Whether there are so many of them that copying them together pays.
+    pub fn are_many(&self) -> bool {
+        self.ranges.len() >= PIECES_MIN
+    }
+
+    pub fn add(&mut self, cover: &Cover) {
+        for span in &cover.spans {
+            match self.ranges.last_mut().filter(|last| last.end == span.rows.start) {
+                Some(last) => last.end = span.rows.end,
+                None => self.ranges.push(span.rows.clone()),
+            }
+        }
+        self.rows += cover.wanted();
+        self.covers += 1;
+    }
+}
+
+impl Columns for Pieces<'_> {
+    fn rows(&self) -> usize {
+        self.rows
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position == date_position(self.snapshot) {
+            return Ok(Value::Scalar(Arc::new(Date32Array::from(vec![self.date]))));
+        }
+        if let Some(column) = &self.read.borrow()[position] {
+            return Ok(Value::Array(Arc::clone(column)));
+        }
+        let column = self.segment.column(self.snapshot.spec(), position)?.read_pieces(&self.ranges)?;
+        self.read.borrow_mut()[position] = Some(Arc::clone(&column));
+        Ok(Value::Array(column))
+    }
+}

@@ -1,0 +1,144 @@
+//! Window joins as tick plans: rows of any tick plan with aggregates over a table, by its symbol and time.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::DFSchema;
+use datafusion::logical_expr::logical_plan::{Aggregate as AggregateNode, Filter};
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use splay_engine::asof::WindowRule;
+use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Plan, WindowJoin};
+
+use super::asof::as_text;
+use super::convert::{Unknown, unknown};
+use super::recognise::{Recogniser, Stage, instants, types};
+use crate::joins::WindowParts;
+
+impl Recogniser<'_> {
+    /// A select over a window join, which is grouped by left row.
+    pub(super) fn window_join(
+        &mut self,
+        parts: &WindowParts<'_>,
+        select: &AggregateNode,
+        output: &DFSchema,
+    ) -> Result<Stage, Unknown> {
+        let (keys, calls) = (&select.group_expr, &select.aggr_expr);
+        let types = types(output);
+        if types.len() != keys.len() + calls.len() {
+            return unknown("a key that is named twice");
+        }
+        if !parts.is_ordered {
+            return unknown("a window join with rows whose order isn't known");
+        }
+        let left_schema = parts.left.schema();
+        let (scan, columns, symbol) = self.right_of(parts)?;
+        let left = match conjunction(parts.filters.iter().map(|filter| (*filter).clone())) {
+            Some(filter) => {
+                let filter = Filter::try_new(filter, Arc::new(parts.left.clone()));
+                LogicalPlan::Filter(filter.map_err(|error| Unknown(error.to_string()))?)
+            }
+            None => parts.left.clone(),
+        };
+        let mut bound = |(expr, inclusive): &(Expr, bool)| -> Result<(TickExpr, bool), Unknown> {
+            let bound_type = expr.get_type(left_schema).map_err(|error| Unknown(error.to_string()))?;
+            if !matches!(bound_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
+                return unknown(format!("a window of a {bound_type}"));
+            }
+            Ok((self.convert(expr, left_schema)?, *inclusive))
+        };
+        let (begin, end) = (bound(parts.begin)?, bound(parts.end)?);
+        let left_columns = left_schema.fields().len();
+        let mut aggregates = Vec::with_capacity(calls.len());
+        for (call, data_type) in calls.iter().zip(&types[keys.len()..]) {
+            let aggregate = self.call(call, parts.schema, data_type, true)?;
+            aggregates.push(over_right(aggregate, parts, left_columns, &columns, &self.spec(&scan))?);
+        }
+        let mut outputs = Vec::with_capacity(types.len());
+        for key in keys {
+            outputs.push(match self.convert(key, parts.schema)? {
+                TickExpr::Column(column) if column < left_columns => TickExpr::Column(column),
+                // The number of the left row, which nobody looks at.
+                TickExpr::Column(column) if column == left_columns => self.null()?,
+                _ => return unknown("a window join by more than left rows"),
+            });
+        }
+        outputs.extend((0..calls.len()).map(|call| TickExpr::Column(left_columns + call)));
+        let rule = WindowRule { prevailing: parts.prevailing };
+        let join = WindowJoin { scan, begin, end, rule, symbol, aggregates };
+        let input = Box::new(self.stage(&left)?.into_plan(left_schema));
+        let joined = Plan::WindowJoin { input, join: Box::new(join) };
+        Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
+    }
+
+    /// The right rows, its columns over those of its table, and the left symbol.
+    fn right_of(
+        &mut self,
+        parts: &WindowParts<'_>,
+    ) -> Result<(splay_engine::Scan, Vec<TickExpr>, Option<TickExpr>), Unknown> {
+        let (left_schema, right_schema) = (parts.left.schema(), parts.right.schema());
+        self.in_window_join = true;
+        let right = self.stage(parts.right);
+        self.in_window_join = false;
+        let Stage::Table { scan, columns } = right? else {
+            return unknown("a window join with more than rows of a table");
+        };
+        let spec = self.spec(&scan);
+        let right_time = self.convert(parts.right_time, right_schema)?.substitute(&columns);
+        if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
+            return unknown("a window join by another column than the time of the right table");
+        }
+        let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+        let mut symbol = None;
+        for (left_key, right_key) in parts.keys {
+            let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(&columns);
+            match right_key {
+                TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {
+                    symbol = Some(self.convert(as_text(left_key, left_schema), left_schema)?);
+                }
+                _ => return unknown("a window join by more than the symbol"),
+            }
+        }
+        Ok((scan, columns, symbol))
+    }
+
+    fn null(&mut self) -> Result<TickExpr, Unknown> {
+        match self.constants.fix(&datafusion::common::ScalarValue::Null) {
+            Some(null) => Ok(TickExpr::Constant(null)),
+            None => unknown("a null"),
+        }
+    }
+}
+
+/// An aggregate over the columns of the join as one over those of the right table.
+fn over_right(
+    mut aggregate: Aggregate,
+    parts: &WindowParts<'_>,
+    left_columns: usize,
+    columns: &[TickExpr],
+    spec: &splay_store::TableSpec,
+) -> Result<Aggregate, Unknown> {
+    let of_right: Vec<&TickExpr> = parts.of_right.iter().filter_map(|column| columns.get(*column)).collect();
+    let first = left_columns + 1;
+    let over_table = |expr: &TickExpr| -> Result<TickExpr, Unknown> {
+        let mut is_right = true;
+        expr.visit_columns(&mut |column| is_right &= (first..first + of_right.len()).contains(&column));
+        if !is_right {
+            return unknown("a window join with an aggregate over both sides");
+        }
+        let joined = (0..first + of_right.len()).map(|column| match column.checked_sub(first) {
+            Some(column) => of_right[column].clone(),
+            None => TickExpr::Column(column),
+        });
+        Ok(expr.substitute(&joined.collect::<Vec<_>>()))
+    };
+    aggregate.arguments = aggregate.arguments.iter().map(over_table).collect::<Result<_, _>>()?;
+    aggregate.filter = aggregate.filter.as_ref().map(over_table).transpose()?;
+    if let AggregateFunction::FirstByTime | AggregateFunction::LastByTime = aggregate.function {
+        let key = aggregate.arguments.pop();
+        if !matches!(key, Some(TickExpr::Column(position)) if position == spec.time_position()) {
+            return unknown("first or last by another column than the time");
+        }
+    }
+    Ok(aggregate)
+}
