@@ -11,13 +11,13 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from engine import parameters, plot, report, systems, taq84  # noqa: E402
+from engine import limits, parameters, plot, report, systems, taq84  # noqa: E402
 from engine.ask import ask  # noqa: E402
 from engine.compare import Different, check_equal, check_unique, normal  # noqa: E402
 from engine.data import Data, Sizes  # noqa: E402
 from engine.measure import Timing  # noqa: E402
 from engine.outcome import Cell, Outcome  # noqa: E402
-from engine.suites import asof, crypto14, filters  # noqa: E402
+from engine.suites import asof, crypto14, filters, windows  # noqa: E402
 
 SMALL = Sizes(symbols=20, quotes=60_000, scale=0.0005)
 
@@ -110,6 +110,16 @@ def test_means_leave_out_failures_and_say_so():
     assert "| error |" in "\n".join(report.table([outcome("c", None, 4.0)], ["SplayDB", "DuckDB"]))
 
 
+def test_times_are_set_against_the_memory(monkeypatch):
+    monkeypatch.setattr(limits, "bytes_per_second", lambda: 10e9)
+    cells = {"SplayDB": Cell(Timing(3.0, 3.0, 3))}
+    measured = Outcome("q1", "group", "", cells=cells, moved_bytes=(8_000_000, 2_000_000))
+    lines = limits.table([measured, Outcome("q2", "group", "", cells={"SplayDB": Cell(failure="error")})])
+    assert lines[-2] == "| q1 | 8.00 | 2.00 | 1.000 | 3.000 | 3.0 |"
+    assert not any("q2" in line for line in lines)
+    assert limits.table([]) == []
+
+
 def test_the_plot_is_well_formed():
     points = {"point": {"SplayDB": [(1000, 0.01), (4000, 0.012)], "DuckDB": [(1000, 2.0), (4000, 40.0)]}, "none": {}}
     root = ElementTree.fromstring(plot.svg(points, {"point": "a < b", "none": ""}))
@@ -166,3 +176,8 @@ def test_as_of_joins_of_all_shapes_are_equal(data):
     found = failures(questions, parameters.draw(tables, 1), tables)
     # As above.
     assert [name for name in found if not name.endswith("DuckDB")] == [], found
+
+
+def test_window_and_horizon_joins_are_equal(data):
+    tables = data.taq()
+    assert failures([windows.around(), windows.after()], parameters.draw(tables, 1), tables) == {}

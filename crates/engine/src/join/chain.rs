@@ -359,24 +359,60 @@ impl Chain {
         Ok(found.filter(near).map(|(_, position)| position))
     }
 
-    /// Finds the matches of many left rows at once, where no further key and no second segment matters; false if one does.
+    /// Finds the matches of many left rows at once, where no further key matters, and no second part or one looks backward; false
+    /// otherwise.
     pub fn find_all(
         &mut self,
-        searched: &Searched<'_, '_>,
+        searched: &mut Searched<'_, '_>,
         times: &[i64],
         mut put: impl FnMut(usize, u64),
     ) -> Result<bool> {
-        if self.links.len() != 1 || !searched.keys.is_empty() {
+        let is_simple = self.links.len() == 1 || searched.rule.direction == Direction::Backward;
+        if !is_simple || !searched.keys.is_empty() {
             return Ok(false);
         }
-        if let Some(part) = self.part(0, searched.right)? {
-            let mut left_row = 0;
-            match_rows(searched.rule, times, &part.times, |row| {
-                if let Some(row) = row {
-                    put(left_row, part.rows.position(row));
+        if self.links.is_empty() {
+            return Ok(true);
+        }
+        let inclusive = searched.rule.inclusive;
+        let mut first = 0;
+        let mut missed = Vec::new();
+        while let Some(time) = times.get(first) {
+            // Rows that look into the same part, the last one that begins early enough.
+            let is_early =
+                |link: &Link, time: i64| if inclusive { link.earliest <= time } else { link.earliest < time };
+            let number = match self.links.len() {
+                1 => 0,
+                _ => self.links.partition_point(|link| is_early(link, *time)).saturating_sub(1),
+            };
+            let (own, next) = (self.links.get(number), self.links.get(number + 1));
+            let is_here = |time: &&i64| {
+                (number == 0 || own.is_some_and(|own| is_early(own, **time)))
+                    && !next.is_some_and(|next| is_early(next, **time))
+            };
+            let count = times[first..].iter().take_while(is_here).count().max(1);
+            match self.part(number, searched.right)? {
+                Some(part) => {
+                    let mut left_row = first;
+                    match_rows(searched.rule, &times[first..first + count], &part.times, |row| {
+                        match row {
+                            Some(row) => put(left_row, part.rows.position(row)),
+                            None => missed.push(left_row),
+                        }
+                        left_row += 1;
+                    });
                 }
-                left_row += 1;
-            });
+                None => missed.extend(first..first + count),
+            }
+            first += count;
+        }
+        // A part may begin before the symbol does there; then an earlier one has the match.
+        if self.links.len() > 1 {
+            for left_row in missed {
+                if let Some(position) = self.find(searched, times[left_row], left_row)? {
+                    put(left_row, position);
+                }
+            }
         }
         Ok(true)
     }

@@ -207,7 +207,7 @@ impl Joiner<'_> {
             };
             let mut searched = Searched { right: self.right, rule: self.join.rule, keys: &mut keys };
             let found = &mut positions[run.clone()];
-            if timed.is_none() && chain.find_all(&searched, &times[run.clone()], |row, place| found[row] = place)? {
+            if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;
             }
             for row in run {
