@@ -127,7 +127,7 @@ class Stats:
     @property
     def bytes_scanned(self) -> int:
         """Bytes of the columns that were looked into, in the rows that were looked at; of texts, their offsets alone. Of blocks
-        whose summaries did, none; of columns that were searched, all."""
+        whose summaries did, none; of columns that were searched, all; of what a join found, the values that were taken."""
 
     @property
     def peak_memory_bytes(self) -> int:

@@ -22,7 +22,7 @@ pub struct Read {
     /// What indexes left of each table, one entry for each scan.
     pub scans: Vec<SelectionStats>,
     /// Bytes of the columns that were looked into, in the rows that were looked at. Of whole blocks whose summaries do, none; of
-    /// columns that are searched, all. Of texts their offsets alone.
+    /// columns that are searched, all; of what a join finds, the values that are taken. Of texts their offsets alone.
     pub bytes: u64,
 }
 

@@ -184,16 +184,29 @@ fn first_of(frames: Vec<Frame>, keys: &[SortKey], fetch: usize, setting: &Settin
 /// Each row of some frames with each row of a list. The columns of the frames are shared, not copied.
 fn cross(input: &[Frame], list: &[ArrayRef], setting: &Setting<'_>) -> Result<Vec<Frame>> {
     let rows = list.first().map_or(0, |column| column.len());
-    let all: usize = input.iter().map(Frame::len).sum();
-    check_memory(all.saturating_mul(rows), list.iter().map(|column| column.data_type()), setting.memory_bytes / 2)?;
     let longest = input.iter().map(Frame::len).max().unwrap_or(0);
+    // Of each row of the list as many as the longest frame has, and of each frame the list of its columns.
+    let of_list = |column: &ArrayRef| column.to_data().get_slice_memory_size().unwrap_or(usize::MAX);
+    let list_bytes = list.iter().map(of_list).fold(0, usize::saturating_add).saturating_mul(longest);
+    let width = input.first().map_or(0, |frame| frame.columns().len()) + list.len();
+    let frame_bytes = input.len().saturating_mul(rows).saturating_mul((width + 4) * 4 * size_of::<usize>());
+    let (needed, limit) = (list_bytes.saturating_add(frame_bytes), setting.memory_bytes / 2);
+    if needed > limit {
+        return Err(Error::Memory { needed, limit });
+    }
     let mut values: Vec<Vec<ArrayRef>> = Vec::with_capacity(rows);
     for row in 0..rows {
         let repeated = UInt32Array::from(vec![u32::try_from(row).unwrap_or(u32::MAX); longest]);
         values.push(list.iter().map(|column| take(column, &repeated, None)).collect::<std::result::Result<_, _>>()?);
     }
-    let mut crossed = Vec::with_capacity(input.len().saturating_mul(rows));
-    for frame in input {
+    // One frame without rows is enough to learn types of.
+    let mut with_rows: Vec<&Frame> = input.iter().filter(|frame| frame.len() > 0).collect();
+    if with_rows.is_empty() {
+        with_rows.extend(input.first());
+        values.truncate(1);
+    }
+    let mut crossed = Vec::with_capacity(with_rows.len().saturating_mul(rows));
+    for frame in with_rows {
         setting.stop.check()?;
         for values in &values {
             let mut with_row = frame.clone();

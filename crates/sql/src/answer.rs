@@ -78,7 +78,7 @@ pub struct StatementStats {
     /// Rows that were read to find them.
     pub rows_scanned: u64,
     /// Bytes of the columns that were looked into, in the rows that were looked at. Of blocks whose summaries did, none; of columns
-    /// that were searched, all. Of texts their offsets alone.
+    /// that were searched, all; of what a join found, the values that were taken. Of texts their offsets alone.
     pub bytes_scanned: u64,
     /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count.
     pub peak_memory_bytes: u64,

@@ -138,15 +138,20 @@ impl Session {
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let text = &*placeholders::numbered(text)?;
-        if let Some(answer) = self.tick(text, &parameters, stop)? {
+        if let Some(answer) = self.tick(text, &parameters, stop, true)? {
             return Ok(answer);
         }
         let explained = match Explained::of(text) {
             None => None,
             Some(Explained::Planned(inner)) => self.describe_tick(inner, &parameters),
             Some(Explained::Run(inner)) => {
+                let start = Instant::now();
                 let description = self.describe_tick(inner, &parameters);
-                if let (Some(description), Some(answer)) = (&description, self.tick(inner, &parameters, stop)?) {
+                let planning = start.elapsed();
+                if let (Some(description), Some(mut answer)) =
+                    (&description, self.tick(inner, &parameters, stop, false)?)
+                {
+                    answer.planning += planning;
                     return with_metrics(answer, description);
                 }
                 description
@@ -203,14 +208,16 @@ impl Session {
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
-    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>) -> Result<Option<Answer>> {
+    /// `takes_kept` says whether one that was kept will do.
+    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>, takes_kept: bool) -> Result<Option<Answer>> {
         if !self.settings.tick_plans {
             return Ok(None);
         }
         let start = Instant::now();
         let Some(given) = Given::new(text, parameters) else { return Ok(None) };
         let mut planning = Duration::ZERO;
-        let limits = Limits { threads: self.settings.threads, memory_bytes: self.settings.memory_bytes, stop };
+        let limits =
+            Limits { threads: self.settings.threads, memory_bytes: self.settings.memory_bytes, stop, takes_kept };
         let mut run = |given: Given| -> Result<Ran> {
             let run = |given: &Given| self.statements.run(given, &self.database, &limits);
             match run(&given)? {

@@ -36,7 +36,7 @@ pub(crate) enum Assigned<'a> {
     Rows(&'a [u32]),
     /// Groups by a small number for each row.
     Places(&'a Parted),
-    /// Some rows, ascending, and the group of each.
+    /// Some rows and the group of each: ascending, but where runs overlap (windows), each run's ascending.
     Listed(&'a [(u32, u32)]),
 }
 
@@ -75,7 +75,7 @@ impl Assigned<'_> {
         }
     }
 
-    /// Those of some rows that belong to a group, with it. The rows ascend.
+    /// Those of some rows that belong to a group, with it. The rows ascend, and no two runs or listed rows are of one row.
     pub fn of(&self, rows: impl Iterator<Item = usize>) -> Vec<(u32, u32)> {
         // What is behind a row is behind all that follow.
         let mut behind = 0;

@@ -90,7 +90,8 @@ pub(crate) fn over_frames(
     setting: &Setting<'_>,
 ) -> Result<Vec<ArrayRef>> {
     let mut grouping = Grouping::new(keys);
-    let mut slots: Vec<Option<Slot>> = aggregates.iter().map(|_| None).collect();
+    // With the types of their arguments.
+    let mut slots: Vec<Option<(Vec<DataType>, Slot)>> = aggregates.iter().map(|_| None).collect();
     for (number, frame) in (0u32..).zip(frames) {
         setting.stop.check()?;
         let rows = grouping.rows(frame, setting.constants)?;
@@ -98,10 +99,14 @@ pub(crate) fn over_frames(
         let grouped = Grouped { frame, number, rows: &rows, groups, constants: setting.constants };
         for (aggregate, slot) in aggregates.iter().zip(&mut slots) {
             let arguments = arguments(frame, aggregate, setting.constants)?;
-            let slot = match slot {
-                Some(slot) => slot,
-                None => slot.insert(Slot::new(aggregate, &arguments)?),
+            let types = arguments.iter().map(|array| array.data_type().clone()).collect::<Vec<_>>();
+            let (known, slot) = match slot {
+                Some(known) => known,
+                None => slot.insert((types.clone(), Slot::new(aggregate, &arguments)?)),
             };
+            if *known != types {
+                return Err(Error::Unsupported(format!("an aggregate of {known:?} and {types:?}")));
+            }
             slot.update(aggregate, arguments, &grouped)?;
             slot.check_memory(setting.memory_bytes / 2)?;
         }
@@ -112,7 +117,7 @@ pub(crate) fn over_frames(
         columns.push(key_column(&groups, key, &texts[key], data_type)?);
     }
     for (aggregate, slot) in aggregates.iter().zip(slots) {
-        let Some(slot) = slot else { return Err(Error::Unsupported("an aggregate of no rows".to_owned())) };
+        let Some((_, slot)) = slot else { return Err(Error::Unsupported("an aggregate of no rows".to_owned())) };
         columns.push(slot.finish(aggregate)?);
     }
     Ok(columns)

@@ -280,7 +280,7 @@ struct Part {
     hint: usize,
     /// Columns of further keys.
     keys: Option<Vec<KeyColumn>>,
-    /// Rows that were looked at for further keys, beyond the first few of each search.
+    /// Rows that were looked at for further keys in vain.
     scanned: usize,
     split: Option<Split>,
 }

@@ -106,7 +106,8 @@ pub(super) enum Split {
 impl Split {
     pub fn new(keys: &[KeyColumn], rows: usize) -> Split {
         match keys {
-            [KeyColumn { values: Values::Codes(codes, texts), nulls }] => {
+            // A dictionary is of a whole segment, and may be larger than the part.
+            [KeyColumn { values: Values::Codes(codes, texts), nulls }] if texts.len() <= rows => {
                 Split::of_codes(codes, texts.len(), nulls.as_ref())
             }
             _ => Split::of_values(keys, rows),

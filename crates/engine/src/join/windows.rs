@@ -31,6 +31,9 @@ const CHUNK_ROWS: usize = 8_192;
 /// Rows between two windows from which on what lies between isn't looked at.
 const GAP_ROWS: usize = 1_024;
 
+/// Pairs of a window and a row of it that are worked on between two looks at whether to stop, and at the memory.
+const PAIRS_MAX: usize = 1 << 20;
+
 /// What is joined to each left row.
 #[derive(Debug, Clone)]
 pub struct WindowJoin {
@@ -99,8 +102,7 @@ impl Joiner<'_> {
             let Some(chain) = self.chains.get_mut(name) else { continue };
             for (part, windows) in windows(chain, self.right, self.join.rule, &bounds[rows.clone()], rows.start)? {
                 for windows in together(&windows) {
-                    self.stop.check()?;
-                    results.add(&part, windows)?;
+                    results.add(&part, windows, self.stop)?;
                 }
             }
         }
@@ -194,6 +196,23 @@ fn together(windows: &[Run]) -> Vec<&[Run]> {
     stretches
 }
 
+/// Windows in stretches of no more pairs of a window and a row of it than are worked on at once, or of one window.
+fn by_pairs(runs: &[Run]) -> Vec<&[Run]> {
+    let mut stretches = Vec::new();
+    let mut rest = runs;
+    while let Some(first) = rest.first() {
+        let mut pairs = first.end - first.start;
+        let more = rest[1..].iter().take_while(|run| {
+            pairs = pairs.saturating_add(run.end - run.start);
+            pairs <= PAIRS_MAX
+        });
+        let (stretch, behind) = rest.split_at(1 + more.count());
+        stretches.push(stretch);
+        rest = behind;
+    }
+    stretches
+}
+
 /// One of the aggregates at work.
 enum Slot {
     Kept(Box<dyn Accumulator>),
@@ -210,7 +229,7 @@ struct Results<'a> {
     slots: Vec<Slot>,
     /// Columns of the right that accumulators and filters look at.
     columns: BTreeSet<usize>,
-    /// Rows that were picked from, by number.
+    /// Parts that were picked from, by number.
     parts: Vec<Rows>,
     looked_at: usize,
 }
@@ -250,56 +269,64 @@ impl<'a> Results<'a> {
     }
 
     /// Takes windows of a part in that lie near each other.
-    fn add(&mut self, part: &Rows, windows: &[Run]) -> Result<()> {
+    fn add(&mut self, part: &Rows, windows: &[Run], stop: Stop<'_>) -> Result<()> {
         let (Some(start), Some(end)) =
             (windows.iter().map(|run| run.start).min(), windows.iter().map(|run| run.end).max())
         else {
             return Ok(());
         };
-        let rows = part.slice(start..end);
         let runs: Vec<Run> =
             windows.iter().map(|run| Run { start: run.start - start, end: run.end - start, ..*run }).collect();
-        let chosen = self.read(&rows, end - start)?;
+        let chosen = self.read(&part.slice(start..end), end - start)?;
+        let number = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
         for (aggregate, slot) in self.join.aggregates.iter().zip(&mut self.slots) {
-            let listed;
-            let assigned = match &aggregate.filter {
-                None => Assigned::Runs(&runs),
-                Some(filter) => {
-                    let mask = condition(filter, &chosen, self.constants)?;
-                    let passes = |row: &usize| mask.value(*row);
-                    let of_run = |run: &Run| {
-                        let group = run.group;
-                        let rows: Vec<usize> = (run.start..run.end).filter(passes).collect();
-                        rows.into_iter().filter_map(move |row| Some((u32::try_from(row).ok()?, group)))
-                    };
-                    listed = runs.iter().flat_map(of_run).collect::<Vec<_>>();
-                    Assigned::Listed(&listed)
-                }
+            let mask =
+                aggregate.filter.as_ref().map(|filter| condition(filter, &chosen, self.constants)).transpose()?;
+            let evaluate = |argument: &Expr| argument.evaluate(&chosen, self.constants)?.into_array(chosen.rows);
+            let arguments = match slot {
+                Slot::Kept(_) => aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?,
+                Slot::Picked(_) => Vec::new(),
             };
-            match slot {
-                Slot::Kept(accumulator) => {
-                    let evaluate =
-                        |argument: &Expr| argument.evaluate(&chosen, self.constants)?.into_array(chosen.rows);
-                    let arguments = aggregate.arguments.iter().map(evaluate).collect::<Result<Vec<_>>>()?;
-                    accumulator.update(&arguments, assigned)?;
-                    let (needed, limit) = (accumulator.held_bytes(), self.held_bytes_max);
-                    if needed > limit {
-                        return Err(Error::Memory { needed, limit });
+            for runs in by_pairs(&runs) {
+                stop.check()?;
+                let listed: Vec<(u32, u32)>;
+                let assigned = match &mask {
+                    None => Assigned::Runs(runs),
+                    Some(mask) => {
+                        let pairs = runs.iter().flat_map(|run| (run.start..run.end).map(|row| (row, run.group)));
+                        let passing = pairs.filter(|(row, _)| mask.value(*row));
+                        listed = passing.filter_map(|(row, group)| Some((u32::try_from(row).ok()?, group))).collect();
+                        Assigned::Listed(&listed)
                     }
-                }
-                Slot::Picked(picks) => {
-                    let number = u32::try_from(self.parts.len()).unwrap_or(u32::MAX);
-                    picks.update(assigned, Positions::From(position(number, 0)), None);
+                };
+                match slot {
+                    Slot::Kept(accumulator) => {
+                        accumulator.update(&arguments, assigned)?;
+                        let (needed, limit) = (accumulator.held_bytes(), self.held_bytes_max);
+                        if needed > limit {
+                            return Err(Error::Memory { needed, limit });
+                        }
+                    }
+                    Slot::Picked(picks) => picks.update(assigned, Positions::From(position(number, start)), None),
                 }
             }
         }
         self.looked_at += end - start;
-        self.parts.push(rows);
+        if self.slots.iter().any(|slot| matches!(slot, Slot::Picked(_))) {
+            self.parts.push(part.clone());
+        }
         Ok(())
     }
 
     /// The columns of some rows that accumulators and filters look at.
     fn read(&self, rows: &Rows, count: usize) -> Result<Chosen> {
+        // What is computed of them has as many rows.
+        let arguments: usize = self.join.aggregates.iter().map(|aggregate| aggregate.arguments.len() + 1).sum();
+        let needed = count.saturating_mul((self.columns.len() + arguments) * size_of::<u64>());
+        let limit = self.held_bytes_max;
+        if needed > limit {
+            return Err(Error::Memory { needed, limit });
+        }
         let mut columns = vec![None; self.right.width()];
         let mut row_bytes = 0;
         for column in &self.columns {
@@ -343,5 +370,8 @@ mod tests {
         let counts: Vec<usize> = together(&near).iter().map(|stretch| stretch.len()).collect();
         assert_eq!(counts, [3, 2, 1]);
         assert!(together(&[]).is_empty());
+        let wide = runs(&[0..PAIRS_MAX, 5..9, 0..PAIRS_MAX - 4, 0..1, 0..3 * PAIRS_MAX, 7..7]);
+        let counts: Vec<usize> = by_pairs(&wide).iter().map(|stretch| stretch.len()).collect();
+        assert_eq!(counts, [1, 2, 1, 1, 1]);
     }
 }

@@ -41,6 +41,15 @@ impl Recogniser<'_> {
             }
             None => Arc::clone(&join.left),
         };
+        if join.on.is_empty() && join.filter.is_none() {
+            // An equality of both sides: pairs that it doesn't hold for needn't be made.
+            for condition in &kept {
+                let columns = condition.column_refs();
+                if !check_all_columns_from_schema(&columns, join.right.schema()).map_err(said)? {
+                    return unknown("a condition on both sides of a cross join");
+                }
+            }
+        }
         let stage = self.join(join, &left)?;
         let Some(kept) = conjunction(kept) else { return Ok(stage) };
         let predicate = self.convert(&kept, &join.schema)?;

@@ -148,16 +148,16 @@ impl<'a> Explained<'a> {
             return None;
         }
         let mut is_run = false;
-        loop {
-            let (next, behind) = word(rest)?;
-            match next.as_str() {
-                "analyze" => is_run = true,
-                "verbose" => {}
-                "select" | "with" if is_run => return Some(Explained::Run(rest)),
-                "select" | "with" => return Some(Explained::Planned(rest)),
-                _ => return None,
+        for (modifier, runs) in [("analyze", true), ("verbose", false)] {
+            if let Some((_, behind)) = word(rest).filter(|(word, _)| word == modifier) {
+                rest = behind;
+                is_run |= runs;
             }
-            rest = behind;
+        }
+        match word(rest)?.0.as_str() {
+            "select" | "with" if is_run => Some(Explained::Run(rest)),
+            "select" | "with" => Some(Explained::Planned(rest)),
+            _ => None,
         }
     }
 }
@@ -178,6 +178,8 @@ pub(crate) struct Limits<'a> {
     pub memory_bytes: usize,
     /// Whether to go on.
     pub stop: Stop<'a>,
+    /// Whether an answer that was kept will do.
+    pub takes_kept: bool,
 }
 
 /// What became of a statement.
@@ -232,10 +234,12 @@ impl TickStatements {
             let epochs = tables.iter().map(splay_store::TableSnapshot::epoch).collect();
             (results, Asked { shape: given.key.clone(), values: given.values.clone(), epochs })
         });
-        if let Some((batches, read)) = asked.as_ref().and_then(|(results, asked)| results.get(asked)) {
+        if let Some((batches, read)) =
+            asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked))
+        {
             return Ok(Ran::Rows(Arc::clone(&statement.schema), batches, read));
         }
-        let Limits { threads, memory_bytes, stop } = *limits;
+        let Limits { threads, memory_bytes, stop, .. } = *limits;
         let setting =
             Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, reads: Reads::default() };
         match splay_engine::run(&statement.plan, &setting, &statement.schema) {
