@@ -274,8 +274,8 @@ fn aggregate(numbers: &mut Numbers) -> String {
     if numbers.happens(12) { format!("{call} filter (where {})", simple(numbers)) } else { call }
 }
 
-/// A join of trades, or of some quotes, with the row of another table that stood.
-fn asof(numbers: &mut Numbers) -> String {
+/// Two sides of a join: trades or some quotes, as `t`, and quotes or late ones, as `q`.
+fn sides(numbers: &mut Numbers) -> (String, String) {
     let left = match numbers.below(4) {
         0 => "trade t".to_owned(),
         1 => format!("(select * from quote where seq % 40 = {}) t", numbers.below(40)),
@@ -290,6 +290,12 @@ fn asof(numbers: &mut Numbers) -> String {
             filter(numbers)
         ),
     };
+    (left, right)
+}
+
+/// A join of trades, or of some quotes, with the row of another table that stood.
+fn asof(numbers: &mut Numbers) -> String {
+    let (left, right) = sides(numbers);
     let tolerance =
         if numbers.happens(30) { numbers.one(&[", tolerance 5s", ", tolerance 1h", ", tolerance 0s"]) } else { "" };
     let condition = match numbers.below(8) {
@@ -330,20 +336,7 @@ fn asof(numbers: &mut Numbers) -> String {
 
 /// Aggregates over the rows of another table around each of some rows.
 fn windows(numbers: &mut Numbers) -> String {
-    let left = match numbers.below(4) {
-        0 => "trade t".to_owned(),
-        1 => format!("(select * from quote where seq % 40 = {}) t", numbers.below(40)),
-        _ => format!("(select * from trade{}) t", filter(numbers)),
-    };
-    let right = match numbers.below(4) {
-        0 => "quote q".to_owned(),
-        1 => "late q".to_owned(),
-        2 => format!("(select * from {}{}) q", numbers.one(&["quote", "late"]), filter(numbers)),
-        _ => format!(
-            "(select sym, ts, seq, size, coalesce(bid, 0) as bid, ask - bid as ask, firm, venue from quote{}) q",
-            filter(numbers)
-        ),
-    };
+    let (left, right) = sides(numbers);
     let (before, after) = (
         numbers.one(&["0 seconds", "7 seconds", "5 minutes", "2 hours", "-1 minute"]),
         numbers.one(&["0 seconds", "-3 seconds", "2 minutes"]),
