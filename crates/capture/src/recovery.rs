@@ -90,7 +90,8 @@ impl Returning {
         Ok(())
     }
 
-    /// Gives what was put together to the table, under the last batch's number.
+    /// Gives what was put together to the table, under the last batch's number and as old as the first: rows are rather written down
+    /// too soon.
     fn hand_on(&mut self) -> Result<()> {
         self.rows = 0;
         let together = std::mem::take(&mut self.together);

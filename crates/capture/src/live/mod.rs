@@ -27,10 +27,10 @@ const TRIES: usize = 10_000;
 /// waits longer; with fewer the rows of several producers, whose times overlap from tail to tail, are moved more often.
 pub(crate) const TAIL_ROWS_MAX: u64 = 1 << 17;
 
-/// Batches in the tail from which on the same is done: a batch of one row takes some kilobytes.
+/// Batches in the tail from which on they are put into layers as well: one of a single row takes some kilobytes.
 pub(crate) const TAIL_BATCHES_MAX: usize = 1 << 13;
 
-/// The same while rows come back from the journal, when there are no readers.
+/// Rows in the tail from which on they are put into layers while they come back from the journal, when there are no readers.
 pub(crate) const RECOVERED_ROWS_MAX: u64 = 1 << 20;
 
 /// The live rows of a table.
