@@ -9,14 +9,11 @@
 Needs pyarrow and nothing else that isn't in Python's standard library; the compiled module is not used.
 """
 
-import contextlib
 import datetime
 import decimal
 import http.client
 import json
-import socket
 import ssl
-import threading
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -25,6 +22,7 @@ import pyarrow
 import pyarrow.ipc
 
 from splay import errors, subscription
+from splay._http import Address, Connections, broken_as_unreachable
 from splay.subscription import Subscription
 from splay.writer import (
     ACK_CLASSES,
@@ -74,14 +72,18 @@ def connect(
     SettingError
         If `url` isn't one of HTTP.
     """
-    return Client(_Address(url, token, timeout_seconds, tls))
+    return Client(Address(url, token, timeout_seconds, tls))
 
 
 class Client:
-    """A database that a server holds. Made by :func:`connect`. Threads may share it."""
+    """A database that a server holds. Made by :func:`connect`. Threads may share it.
 
-    def __init__(self, address: "_Address"):
-        self._address = address
+    Connections are used again; :meth:`close`, or the end of a ``with`` block, closes those that are kept for that.
+    """
+
+    def __init__(self, address: Address):
+        self._address, self._connections = address, Connections(address)
+        self._transport = HttpTransport(address, self._connections)
 
     @property
     def url(self) -> str:
@@ -121,11 +123,11 @@ class Client:
                 body["params"] = {name: _parameter(name, value) for name, value in params.items()}
             else:
                 body["params"] = [_parameter(place, value) for place, value in enumerate(params, start=1)]
-        connection = self._address.connection()
+        connection = self._connections.take()
         headers = {"Content-Type": "application/json", "Accept": _ARROW_STREAM}
         try:
             response = self._address.request(connection, "POST", "/query", json.dumps(body).encode(), headers)
-            return RemoteAnswer(connection, response)
+            return RemoteAnswer(self._connections, connection, response)
         except BaseException:
             connection.close()
             raise
@@ -142,18 +144,21 @@ class Client:
         UnreachableError
             If it doesn't answer.
         """
-        connection = self._address.connection()
+        connection = self._connections.take()
         try:
             path = "/api/v1/write?" + urllib.parse.urlencode({"producer": producer}, quote_via=urllib.parse.quote)
             response = self._address.request(connection, "GET", path, None, {})
-            with _broken_as_unreachable("the answer broke off"):
-                told = json.loads(response.read())
-            number = told["sequence"]
+            with broken_as_unreachable("the answer broke off"):
+                body = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._connections.give_back(connection)
+        try:
+            number = json.loads(body)["sequence"]
             return None if number is None else int(number)
         except (ValueError, KeyError, TypeError) as error:
             raise errors.UnreachableError(f"this is no answer of a SplayDB server: {error}") from error
-        finally:
-            connection.close()
 
     def write(
         self,
@@ -194,12 +199,8 @@ class Client:
         TypeError
             If `rows` doesn't speak the Arrow C interface.
         """
-        transport = HttpTransport(self._address)
-        try:
-            wishes = {"time": time, "symbol": symbol, "time_zone": time_zone, "create": None if create else "false"}
-            return transport.send(table, as_table(rows), ack, wishes=wishes)
-        finally:
-            transport.close()
+        wishes = {"time": time, "symbol": symbol, "time_zone": time_zone, "create": None if create else "false"}
+        return self._transport.send(table, as_table(rows), ack, wishes=wishes)
 
     def tick(
         self,
@@ -228,7 +229,7 @@ class Client:
             If a parameter has a value it can't have.
         """
         return TickWriter(
-            HttpTransport(self._address),
+            HttpTransport(self._address, Connections(self._address)),
             table,
             ack=ack,
             batch_rows=batch_rows,
@@ -303,6 +304,16 @@ class Client:
         )
         return Subscription(self._address, asked)
 
+    def close(self) -> None:
+        """Close the connections that nobody uses. The client may be used on."""
+        self._connections.close()
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
 
@@ -315,9 +326,11 @@ class RemoteAnswer:
     dropped or left in the middle closes its connection, which stops the statement.
     """
 
-    def __init__(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse):
-        self._connection, self._response = connection, response
-        with _broken_as_unreachable("the answer broke off"):
+    def __init__(
+        self, connections: Connections, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
+    ):
+        self._connections, self._connection, self._response = connections, connection, response
+        with broken_as_unreachable("the answer broke off"):
             self._reader = pyarrow.ipc.open_stream(response)
         self._is_consumed = False
 
@@ -376,21 +389,21 @@ class RemoteAnswer:
 
     def _batches(self) -> Iterator[pyarrow.RecordBatch]:
         try:
-            with _broken_as_unreachable("the answer broke off"):
+            with broken_as_unreachable("the answer broke off"):
                 yield from self._reader
                 # Arrow takes the end of the bytes for the end of the rows; HTTP knows whether it was.
                 self._response.read()
-        finally:
+        except BaseException:
             self._connection.close()
+            raise
+        self._connections.give_back(self._connection)
 
 
 class HttpTransport:
-    """Takes batches to a server. Holds one connection, which is made anew after a failure."""
+    """Takes batches to a server, over connections that are made anew after a failure."""
 
-    def __init__(self, address: "_Address"):
-        self._address = address
-        self._connection: http.client.HTTPConnection | None = None
-        self._lock = threading.Lock()
+    def __init__(self, address: Address, connections: Connections):
+        self._address, self._connections = address, connections
 
     def write_batch(self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str, sequence: int) -> Ack:
         """As :meth:`splay.writer.Transport.write_batch`."""
@@ -420,152 +433,28 @@ class HttpTransport:
         with pyarrow.ipc.new_stream(sink, rows.schema) as stream:
             stream.write_table(rows)
         body = sink.getvalue()
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = self._address.connection()
-                path = "/api/v1/write?" + urllib.parse.urlencode(query, quote_via=urllib.parse.quote)
-                headers = {"Content-Type": _ARROW_STREAM, "Content-Length": str(body.size)}
-                response = self._address.request(self._connection, "POST", path, memoryview(body), headers)
-                with _broken_as_unreachable("the ack broke off"):
-                    answer = response.read()
-                return _ack(answer)
-            except BaseException as error:
-                if isinstance(error, errors.RejectedError):
-                    error.table = table
-                # After anything else it isn't known how much of the message was read.
-                else:
-                    self._drop()
-                raise
+        path = "/api/v1/write?" + urllib.parse.urlencode(query, quote_via=urllib.parse.quote)
+        headers = {"Content-Type": _ARROW_STREAM, "Content-Length": str(body.size)}
+        connection = self._connections.take()
+        try:
+            response = self._address.request(connection, "POST", path, memoryview(body), headers)
+            with broken_as_unreachable("the ack broke off"):
+                answer = response.read()
+            told = _ack(answer)
+        except errors.RejectedError as error:
+            self._connections.give_back(connection)
+            error.table = table
+            raise
+        except BaseException:
+            # It isn't known how much of the message was read.
+            connection.close()
+            raise
+        self._connections.give_back(connection)
+        return told
 
     def close(self) -> None:
-        """Close the connection."""
-        with self._lock:
-            self._drop()
-
-    def _drop(self) -> None:
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-
-class _Address:
-    """Where a server is, and how it is spoken to."""
-
-    def __init__(self, url: str, token: str | None, timeout_seconds: float, tls: ssl.SSLContext | None):
-        parts = urllib.parse.urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            error = errors.SettingError(f"{url!r} is no address such as http://127.0.0.1:7750")
-            error.setting = "url"
-            raise error
-        self.url = url.rstrip("/")
-        self._parts, self._token, self._timeout, self._tls = parts, token, timeout_seconds, tls
-
-    def connection(self) -> http.client.HTTPConnection:
-        host, port = self._parts.hostname, self._parts.port
-        assert host is not None
-        if self._parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self._timeout)
-        context = self._tls or ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
-
-    def connected(self) -> tuple[socket.socket, str, str]:
-        """As :meth:`splay.subscription.Address.connected`."""
-        connection = self.connection()
-        with _broken_as_unreachable(f"no answer from {self.url}"):
-            connection.connect()
-        return connection.sock, self._parts.netloc.rpartition("@")[2], self._parts.path.rstrip("/")
-
-    def headers(self) -> dict[str, str]:
-        """What is sent with every request."""
-        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
-
-    @staticmethod
-    def error(status: int, body: bytes) -> errors.Error:
-        """What the server said, as an exception."""
-        return _error(status, body)
-
-    def request(
-        self, connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: dict[str, str]
-    ) -> http.client.HTTPResponse:
-        """The response to a request; its body is not read yet unless it tells an error, which is raised."""
-        headers = {**headers, **self.headers()}
-        with _broken_as_unreachable(f"no answer from {self.url}"):
-            try:
-                connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
-            except (BrokenPipeError, ConnectionResetError):
-                # A server that refuses a message may say so before it has read all of it.
-                if connection.sock is None:
-                    raise
-                try:
-                    response = connection.getresponse()
-                except (OSError, http.client.HTTPException):
-                    response = None
-                if response is None or response.status < 400:
-                    raise
-            else:
-                response = connection.getresponse()
-            if response.status >= 300:
-                raise _error(response.status, response.read())
-            return response
-
-
-@contextlib.contextmanager
-def _broken_as_unreachable(what: str) -> Iterator[None]:
-    """Turns what the network raises into ours."""
-    try:
-        yield
-    except errors.Error:
-        raise
-    except (OSError, http.client.HTTPException, pyarrow.ArrowInvalid) as error:
-        raise errors.UnreachableError(f"{what}: {str(error) or type(error).__name__}") from error
-
-
-_CLASSES: dict[str, type[errors.Error]] = {
-    "statement": errors.StatementError,
-    "read_only": errors.ReadOnlyError,
-    "unauthorized": errors.AccessError,
-    "forbidden": errors.AccessError,
-    "too_large": errors.TooLargeError,
-    "too_slow": errors.BusyError,
-    "memory": errors.MemoryLimitError,
-    "time": errors.CancelledError,
-    "rejected": errors.RejectedError,
-    "busy": errors.BusyError,
-    "full": errors.FullError,
-    "closed": errors.BusyError,
-    "execution": errors.ExecutionError,
-}
-_CLASSES_BY_STATUS: dict[int, type[errors.Error]] = {
-    400: errors.RejectedError,
-    401: errors.AccessError,
-    403: errors.AccessError,
-    408: errors.BusyError,
-    413: errors.TooLargeError,
-    429: errors.BusyError,
-    502: errors.BusyError,
-    503: errors.BusyError,
-    504: errors.BusyError,
-}
-
-
-def _error(status: int, body: bytes) -> errors.Error:
-    """What the server said, as an exception. A proxy in between may answer with something that isn't ours."""
-    try:
-        told = json.loads(body)
-        text = str(told["error"])
-    except (ValueError, KeyError, TypeError):
-        told, text = {}, body[:200].decode(errors="replace").strip() or http.client.responses.get(status, "no reason")
-    code = told.get("code")
-    kind = _CLASSES.get(code) if code else _CLASSES_BY_STATUS.get(status)
-    if kind is None:
-        kind = errors.BusyError if told.get("retryable") else errors.ServerError
-    if code == "not_found" and "table" in text:
-        kind = errors.NoSuchTableError
-    error = kind(text)
-    if isinstance(error, errors.ServerError):
-        error.code, error.status = code or "unknown", status
-    return error
+        """Close the connections."""
+        self._connections.close()
 
 
 def _ack(body: bytes) -> Ack:

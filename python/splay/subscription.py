@@ -45,7 +45,7 @@ class Update:
 
 
 class Address(Protocol):
-    """Where a server is. :class:`splay.remote._Address` is one."""
+    """Where a server is. :class:`splay._http.Address` is one."""
 
     def connected(self) -> tuple[socket.socket, str, str]:
         """A socket, the value of the header ``Host``, and what paths begin with."""

@@ -21,11 +21,12 @@ use crate::measure::{Meters, Unsynced};
 use crate::queue::{Queue, Waiting};
 use crate::recovery::Recovery;
 use crate::settings::CaptureSettings;
+use crate::signal::Signal;
 use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
 use crate::wishes::TableWishes;
-use crate::{codec, keeper, report, room};
+use crate::{codec, keeper, organiser, report, room};
 
 /// Refusals that are remembered.
 const REJECTED_MAX: usize = 1_000;
@@ -63,7 +64,8 @@ pub(crate) struct Shared {
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
     failed: Mutex<Option<Error>>,
-    pub(crate) keeper: keeper::Signal,
+    pub(crate) keeper: Signal,
+    pub(crate) organiser: Signal,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Until capture is closed.
     lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
@@ -136,7 +138,8 @@ impl Capture {
             rejected: Mutex::default(),
             changing: Mutex::new(()),
             failed: Mutex::new(None),
-            keeper: keeper::Signal::default(),
+            keeper: Signal::default(),
+            organiser: Signal::default(),
             threads: Mutex::default(),
             settings,
             lock: Mutex::new(Some(lock)),
@@ -169,8 +172,12 @@ impl Capture {
                 .spawn(work)
                 .map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })
         };
-        let threads =
-            vec![spawn("journal", Box::new(move || plant.run()))?, spawn("keeper", Box::new(move || keeper.run()))?];
+        let organised = Arc::downgrade(shared);
+        let threads = vec![
+            spawn("journal", Box::new(move || plant.run()))?,
+            spawn("keeper", Box::new(move || keeper.run()))?,
+            spawn("organiser", Box::new(move || organiser::run(&organised)))?,
+        ];
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(())
     }
@@ -459,6 +466,7 @@ impl Capture {
     pub fn close(&self) -> Result<()> {
         self.shared.queue.close(Error::Closed);
         self.shared.keeper.stop();
+        self.shared.organiser.stop();
         let threads = std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             drop(thread.join());

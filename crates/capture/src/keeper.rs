@@ -7,15 +7,15 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CompactOptions, Dates};
+use splay_store::{CompactOptions, Dates, background};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
-use crate::live::{LiveTable, TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
+use crate::live::LiveTable;
 
 /// How often the keeper looks.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -57,42 +57,6 @@ pub struct RollReport {
     pub partitions: usize,
 }
 
-/// Wakes and stops the keeper.
-#[derive(Debug, Default)]
-pub(crate) struct Signal {
-    state: Mutex<SignalState>,
-    changed: Condvar,
-}
-
-#[derive(Debug, Default)]
-struct SignalState {
-    woken: bool,
-    stopped: bool,
-}
-
-impl Signal {
-    pub(crate) fn wake(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).woken = true;
-        self.changed.notify_all();
-    }
-
-    pub(crate) fn stop(&self) {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).stopped = true;
-        self.changed.notify_all();
-    }
-
-    /// Waits a little; false if the keeper shall end.
-    fn wait(&self) -> bool {
-        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut state, _) = self
-            .changed
-            .wait_timeout_while(state, INTERVAL, |state| !state.woken && !state.stopped)
-            .unwrap_or_else(PoisonError::into_inner);
-        state.woken = false;
-        !state.stopped
-    }
-}
-
 /// The keeper's thread.
 #[derive(Debug)]
 pub(crate) struct Keeper {
@@ -109,6 +73,7 @@ impl Keeper {
     }
 
     pub(crate) fn run(mut self) {
+        background::enter();
         loop {
             // Not held while waiting: the last clone of a capture that goes ends the thread.
             let Some(shared) = self.shared.upgrade() else { return };
@@ -118,7 +83,7 @@ impl Keeper {
                 shared.counters.write_downs_failed.add(1);
                 self.paused_until = Some(Instant::now() + PAUSE);
             }
-            if !shared.keeper.wait() {
+            if !shared.keeper.wait(INTERVAL) {
                 return;
             }
         }
@@ -127,12 +92,6 @@ impl Keeper {
     fn look(&mut self, shared: &Arc<Shared>) -> Result<()> {
         let settings = &shared.settings;
         let all = shared.all_live();
-        for live in &all {
-            let size = live.size();
-            if size.tail_rows > TAIL_ROWS_MAX || size.tail_batches > TAIL_BATCHES_MAX {
-                live.organise()?;
-            }
-        }
         if !settings.automatic {
             return Ok(());
         }
@@ -156,9 +115,8 @@ impl Keeper {
             for live in &all {
                 let today = today(shared, live, now)?;
                 let name = live.spec().name.clone();
-                if self.rolled.get(&name).is_none_or(|rolled| *rolled < today - 1)
-                    && !is_coming_in(shared, live, today)?
-                {
+                let is_due = self.rolled.get(&name).is_none_or(|rolled| *rolled < today - 1);
+                if is_due && !is_coming_in(shared, live, today)? {
                     roll_table(shared, live, today)?;
                     self.rolled.insert(name, today - 1);
                 }
@@ -214,16 +172,20 @@ fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
 fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
-    live.organise()?;
     let fresh = shared.clock.now().saturating_sub(seconds(shared.settings.roll_delay_s));
     let is_fresh = live.size().since.is_some_and(|since| since > fresh);
-    Ok(is_fresh && live.earliest_date().is_some_and(|date| date < today))
+    Ok(is_fresh && has_ended(live, today)?)
+}
+
+/// Whether there are live rows of dates before this one.
+fn has_ended(live: &LiveTable, today: i32) -> Result<bool> {
+    let size = live.size();
+    Ok(size.rows > 0 && Dates::new(live.spec().zone()?).of(size.earliest) < today)
 }
 
 fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollReport> {
     let mut report = RollReport::default();
-    live.organise()?;
-    if live.earliest_date().is_some_and(|date| date < today) {
+    if has_ended(live, today)? {
         report.rows = write_down(shared, live, Cut::Past)?.rows;
     }
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -269,7 +231,6 @@ fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownRe
             return Err(error.into());
         }
     };
-    live.organise_next()?;
     live.finish_write_down();
     shared.counters.write_downs.add(1);
     live.written_at.store(now, Ordering::Relaxed);

@@ -128,9 +128,9 @@ impl Tickerplant {
             self.counters.batches.add(1);
             self.counters.rows.add(waiting.rows.num_rows() as u64);
             self.counters.quarantined.add(waiting.quarantined);
-            let (rows, bytes, latest) = (waiting.rows.clone(), waiting.bytes.len() as u64, waiting.times.1);
+            let (rows, bytes, times) = (waiting.rows.clone(), waiting.bytes.len() as u64, waiting.times);
             taken.push((Arc::clone(&waiting.live), Arc::clone(&waiting.spec), rows.clone(), waiting.received));
-            waiting.live.push(Tail { sequence, received: waiting.received, rows, bytes, latest });
+            waiting.live.push(Tail { sequence, received: waiting.received, rows, bytes, times });
             // Behind the push: who registers or loses this batch from here on finds it in a snapshot that is taken then.
             self.subscribers.publish(&waiting.spec.name, sequence, &waiting.rows);
         }

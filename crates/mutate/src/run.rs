@@ -1,5 +1,7 @@
 //! Feeds a target.
 
+use std::time::{Duration, Instant};
+
 use crate::memory::{Memory, bounded};
 use crate::mutate::Mutator;
 
@@ -26,7 +28,8 @@ impl Default for Run<'_> {
 }
 
 impl Run<'_> {
-    /// Feeds a target the samples as they are, then inputs made of them.
+    /// Feeds a target the samples as they are, then inputs made of them. The environment's `SPLAY_FUZZ_SECONDS` goes on with
+    /// further inputs until so much time has passed.
     ///
     /// # Panics
     /// If the target does, or if it takes more memory than it may. The input is printed before.
@@ -37,8 +40,11 @@ impl Run<'_> {
             self.one(sample, &target);
         }
         let mut mutator = Mutator::new(samples, self.words, self.bytes_max, seed);
-        for _ in 0..inputs {
+        let least = Duration::from_secs(set("SPLAY_FUZZ_SECONDS").unwrap_or(0));
+        let (begun, mut fed) = (Instant::now(), 0);
+        while fed < inputs || begun.elapsed() < least {
             self.one(&mutator.next_input(), &target);
+            fed += 1;
         }
     }
 

@@ -55,29 +55,42 @@ impl Appends {
     /// # Errors
     /// What refused them at once.
     pub(crate) async fn submit(&self, append: Append) -> Outcome<Awaited> {
+        self.submit_made(move |_| Ok(append)).await
+    }
+
+    /// Makes rows and hands them over, on one thread that may take long: each change of threads costs as much as the work on a small
+    /// message.
+    ///
+    /// # Errors
+    /// What `make` says, or what refused the rows at once.
+    pub(crate) async fn submit_made(
+        &self,
+        make: impl FnOnce(&dyn Ingest) -> Outcome<Append> + Send + 'static,
+    ) -> Outcome<Awaited> {
+        let closed = |_| Problem::new(Code::Closed, "the server is stopping");
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
+        let appends = self.clone();
+        let submitted = tokio::task::spawn_blocking(move || {
+            let _place = place;
+            appends.hand_over(make(appends.ingest.as_ref())?)
+        });
+        submitted.await.map_err(|_| Problem::new(Code::Internal, "the append broke off"))?
+    }
+
+    fn hand_over(&self, append: Append) -> Outcome<Awaited> {
         let (sender, receiver) = oneshot::channel();
-        let (ingest, metrics, way, start) =
-            (Arc::clone(&self.ingest), Arc::clone(&self.metrics), self.way, Instant::now());
+        let (metrics, way, start) = (Arc::clone(&self.metrics), self.way, Instant::now());
         let class = append.ack.map_or("default", class);
         metrics.received(way, append.rows.get_array_memory_size());
-        let counted = Arc::clone(&metrics);
         let done = move |acked: Result<Ack, IngestError>| {
             match &acked {
-                Ok(ack) => counted.append(way, "ok", class, if ack.duplicate { 0 } else { ack.rows }, start),
-                Err(_) => counted.append(way, "failed", class, 0, start),
+                Ok(ack) => metrics.append(way, "ok", class, if ack.duplicate { 0 } else { ack.rows }, start),
+                Err(_) => metrics.append(way, "failed", class, 0, start),
             }
             let _ = sender.send(acked);
         };
-        let closed = |_| Problem::new(Code::Closed, "the server is stopping");
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
-        let submitted = tokio::task::spawn_blocking(move || {
-            let _place = place;
-            ingest.submit(append, Box::new(done))
-        });
-        let submitted = submitted.await;
-        let submitted = submitted.map_err(|_| Problem::new(Code::Internal, "the append broke off"))?;
-        submitted.map_err(|error| {
-            metrics.append(way, "refused", class, 0, start);
+        self.ingest.submit(append, Box::new(done)).map_err(|error| {
+            self.metrics.append(way, "refused", class, 0, start);
             Problem::from(error)
         })?;
         Ok(Awaited(receiver))

@@ -45,6 +45,7 @@
 //! # }
 //! ```
 
+pub mod background;
 mod database;
 mod error;
 mod index;

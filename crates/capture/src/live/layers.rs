@@ -24,17 +24,36 @@ pub(crate) type Dated = Vec<(i32, Vec<Arc<Segment>>)>;
 const TIER_LAYERS: usize = 8;
 
 /// Rows up to which layers count as one size.
-const TIER_ROWS_MIN: u64 = 1024;
+const TIER_ROWS_MIN: u64 = 1 << 9;
+
+/// Rows that who adds a layer joins at once, in a fraction of a millisecond; more are joined by the organiser.
+const JOINED_ROWS_MAX: u64 = 1 << 12;
+
+/// Layers of a date from which on who adds one joins others as well, however many rows they have: the organiser is behind.
+const LAYERS_MAX: usize = 100;
 
 /// Rows that are put in order at once.
 const PART_ROWS: usize = 1 << 16;
 
-/// The layers with the rows of a tail.
-pub(super) fn with_tail(spec: &TableSpec, layers: &Layers, tail: &[Arc<Tail>]) -> Result<Layers> {
-    let mut layers = layers.clone();
+/// The rows of a tail, in order.
+pub(super) fn of_tail(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<Layers> {
+    let mut layers = Layers::new();
     for (date, batches) in by_date(spec, tail)? {
-        let before = layers.remove(&date).unwrap_or_default();
-        layers.insert(date, add(spec, date, &before, in_ordered_parts(spec, date, batches)?)?);
+        let parts = in_ordered_parts(spec, date, batches)?;
+        layers.extend(Segment::in_memory(spec, date, name(), &parts)?.map(|one| (date, vec![Arc::new(one)])));
+    }
+    Ok(layers)
+}
+
+/// Layers with others behind them.
+pub(super) fn with(spec: &TableSpec, lower: &Layers, upper: &Layers) -> Result<Layers> {
+    let mut layers = lower.clone();
+    for (date, segments) in upper {
+        let mut all = layers.remove(date).unwrap_or_default();
+        for segment in segments {
+            all = add(spec, *date, &all, segment)?;
+        }
+        layers.insert(*date, all);
     }
     Ok(layers)
 }
@@ -89,33 +108,77 @@ pub(super) fn by_date(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<BTreeMap<i
     Ok(parts)
 }
 
-/// The layers of a date with batches behind them: small layers go into the new one, and rows that belong before others find
-/// their place.
-pub(crate) fn add(
-    spec: &TableSpec,
-    date: i32,
-    layers: &[Arc<Segment>],
-    batches: Vec<RecordBatch>,
-) -> Result<Vec<Arc<Segment>>> {
-    let mut rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-    let mut kept = layers.len();
-    loop {
-        let tier = tier(rows);
-        let alike = layers[..kept].iter().rev().take_while(|layer| self::tier(layer.rows()) <= tier).count();
-        if alike + 1 < TIER_LAYERS {
+/// The layers of a date with one behind them: small layers become part of it, and rows that belong before others find their place.
+fn add(spec: &TableSpec, date: i32, layers: &[Arc<Segment>], upper: &Arc<Segment>) -> Result<Vec<Arc<Segment>>> {
+    let (mut rows, mut kept) = (upper.rows(), layers.len());
+    while let Some(more) = alike_at_end(&layers[..kept], rows) {
+        rows += layers[kept - more..kept].iter().map(|layer| layer.rows()).sum::<u64>();
+        if rows > JOINED_ROWS_MAX && layers.len() < LAYERS_MAX {
             break;
         }
-        rows += layers[kept - alike..kept].iter().map(|layer| layer.rows()).sum::<u64>();
-        kept -= alike;
+        kept -= more;
+    }
+    let mut parts: Vec<Arc<Segment>> = layers[kept..].to_vec();
+    parts.push(Arc::clone(upper));
+    match joined(spec, date, &parts)? {
+        Some(upper) => Ok(chain(spec, &layers[..kept], upper, name)?),
+        None => Ok(layers.to_vec()),
+    }
+}
+
+/// How many of the last layers are about the size of so many rows behind them, or smaller, if together there are enough to be joined.
+fn alike_at_end(layers: &[Arc<Segment>], rows: u64) -> Option<usize> {
+    let tier = tier(rows);
+    let alike = layers.iter().rev().take_while(|layer| self::tier(layer.rows()) <= tier).count();
+    (alike + 1 >= TIER_LAYERS).then_some(alike)
+}
+
+/// The last layers of a date, from one on behind which there are none that are larger, and enough of about its size.
+pub(super) fn alike(layers: &Layers) -> Option<(i32, Vec<Arc<Segment>>)> {
+    layers.iter().find_map(|(date, layers)| {
+        let tiers: Vec<u32> = layers.iter().map(|layer| tier(layer.rows())).collect();
+        let (mut greatest, mut alike) = (0, 0);
+        for first in (0..tiers.len()).rev() {
+            if tiers[first] > greatest {
+                (greatest, alike) = (tiers[first], 0);
+            }
+            alike += usize::from(tiers[first] == greatest);
+            if alike == TIER_LAYERS {
+                return Some((*date, layers[first..].to_vec()));
+            }
+        }
+        None
+    })
+}
+
+/// Neighbouring layers as one; `None` if they have no rows.
+pub(super) fn joined(spec: &TableSpec, date: i32, parts: &[Arc<Segment>]) -> Result<Option<Arc<Segment>>> {
+    if let [one] = parts {
+        return Ok(Some(Arc::clone(one)).filter(|one| one.rows() > 0));
     }
     let all: Vec<usize> = (0..spec.columns.len()).collect();
-    let mut parts = Vec::with_capacity(layers.len() - kept + batches.len());
-    for layer in &layers[kept..] {
-        parts.push(layer.read_all(spec, &all)?);
+    let parts = parts.iter().map(|part| part.read_all(spec, &all)).collect::<splay_store::Result<Vec<_>>>()?;
+    Ok(Segment::in_memory(spec, date, name(), &parts)?.map(Arc::new))
+}
+
+/// Layers with one in place of those that it was made of; `None` if these aren't there any more, as late rows changed them.
+pub(super) fn replaced(
+    layers: &Layers,
+    date: i32,
+    parts: &[Arc<Segment>],
+    joined: Option<&Arc<Segment>>,
+) -> Option<Layers> {
+    let before = layers.get(&date)?;
+    let first = before.iter().position(|layer| Arc::ptr_eq(layer, &parts[0]))?;
+    let found = before.get(first..first + parts.len())?;
+    if !found.iter().zip(parts).all(|(layer, part)| Arc::ptr_eq(layer, part)) {
+        return None;
     }
-    parts.extend(batches);
-    let Some(upper) = Segment::in_memory(spec, date, name(), &parts)? else { return Ok(layers.to_vec()) };
-    Ok(chain(spec, &layers[..kept], Arc::new(upper), name)?)
+    let mut after = before.clone();
+    after.splice(first..first + parts.len(), joined.cloned());
+    let mut layers = layers.clone();
+    layers.insert(date, after);
+    Some(layers)
 }
 
 fn tier(rows: u64) -> u32 {

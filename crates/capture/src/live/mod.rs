@@ -2,12 +2,17 @@
 //!
 //! - Batches are appended to a tail, which costs a push. Who wants to read puts the tail into layers first: segments in memory,
 //!   ordered by (symbol, time, arrival), each with its directory of symbols. Writers never wait for that.
-//! - Layers grow by tiers: eight of about one size become one, so that a row is copied a few times and there are few layers.
+//! - Layers grow by tiers: eight of about one size become one, so that a row is copied a few times and there are few layers. Small
+//!   ones are joined by who adds to them, larger ones by the organiser's thread, for which no reader waits.
 //! - What a snapshot has is decided by the files: [`Captured`] in the table's manifest says which rows are there, and of the
-//!   states kept here the one is taken that begins where they end. While rows are written down there are two.
+//!   states kept here the one is taken that begins where they end. While rows are written down there are two, whose tails are the
+//!   same.
 
 mod layers;
 mod state;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "tests")]
+mod tests;
 
 use std::sync::atomic::AtomicI64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -25,7 +30,7 @@ const TRIES: usize = 10_000;
 
 /// Rows in the tail from which on they are put into layers without waiting for a reader. With more the reader that comes first
 /// waits longer; with fewer the rows of several producers, whose times overlap from tail to tail, are moved more often.
-pub(crate) const TAIL_ROWS_MAX: u64 = 1 << 17;
+pub(crate) const TAIL_ROWS_MAX: u64 = 1 << 16;
 
 /// Batches in the tail from which on they are put into layers as well: one of a single row takes some kilobytes.
 pub(crate) const TAIL_BATCHES_MAX: usize = 1 << 13;
@@ -54,6 +59,20 @@ struct States {
     current: State,
     /// What stays live once the rows that are being written down are on disk.
     next: Option<State>,
+    /// What will be `next` as soon as it is known which rows stay.
+    forming: Option<State>,
+}
+
+impl States {
+    fn each(&mut self) -> impl Iterator<Item = &mut State> {
+        std::iter::once(&mut self.current).chain(&mut self.next).chain(&mut self.forming)
+    }
+}
+
+/// Layers of each state, with the number of the last batch in them.
+struct Reached {
+    current: (Arc<Layers>, u64),
+    next: Option<(Arc<Layers>, u64)>,
 }
 
 /// Segments of live dates over the files of a commit.
@@ -73,8 +92,8 @@ pub(crate) struct LiveSize {
     pub(crate) tail_batches: usize,
     /// When the oldest row came in, in nanoseconds since the epoch.
     pub(crate) since: Option<i64>,
-    /// Latest time of a row.
-    pub(crate) latest: i64,
+    /// Earliest time of a row.
+    pub(crate) earliest: i64,
     /// Number of the last batch.
     pub(crate) last: u64,
 }
@@ -85,7 +104,7 @@ impl LiveTable {
         let stored = table.stored()?;
         let live = Arc::new(LiveTable {
             spec: RwLock::new(Arc::new(stored.spec().clone())),
-            states: Mutex::new(States { current: State::new(stored.captured()), next: None }),
+            states: Mutex::new(States { current: State::new(stored.captured()), next: None, forming: None }),
             organising: Mutex::new(()),
             composed: Mutex::new(None),
             meter: meters.of(&stored.spec().name),
@@ -125,11 +144,7 @@ impl LiveTable {
     /// Appends a batch. Sequence numbers rise.
     pub(crate) fn push(&self, tail: Tail) {
         let tail = Arc::new(tail);
-        let mut states = self.states();
-        if let Some(next) = &mut states.next {
-            next.push(Arc::clone(&tail));
-        }
-        states.current.push(tail);
+        self.states().each().for_each(|state| state.push(Arc::clone(&tail)));
     }
 
     pub(crate) fn size(&self) -> LiveSize {
@@ -141,29 +156,63 @@ impl LiveTable {
         self.states().current.captured
     }
 
-    /// Puts the tail into layers.
-    pub(crate) fn organise(&self) -> Result<()> {
-        let _organising = self.organising.lock().unwrap_or_else(PoisonError::into_inner);
-        self.organise_state(false).map(|_| ())
+    fn organising(&self) -> MutexGuard<'_, ()> {
+        self.organising.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The layers of a state, its tail among them, and the sequence number up to which they reach. The caller holds `organising`.
-    fn organise_state(&self, next: bool) -> Result<(Arc<Layers>, u64)> {
-        let pick = |states: &mut States| -> Option<State> {
-            if next { states.next.clone() } else { Some(states.current.clone()) }
+    /// Puts the tail into layers.
+    pub(crate) fn organise(&self) -> Result<()> {
+        let _organising = self.organising();
+        self.put_into_layers().map(|_| ())
+    }
+
+    /// Puts the tails of both states into their layers, and gives these. The caller holds `organising`.
+    fn put_into_layers(&self) -> Result<Reached> {
+        let (current, next) = {
+            let states = self.states();
+            (states.current.clone(), states.next.clone())
         };
-        let Some(state) = pick(&mut self.states()) else { return Err(Error::Closed) };
-        if state.tail().is_empty() {
-            return Ok((state.layers, state.last));
-        }
         let spec = self.table.stored()?.spec().clone();
-        let layers = Arc::new(layers::with_tail(&spec, &state.layers, state.tail())?);
+        let mut upper: Option<Layers> = None;
+        let mut with_tail = |state: &State| -> Result<(Arc<Layers>, u64)> {
+            if state.tail().is_empty() {
+                return Ok((Arc::clone(&state.layers), state.last));
+            }
+            // Of two tails one is the end of the other.
+            let is_same = state.tail().len() == current.tail().len();
+            let known = upper.take().filter(|_| is_same);
+            let tail = known.map_or_else(|| layers::of_tail(&spec, state.tail()), Ok)?;
+            let layers = layers::with(&spec, &state.layers, &tail)?;
+            upper = Some(tail);
+            Ok((Arc::new(layers), state.last))
+        };
+        let of_current = with_tail(&current)?;
+        let of_next = next.as_ref().map(&mut with_tail).transpose()?;
         let mut states = self.states();
-        let place = if next { states.next.as_mut() } else { Some(&mut states.current) };
-        if let Some(place) = place {
-            place.put_into(Arc::clone(&layers), state.tail().len());
+        states.current.put_into(Arc::clone(&of_current.0), current.tail().len());
+        if let (Some(state), Some(before), Some((layers, _))) = (&mut states.next, &next, &of_next) {
+            state.put_into(Arc::clone(layers), before.tail().len());
         }
-        Ok((layers, state.last))
+        Ok(Reached { current: of_current, next: of_next })
+    }
+
+    /// Joins layers of about one size, if there are enough of them; false if there aren't. Neither readers nor writers wait for it.
+    pub(crate) fn join_layers(&self) -> Result<bool> {
+        let spec = self.table.stored()?.spec().clone();
+        let all: Vec<Arc<Layers>> = self.states().each().map(|state| Arc::clone(&state.layers)).collect();
+        let Some((date, parts)) = all.iter().find_map(|layers| layers::alike(layers)) else { return Ok(false) };
+        let joined = layers::joined(&spec, date, &parts)?;
+        let _organising = self.organising();
+        let mut states = self.states();
+        for state in states.each() {
+            if let Some(layers) = layers::replaced(&state.layers, date, &parts, joined.as_ref()) {
+                state.layers = Arc::new(layers);
+            }
+        }
+        drop(states);
+        // The same rows, in fewer layers.
+        *self.composed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        Ok(true)
     }
 
     /// The live rows over the files.
@@ -183,52 +232,46 @@ impl LiveTable {
         Ok(snapshot)
     }
 
-    /// The earliest date that has rows in layers.
-    pub(crate) fn earliest_date(&self) -> Option<i32> {
-        self.states().current.layers.keys().next().copied()
-    }
-
     /// Begins to write rows down: those with a time up to what `cut` says of the live rows' latest time. From here on two states
     /// are kept.
     pub(crate) fn begin_write_down(&self, cut: impl FnOnce(i64) -> i64) -> Result<WriteDown> {
-        let _organising = self.organising.lock().unwrap_or_else(PoisonError::into_inner);
-        let (layers, sequence) = self.organise_state(false)?;
-        let captured = {
+        let (layers, captured) = {
+            let _organising = self.organising();
+            let (layers, sequence) = self.put_into_layers()?.current;
             let mut states = self.states();
-            let before = states.current.captured;
-            let captured = Captured { sequence, cut: cut(states.current.latest).max(before.cut) };
-            let mut next = State::new(captured);
-            next.last = sequence;
-            states.current.tail().iter().for_each(|tail| next.push(Arc::clone(tail)));
-            states.next = Some(next);
-            captured
+            let current = &states.current;
+            let captured = Captured { sequence, cut: cut(current.times.1).max(current.captured.cut) };
+            let mut forming = State::new(captured);
+            current.tail().iter().for_each(|tail| forming.push(Arc::clone(tail)));
+            states.forming = Some(forming);
+            (layers, captured)
         };
-        let spec = self.table.stored()?.spec().clone();
-        let split = layers::split(&spec, &layers, captured.cut);
-        let (rows, kept) = match split {
-            Ok(split) => split,
-            Err(error) => {
-                self.states().next = None;
-                return Err(error);
-            }
-        };
+        // Readers don't wait for this; they put the tail into the current state's layers alone.
+        let split = self
+            .table
+            .stored()
+            .map_err(Error::from)
+            .and_then(|stored| layers::split(stored.spec(), &layers, captured.cut));
+        let _organising = self.organising();
         let mut states = self.states();
-        let States { current, next } = &mut *states;
-        if let Some(next) = next {
-            next.take_layers(kept, current);
+        let forming = states.forming.take();
+        let (rows, kept) = split?;
+        states.next = forming.map(|mut next| {
+            next.take_layers(kept, &states.current);
+            next
+        });
+        drop(states);
+        // From here on both tails are the same.
+        if let Err(error) = self.put_into_layers() {
+            self.states().next = None;
+            return Err(error);
         }
         Ok(WriteDown { captured, rows })
     }
 
-    /// Puts the rows that came in meanwhile into layers, so that the first reader afterwards needn't.
-    pub(crate) fn organise_next(&self) -> Result<()> {
-        let _organising = self.organising.lock().unwrap_or_else(PoisonError::into_inner);
-        self.organise_state(true).map(|_| ())
-    }
-
     /// The rows are on disk: what stays live is all there is.
     pub(crate) fn finish_write_down(&self) {
-        let _organising = self.organising.lock().unwrap_or_else(PoisonError::into_inner);
+        let _organising = self.organising();
         let mut states = self.states();
         if let Some(next) = states.next.take() {
             states.current = next;
@@ -237,7 +280,7 @@ impl LiveTable {
 
     /// The rows aren't on disk.
     pub(crate) fn give_up_write_down(&self) {
-        let _organising = self.organising.lock().unwrap_or_else(PoisonError::into_inner);
+        let _organising = self.organising();
         self.states().next = None;
     }
 }
@@ -268,7 +311,7 @@ impl LiveRows for LiveTable {
                     continue;
                 }
             };
-            let _organising = self.organising.lock().unwrap_or_else(PoisonError::into_inner);
+            let _organising = self.organising();
             let is_still = {
                 let states = self.states();
                 let state = if next { states.next.as_ref() } else { Some(&states.current) };
@@ -277,7 +320,8 @@ impl LiveRows for LiveTable {
             if !is_still {
                 continue;
             }
-            let (layers, last) = self.organise_state(next).map_err(into_store)?;
+            let reached = self.put_into_layers().map_err(into_store)?;
+            let Some((layers, last)) = (if next { reached.next } else { Some(reached.current) }) else { continue };
             if layers.is_empty() {
                 return Ok(files.with_partitions(last, Vec::new()));
             }

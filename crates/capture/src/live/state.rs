@@ -16,8 +16,8 @@ pub(crate) struct Tail {
     pub(crate) rows: RecordBatch,
     /// Bytes that the rows take, about.
     pub(crate) bytes: u64,
-    /// Latest time of a row.
-    pub(crate) latest: i64,
+    /// Earliest and latest time of a row.
+    pub(crate) times: (i64, i64),
 }
 
 /// Live rows that fit the files of a commit.
@@ -32,14 +32,17 @@ pub(super) struct State {
     tail_rows: u64,
     /// Number of the last batch, in the files, the layers or the tail.
     pub(super) last: u64,
-    /// Latest time of a row.
-    pub(super) latest: i64,
+    /// Earliest and latest time of a row.
+    pub(super) times: (i64, i64),
     bytes: u64,
     rows: u64,
     /// When the oldest row came in, and the newest.
     since: Option<i64>,
     received: i64,
 }
+
+/// Times of no rows.
+const NO_TIMES: (i64, i64) = (i64::MAX, i64::MIN);
 
 impl State {
     pub(super) fn new(captured: Captured) -> State {
@@ -49,7 +52,7 @@ impl State {
             tail: Vec::new(),
             tail_rows: 0,
             last: captured.sequence,
-            latest: i64::MIN,
+            times: NO_TIMES,
             bytes: 0,
             rows: 0,
             since: None,
@@ -60,7 +63,7 @@ impl State {
     pub(super) fn push(&mut self, tail: Arc<Tail>) {
         // After a start batches come back that were taken before the last of those in the files: their rows are later by time.
         self.last = self.last.max(tail.sequence);
-        self.latest = self.latest.max(tail.latest);
+        self.note_times(tail.times);
         let rows = tail.rows.num_rows() as u64;
         self.rows += rows;
         self.tail_rows += rows;
@@ -79,9 +82,13 @@ impl State {
         for segment in kept.values().flatten() {
             self.rows += segment.rows();
             self.bytes += segment.entry().bytes;
-            self.latest = self.latest.max(segment.entry().time_max);
+            self.note_times((segment.entry().time_min, segment.entry().time_max));
         }
         self.layers = Arc::new(kept);
+    }
+
+    fn note_times(&mut self, times: (i64, i64)) {
+        self.times = (self.times.0.min(times.0), self.times.1.max(times.1));
     }
 
     /// Batches behind the layers.
@@ -104,7 +111,7 @@ impl State {
             tail_rows: self.tail_rows,
             tail_batches: self.tail.len(),
             since: self.since,
-            latest: self.latest,
+            earliest: self.times.0,
             last: self.last,
         }
     }
@@ -126,7 +133,7 @@ mod tests {
                 received: 0,
                 rows: RecordBatch::new_empty(Arc::clone(&schema)),
                 bytes: 0,
-                latest: 9,
+                times: (9, 9),
             }));
             state.last
         };

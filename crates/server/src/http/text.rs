@@ -71,7 +71,12 @@ pub(super) async fn write(
     format: TextFormat,
     bytes: Bytes,
 ) -> Outcome<Value> {
-    let (spec, wishes) = target.table(appends, |wishes| wishes.table(&target.table)).await?;
+    let ingest = Arc::clone(appends.ingest());
+    let (target, spec, wishes) = on_thread(move || {
+        let (spec, wishes) = target.table(ingest.as_ref(), |wishes| wishes.table(&target.table))?;
+        Ok::<_, Problem>((target, spec, wishes))
+    })
+    .await??;
     let unit: TimeUnit = parsed(target.unit.as_deref())?.unwrap_or_default();
     let (mut body, mut first_line) = (bytes, target.line.unwrap_or(1));
     let columns = match (format, &target.columns) {

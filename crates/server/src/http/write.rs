@@ -20,7 +20,7 @@ use splay_store::TableSpec;
 
 use super::{Server, Shared, on_thread, read_body, text};
 use crate::appends::{self, Appends};
-use crate::ingest::{AckClass, Append, IngestError, Producer};
+use crate::ingest::{AckClass, Append, Ingest, IngestError, Producer};
 use crate::ipc;
 use crate::lines::Lines;
 use crate::problem::{Code, Outcome, Problem};
@@ -74,16 +74,15 @@ impl Target {
         })
     }
 
-    /// What the table is, or shall be if there is none: then `make` is asked.
-    pub(super) async fn table(
+    /// What the table is, or shall be if there is none: then `make` is asked. Blocks.
+    pub(super) fn table(
         &self,
-        appends: &Appends,
+        ingest: &dyn Ingest,
         make: impl FnOnce(&TableWishes) -> Result<TableSpec, IngestError>,
     ) -> Outcome<(TableSpec, TableWishes)> {
         splay_store::validate_name("table", &self.table)?;
         let wishes = self.wishes()?;
-        let (ingest, table) = (Arc::clone(appends.ingest()), self.table.clone());
-        let spec = match on_thread(move || ingest.spec(&table)).await?? {
+        let spec = match ingest.spec(&self.table)? {
             Some(spec) => {
                 wishes.check(&spec)?;
                 spec
@@ -129,14 +128,13 @@ async fn write_arrow(server: &Shared, appends: &Appends, target: Target, bytes: 
     text::refuse(&target)?;
     splay_store::validate_name("table", &target.table)?;
     let bytes_max = server.limits.message_bytes_max;
-    let rows = on_thread(move || {
+    let awaited = appends.submit_made(move |ingest| {
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
-        concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))
+        let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
+        let (spec, _) = target.table(ingest, |wishes| wishes.table_for(&target.table, &rows.schema()))?;
+        Ok(Append { table: target.table, rows, spec: Some(spec), producer, ack })
     });
-    let rows = rows.await??;
-    let (spec, _) = target.table(appends, |wishes| wishes.table_for(&target.table, &rows.schema())).await?;
-    let append = Append { table: target.table.clone(), rows, spec: Some(spec), producer, ack };
-    Ok(appends::json(&appends.append(append).await?))
+    Ok(appends::json(&awaited.await?.ack().await?))
 }
 
 #[derive(Debug, Deserialize)]

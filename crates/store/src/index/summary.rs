@@ -14,6 +14,7 @@ use arrow::datatypes::{
 };
 
 use super::format::BLOCK_ROWS;
+use crate::background;
 
 /// How the 8 bytes of a summary are to be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,6 +127,7 @@ where
         while row < *end {
             let piece = row..(row / BLOCK_ROWS + 1).saturating_mul(BLOCK_ROWS).min(*end);
             row = piece.end;
+            background::did(piece.len());
             let part = match array.nulls() {
                 None => Part::of(&array.values()[piece]),
                 Some(nulls) => Part::of_nullable(array.values(), nulls, piece),

@@ -14,6 +14,7 @@ use arrow::datatypes::{DataType, Int32Type, SchemaRef};
 use hashbrown::HashMap;
 
 use super::order::{Order, Stretch};
+use crate::background;
 use crate::error::Result;
 
 /// Rows of a stretch, on average, from which on columns of other than fixed width are copied by stretches.
@@ -55,15 +56,21 @@ fn gather_column(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> R
     let mut copied = MutableArrayData::new(data.iter().collect(), false, order.rows());
     for stretch in stretches {
         let rows = stretch.range();
+        background::did(rows.len());
         copied.try_extend(stretch.batch(), rows.start, rows.end)?;
     }
     Ok(make_array(copied.freeze()))
 }
 
+/// The stretches of an order; each counts as work that is done.
+fn stretches(order: &Order) -> impl Iterator<Item = &Stretch> {
+    order.stretches().iter().inspect(|stretch| background::did(stretch.range().len()))
+}
+
 fn gather_fixed<T: ArrowPrimitiveType>(data_type: &DataType, parts: &[&dyn Array], order: &Order) -> ArrayRef {
     let values: Vec<&[T::Native]> = parts.iter().map(|part| &part.as_primitive::<T>().values()[..]).collect();
     let mut copied: Vec<T::Native> = Vec::with_capacity(order.rows());
-    for stretch in order.stretches() {
+    for stretch in stretches(order) {
         let rows = &values[stretch.batch()][stretch.range()];
         match rows {
             // The call of a copy costs more than the copy of one.
@@ -81,7 +88,7 @@ fn gather_nulls(parts: &[&dyn Array], order: &Order) -> Option<NullBuffer> {
         return None;
     }
     let mut valid = BooleanBufferBuilder::new(order.rows());
-    for stretch in order.stretches() {
+    for stretch in stretches(order) {
         let rows = stretch.range();
         match parts[stretch.batch()].nulls() {
             None => valid.append_n(rows.len(), true),
@@ -96,7 +103,7 @@ fn gather_symbols(parts: &[&dyn Array], order: &Order) -> ArrayRef {
     let keys: Vec<&[i32]> = parts.iter().map(|part| &part.keys().values()[..]).collect();
     let mut used: Vec<Vec<bool>> = parts.iter().map(|part| vec![false; part.values().len()]).collect();
     let has_nulls = parts.iter().any(|part| part.logical_null_count() > 0);
-    for stretch in order.stretches() {
+    for stretch in stretches(order) {
         let (part, used) = (parts[stretch.batch()], &mut used[stretch.batch()]);
         if has_nulls {
             let keys = part.keys();
@@ -108,7 +115,7 @@ fn gather_symbols(parts: &[&dyn Array], order: &Order) -> ArrayRef {
     let (texts, maps) = unify(&parts, &used);
     let mut codes: Vec<i32> = Vec::with_capacity(order.rows());
     let mut valid = has_nulls.then(|| BooleanBufferBuilder::new(order.rows()));
-    for stretch in order.stretches() {
+    for stretch in stretches(order) {
         let map = &maps[stretch.batch()];
         let code = |key: i32| map[key as usize];
         match (&mut valid, &keys[stretch.batch()][stretch.range()]) {

@@ -11,6 +11,7 @@ use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 
 use super::gather::unify;
 use super::order::{Order, Stretch};
+use crate::background;
 use crate::schema::TableSpec;
 
 /// Rows of a stretch, on average, from which on stretches that overlap are merged; shorter ones are sorted row by row.
@@ -47,6 +48,7 @@ impl Keys {
             starts.push(times.len());
             let column = batch.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
             times.extend_from_slice(column.values());
+            background::did(batch.num_rows());
         }
         let Some(position) = spec.symbol_position() else {
             return Keys { ranks: vec![0; rows], times, symbols: 0, starts };
@@ -59,7 +61,11 @@ impl Keys {
             let entries: Vec<u32> = map.iter().map(|code| code.map_or(0, |code| code.cast_unsigned() + 1)).collect();
             let keys = part.keys();
             match keys.nulls() {
-                None => ranks.extend(keys.values().iter().map(|key| entries[*key as usize])),
+                None => {
+                    for rows in background::pieces(keys.len()) {
+                        ranks.extend(keys.values()[rows].iter().map(|key| entries[*key as usize]));
+                    }
+                }
                 Some(_) => ranks.extend(keys.iter().map(|key| key.map_or(0, |key| entries[key as usize]))),
             }
         }
@@ -87,6 +93,7 @@ impl Keys {
         let (mut order, mut scratch) = (Order::default(), Vec::new());
         for bounds in starts.windows(2) {
             let run = &by_symbol[bounds[0]..bounds[1]];
+            background::did(run.len());
             if run.windows(2).all(|pair| self.last_time(&pair[0]) <= self.first_time(&pair[1])) {
                 run.iter().for_each(|stretch| order.push(*stretch));
             } else {
@@ -154,14 +161,16 @@ impl Keys {
             let rows = self.starts[number]..self.starts[number] + batch.num_rows();
             let (ranks, times) = (&self.ranks[rows.clone()], &self.times[rows]);
             let mut open: Option<Stretch> = None;
-            for row in 0..ranks.len() {
-                let one = Stretch::row(number, row);
-                let goes_on = row > 0 && ranks[row - 1] == ranks[row] && times[row - 1] <= times[row];
-                if goes_on && open.as_mut().is_some_and(|open| open.joined(one)) {
-                    continue;
-                }
-                if let Some(before) = open.replace(one) {
-                    take(ranks[row - 1] as usize, before);
+            for piece in background::pieces(ranks.len()) {
+                for row in piece {
+                    let one = Stretch::row(number, row);
+                    let goes_on = row > 0 && ranks[row - 1] == ranks[row] && times[row - 1] <= times[row];
+                    if goes_on && open.as_mut().is_some_and(|open| open.joined(one)) {
+                        continue;
+                    }
+                    if let Some(before) = open.replace(one) {
+                        take(ranks[row - 1] as usize, before);
+                    }
                 }
             }
             if let (Some(last), Some(rank)) = (open, ranks.last()) {

@@ -11,6 +11,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 
 use super::checksum::{self, BlockChecksums};
+use crate::background;
 use crate::error::{Error, Result};
 use crate::index;
 use crate::manifest::{FileEntry, SegmentFormat};
@@ -112,7 +113,7 @@ pub(crate) fn ordered(spec: &TableSpec, rows: &RecordBatch) -> bool {
         let rank = if symbols.is_valid(row) { ranks[symbols.value(row) as usize] } else { 0 };
         (rank, times[row])
     };
-    (1..rows.num_rows()).all(|row| key(row - 1) <= key(row))
+    background::pieces(rows.num_rows()).flatten().skip(1).all(|row| key(row - 1) <= key(row))
 }
 
 /// Rank of each dictionary entry in the order of texts, from 1; equal texts have equal ranks.

@@ -13,6 +13,7 @@ mod mapped;
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
 
+use crate::background;
 use crate::error::Result;
 
 pub use local::LocalStorage;
@@ -211,10 +212,15 @@ pub(crate) trait ByteObserver: Debug + Send {
     fn observe(&mut self, bytes: &[u8]);
 }
 
+/// Bytes of one write.
+const WRITE_BYTES_MAX: usize = 1 << 20;
+
 impl std::io::Write for CountingWrite<'_> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let bytes = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
         self.file.write(bytes).map_err(into_io)?;
         self.observer.observe(bytes);
+        background::did(WRITE_BYTES_MAX / 64);
         Ok(bytes.len())
     }
 

@@ -1,0 +1,55 @@
+//! The organiser: puts live rows in order before somebody asks for them, and keeps layers few.
+//!
+//! A reader puts into layers what came in since the one before it, and joins small layers. What takes longer is done here, while
+//! readers go on with the layers that there are.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use splay_store::background;
+
+use crate::capture::Shared;
+use crate::error::Result;
+use crate::live::{TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
+
+/// How often it looks.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// How long it waits after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Joins of one table at a look: where late rows change layers again and again, other tables have their turn.
+const JOINS_MAX: usize = 4;
+
+/// The organiser's thread.
+pub(crate) fn run(shared: &Weak<Shared>) {
+    background::enter();
+    let mut paused_until: Option<Instant> = None;
+    loop {
+        // Not held while waiting: the last clone of a capture that goes ends the thread.
+        let Some(shared) = shared.upgrade() else { return };
+        let is_paused = paused_until.is_some_and(|until| Instant::now() < until);
+        if !is_paused && let Err(error) = look(&shared) {
+            tracing::warn!(%error, "live rows are put in order by who reads them");
+            paused_until = Some(Instant::now() + PAUSE);
+        }
+        if !shared.organiser.wait(INTERVAL) {
+            return;
+        }
+    }
+}
+
+fn look(shared: &Arc<Shared>) -> Result<()> {
+    for live in shared.all_live() {
+        let size = live.size();
+        if size.tail_rows > TAIL_ROWS_MAX || size.tail_batches > TAIL_BATCHES_MAX {
+            live.organise()?;
+        }
+        for _ in 0..JOINS_MAX {
+            if shared.organiser.is_stopped() || !live.join_layers()? {
+                break;
+            }
+        }
+    }
+    Ok(())
+}

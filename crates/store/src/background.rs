@@ -1,0 +1,79 @@
+//! Threads whose work nobody waits for give way to those that somebody waits for.
+//!
+//! Linux lets a thread that was woken wait behind one that computes, for 4 to 8 ms where all processors are busy, and a low
+//! priority doesn't change that (docs/adr/0018). So loops over many rows say how far they are by [`did`], and on a thread that
+//! called [`enter`] the processor is offered to others every few thousand rows. Elsewhere it costs a look at a thread's own cell.
+
+use std::cell::Cell;
+use std::ops::Range;
+
+/// Rows behind which the processor is offered: a quarter of a millisecond of most work, against a microsecond for the offer.
+const ROWS: usize = 1 << 14;
+
+/// On other threads.
+const FOREGROUND: usize = usize::MAX;
+
+thread_local! {
+    /// Rows until the next offer.
+    static LEFT: Cell<usize> = const { Cell::new(FOREGROUND) };
+}
+
+/// From here on the calling thread works in the background.
+pub fn enter() {
+    LEFT.set(ROWS);
+}
+
+/// So many rows of a longer work are done.
+#[inline]
+pub fn did(rows: usize) {
+    let left = LEFT.get();
+    if left != FOREGROUND {
+        if left > rows {
+            LEFT.set(left - rows);
+        } else {
+            LEFT.set(ROWS);
+            std::thread::yield_now();
+        }
+    }
+}
+
+/// The numbers of `rows` rows in pieces that are short enough to be worked on without an offer. Each counts as done.
+pub(crate) fn pieces(rows: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..rows).step_by(ROWS).map(move |start| {
+        let end = (start + ROWS).min(rows);
+        did(end - start);
+        start..end
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_threads_of_the_background_count_rows() {
+        did(5);
+        assert_eq!(LEFT.get(), FOREGROUND);
+        let counted = std::thread::spawn(|| {
+            enter();
+            did(5);
+            let some = LEFT.get();
+            did(ROWS);
+            (some, LEFT.get())
+        });
+        assert_eq!(counted.join().ok(), Some((ROWS - 5, ROWS)));
+    }
+
+    #[test]
+    fn pieces_are_all_rows_in_order() {
+        for rows in [0, 1, ROWS - 1, ROWS, ROWS + 1, 5 * ROWS + 7] {
+            let mut end = 0;
+            for piece in pieces(rows) {
+                assert_eq!(piece.start, end);
+                assert!(!piece.is_empty());
+                end = piece.end;
+            }
+            assert_eq!(end, rows);
+        }
+    }
+}

@@ -1,0 +1,196 @@
+"""How a server is spoken to over HTTP: its address, connections that are used again, and what its refusals are as exceptions."""
+
+import contextlib
+import http.client
+import json
+import os
+import select
+import socket
+import ssl
+import threading
+import time
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow
+
+from splay import errors
+
+IDLE_SECONDS = 10.0
+"""Seconds after which a connection is not used again. Servers close those that stand idle, ours after thirty seconds; a message
+that meets the end of its connection is perhaps stored, and nobody knows."""
+
+IDLE_MAX = 8
+"""Connections that are kept for another use."""
+
+
+class Address:
+    """Where a server is, and how it is spoken to."""
+
+    def __init__(self, url: str, token: str | None, timeout_seconds: float, tls: ssl.SSLContext | None):
+        parts = urllib.parse.urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            error = errors.SettingError(f"{url!r} is no address such as http://127.0.0.1:7750")
+            error.setting = "url"
+            raise error
+        self.url = url.rstrip("/")
+        self._parts, self._token, self._timeout, self._tls = parts, token, timeout_seconds, tls
+
+    def connection(self) -> http.client.HTTPConnection:
+        host, port = self._parts.hostname, self._parts.port
+        assert host is not None
+        if self._parts.scheme == "http":
+            return http.client.HTTPConnection(host, port, timeout=self._timeout)
+        context = self._tls or ssl.create_default_context()
+        return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
+
+    def connected(self) -> tuple[socket.socket, str, str]:
+        """As :meth:`splay.subscription.Address.connected`."""
+        connection = self.connection()
+        with broken_as_unreachable(f"no answer from {self.url}"):
+            connection.connect()
+        return connection.sock, self._parts.netloc.rpartition("@")[2], self._parts.path.rstrip("/")
+
+    def headers(self) -> dict[str, str]:
+        """What is sent with every request."""
+        return {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
+
+    @staticmethod
+    def error(status: int, body: bytes) -> errors.Error:
+        """What the server said, as an exception."""
+        return _error(status, body)
+
+    def request(
+        self, connection: http.client.HTTPConnection, method: str, path: str, body: Any, headers: dict[str, str]
+    ) -> http.client.HTTPResponse:
+        """The response to a request; its body is not read yet unless it tells an error, which is raised."""
+        headers = {**headers, **self.headers()}
+        with broken_as_unreachable(f"no answer from {self.url}"):
+            try:
+                connection.request(method, self._parts.path.rstrip("/") + path, body, headers)
+            except (BrokenPipeError, ConnectionResetError):
+                # A server that refuses a message may say so before it has read all of it.
+                if connection.sock is None:
+                    raise
+                try:
+                    response = connection.getresponse()
+                except (OSError, http.client.HTTPException):
+                    response = None
+                if response is None or response.status < 400:
+                    raise
+            else:
+                response = connection.getresponse()
+            if response.status >= 300:
+                raise _error(response.status, response.read())
+            return response
+
+
+class Connections:
+    """Connections to a server that were used and may be used again. Threads share it; a process that was forked makes its own."""
+
+    def __init__(self, address: Address):
+        self._address = address
+        self._lock = threading.Lock()
+        self._idle: list[tuple[float, http.client.HTTPConnection]] = []
+        self._process = os.getpid()
+
+    def take(self) -> http.client.HTTPConnection:
+        """A connection that nobody else uses: the last one that was given back, if the server has not closed it, or a new one."""
+        while True:
+            with self._lock:
+                if self._process != os.getpid():
+                    self._process, self._idle = os.getpid(), []
+                since, connection = self._idle.pop() if self._idle else (0.0, None)
+            if connection is None:
+                return self._address.connection()
+            if time.monotonic() - since < IDLE_SECONDS and _is_quiet(connection.sock):
+                return connection
+            connection.close()
+
+    def give_back(self, connection: http.client.HTTPConnection) -> None:
+        """Keep a connection whose last answer was read to its end."""
+        if connection.sock is None:
+            return
+        with self._lock:
+            if self._process == os.getpid() and len(self._idle) < IDLE_MAX:
+                self._idle.append((time.monotonic(), connection))
+                return
+        connection.close()
+
+    def close(self) -> None:
+        """Close those that nobody uses."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for _, connection in idle:
+            connection.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def _is_quiet(sock: socket.socket) -> bool:
+    """Whether nothing has come: neither the end of the connection nor bytes that nobody asked for."""
+    if hasattr(select, "poll"):
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        return not poll.poll(0)
+    return not select.select([sock], [], [], 0)[0]
+
+
+@contextlib.contextmanager
+def broken_as_unreachable(what: str) -> Iterator[None]:
+    """Turns what the network raises into ours."""
+    try:
+        yield
+    except errors.Error:
+        raise
+    except (OSError, http.client.HTTPException, pyarrow.ArrowInvalid) as error:
+        raise errors.UnreachableError(f"{what}: {str(error) or type(error).__name__}") from error
+
+
+_CLASSES: dict[str, type[errors.Error]] = {
+    "statement": errors.StatementError,
+    "read_only": errors.ReadOnlyError,
+    "unauthorized": errors.AccessError,
+    "forbidden": errors.AccessError,
+    "too_large": errors.TooLargeError,
+    "too_slow": errors.BusyError,
+    "memory": errors.MemoryLimitError,
+    "time": errors.CancelledError,
+    "rejected": errors.RejectedError,
+    "busy": errors.BusyError,
+    "full": errors.FullError,
+    "closed": errors.BusyError,
+    "execution": errors.ExecutionError,
+}
+_CLASSES_BY_STATUS: dict[int, type[errors.Error]] = {
+    400: errors.RejectedError,
+    401: errors.AccessError,
+    403: errors.AccessError,
+    408: errors.BusyError,
+    413: errors.TooLargeError,
+    429: errors.BusyError,
+    502: errors.BusyError,
+    503: errors.BusyError,
+    504: errors.BusyError,
+}
+
+
+def _error(status: int, body: bytes) -> errors.Error:
+    """What the server said, as an exception. A proxy in between may answer with something that isn't ours."""
+    try:
+        told = json.loads(body)
+        text = str(told["error"])
+    except (ValueError, KeyError, TypeError):
+        told, text = {}, body[:200].decode(errors="replace").strip() or http.client.responses.get(status, "no reason")
+    code = told.get("code")
+    kind = _CLASSES.get(code) if code else _CLASSES_BY_STATUS.get(status)
+    if kind is None:
+        kind = errors.BusyError if told.get("retryable") else errors.ServerError
+    if code == "not_found" and "table" in text:
+        kind = errors.NoSuchTableError
+    error = kind(text)
+    if isinstance(error, errors.ServerError):
+        error.code, error.status = code or "unknown", status
+    return error
