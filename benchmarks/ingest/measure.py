@@ -123,6 +123,8 @@ def seen(options: Options, server: Splay, folder: pathlib.Path) -> Iterator[Figu
     for ack in wanted:
         found = latency.visible(server, ack, options.seconds)
         yield Figure(f"50 rows sent by HTTP until visible, `{ack}`", milliseconds(found), wanted[ack])
+        found = latency.visible_from_python(server, ack, options.seconds)
+        yield Figure(f"the same from a frame in Python, `{ack}`", milliseconds(found), wanted[ack])
     idle, busy = queries(options, server)
     yield Figure("a symbol's last 60 seconds by second, idle", idle)
     yield Figure("the same while 200,000 rows/s come in", busy, "2 times")

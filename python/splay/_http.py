@@ -21,6 +21,9 @@ IDLE_SECONDS = 10.0
 """Seconds after which a connection is not used again. Servers close those that stand idle, ours after thirty seconds; a message
 that meets the end of its connection is perhaps stored, and nobody knows."""
 
+ONE_PIECE_BYTES = 1 << 16
+"""Bytes up to which a body is copied behind its head."""
+
 IDLE_MAX = 8
 """Connections that are kept for another use."""
 
@@ -41,9 +44,9 @@ class Address:
         host, port = self._parts.hostname, self._parts.port
         assert host is not None
         if self._parts.scheme == "http":
-            return http.client.HTTPConnection(host, port, timeout=self._timeout)
+            return _Connection(host, port, timeout=self._timeout)
         context = self._tls or ssl.create_default_context()
-        return http.client.HTTPSConnection(host, port, timeout=self._timeout, context=context)
+        return _SecureConnection(host, port, timeout=self._timeout, context=context)
 
     def connected(self) -> tuple[socket.socket, str, str]:
         """As :meth:`splay.subscription.Address.connected`."""
@@ -84,6 +87,38 @@ class Address:
             if response.status >= 300:
                 raise _error(response.status, response.read())
             return response
+
+
+class _OnePiece:
+    """Sends the head and the body of a small message as one piece, so that the server is woken once."""
+
+    _head: bytes | None = None
+
+    def endheaders(self, message_body: Any = None, **options: Any) -> None:
+        if message_body is None or isinstance(message_body, str) or len(message_body) > ONE_PIECE_BYTES:
+            super().endheaders(message_body, **options)  # type: ignore[misc]
+            return
+        self._head = b""
+        try:
+            super().endheaders(**options)  # type: ignore[misc]
+            head = self._head
+        finally:
+            self._head = None
+        self.send(head + bytes(message_body))
+
+    def send(self, data: Any) -> None:
+        if self._head is None:
+            super().send(data)  # type: ignore[misc]
+        else:
+            self._head += data
+
+
+class _Connection(_OnePiece, http.client.HTTPConnection):
+    pass
+
+
+class _SecureConnection(_OnePiece, http.client.HTTPSConnection):
+    pass
 
 
 class Connections:

@@ -6,10 +6,12 @@ import io
 import json
 import os
 import pathlib
+import select
 import shutil
 import socket
 import subprocess
 import sys
+import threading
 
 import fakes
 import numpy as np
@@ -152,6 +154,111 @@ def test_one_connection_serves_many_batches_and_a_refusal_leaves_it(server, clie
     ((error, rows),) = taken
     assert (type(error), error.table) == (splay.RejectedError, "trade")
     assert rows["ts_event"].cast(pa.int64()).to_pylist() == [2]
+
+
+class Callers:
+    """Steps that note from where requests come."""
+
+    def __init__(self, server):
+        self.seen = []
+        self._server = server
+
+    def expect(self, *then) -> None:
+        def note(handler: fakes.Handler) -> bool:
+            self.seen.append(handler.client_address)
+            return then[0](handler) if then else True
+
+        self._server.script.append(note)
+
+
+def test_a_client_uses_its_connection_again(server, client):
+    callers = Callers(server)
+    server.answer = answers(stream(FRAME))
+    for call in [
+        lambda: client.write("trade", FRAME),
+        lambda: client.sql("select 1").to_arrow(),
+        lambda: client.write("trade", FRAME),
+    ]:
+        callers.expect()
+        call()
+    assert len(set(callers.seen)) == 1
+    client.close()
+    callers.expect()
+    client.write("trade", FRAME)
+    assert len(set(callers.seen)) == 2
+
+
+def test_a_connection_that_the_server_closed_is_not_used_again(server, client):
+    callers = Callers(server)
+
+    def last(handler: fakes.Handler) -> bool:
+        # As a server ends a connection that stood idle: without a word in the answer.
+        handler.close_connection = True
+        return True
+
+    for then in [(last,), (last,), ()]:
+        callers.expect(*then)
+        client.write("trade", FRAME)
+        # The end has come before the next message goes.
+        for _, idle in client._connections._idle:
+            assert not then or select.select([idle.sock], [], [], 30)[0]
+    assert len(set(callers.seen)) == 3
+    assert server.stored.table("trade").num_rows == 9
+
+
+def test_an_answer_that_is_left_in_the_middle_closes_its_connection(server, client):
+    callers = Callers(server)
+    content = stream(pa.concat_tables([FRAME] * 4), rows=3)
+    server.answer = answers(content)
+    for read in [lambda answer: next(iter(answer)), lambda answer: answer.to_arrow()]:
+        callers.expect()
+        read(client.sql("select 1"))
+    callers.expect()
+    client.sql("select 1").to_arrow()
+    assert callers.seen[0] != callers.seen[1] == callers.seen[2]
+
+
+def test_a_refusal_leaves_the_connection_and_a_failure_does_not(server, client):
+    callers = Callers(server)
+    callers.expect(fakes.fails(400, "no", code="rejected", retryable=False))
+    callers.expect(fakes.fails(503, "later", code="full", retryable=True))
+    callers.expect()
+    with pytest.raises(splay.RejectedError):
+        client.write("trade", FRAME)
+    with pytest.raises(splay.FullError):
+        client.write("trade", FRAME)
+    client.write("trade", FRAME)
+    assert callers.seen[0] == callers.seen[1] != callers.seen[2]
+
+
+def test_threads_and_processes_have_connections_of_their_own(server, client):
+    callers = Callers(server)
+    both = threading.Barrier(2, timeout=30)
+
+    def together(_handler: fakes.Handler) -> bool:
+        both.wait()
+        return True
+
+    for _ in range(2):
+        callers.expect(together)
+    threads = [threading.Thread(target=client.write, args=("trade", FRAME)) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(callers.seen)) == 2
+    child = os.fork()
+    if child == 0:
+        is_new = client._connections.take().sock is None
+        os._exit(0 if is_new else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.parametrize("rows", [1, 100_000])
+def test_messages_of_any_length_arrive_whole(server, client, rows):
+    frame = pa.table({"ts_event": pa.array(range(rows), pa.timestamp("ns", "UTC")), "n": pa.array(range(rows))})
+    client.write("trade", frame)
+    assert server.stored.table("trade").equals(frame)
 
 
 def test_a_server_that_is_not_there_is_unreachable():
