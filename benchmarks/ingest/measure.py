@@ -66,7 +66,7 @@ def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
         yield recovered(options, server)
     finally:
         server.kill()
-    yield undisturbed(options, folder)
+    yield from undisturbed(options, folder)
     yield from kept(options, folder)
 
 
@@ -123,8 +123,8 @@ def seen(options: Options, server: Splay, folder: pathlib.Path) -> Iterator[Figu
     for ack in wanted:
         found = latency.visible(server, ack, options.seconds)
         yield Figure(f"50 rows sent by HTTP until visible, `{ack}`", milliseconds(found), wanted[ack])
-        found = latency.visible_from_python(server, ack, options.seconds)
-        yield Figure(f"the same from a frame in Python, `{ack}`", milliseconds(found), wanted[ack])
+    found = latency.visible_from_python(server, "process", options.seconds)
+    yield Figure("the same from a frame in Python, `process`", milliseconds(found), wanted["process"])
     idle, busy = queries(options, server)
     yield Figure("a symbol's last 60 seconds by second, idle", idle)
     yield Figure("the same while 200,000 rows/s come in", busy, "2 times")
@@ -136,15 +136,20 @@ def queries(options: Options, server: Splay) -> tuple[str, str]:
     return milliseconds(idle), f"{milliseconds(busy)}, {busy[1] / idle[1]:.1f} times at P99"
 
 
-def undisturbed(options: Options, folder: pathlib.Path) -> Figure:
-    """Queries while rows come in, in a server that has no other rows to bring to the disk."""
+def undisturbed(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
+    """The same in a server that has no other rows to bring to the disk."""
     server = Splay(str(options.splay), folder / "undisturbed")
     server.start()
+    without = "in a server with no other rows to write down"
     try:
+        found = latency.visible(server, "process", options.seconds)
+        yield Figure(f"50 rows sent by HTTP until visible, `process`, {without}", milliseconds(found), "P99 1 ms")
+        found = latency.visible_from_python(server, "process", options.seconds)
+        yield Figure(f"the same from a frame in Python, `process`, {without}", milliseconds(found), "P99 1 ms")
         idle, busy = queries(options, server)
+        yield Figure(f"a symbol's last 60 seconds by second, {without}", f"idle {idle}; {busy}", "2 times")
     finally:
         server.stop()
-    return Figure("the same in a server with no other rows to write down", f"idle {idle}; {busy}", "2 times")
 
 
 def recovered(options: Options, server: Splay) -> Figure:
