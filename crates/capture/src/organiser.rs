@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::live::{TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
 
 /// How often it looks.
-const INTERVAL: Duration = Duration::from_millis(50);
+const INTERVAL: Duration = Duration::from_millis(20);
 
 /// How long it waits after a failure.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 //! the same for the same seed, in any test and without a nightly compiler; `fuzz/` feeds the same targets by coverage. Both look
 //! at the memory that an input makes a target take, by [`bounded`].
 //!
-//! ```
+//! ```no_run
 //! use splay_mutate::Run;
 //!
 //! let parse = |bytes: &[u8]| {

@@ -110,13 +110,10 @@ pub(super) fn by_date(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<BTreeMap<i
 
 /// The layers of a date with one behind them: small layers become part of it, and rows that belong before others find their place.
 fn add(spec: &TableSpec, date: i32, layers: &[Arc<Segment>], upper: &Arc<Segment>) -> Result<Vec<Arc<Segment>>> {
+    let rows_max = if layers.len() < LAYERS_MAX { JOINED_ROWS_MAX } else { u64::MAX };
     let (mut rows, mut kept) = (upper.rows(), layers.len());
-    while let Some(more) = alike_at_end(&layers[..kept], rows) {
-        rows += layers[kept - more..kept].iter().map(|layer| layer.rows()).sum::<u64>();
-        if rows > JOINED_ROWS_MAX && layers.len() < LAYERS_MAX {
-            break;
-        }
-        kept -= more;
+    while let Some((more, together)) = alike_at_end(&layers[..kept], rows, rows_max) {
+        (rows, kept) = (together, kept - more);
     }
     let mut parts: Vec<Arc<Segment>> = layers[kept..].to_vec();
     parts.push(Arc::clone(upper));
@@ -126,11 +123,17 @@ fn add(spec: &TableSpec, date: i32, layers: &[Arc<Segment>], upper: &Arc<Segment
     }
 }
 
-/// How many of the last layers are about the size of so many rows behind them, or smaller, if together there are enough to be joined.
-fn alike_at_end(layers: &[Arc<Segment>], rows: u64) -> Option<usize> {
-    let tier = tier(rows);
-    let alike = layers.iter().rev().take_while(|layer| self::tier(layer.rows()) <= tier).count();
-    (alike + 1 >= TIER_LAYERS).then_some(alike)
+/// How many of the last layers are about the size of so many rows behind them, or smaller, and the rows of them all, which aren't more
+/// than `rows_max`; none if there aren't enough of them.
+fn alike_at_end(layers: &[Arc<Segment>], rows: u64, rows_max: u64) -> Option<(usize, u64)> {
+    let (tier, mut alike, mut together) = (tier(rows), 0, rows);
+    for layer in layers.iter().rev().take_while(|layer| self::tier(layer.rows()) <= tier) {
+        if together + layer.rows() > rows_max {
+            break;
+        }
+        (alike, together) = (alike + 1, together + layer.rows());
+    }
+    (alike + 1 >= TIER_LAYERS).then_some((alike, together))
 }
 
 /// The last layers of a date, from one on behind which there are none that are larger, and enough of about its size.
