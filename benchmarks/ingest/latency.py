@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import re
 import socket
 import time
 
@@ -15,17 +16,28 @@ from .rates import batch, until
 def visible(server, ack: str, seconds: float) -> tuple[float, float]:
     """Milliseconds from the first byte of a message of 50 rows to its acknowledgement, from which on they are seen, at 1,000 messages
     a second at most: median and 99th percentile."""
-    messages = [message(batch(start, 50), f"by_http_{ack}", ack) for start in range(0, 50_000, 50)]
+    messages = [message(rows, f"by_http_{ack}", ack) for rows in fifties(seconds)]
     with socket.create_connection(server.http) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
         def send(number: int) -> None:
-            connection.sendall(messages[number % len(messages)])
-            answer = connection.recv(1 << 16)
+            connection.sendall(messages[number])
+            answer = answered(connection)
             if not answer.startswith(b"HTTP/1.1 200"):
                 raise RuntimeError(f"rows weren't taken: {answer[:200]!r}")
 
         return paced(send, seconds)
+
+
+def answered(connection: socket.socket) -> bytes:
+    """An answer over HTTP that says how long it is."""
+    answer = b""
+    while part := connection.recv(1 << 16):
+        answer += part
+        head, end, body = answer.partition(b"\r\n\r\n")
+        if end and len(body) >= int(re.search(rb"content-length: (\d+)", head)[1]):
+            break
+    return answer
 
 
 def visible_from_python(server, ack: str, seconds: float) -> tuple[float, float]:
@@ -33,8 +45,13 @@ def visible_from_python(server, ack: str, seconds: float) -> tuple[float, float]
     import splay
 
     client = splay.connect(f"http://{server.http[0]}:{server.http[1]}")
-    frames = [batch(start, 50) for start in range(0, 50_000, 50)]
-    return paced(lambda number: client.write(f"by_http_{ack}", frames[number % len(frames)], ack=ack), seconds)
+    frames = fifties(seconds)
+    return paced(lambda number: client.write(f"from_python_{ack}", frames[number], ack=ack), seconds)
+
+
+def fifties(seconds: float) -> list[pyarrow.Table]:
+    """Frames of 50 rows, whose times follow each other, for so long."""
+    return [batch(50 * number, 50) for number in range(int(seconds * 1000) + 1)]
 
 
 def message(rows: pyarrow.Table, table: str, ack: str) -> bytes:
@@ -51,7 +68,7 @@ def paced(send, seconds: float) -> tuple[float, float]:
     """Milliseconds that a call takes, with the number of the call, 1,000 times a second at most."""
     times: list[float] = []
     ended = time.monotonic() + seconds
-    while time.monotonic() < ended:
+    while time.monotonic() < ended and len(times) <= seconds * 1000:
         begun = time.monotonic()
         send(len(times))
         times.append((time.monotonic() - begun) * 1000)

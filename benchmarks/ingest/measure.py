@@ -1,5 +1,6 @@
 """All figures of capture, one after the other."""
 
+import contextlib
 import pathlib
 import statistics
 from collections.abc import Iterator
@@ -137,17 +138,26 @@ def queries(options: Options, server: Splay) -> tuple[str, str]:
 
 
 def undisturbed(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
-    """The same in a server that has no other rows to bring to the disk."""
-    server = Splay(str(options.splay), folder / "undisturbed")
-    server.start()
-    without = "in a server with no other rows to write down"
-    try:
+    """How soon rows are seen, and what queries take, in servers of their own that have no other rows to bring to the disk."""
+    alone = "in a server of its own"
+    with started(options, folder / "seen_alone") as server:
         found = latency.visible(server, "process", options.seconds)
-        yield Figure(f"50 rows sent by HTTP until visible, `process`, {without}", milliseconds(found), "P99 1 ms")
+        yield Figure(f"50 rows sent by HTTP until visible, `process`, {alone}", milliseconds(found), "P99 1 ms")
+    with started(options, folder / "seen_from_python") as server:
         found = latency.visible_from_python(server, "process", options.seconds)
-        yield Figure(f"the same from a frame in Python, `process`, {without}", milliseconds(found), "P99 1 ms")
+        yield Figure(f"the same from a frame in Python, `process`, {alone}", milliseconds(found), "P99 1 ms")
+    with started(options, folder / "queried_alone") as server:
         idle, busy = queries(options, server)
-        yield Figure(f"a symbol's last 60 seconds by second, {without}", f"idle {idle}; {busy}", "2 times")
+        yield Figure(f"a symbol's last 60 seconds by second, {alone}", f"idle {idle}; {busy}", "2 times")
+
+
+@contextlib.contextmanager
+def started(options: Options, folder: pathlib.Path) -> Iterator[Splay]:
+    """A server that runs meanwhile."""
+    server = Splay(str(options.splay), folder)
+    server.start()
+    try:
+        yield server
     finally:
         server.stop()
 

@@ -132,10 +132,12 @@ class Connections:
 
     def take(self) -> http.client.HTTPConnection:
         """A connection that nobody else uses: the last one that was given back, if the server has not closed it, or a new one."""
+        if self._process != os.getpid():
+            # Perhaps somebody held it when the process was forked.
+            self._lock = threading.Lock()
+            self._process, self._idle = os.getpid(), []
         while True:
             with self._lock:
-                if self._process != os.getpid():
-                    self._process, self._idle = os.getpid(), []
                 since, connection = self._idle.pop() if self._idle else (0.0, None)
             if connection is None:
                 return self._address.connection()
@@ -145,13 +147,17 @@ class Connections:
 
     def give_back(self, connection: http.client.HTTPConnection) -> None:
         """Keep a connection whose last answer was read to its end."""
-        if connection.sock is None:
+        if connection.sock is None or self._process != os.getpid():
+            connection.close()
             return
+        now, is_kept = time.monotonic(), False
         with self._lock:
-            if self._process == os.getpid() and len(self._idle) < IDLE_MAX:
-                self._idle.append((time.monotonic(), connection))
-                return
-        connection.close()
+            old = [idle for since, idle in self._idle if now - since >= IDLE_SECONDS]
+            self._idle = [(since, idle) for since, idle in self._idle if now - since < IDLE_SECONDS]
+            if is_kept := len(self._idle) < IDLE_MAX:
+                self._idle.append((now, connection))
+        for idle in old if is_kept else [*old, connection]:
+            idle.close()
 
     def close(self) -> None:
         """Close those that nobody uses."""

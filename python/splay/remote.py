@@ -394,6 +394,8 @@ class RemoteAnswer:
                 # Arrow takes the end of the bytes for the end of the rows; HTTP knows whether it was.
                 self._response.read()
         except BaseException:
+            # One of them has the socket.
+            self._response.close()
             self._connection.close()
             raise
         self._connections.give_back(self._connection)

@@ -64,8 +64,8 @@ pub(crate) struct Shared {
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
     failed: Mutex<Option<Error>>,
-    pub(crate) keeper: Signal,
-    pub(crate) organiser: Signal,
+    pub(crate) keeper: Arc<Signal>,
+    pub(crate) organiser: Arc<Signal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Until capture is closed.
     lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
@@ -138,8 +138,8 @@ impl Capture {
             rejected: Mutex::default(),
             changing: Mutex::new(()),
             failed: Mutex::new(None),
-            keeper: Signal::default(),
-            organiser: Signal::default(),
+            keeper: Arc::default(),
+            organiser: Arc::default(),
             threads: Mutex::default(),
             settings,
             lock: Mutex::new(Some(lock)),
@@ -172,11 +172,12 @@ impl Capture {
                 .spawn(work)
                 .map_err(|error| Error::Failed { reason: format!("no thread for {name}: {error}") })
         };
-        let organised = Arc::downgrade(shared);
+        let (kept, organised) = (Arc::clone(&shared.keeper), Arc::clone(&shared.organiser));
+        let weak = Arc::downgrade(shared);
         let threads = vec![
             spawn("journal", Box::new(move || plant.run()))?,
-            spawn("keeper", Box::new(move || keeper.run()))?,
-            spawn("organiser", Box::new(move || organiser::run(&organised)))?,
+            spawn("keeper", Box::new(move || keeper.run(&kept)))?,
+            spawn("organiser", Box::new(move || organiser::run(&weak, &organised)))?,
         ];
         *shared.threads.lock().unwrap_or_else(PoisonError::into_inner) = threads;
         Ok(())
@@ -484,7 +485,7 @@ impl Capture {
 }
 
 impl Shared {
-    fn failed(&self) -> Option<Error> {
+    pub(crate) fn failed(&self) -> Option<Error> {
         let own = self.failed.lock().unwrap_or_else(PoisonError::into_inner).clone();
         own.or_else(|| self.queue.closed().filter(|error| matches!(error, Error::Failed { .. })))
     }

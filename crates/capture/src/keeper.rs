@@ -16,6 +16,7 @@ use splay_store::{CompactOptions, Dates, background};
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
+use crate::signal::Signal;
 
 /// How often the keeper looks.
 const INTERVAL: Duration = Duration::from_millis(50);
@@ -72,7 +73,7 @@ impl Keeper {
         Keeper { shared, rolled: HashMap::new(), paused_until: None, calendar_due: Instant::now() }
     }
 
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, signal: &Signal) {
         background::enter();
         loop {
             // Not held while waiting: the last clone of a capture that goes ends the thread.
@@ -83,7 +84,8 @@ impl Keeper {
                 shared.counters.write_downs_failed.add(1);
                 self.paused_until = Some(Instant::now() + PAUSE);
             }
-            if !shared.keeper.wait(INTERVAL) {
+            drop(shared);
+            if !signal.wait(INTERVAL) {
                 return;
             }
         }
@@ -197,6 +199,10 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
 
 fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(error) = shared.failed() {
+        // After a commit of which nobody knows whether it is on disk both states stay as they are.
+        return Err(error);
+    }
     let now = shared.clock.now();
     let late = seconds(shared.settings.late_s);
     let cut = |latest: i64| match how {

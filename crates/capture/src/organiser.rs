@@ -3,7 +3,7 @@
 //! A reader puts into layers what came in since the one before it, and joins small layers. What takes longer is done here, while
 //! readers go on with the layers that there are.
 
-use std::sync::{Arc, Weak};
+use std::sync::Weak;
 use std::time::{Duration, Instant};
 
 use splay_store::background;
@@ -11,6 +11,7 @@ use splay_store::background;
 use crate::capture::Shared;
 use crate::error::Result;
 use crate::live::{TAIL_BATCHES_MAX, TAIL_ROWS_MAX};
+use crate::signal::Signal;
 
 /// How often it looks.
 const INTERVAL: Duration = Duration::from_millis(20);
@@ -18,38 +19,52 @@ const INTERVAL: Duration = Duration::from_millis(20);
 /// How long it waits after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Joins of one table at a look: where late rows change layers again and again, other tables have their turn.
+/// Joins of one table at a look, so that others have their turn.
 const JOINS_MAX: usize = 4;
 
 /// The organiser's thread.
-pub(crate) fn run(shared: &Weak<Shared>) {
+pub(crate) fn run(shared: &Weak<Shared>, signal: &Signal) {
     background::enter();
     let mut paused_until: Option<Instant> = None;
     loop {
         // Not held while waiting: the last clone of a capture that goes ends the thread.
         let Some(shared) = shared.upgrade() else { return };
         let is_paused = paused_until.is_some_and(|until| Instant::now() < until);
-        if !is_paused && let Err(error) = look(&shared) {
+        if !is_paused && let Err(error) = look(&shared, signal) {
             tracing::warn!(%error, "live rows are put in order by who reads them");
             paused_until = Some(Instant::now() + PAUSE);
         }
-        if !shared.organiser.wait(INTERVAL) {
+        drop(shared);
+        if !signal.wait(INTERVAL) {
             return;
         }
     }
 }
 
-fn look(shared: &Arc<Shared>) -> Result<()> {
+/// Looks at all tables; gives the last failure.
+fn look(shared: &Shared, signal: &Signal) -> Result<()> {
+    let mut looked = Ok(());
     for live in shared.all_live() {
         let size = live.size();
-        if size.tail_rows > TAIL_ROWS_MAX || size.tail_batches > TAIL_BATCHES_MAX {
-            live.organise()?;
+        if (size.tail_rows > TAIL_ROWS_MAX || size.tail_batches > TAIL_BATCHES_MAX)
+            && let Err(error) = live.organise()
+        {
+            looked = Err(error);
+            continue;
         }
         for _ in 0..JOINS_MAX {
-            if shared.organiser.is_stopped() || !live.join_layers()? {
+            if signal.is_stopped() {
                 break;
+            }
+            match live.join_layers() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    looked = Err(error);
+                    break;
+                }
             }
         }
     }
-    Ok(())
+    looked
 }

@@ -67,19 +67,20 @@ impl Appends {
         &self,
         make: impl FnOnce(&dyn Ingest) -> Outcome<Append> + Send + 'static,
     ) -> Outcome<Awaited> {
+        let start = Instant::now();
         let closed = |_| Problem::new(Code::Closed, "the server is stopping");
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(closed)?;
         let appends = self.clone();
         let submitted = tokio::task::spawn_blocking(move || {
             let _place = place;
-            appends.hand_over(make(appends.ingest.as_ref())?)
+            appends.hand_over(make(appends.ingest.as_ref())?, start)
         });
         submitted.await.map_err(|_| Problem::new(Code::Internal, "the append broke off"))?
     }
 
-    fn hand_over(&self, append: Append) -> Outcome<Awaited> {
+    fn hand_over(&self, append: Append, start: Instant) -> Outcome<Awaited> {
         let (sender, receiver) = oneshot::channel();
-        let (metrics, way, start) = (Arc::clone(&self.metrics), self.way, Instant::now());
+        let (metrics, way) = (Arc::clone(&self.metrics), self.way);
         let class = append.ack.map_or("default", class);
         metrics.received(way, append.rows.get_array_memory_size());
         let done = move |acked: Result<Ack, IngestError>| {

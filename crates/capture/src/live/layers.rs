@@ -136,22 +136,34 @@ fn alike_at_end(layers: &[Arc<Segment>], rows: u64, rows_max: u64) -> Option<(us
     (alike + 1 >= TIER_LAYERS).then_some((alike, together))
 }
 
-/// The last layers of a date, from one on behind which there are none that are larger, and enough of about its size.
+/// Neighbours of which enough are of one size and the others smaller, of a date. The oldest of the smallest size, since late rows change
+/// the newest again and again.
 pub(super) fn alike(layers: &Layers) -> Option<(i32, Vec<Arc<Segment>>)> {
     layers.iter().find_map(|(date, layers)| {
         let tiers: Vec<u32> = layers.iter().map(|layer| tier(layer.rows())).collect();
-        let (mut greatest, mut alike) = (0, 0);
-        for first in (0..tiers.len()).rev() {
-            if tiers[first] > greatest {
-                (greatest, alike) = (tiers[first], 0);
+        let greatest = tiers.iter().copied().max()?;
+        let rows = (0..=greatest).find_map(|wanted| neighbours(&tiers, wanted))?;
+        Some((*date, layers[rows].to_vec()))
+    })
+}
+
+/// The first neighbours of a size, with smaller ones between them but no larger, of which there are enough.
+fn neighbours(tiers: &[u32], wanted: u32) -> Option<Range<usize>> {
+    let (mut first, mut alike) = (0, 0);
+    for (place, tier) in tiers.iter().enumerate() {
+        if *tier > wanted {
+            alike = 0;
+        } else if *tier == wanted {
+            if alike == 0 {
+                first = place;
             }
-            alike += usize::from(tiers[first] == greatest);
+            alike += 1;
             if alike == TIER_LAYERS {
-                return Some((*date, layers[first..].to_vec()));
+                return Some(first..place + 1);
             }
         }
-        None
-    })
+    }
+    None
 }
 
 /// Neighbouring layers as one; `None` if they have no rows.
@@ -259,4 +271,21 @@ fn name() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     // Relaxed: numbers only have to differ.
     format!("live/{:012}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_the_oldest_of_a_size_with_smaller_ones_between() {
+        let tiers = |text: &str| -> Vec<u32> { text.bytes().map(|digit| u32::from(digit - b'0')).collect() };
+        assert_eq!(neighbours(&tiers("00000000"), 0), Some(0..8));
+        assert_eq!(neighbours(&tiers("0000000"), 0), None);
+        assert_eq!(neighbours(&tiers("3000000000"), 0), Some(1..9), "the newest stay");
+        assert_eq!(neighbours(&tiers("0000100001"), 0), None, "a larger one parts them");
+        assert_eq!(neighbours(&tiers("0000100001"), 1), None);
+        assert_eq!(neighbours(&tiers("2010111111010"), 1), Some(2..12), "from the first of the size to the last");
+        assert_eq!(neighbours(&tiers("111111112"), 2), None);
+    }
 }

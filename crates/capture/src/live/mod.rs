@@ -69,6 +69,20 @@ impl States {
     }
 }
 
+/// The first batches of a tail, and their rows in order.
+struct Ordered {
+    batches: Vec<Arc<Tail>>,
+    rows: Layers,
+}
+
+impl Ordered {
+    /// Whether a tail begins with these batches. Tails are pieces of one sequence, so the first one tells.
+    fn begins(&self, tail: &[Arc<Tail>]) -> bool {
+        self.batches.len() <= tail.len()
+            && self.batches.first().zip(tail.first()).is_some_and(|(own, other)| Arc::ptr_eq(own, other))
+    }
+}
+
 /// Layers of each state, with the number of the last batch in them.
 struct Reached {
     current: (Arc<Layers>, u64),
@@ -160,31 +174,50 @@ impl LiveTable {
         self.organising.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts the tail into layers.
+    /// Puts the tail into layers. What takes long is done before readers have to wait.
     pub(crate) fn organise(&self) -> Result<()> {
+        let state = self.states().current.clone();
+        let ready = self.in_order(state.tail())?;
         let _organising = self.organising();
-        self.put_into_layers().map(|_| ())
+        self.put_into_layers(ready).map(|_| ())
     }
 
-    /// Puts the tails of both states into their layers, and gives these. The caller holds `organising`.
-    fn put_into_layers(&self) -> Result<Reached> {
+    /// Batches put in order; those of no tail are none.
+    fn in_order(&self, tail: &[Arc<Tail>]) -> Result<Vec<Ordered>> {
+        if tail.is_empty() {
+            return Ok(Vec::new());
+        }
+        // Not before the batches were taken: it has all their columns.
+        let rows = layers::of_tail(self.table.stored()?.spec(), tail)?;
+        Ok(vec![Ordered { batches: tail.to_vec(), rows }])
+    }
+
+    /// Puts the tails of both states into their layers, and gives these. Batches that are `ready` aren't put in order once more. The
+    /// caller holds `organising`.
+    fn put_into_layers(&self, mut ready: Vec<Ordered>) -> Result<Reached> {
         let (current, next) = {
             let states = self.states();
             (states.current.clone(), states.next.clone())
         };
+        let is_empty = current.tail().is_empty() && next.as_ref().is_none_or(|next| next.tail().is_empty());
+        if is_empty {
+            let of = |state: State| (state.layers, state.last);
+            return Ok(Reached { current: of(current), next: next.map(of) });
+        }
         let spec = self.table.stored()?.spec().clone();
-        let mut upper: Option<Layers> = None;
         let mut with_tail = |state: &State| -> Result<(Arc<Layers>, u64)> {
-            if state.tail().is_empty() {
-                return Ok((Arc::clone(&state.layers), state.last));
+            let (mut tail, mut layers) = (state.tail(), Arc::clone(&state.layers));
+            while !tail.is_empty() {
+                // Mostly what was made for the other state: one tail is the end of the other.
+                let known = ready.iter().position(|ready| ready.begins(tail));
+                let place = known.unwrap_or(ready.len());
+                if known.is_none() {
+                    ready.push(Ordered { batches: tail.to_vec(), rows: layers::of_tail(&spec, tail)? });
+                }
+                layers = Arc::new(layers::with(&spec, &layers, &ready[place].rows)?);
+                tail = &tail[ready[place].batches.len()..];
             }
-            // Of two tails one is the end of the other.
-            let is_same = state.tail().len() == current.tail().len();
-            let known = upper.take().filter(|_| is_same);
-            let tail = known.map_or_else(|| layers::of_tail(&spec, state.tail()), Ok)?;
-            let layers = layers::with(&spec, &state.layers, &tail)?;
-            upper = Some(tail);
-            Ok((Arc::new(layers), state.last))
+            Ok((layers, state.last))
         };
         let of_current = with_tail(&current)?;
         let of_next = next.as_ref().map(&mut with_tail).transpose()?;
@@ -196,23 +229,26 @@ impl LiveTable {
         Ok(Reached { current: of_current, next: of_next })
     }
 
-    /// Joins layers of about one size, if there are enough of them; false if there aren't. Neither readers nor writers wait for it.
+    /// Joins layers of about one size, if there are enough of them and no late row changes them meanwhile. Neither readers nor
+    /// writers wait for it.
     pub(crate) fn join_layers(&self) -> Result<bool> {
-        let spec = self.table.stored()?.spec().clone();
         let all: Vec<Arc<Layers>> = self.states().each().map(|state| Arc::clone(&state.layers)).collect();
         let Some((date, parts)) = all.iter().find_map(|layers| layers::alike(layers)) else { return Ok(false) };
-        let joined = layers::joined(&spec, date, &parts)?;
+        // Not before the layers were taken: it has all their columns.
+        let joined = layers::joined(self.table.stored()?.spec(), date, &parts)?;
         let _organising = self.organising();
-        let mut states = self.states();
-        for state in states.each() {
+        let mut is_done = false;
+        for state in self.states().each() {
             if let Some(layers) = layers::replaced(&state.layers, date, &parts, joined.as_ref()) {
                 state.layers = Arc::new(layers);
+                is_done = true;
             }
         }
-        drop(states);
-        // The same rows, in fewer layers.
-        *self.composed.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(true)
+        if is_done {
+            // The same rows, in fewer layers.
+            *self.composed.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
+        Ok(is_done)
     }
 
     /// The live rows over the files.
@@ -235,9 +271,10 @@ impl LiveTable {
     /// Begins to write rows down: those with a time up to what `cut` says of the live rows' latest time. From here on two states
     /// are kept.
     pub(crate) fn begin_write_down(&self, cut: impl FnOnce(i64) -> i64) -> Result<WriteDown> {
+        self.organise()?;
         let (layers, captured) = {
             let _organising = self.organising();
-            let (layers, sequence) = self.put_into_layers()?.current;
+            let (layers, sequence) = self.put_into_layers(Vec::new())?.current;
             let mut states = self.states();
             let current = &states.current;
             let captured = Captured { sequence, cut: cut(current.times.1).max(current.captured.cut) };
@@ -252,17 +289,19 @@ impl LiveTable {
             .stored()
             .map_err(Error::from)
             .and_then(|stored| layers::split(stored.spec(), &layers, captured.cut));
+        let came_in = self.states().forming.clone();
+        let ready = came_in.map_or_else(|| Ok(Vec::new()), |forming| self.in_order(forming.tail()));
         let _organising = self.organising();
         let mut states = self.states();
         let forming = states.forming.take();
-        let (rows, kept) = split?;
+        let ((rows, kept), ready) = (split?, ready?);
         states.next = forming.map(|mut next| {
             next.take_layers(kept, &states.current);
             next
         });
         drop(states);
         // From here on both tails are the same.
-        if let Err(error) = self.put_into_layers() {
+        if let Err(error) = self.put_into_layers(ready) {
             self.states().next = None;
             return Err(error);
         }
@@ -320,7 +359,7 @@ impl LiveRows for LiveTable {
             if !is_still {
                 continue;
             }
-            let reached = self.put_into_layers().map_err(into_store)?;
+            let reached = self.put_into_layers(Vec::new()).map_err(into_store)?;
             let Some((layers, last)) = (if next { reached.next } else { Some(reached.current) }) else { continue };
             if layers.is_empty() {
                 return Ok(files.with_partitions(last, Vec::new()));

@@ -186,12 +186,22 @@ proptest! {
     }
 }
 
+/// Also where the test fails: threads that go on would hang it.
+struct StopsAtEnd<'a>(&'a AtomicBool);
+
+impl Drop for StopsAtEnd<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn each_row_is_there_once_while_all_of_it_happens_at_once() {
     let capture = capture();
     capture.append(Append::new("t", rows(&[START], 0))).unwrap();
     let (stop, database) = (AtomicBool::new(false), capture.database());
     std::thread::scope(|scope| {
+        let stops = StopsAtEnd(&stop);
         let looks = scope.spawn(|| {
             let (mut last, mut looks) = (0, 0);
             while !stop.load(Ordering::SeqCst) {
@@ -221,7 +231,7 @@ fn each_row_is_there_once_while_all_of_it_happens_at_once() {
                 capture.write_down(Some("t")).unwrap();
             }
         }
-        stop.store(true, Ordering::SeqCst);
+        drop(stops);
         assert!(looks.join().unwrap() > 0);
     });
     assert_eq!(read(database).len(), 300 / 3 * 1_201 + 1);

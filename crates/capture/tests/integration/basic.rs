@@ -79,6 +79,24 @@ fn a_write_down_moves_rows_without_a_moment_in_which_one_is_missing_or_double() 
     capture.close().unwrap();
 }
 
+/// Two threads of it once kept each other from seeing that nobody else was left.
+#[test]
+fn a_capture_that_is_dropped_without_being_closed_lets_the_database_go() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    capture.append(trade(&[row("A", START, 0)])).unwrap();
+    drop(capture);
+    let clock = || TestClock::at(START + 400 * DAY);
+    let again = (0..100).find_map(|_| match Capture::open_with(database.clone(), settings(), clock()) {
+        Ok((capture, _)) => Some(capture),
+        // Its threads are about to see it.
+        Err(Error::Locked { .. }) => None,
+        Err(error) => panic!("{error}"),
+    });
+    again.unwrap().close().unwrap();
+}
+
 #[test]
 fn what_was_acknowledged_is_back_after_a_start() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,7 +42,10 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
 fn refuse_huge_pages() {
     #[cfg(target_os = "linux")]
     // SAFETY: sets a flag of this process; the arguments are those that the flag wants.
-    let refused = unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    let refused = unsafe {
+        let (on, unused): (libc::c_ulong, libc::c_ulong) = (1, 0);
+        libc::prctl(libc::PR_SET_THP_DISABLE, on, unused, unused, unused)
+    };
     #[cfg(target_os = "linux")]
     if refused != 0 {
         tracing::info!("huge pages stay on: {}", std::io::Error::last_os_error());

@@ -220,7 +220,7 @@ impl std::io::Write for CountingWrite<'_> {
         let bytes = &bytes[..bytes.len().min(WRITE_BYTES_MAX)];
         self.file.write(bytes).map_err(into_io)?;
         self.observer.observe(bytes);
-        background::did(WRITE_BYTES_MAX / 64);
+        background::did(bytes.len() / 64);
         Ok(bytes.len())
     }
 
