@@ -266,7 +266,7 @@ mod tests {
 
     use arrow::array::{Int64Array, RecordBatch, TimestampNanosecondArray};
     use splay_store::storage::fault::FaultStorage;
-    use splay_store::{Database, Settings};
+    use splay_store::{ColumnSpec, ColumnType, Database, Settings, TableSpec};
 
     use super::*;
     use crate::append::Append;
@@ -293,10 +293,109 @@ mod tests {
     }
 
     fn capture() -> (Capture, Arc<Hand>) {
+        with(CaptureSettings { automatic: false, ..CaptureSettings::default() })
+    }
+
+    /// One whose own keeper does nothing: the tests look in its place.
+    fn with(settings: CaptureSettings) -> (Capture, Arc<Hand>) {
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(NOON)));
-        let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
-        (Capture::open_with(database, settings, clock.clone()).unwrap().0, clock)
+        let capture = Capture::open_with(database, settings, clock.clone()).unwrap().0;
+        capture.shared.keeper.stop();
+        (capture, clock)
+    }
+
+    /// Rows in memory after a look of the keeper, as if its last had been long ago.
+    fn looked(keeper: &mut Keeper, capture: &Capture) -> u64 {
+        keeper.calendar_due = Instant::now();
+        keeper.look(&capture.shared).unwrap();
+        capture.live("t").unwrap().unwrap().size().rows
+    }
+
+    #[test]
+    fn rows_go_to_the_disk_once_they_are_old() {
+        let (capture, clock) = with(CaptureSettings { write_down_age_s: 60, late_s: 10, ..CaptureSettings::default() });
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        capture.append(row(NOON)).unwrap();
+        clock.0.fetch_add(seconds(60), Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 1, "as old as they may be");
+        clock.0.fetch_add(1, Ordering::Relaxed);
+        capture.append(row(NOON + seconds(55))).unwrap();
+        assert_eq!(looked(&mut keeper, &capture), 1, "the late one is in its last ten seconds");
+        assert_eq!(capture.shared.counters.write_downs.get(), 1);
+    }
+
+    #[test]
+    fn bytes_in_memory_are_bounded_and_rows_refused_at_twice_that() {
+        let (capture, clock) = with(CaptureSettings { live_bytes_max: 300, ..CaptureSettings::default() });
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let fill = || {
+            (0..1_000).find_map(|_| {
+                let at = clock.0.fetch_add(seconds(20), Ordering::Relaxed);
+                capture.append(row(at)).err()
+            })
+        };
+        for _ in 0..3 {
+            let refused = fill().unwrap();
+            assert!(matches!(refused, Error::Full { .. }) && refused.is_retryable(), "{refused}");
+            let before = capture.live("t").unwrap().unwrap().size();
+            assert!(before.bytes > 600, "{before:?}");
+            assert!(looked(&mut keeper, &capture) < before.rows);
+            capture.append(row(clock.now())).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_date_is_rolled_by_itself_once_it_has_ended_and_not_when_the_clock_goes_back() {
+        let never = 1 << 30;
+        let settings = CaptureSettings { roll_delay_s: 60, write_down_age_s: never, ..CaptureSettings::default() };
+        let (capture, clock) = with(settings);
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        capture.append(row(NOON)).unwrap();
+        let live = capture.live("t").unwrap().unwrap();
+        clock.0.store(NOON + DAY / 2 + seconds(59), Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 1, "the date's delay isn't over");
+        capture.append(row(NOON + DAY / 2 + seconds(55))).unwrap();
+        clock.0.store(NOON + DAY / 2 + seconds(60), Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 1, "a row of the last ten seconds stays");
+        let rolled = live.rolled_at.load(Ordering::Relaxed);
+        assert_eq!(rolled, clock.now());
+        // The clock goes back by two days, and comes again.
+        clock.0.store(NOON - 2 * DAY, Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 1);
+        let ack = capture.append(row(NOON)).unwrap();
+        assert_eq!(ack.quarantined, 1, "what is two days ahead of the clock isn't believed");
+        assert_eq!(live.rolled_at.load(Ordering::Relaxed), rolled, "nothing to roll");
+        clock.0.store(NOON + 2 * DAY, Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 0, "all dates have ended");
+        assert_eq!(capture.database().table("t").unwrap().snapshot().unwrap().rows(), 2);
+    }
+
+    #[test]
+    fn a_day_of_25_hours_ends_when_its_zone_says_so() {
+        let never = 1 << 30;
+        let settings = CaptureSettings { roll_delay_s: 0, write_down_age_s: never, ..CaptureSettings::default() };
+        let (capture, clock) = with(settings);
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        // 3 November 2024 in New York: from 04:00 to 05:00 of the next day in UTC.
+        let (hour, begins) = (seconds(3_600), seconds(1_730_606_400));
+        clock.0.store(begins + 12 * hour, Ordering::Relaxed);
+        let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("n", ColumnType::Int64)];
+        let spec = TableSpec::new("t", columns, "time", None);
+        let spec = Some(spec.with_time_zone("America/New_York"));
+        for at in [begins, begins + 12 * hour] {
+            capture.append(Append { spec: spec.clone(), ..row(at) }).unwrap();
+        }
+        clock.0.store(begins + 25 * hour - 1, Ordering::Relaxed);
+        capture.append(row(begins + 25 * hour - 1)).unwrap();
+        assert_eq!(looked(&mut keeper, &capture), 3, "the last moment of the date");
+        clock.0.store(begins + 25 * hour, Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 1, "that of the last ten seconds stays");
+        clock.0.fetch_add(seconds(11), Ordering::Relaxed);
+        keeper.rolled.clear();
+        assert_eq!(looked(&mut keeper, &capture), 0);
+        let snapshot = capture.database().table("t").unwrap().snapshot().unwrap();
+        assert_eq!(snapshot.partitions().len(), 1, "one date of 25 hours");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use splay_capture::{Append, Capture, CaptureSettings, Producer, Result};
+use splay_capture::{AckClass, Append, Capture, CaptureSettings, Error, Producer, Result};
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Database, Settings};
 
@@ -132,6 +132,42 @@ fn a_failure_of_any_operation_is_told_and_loses_nothing() {
         storage.fail_at(None);
         // The process ends, the machine goes on.
         check(&storage.copy(), sent, &acknowledged, &format!("failure of operation {operation}"));
+    }
+}
+
+/// Which bytes a failed sync has left on the disk nobody knows, and a second one would say that all is well.
+#[test]
+fn a_sync_that_fails_ends_capture_and_is_not_tried_again() {
+    let storage = FaultStorage::new();
+    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
+    let capture = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap().0;
+    let send = |number: i64| {
+        let rows = batch(&rows_of(number));
+        let ack = Some(AckClass::Disk);
+        capture.append(Append { spec: Some(spec("UTC")), ack, ..Append::new("trade", rows) })
+    };
+    send(0).unwrap();
+    // Behind the write of the next group.
+    storage.fail_at(Some(1));
+    assert!(matches!(send(1), Err(Error::Failed { .. })));
+    storage.fail_at(None);
+    let operations = storage.operations();
+    for _ in 0..3 {
+        assert!(matches!(send(1), Err(Error::Failed { .. })), "nothing is taken any more");
+    }
+    assert!(matches!(capture.write_down(None), Err(Error::Failed { .. })));
+    assert!(capture.status().failed.is_some());
+    assert!(all(&database).len() as i64 >= ROWS, "reads go on");
+    assert!(matches!(capture.close(), Err(Error::Failed { .. })));
+    assert_eq!(storage.operations(), operations, "nothing is written or synced any more");
+    drop((capture, database));
+    for whole in [false, true] {
+        let crashed = storage.crash(&mut |bound| if whole { bound - 1 } else { 0 });
+        let database = Database::open_on(Arc::new(crashed)).unwrap();
+        let (capture, _) = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap();
+        let rows = all(&database).len() as i64;
+        assert!(rows == ROWS || rows == 2 * ROWS, "the first batch, and perhaps the second: {rows}");
+        capture.close().unwrap();
     }
 }
 
