@@ -1,6 +1,7 @@
 //! Capture of a database: opens and recovers it, takes rows, and ends in good order.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -37,6 +38,10 @@ const SAMPLE_BYTES: usize = 200;
 /// How long the lock of a process that ends is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
 
+/// Numbers that a start leaves out: more than there are batches between two syncs. So many starts fit in a number that every format
+/// keeps exactly: two million in 53 bits.
+const NUMBERS_LEFT_OUT: u64 = 1 << 32;
+
 /// Most producers.
 const PRODUCERS_MAX: usize = 1 << 16;
 
@@ -63,6 +68,8 @@ pub(crate) struct Shared {
     rejected: Mutex<std::collections::VecDeque<Rejected>>,
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
+    /// Numbers that were not given, at the start.
+    numbers_left_out: Range<u64>,
     failed: Mutex<Option<Error>>,
     pub(crate) keeper: Arc<Signal>,
     pub(crate) organiser: Arc<Signal>,
@@ -117,7 +124,8 @@ impl Capture {
         let (tables, mut recovered) = recovery.finish()?;
         recovered.files = found.files.len() as u64;
         recovered.torn = found.torn;
-        let next_sequence = found.next_sequence.max(known_sequence(&database)?.saturating_add(1));
+        let kept = found.next_sequence.max(known_sequence(&database)?.saturating_add(1));
+        let next_sequence = first_number(kept);
         let writer = JournalWriter::begin(
             Arc::clone(&storage),
             found.files,
@@ -137,6 +145,7 @@ impl Capture {
             subscribers: Arc::default(),
             rejected: Mutex::default(),
             changing: Mutex::new(()),
+            numbers_left_out: kept..next_sequence,
             failed: Mutex::new(None),
             keeper: Arc::default(),
             organiser: Arc::default(),
@@ -373,7 +382,9 @@ impl Capture {
     /// [`Error::Gone`] if the journal no longer has them all.
     pub(crate) fn journal_behind(&self, table: &str, after: u64) -> Result<journal::Cursor> {
         let files = self.journal().files();
+        let left_out = &self.shared.numbers_left_out;
         let oldest = files.first().map_or(0, |file| file.first);
+        let oldest = if oldest == left_out.end { left_out.start } else { oldest };
         let next = after.saturating_add(1);
         if next < oldest {
             return Err(Error::Gone { table: table.to_owned(), after, oldest });
@@ -570,6 +581,13 @@ pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> Result<spla
 }
 
 /// The greatest number that any table says to have: numbers go on behind it even if the journal was removed.
+/// The number with which a start goes on, where `kept` is the first behind those that are known. Batches of which nobody was told that they
+/// are on disk went to subscribers all the same; if a power cut took them, others must not have their numbers, or who resumes behind
+/// them would miss these.
+fn first_number(kept: u64) -> u64 {
+    if kept <= 1 { kept } else { kept.checked_add(NUMBERS_LEFT_OUT).unwrap_or(kept) }
+}
+
 fn known_sequence(database: &Database) -> Result<u64> {
     let mut greatest = 0;
     for table in database.tables()? {

@@ -73,26 +73,39 @@ impl Appends {
         let appends = self.clone();
         let submitted = tokio::task::spawn_blocking(move || {
             let _place = place;
-            appends.hand_over(make(appends.ingest.as_ref())?, start)
+            let made = make(appends.ingest.as_ref()).inspect_err(|problem| appends.note(problem));
+            appends.hand_over(made?, start)
         });
         submitted.await.map_err(|_| Problem::new(Code::Internal, "the append broke off"))?
     }
 
+    /// Notes for the operator that a message was refused for what it says.
+    pub(crate) fn note(&self, problem: &Problem) {
+        if matches!(problem.code, Code::Request | Code::Rejected) {
+            self.ingest.reject(self.way, problem.message.clone(), &[]);
+        }
+    }
+
     fn hand_over(&self, append: Append, start: Instant) -> Outcome<Awaited> {
         let (sender, receiver) = oneshot::channel();
-        let (metrics, way) = (Arc::clone(&self.metrics), self.way);
+        let (appends, metrics, way) = (self.clone(), Arc::clone(&self.metrics), self.way);
         let class = append.ack.map_or("default", class);
         metrics.received(way, append.rows.get_array_memory_size());
         let done = move |acked: Result<Ack, IngestError>| {
             match &acked {
                 Ok(ack) => metrics.append(way, "ok", class, if ack.duplicate { 0 } else { ack.rows }, start),
-                Err(_) => metrics.append(way, "failed", class, 0, start),
+                Err(error) => {
+                    metrics.append(way, "failed", class, 0, start);
+                    appends.note(&Problem::from(error.clone()));
+                }
             }
             let _ = sender.send(acked);
         };
         self.ingest.submit(append, Box::new(done)).map_err(|error| {
             self.metrics.append(way, "refused", class, 0, start);
-            Problem::from(error)
+            let problem = Problem::from(error);
+            self.note(&problem);
+            problem
         })?;
         Ok(Awaited(receiver))
     }

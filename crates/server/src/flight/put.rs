@@ -29,7 +29,7 @@ struct BatchMetadata {
 }
 
 /// What a client says about all batches of a stream, as headers of the call.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Target {
     pub(super) table: String,
     pub(super) ack: Option<AckClass>,
@@ -118,8 +118,10 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
     tokio::spawn(async move {
         loop {
             let submitted = async {
-                let Some((rows, metadata)) = next_batch(&mut batches).await? else { return Ok(None) };
-                appends.submit(target.append(rows, &metadata)?).await.map(Some)
+                let next = next_batch(&mut batches).await.inspect_err(|problem| appends.note(problem))?;
+                let Some((rows, metadata)) = next else { return Ok(None) };
+                let target = target.clone();
+                appends.submit_made(move |_| target.append(rows, &metadata)).await.map(Some)
             };
             // A client that went away is given nothing more to wait for.
             let submitted = tokio::select! {

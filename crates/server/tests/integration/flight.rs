@@ -188,6 +188,10 @@ fn a_refused_batch_ends_the_stream_after_the_acks_of_those_before() {
     }
     assert_eq!(put(broken)[0].as_ref().unwrap_err().code(), Code::InvalidArgument);
     assert_eq!(served.ingest.rows("trade"), 10);
+    // A full disk is nobody's fault.
+    let noted = served.ingest.rejected();
+    assert_eq!(noted.len(), 3, "{noted:?}");
+    assert!(noted.iter().all(|reason| reason.starts_with("flight: ")), "{noted:?}");
 }
 
 #[test]
