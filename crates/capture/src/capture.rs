@@ -13,6 +13,7 @@ use splay_store::storage::{LockMode, Storage};
 use splay_store::{Database, LoadOptions, TableSpec};
 
 use crate::append::{Ack, Append, Producer};
+use crate::calendar::Calendars;
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
@@ -21,19 +22,14 @@ use crate::live::LiveTable;
 use crate::measure::{Meters, Unsynced};
 use crate::queue::{Queue, Waiting};
 use crate::recovery::Recovery;
+use crate::refusals::{Refusals, Rejected};
 use crate::settings::CaptureSettings;
 use crate::signal::Signal;
-use crate::status::{Counters, Recovered, Rejected, Status, TableStatus};
+use crate::status::{Counters, Recovered, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
 use crate::wishes::TableWishes;
 use crate::{codec, keeper, organiser, report, room};
-
-/// Refusals that are remembered.
-const REJECTED_MAX: usize = 1_000;
-
-/// Bytes of a refused message that are remembered.
-const SAMPLE_BYTES: usize = 200;
 
 /// How long the lock of a process that ends is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -60,12 +56,13 @@ pub(crate) struct Shared {
     /// By lower-case name.
     tables: RwLock<HashMap<String, Arc<LiveTable>>>,
     meters: Meters,
+    pub(crate) calendars: Calendars,
     producers: Arc<Mutex<Producers>>,
     queue: Arc<Queue>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     subscribers: Arc<Subscribers>,
-    rejected: Mutex<std::collections::VecDeque<Rejected>>,
+    pub(crate) refusals: Refusals,
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
     /// Numbers that were not given, at the start.
@@ -103,7 +100,8 @@ impl Capture {
             drop(storage.create(journal::LOCK)?);
         }
         let lock = lock(storage.as_ref())?;
-        let meters = Meters::new(&settings.quality);
+        let calendars = Calendars::new(&settings)?;
+        let meters = Meters::new(&settings.quality, calendars.clone());
         let known = RwLock::new(HashMap::new());
         let mut recovery = Recovery::new(&database, &meters);
         let found = journal::replay(
@@ -122,6 +120,7 @@ impl Capture {
             |batch| recovery.take(batch),
         )?;
         let (tables, mut recovered) = recovery.finish()?;
+        tables.values().map(|live| live.spec()).for_each(|spec| calendars.of(&spec.name).compare(&spec));
         recovered.files = found.files.len() as u64;
         recovered.torn = found.torn;
         let kept = found.next_sequence.max(known_sequence(&database)?.saturating_add(1));
@@ -138,12 +137,13 @@ impl Capture {
             clock,
             tables: RwLock::new(tables),
             meters,
+            calendars,
             producers: Arc::new(Mutex::new(found.producers)),
             queue: Arc::default(),
             journal: Arc::new(Mutex::new(writer)),
             counters: Arc::default(),
             subscribers: Arc::default(),
-            rejected: Mutex::default(),
+            refusals: Refusals::default(),
             changing: Mutex::new(()),
             numbers_left_out: kept..next_sequence,
             failed: Mutex::new(None),
@@ -286,14 +286,19 @@ impl Capture {
                     Some(spec) => spec.clone(),
                     None => TableWishes::default().table_for(&append.table, append.rows.schema_ref())?,
                 };
-                self.create(&spec)?
+                shared.check_columns(&spec.name, spec.columns.len())?;
+                self.create(&shared.calendars.of(&spec.name).placed(spec))?
             }
         };
         let new = new_columns(&live.spec(), &append.rows)?;
         if !new.is_empty() {
             let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
             live.refresh_spec()?;
-            for column in new_columns(&live.spec(), &append.rows)? {
+            let (spec, new) = (live.spec(), new_columns(&live.spec(), &append.rows)?);
+            if !new.is_empty() {
+                shared.check_columns(&spec.name, spec.columns.len() + new.len())?;
+            }
+            for column in new {
                 live.table().add_column(column)?;
             }
             live.refresh_spec()?;
@@ -314,6 +319,7 @@ impl Capture {
                     return Ok(Some(Arc::clone(live)));
                 }
                 let live = LiveTable::new(table, &self.shared.meters)?;
+                self.shared.calendars.of(&name).compare(&live.spec());
                 tables.insert(name, Arc::clone(&live));
                 Ok(Some(live))
             }
@@ -451,23 +457,18 @@ impl Capture {
         synced.map(|()| last)
     }
 
-    /// Notes that something that came by `way` was refused.
+    /// Notes that something that came by `way` was refused: counts it, and writes it to the log of refusals soon.
     pub fn reject(&self, way: &'static str, reason: impl Into<String>, message: &[u8]) {
         let reason = reason.into();
         tracing::debug!(way, %reason, "refused");
         self.shared.counters.rejected.add(1);
-        let sample = String::from_utf8_lossy(&message[..message.len().min(SAMPLE_BYTES)]).into_owned();
-        let mut rejected = self.shared.rejected.lock().unwrap_or_else(PoisonError::into_inner);
-        if rejected.len() == REJECTED_MAX {
-            rejected.pop_front();
-        }
-        rejected.push_back(Rejected { at: self.shared.clock.now(), way, reason, sample });
+        self.shared.refusals.note(self.shared.clock.now(), way, &reason, message);
     }
 
     /// The newest refusals, oldest first.
     #[must_use]
     pub fn rejected(&self) -> Vec<Rejected> {
-        self.shared.rejected.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+        self.shared.refusals.newest()
     }
 
     /// Takes nothing more, syncs the journal and ends the threads. Live rows stay in the journal, and are back after the next
@@ -515,6 +516,15 @@ impl Shared {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Refuses rows that would give a table too many columns.
+    fn check_columns(&self, table: &str, columns: usize) -> Result<()> {
+        let most = self.settings.columns_max.min(splay_store::COLUMNS_MAX);
+        if columns > most {
+            return Err(Error::rejected(table, format!("{columns} columns are more than {most} (columns_max)")));
+        }
+        Ok(())
     }
 
     /// Refuses a batch that is too long.
@@ -580,7 +590,6 @@ pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> Result<spla
     }
 }
 
-/// The greatest number that any table says to have: numbers go on behind it even if the journal was removed.
 /// The number with which a start goes on, where `kept` is the first behind those that are known. Batches of which nobody was told that they
 /// are on disk went to subscribers all the same; if a power cut took them, others must not have their numbers, or who resumes behind
 /// them would miss these.
@@ -588,6 +597,7 @@ fn first_number(kept: u64) -> u64 {
     if kept <= 1 { kept } else { kept.checked_add(NUMBERS_LEFT_OUT).unwrap_or(kept) }
 }
 
+/// The greatest number that any table says to have: numbers go on behind it even if the journal was removed.
 fn known_sequence(database: &Database) -> Result<u64> {
     let mut greatest = 0;
     for table in database.tables()? {

@@ -3,7 +3,8 @@
 //! - A write-down is one commit; the files and the live rows change over in one instant for every reader (see `live`).
 //! - Rows that are later, by their own time, than a cut stay live, so that rows which come a little late find their place in
 //!   memory and no file has to be written anew for them.
-//! - A roll writes an ended date's rows down and joins its segments. It may be interrupted anywhere and done again.
+//! - A roll writes an ended date's rows down and joins its segments. It may be interrupted anywhere and done again. Rows that come in
+//!   for such a date afterwards amend it: it is rolled once more when none have come for a while.
 
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
@@ -16,6 +17,7 @@ use splay_store::{CompactOptions, Dates, background};
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
+use crate::refusals::RefusalLog;
 use crate::signal::Signal;
 
 /// How often the keeper looks.
@@ -58,19 +60,35 @@ pub struct RollReport {
     pub partitions: usize,
 }
 
+/// What has been rolled of a table.
+#[derive(Debug, Clone, Copy)]
+struct Rolled {
+    /// The newest date.
+    date: i32,
+    /// Rows that had come in by then for dates that had ended.
+    late_rows: u64,
+}
+
 /// The keeper's thread.
 #[derive(Debug)]
 pub(crate) struct Keeper {
     shared: Weak<Shared>,
-    /// Newest date that has been rolled, by table.
-    rolled: HashMap<String, i32>,
+    /// What has been rolled, by table.
+    rolled: HashMap<String, Rolled>,
     paused_until: Option<Instant>,
     calendar_due: Instant,
+    log: RefusalLog,
 }
 
 impl Keeper {
     pub(crate) fn new(shared: Weak<Shared>) -> Keeper {
-        Keeper { shared, rolled: HashMap::new(), paused_until: None, calendar_due: Instant::now() }
+        Keeper {
+            shared,
+            rolled: HashMap::new(),
+            paused_until: None,
+            calendar_due: Instant::now(),
+            log: RefusalLog::default(),
+        }
     }
 
     pub(crate) fn run(mut self, signal: &Signal) {
@@ -84,8 +102,12 @@ impl Keeper {
                 shared.counters.write_downs_failed.add(1);
                 self.paused_until = Some(Instant::now() + PAUSE);
             }
+            self.log.write(shared.database.raw_storage().as_ref(), &shared.refusals);
             drop(shared);
             if !signal.wait(INTERVAL) {
+                if let Some(shared) = self.shared.upgrade() {
+                    self.log.write(shared.database.raw_storage().as_ref(), &shared.refusals);
+                }
                 return;
             }
         }
@@ -117,10 +139,14 @@ impl Keeper {
             for live in &all {
                 let today = today(shared, live, now)?;
                 let name = live.spec().name.clone();
-                let is_due = self.rolled.get(&name).is_none_or(|rolled| *rolled < today - 1);
+                let (late, quiet) =
+                    (live.meter().late_days(), now.saturating_sub(shared.calendars.of(&name).roll_delay));
+                let is_due = self.rolled.get(&name).is_none_or(|rolled| {
+                    rolled.date < today - 1 || (rolled.late_rows != late.rows && late.at <= quiet)
+                });
                 if is_due && !is_coming_in(shared, live, today)? {
                     roll_table(shared, live, today)?;
-                    self.rolled.insert(name, today - 1);
+                    self.rolled.insert(name, Rolled { date: today - 1, late_rows: late.rows });
                 }
             }
         }
@@ -168,13 +194,14 @@ impl Capture {
 
 /// The oldest date that hasn't ended, in the table's time zone.
 fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
-    let at = now.saturating_sub(seconds(shared.settings.roll_delay_s));
-    Ok(Dates::new(live.spec().zone()?).of(at))
+    let spec = live.spec();
+    let at = now.saturating_sub(shared.calendars.of(&spec.name).roll_delay);
+    Ok(Dates::new(spec.zone()?).of(at))
 }
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
 fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
-    let fresh = shared.clock.now().saturating_sub(seconds(shared.settings.roll_delay_s));
+    let fresh = shared.clock.now().saturating_sub(shared.calendars.of(&live.spec().name).roll_delay);
     let is_fresh = live.size().since.is_some_and(|since| since > fresh);
     Ok(is_fresh && has_ended(live, today)?)
 }
@@ -394,8 +421,75 @@ mod tests {
         clock.0.fetch_add(seconds(11), Ordering::Relaxed);
         keeper.rolled.clear();
         assert_eq!(looked(&mut keeper, &capture), 0);
+        assert_eq!(capture.status().tables[0].quality.late_day_rows, 0, "each came in on its date");
         let snapshot = capture.database().table("t").unwrap().snapshot().unwrap();
         assert_eq!(snapshot.partitions().len(), 1, "one date of 25 hours");
+    }
+
+    /// Rows in memory, and files of the earliest date.
+    fn amended(keeper: &mut Keeper, capture: &Capture) -> (u64, usize) {
+        let live = looked(keeper, capture);
+        let table = capture.database().table("t").unwrap();
+        let stored = table.stored().unwrap();
+        (live, stored.partitions()[0].segments.len())
+    }
+
+    #[test]
+    fn rows_of_a_date_that_was_rolled_amend_it_once_no_more_of_them_come() {
+        let (capture, clock) = with(CaptureSettings { roll_delay_s: 60, ..CaptureSettings::default() });
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let pass = |count| clock.0.fetch_add(seconds(count), Ordering::Relaxed);
+        capture.append(row(NOON - DAY)).unwrap();
+        pass(60);
+        assert_eq!(amended(&mut keeper, &capture), (0, 1), "rolled");
+        capture.append(row(NOON - DAY + 1)).unwrap();
+        // Measured behind the acknowledgement, by another thread.
+        let late = |rows| {
+            while capture.live("t").unwrap().unwrap().meter().late_days().rows < rows {
+                std::thread::yield_now();
+            }
+        };
+        late(2);
+        pass(59);
+        assert_eq!(amended(&mut keeper, &capture), (1, 1), "more may come");
+        capture.append(row(NOON - DAY - 1)).unwrap();
+        late(3);
+        pass(59);
+        assert_eq!(amended(&mut keeper, &capture), (2, 1), "one did");
+        pass(1);
+        assert_eq!(amended(&mut keeper, &capture), (0, 1), "joined");
+        assert_eq!(capture.database().table("t").unwrap().snapshot().unwrap().rows(), 3);
+        let rolled = capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed);
+        pass(600);
+        looked(&mut keeper, &capture);
+        assert_eq!(capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed), rolled, "once");
+        assert_eq!(capture.status().tables[0].quality.late_day_rows, 3);
+    }
+
+    #[test]
+    fn each_table_has_its_own_calendar() {
+        let text = "time_zone = \"America/New_York\"\nroll_delay_s = 60\nwrite_down_age_s = 1000000\n[calendars.T]\ntime_zone = \"Asia/Tokyo\"\nroll_delay_s = 600";
+        let (capture, clock) = with(toml::from_str(text).unwrap());
+        let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("n", ColumnType::Int64)];
+        let wished = TableSpec::new("w", columns, "time", None).with_time_zone("Europe/Zurich");
+        for (table, spec) in [("t", None), ("u", None), ("w", Some(wished))] {
+            capture.append(Append { table: table.to_owned(), spec, ..row(NOON) }).unwrap();
+        }
+        let zone = |table: &str| capture.spec(table).unwrap().unwrap().time_zone.clone();
+        assert_eq!(["t", "u", "w"].map(zone), ["Asia/Tokyo", "America/New_York", "Europe/Zurich"]);
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        let live = || ["t", "u", "w"].map(|table| capture.live(table).unwrap().unwrap().size().rows);
+        // Noon in UTC is 21:00 in Tokyo, whose date ends at 15:00.
+        clock.0.store(NOON + seconds(3 * 3_600 + 599), Ordering::Relaxed);
+        looked(&mut keeper, &capture);
+        assert_eq!(live(), [1, 1, 1], "the delay of the table itself");
+        clock.0.fetch_add(seconds(1), Ordering::Relaxed);
+        looked(&mut keeper, &capture);
+        assert_eq!(live(), [0, 1, 1], "dates of the others go on");
+        let wrong = CaptureSettings { time_zone: Some("Nowhere".to_owned()), ..CaptureSettings::default() };
+        let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
+        let refused = Capture::open(database, wrong).unwrap_err().to_string();
+        assert!(refused.contains("\"Nowhere\" is not an IANA time zone"), "{refused}");
     }
 
     #[test]

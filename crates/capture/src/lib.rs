@@ -30,6 +30,7 @@
 
 mod append;
 mod bars;
+mod calendar;
 mod capture;
 mod clock;
 mod codec;
@@ -45,6 +46,7 @@ mod measure;
 mod organiser;
 mod queue;
 mod recovery;
+mod refusals;
 mod replay;
 mod report;
 mod room;
@@ -59,6 +61,7 @@ mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
 pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
+pub use calendar::CalendarSettings;
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
@@ -66,9 +69,10 @@ pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
 };
+pub use refusals::Rejected;
 pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
 pub use report::{Report, TableReport};
 pub use settings::CaptureSettings;
-pub use status::{ProducerStatus, Recovered, Rejected, Status, SubscriberStatus, TableStatus};
+pub use status::{ProducerStatus, Recovered, Status, SubscriberStatus, TableStatus};
 pub use subscribe::{From, SlowPolicy, SubscribeRequest, Subscriber, Update, UpdateKind};
 pub use wishes::TableWishes;

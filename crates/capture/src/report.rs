@@ -9,7 +9,8 @@ use splay_store::{Captured, Database};
 
 use crate::error::Result;
 use crate::journal;
-use crate::status::{ProducerStatus, Rejected, Status, TableStatus};
+use crate::refusals::{self, Rejected};
+use crate::status::{ProducerStatus, Status, TableStatus};
 
 /// Refusals that a report names.
 const REJECTED_SHOWN: usize = 20;
@@ -112,7 +113,9 @@ impl Report {
         let state = if is_elsewhere { "elsewhere" } else { "at_rest" };
         // A process that writes may be seen in the middle of a frame.
         let journal_damage = seen.damage.filter(|_| !is_elsewhere);
-        Ok(Report { state, capture, tables: all, rejected_latest: Vec::new(), journal_damage })
+        // For people to read: what it lacks is no reason to say nothing.
+        let rejected_latest = refusals::logged(storage.as_ref(), REJECTED_SHOWN).unwrap_or_default();
+        Ok(Report { state, capture, tables: all, rejected_latest, journal_damage })
     }
 }
 

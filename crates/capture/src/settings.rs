@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::append::AckClass;
+use crate::calendar::CalendarSettings;
 use crate::measure::QualitySettings;
 
 /// Settings of capture. Sizes are in bytes, times in seconds unless the name says otherwise.
@@ -19,6 +20,8 @@ pub struct CaptureSettings {
     pub journal_segment_bytes: u64,
     /// Journal that is kept although its rows are in the tables' files, for subscribers that come back. Default 256 MiB.
     pub journal_keep_bytes: u64,
+    /// Columns that rows may give a table, its time among them; no more than 4,096, which is the default.
+    pub columns_max: usize,
     /// Rows, in bytes, that wait for the journal before senders have to wait. Default 64 MiB.
     pub queue_bytes_max: usize,
     /// Bytes of one batch of rows. Default 64 MiB.
@@ -43,6 +46,10 @@ pub struct CaptureSettings {
     pub producer_memory_s: u64,
     /// Whether rows are written down and dates rolled by themselves; else only when asked for. Default true.
     pub automatic: bool,
+    /// Time zone of the dates of tables that rows create, where their sender names none. Default UTC.
+    pub time_zone: Option<String>,
+    /// Zones and delays of single tables.
+    pub calendars: BTreeMap<String, CalendarSettings>,
     /// Columns by which the quality of feeds is watched, by table. Default: columns with the usual names.
     pub quality: BTreeMap<String, QualitySettings>,
 }
@@ -54,6 +61,7 @@ impl Default for CaptureSettings {
             create_tables: true,
             journal_segment_bytes: 64 << 20,
             journal_keep_bytes: 256 << 20,
+            columns_max: splay_store::COLUMNS_MAX,
             queue_bytes_max: 64 << 20,
             batch_bytes_max: 64 << 20,
             sync_interval_ms: 1_000,
@@ -65,6 +73,8 @@ impl Default for CaptureSettings {
             roll_delay_s: 60,
             producer_memory_s: 86_400,
             automatic: true,
+            time_zone: None,
+            calendars: BTreeMap::new(),
             quality: BTreeMap::new(),
         }
     }

@@ -128,19 +128,6 @@ impl std::fmt::Display for Recovered {
     }
 }
 
-/// Something that was refused.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Rejected {
-    /// When, in nanoseconds since the epoch.
-    pub at: i64,
-    /// By which way it came.
-    pub way: &'static str,
-    /// Why it was refused.
-    pub reason: String,
-    /// Its beginning.
-    pub sample: String,
-}
-
 /// Counts things. Relaxed throughout: counters order nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {

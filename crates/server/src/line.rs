@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use splay_capture::line::LineSettings;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -118,8 +117,7 @@ enum Stop {
 
 impl Connection {
     fn new(front: LineFront, client: SocketAddr) -> Connection {
-        let settings = LineSettings { line_bytes_max: front.limits.line_bytes_max, ..LineSettings::default() };
-        let lines = Lines::new(Arc::clone(&front.ingest), "line", front.ack, settings);
+        let lines = Lines::new(Arc::clone(&front.ingest), "line", front.ack, front.limits.lines());
         Connection { lines, sink: Sink { front, client, waiting: Arc::default() } }
     }
 

@@ -78,8 +78,10 @@ const DEFECTS: [OfTable<Defects>; 5] = [
     ("feed_crossed", "Rows whose bid is above their ask", |all| all.crossed),
 ];
 
-const ROWS: [OfTable<Quality>; 2] = [
+const ROWS: [OfTable<Quality>; 4] = [
     ("feed_rows", "Rows whose feed was looked at", |all| all.rows),
+    ("feed_late_rows", "Rows with an earlier time than an earlier row of their series", |all| all.late_rows),
+    ("feed_late_day_rows", "Rows of dates that had ended when they came in", |all| all.late_day_rows),
     ("feed_unwatched_rows", "Rows of symbols for which there was no room", |all| all.unwatched_rows),
 ];
 

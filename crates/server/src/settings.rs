@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Deserialize;
+use splay_capture::line::LineSettings;
 
 use crate::error::{Error, Result};
 use crate::ingest::AckClass;
@@ -126,6 +127,9 @@ pub struct Limits {
     pub message_bytes_max: usize,
     /// Bytes of one line of line protocol. Default 64 KiB.
     pub line_bytes_max: usize,
+    /// Columns that rows may give a table, its time among them. A line or batch that would add more is refused. Default 4,096, which is
+    /// the most that any table can have.
+    pub columns_max: usize,
     /// Connections over all listeners. More are closed at once. Default 1,024.
     pub connections_max: usize,
     /// Connections from one address. Default 256.
@@ -164,6 +168,7 @@ impl Default for Limits {
         Limits {
             message_bytes_max: 64 << 20,
             line_bytes_max: 64 << 10,
+            columns_max: splay_store::COLUMNS_MAX,
             connections_max: 1024,
             client_connections_max: 256,
             head_seconds_max: 30,
@@ -204,6 +209,11 @@ impl Limits {
         Duration::from_secs(self.shutdown_seconds_max)
     }
 
+    /// What a decoder of line protocol is held to.
+    pub(crate) fn lines(&self) -> LineSettings {
+        LineSettings { line_bytes_max: self.line_bytes_max, columns_max: self.columns_max, ..LineSettings::default() }
+    }
+
     fn validate(&self) -> Result<()> {
         let at_least_one = [
             ("limits.connections_max", self.connections_max),
@@ -229,6 +239,10 @@ impl Limits {
                 let reason = format!("{value} is not between 1 and 86,400 seconds");
                 return Err(Error::Setting { setting: setting.to_owned(), reason });
             }
+        }
+        if !(2..=splay_store::COLUMNS_MAX).contains(&self.columns_max) {
+            let reason = format!("{} is not between 2 and {}", self.columns_max, splay_store::COLUMNS_MAX);
+            return Err(Error::Setting { setting: "limits.columns_max".to_owned(), reason });
         }
         // Sizes beyond this can't be told from a mistake, and Flight counts in 32 bits.
         if !(1024..=2 << 30).contains(&self.message_bytes_max) {
@@ -382,6 +396,8 @@ mod tests {
             "[limits]\nstatements = 3",
             "[limits]\nstatements_max = 0",
             "[limits]\nmessage_bytes_max = 10",
+            "[limits]\ncolumns_max = 1",
+            "[limits]\ncolumns_max = 4097",
             "[limits]\nstatement_seconds_max = 0",
             "[http]\naddress = \"everywhere\"",
             "[[auth.tokens]]\nname = \"a\"",

@@ -6,6 +6,7 @@
 //! Names and units: docs/reference/metrics.md.
 
 mod columns;
+mod days;
 mod latency;
 mod quality;
 #[cfg(test)]
@@ -19,7 +20,10 @@ use arrow::array::RecordBatch;
 use serde::Serialize;
 use splay_store::TableSpec;
 
+use crate::calendar::Calendars;
 pub use columns::QualitySettings;
+use days::Days;
+pub(crate) use days::LateDays;
 pub(crate) use latency::Histogram;
 pub use latency::{LATENCY_BOUNDS, Latency, latency_bounds};
 pub use quality::{Defects, Quality, SeriesQuality};
@@ -59,11 +63,16 @@ impl Meter {
             }
             self.received.add(&gathered);
         }
-        watch.look(spec, rows);
+        watch.look(spec, rows, now);
     }
 
     fn watch(&self) -> MutexGuard<'_, Watch> {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Rows of ended dates.
+    pub(crate) fn late_days(&self) -> LateDays {
+        self.watch().late_days()
     }
 
     pub(crate) fn latencies(&self) -> Latencies {
@@ -87,21 +96,23 @@ pub(crate) struct Meters {
     room: Arc<Room>,
     /// By lower-case name of the table.
     settings: BTreeMap<String, QualitySettings>,
+    calendars: Calendars,
 }
 
 impl Meters {
-    pub(crate) fn new(settings: &BTreeMap<String, QualitySettings>) -> Meters {
+    pub(crate) fn new(settings: &BTreeMap<String, QualitySettings>, calendars: Calendars) -> Meters {
         let settings = settings.iter().map(|(table, settings)| (table.to_lowercase(), settings.clone())).collect();
-        Meters { room: Arc::default(), settings }
+        Meters { room: Arc::default(), settings, calendars }
     }
 
     pub(crate) fn of(&self, table: &str) -> Arc<Meter> {
         let settings = self.settings.get(&table.to_lowercase()).cloned().unwrap_or_default();
+        let days = Days::new(self.calendars.of(table).roll_delay);
         Arc::new(Meter {
             received: Histogram::default(),
             visible: Histogram::default(),
             durable: Histogram::default(),
-            watch: Mutex::new(Watch::new(settings, Arc::clone(&self.room))),
+            watch: Mutex::new(Watch::new(settings, Arc::clone(&self.room), days)),
         })
     }
 }

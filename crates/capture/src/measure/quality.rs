@@ -1,4 +1,5 @@
-//! How good a feed is, series by series: gaps, duplicates and disorder of its numbers, and crossed books.
+//! How good a feed is, series by series: gaps, duplicates and disorder of its numbers, and crossed books; and how many of its rows
+//! come late.
 //!
 //! - A series is a symbol of a venue. Rows are looked at in the order in which they were taken, each once.
 //! - Memory is bounded: there are [`SERIES_MAX`] series of all tables together, and a table that finds no room forgets those of its
@@ -16,6 +17,7 @@ use serde::Serialize;
 use splay_store::TableSpec;
 
 use super::columns::{Numbers, Places, Prices, QualitySettings, times};
+use super::days::{Days, LateDays};
 
 /// Series that are watched, over all tables.
 pub(super) const SERIES_MAX: usize = 1 << 16;
@@ -100,6 +102,10 @@ pub struct Quality {
     pub rows: u64,
     /// Rows of series that found no room: only their books were looked at.
     pub unwatched_rows: u64,
+    /// Rows with an earlier time than an earlier row of their series, whatever their numbers say.
+    pub late_rows: u64,
+    /// Rows of dates that had ended when they came in.
+    pub late_day_rows: u64,
     /// Series that are watched.
     pub series: u64,
     /// All that was wrong.
@@ -162,14 +168,18 @@ pub(super) struct Watch {
     is_short: bool,
     rows: u64,
     unwatched_rows: u64,
+    late_rows: u64,
+    days: Days,
+    late_days: LateDays,
     defects: Defects,
 }
 
 impl Watch {
-    pub(super) fn new(settings: QualitySettings, room: Arc<Room>) -> Watch {
+    pub(super) fn new(settings: QualitySettings, room: Arc<Room>, days: Days) -> Watch {
         Watch {
             settings,
             room,
+            days,
             spec: None,
             places: Places::default(),
             names: HashMap::new(),
@@ -179,6 +189,8 @@ impl Watch {
             is_short: false,
             rows: 0,
             unwatched_rows: 0,
+            late_rows: 0,
+            late_days: LateDays::default(),
             defects: Defects::default(),
         }
     }
@@ -192,8 +204,8 @@ impl Watch {
         self.places
     }
 
-    /// Looks at a batch. Its columns are those of the table.
-    pub(super) fn look(&mut self, spec: &Arc<TableSpec>, rows: &RecordBatch) {
+    /// Looks at a batch that came in at `now`. Its columns are those of the table.
+    pub(super) fn look(&mut self, spec: &Arc<TableSpec>, rows: &RecordBatch, now: i64) {
         let places = self.places(spec);
         self.batch += 1;
         self.rows += rows.num_rows() as u64;
@@ -206,6 +218,10 @@ impl Watch {
         let bid = column(places.bid).and_then(Prices::of);
         let ask = column(places.ask).and_then(Prices::of);
         let times = times(rows, places.time).values();
+        let ended = self.days.ended(spec, times, now);
+        if ended > 0 {
+            self.late_days = LateDays { rows: self.late_days.rows + ended, at: now };
+        }
         let mut keys = Keys::new(column(places.symbol), column(places.venue), rows.num_rows());
         for row in 0..rows.num_rows() {
             let at = keys.series(row, |symbol, venue| self.find(symbol, venue));
@@ -217,12 +233,12 @@ impl Watch {
                 None => self.unwatched_rows += 1,
                 Some(series) => {
                     series.seen = self.batch;
+                    let is_late = u64::from(times[row] < series.latest);
+                    series.latest = series.latest.max(times[row]);
+                    self.late_rows += is_late;
                     match &sequence {
                         Some(numbers) => series.follow(numbers.get(row), &mut found),
-                        None => {
-                            found.out_of_order = u64::from(times[row] < series.latest);
-                            series.latest = series.latest.max(times[row]);
-                        }
+                        None => found.out_of_order = is_late,
                     }
                 }
             }
@@ -293,6 +309,10 @@ impl Watch {
         (self.series, self.names) = (kept, names);
     }
 
+    pub(super) fn late_days(&self) -> LateDays {
+        self.late_days
+    }
+
     pub(super) fn quality(&self) -> Quality {
         let mut worst: Vec<(&String, Defects)> = self
             .names
@@ -309,6 +329,8 @@ impl Watch {
         Quality {
             rows: self.rows,
             unwatched_rows: self.unwatched_rows,
+            late_rows: self.late_rows,
+            late_day_rows: self.late_days.rows,
             series: self.series.len() as u64,
             defects: self.defects,
             worst: worst.into_iter().map(shown).collect(),

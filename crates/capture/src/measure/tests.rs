@@ -167,15 +167,43 @@ fn without_numbers_times_tell_the_order() {
     let meter = meter();
     meter.look(&spec, &rows, 10_000_006);
     assert_eq!(meter.quality().defects, Defects { out_of_order: 1, ..Defects::default() });
+    assert_eq!(meter.quality().late_rows, 1);
     let received = meter.latencies().received;
     assert_eq!((received.rows(), received.counts[10]), (6, 6), "10 ms are in the bucket up to 10.24 ms");
+}
+
+#[test]
+fn late_rows_are_counted_also_where_numbers_tell_the_order_and_rows_of_ended_dates_by_the_zone() {
+    let of = |zone: &str| {
+        let columns = [("time", ColumnType::Timestamp), ("seq", ColumnType::Int64)];
+        let columns = columns.iter().map(|(name, kind)| ColumnSpec::new(*name, kind.clone())).collect();
+        Arc::new(TableSpec::new("book", columns, "time", None).with_time_zone(zone))
+    };
+    let hour = 3_600_000_000_000;
+    let look = |spec: &Arc<TableSpec>, hours: &[i64], now: i64| {
+        let times = TimestampNanosecondArray::from_iter_values(hours.iter().map(|at| at * hour)).with_timezone("UTC");
+        let numbers = Int64Array::from_iter_values(1..=hours.len() as i64);
+        let rows = RecordBatch::try_new(spec.arrow(), vec![Arc::new(times), Arc::new(numbers)]).unwrap();
+        let meter = meter();
+        meter.look(spec, &rows, now);
+        let quality = meter.quality();
+        assert_eq!((quality.defects, quality.rows), (Defects::default(), hours.len() as u64));
+        (quality.late_rows, quality.late_day_rows)
+    };
+    let (utc, new_york) = (of("UTC"), of("America/New_York"));
+    assert_eq!(look(&utc, &[30, 23, 24, 31, -1, 31], 31 * hour), (3, 2));
+    assert_eq!(look(&utc, &[23], 24 * hour - 1), (0, 0));
+    assert_eq!(look(&utc, &[23], 24 * hour), (0, 1));
+    assert_eq!(look(&new_york, &[23], 29 * hour - 1), (0, 0), "five hours behind");
+    assert_eq!(look(&new_york, &[28, 29], 29 * hour), (0, 1));
+    assert_eq!(look(&utc, &[], 29 * hour), (0, 0));
 }
 
 #[test]
 fn settings_name_columns_or_turn_them_off() {
     let only = |text: &str| {
         let settings: crate::CaptureSettings = toml::from_str(text).unwrap();
-        let (meter, spec) = (Meters::new(&settings.quality).of("Book"), book());
+        let (meter, spec) = (Meters::new(&settings.quality, crate::calendar::Calendars::default()).of("Book"), book());
         let row = |symbol, number| (symbol, "X", Some(number), Some(2.0), Some(1.0));
         meter.look(&spec, &batch(&spec, &[row("A", 1), row("B", 3), row("A", 9)]), 1);
         (meter.quality().defects, meter.quality().series)

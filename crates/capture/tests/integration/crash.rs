@@ -27,7 +27,10 @@ fn rows_of(number: i64) -> Vec<Row> {
 
 /// A day of capture on any storage. Notes the batches that were sent and those that were acknowledged.
 fn day(storage: &FaultStorage, sent: &mut i64, acknowledged: &mut Vec<i64>) -> Result<()> {
-    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default())?;
+    let database = match Database::open_on(Arc::new(storage.clone())) {
+        Ok(database) => database,
+        Err(_) => Database::create_on(Arc::new(storage.clone()), &Settings::default())?,
+    };
     for start in 0..2 {
         // Amid the rows, so that a roll leaves some of a batch in memory.
         let clock = TestClock::at(START + (8 + start) * SECOND);
@@ -136,6 +139,108 @@ fn a_failure_of_any_operation_is_told_and_loses_nothing() {
     }
 }
 
+/// A look that fails is no torn end, no missing file and no table without rows.
+#[test]
+fn a_failure_of_any_look_at_files_is_told_and_loses_nothing() {
+    let storage = FaultStorage::new();
+    day(&storage, &mut 0, &mut Vec::new()).unwrap();
+    for read in 0..storage.reads() {
+        let storage = FaultStorage::new();
+        storage.fail_read_at(Some(read));
+        let (mut sent, mut acknowledged) = (0, Vec::new());
+        drop(day(&storage, &mut sent, &mut acknowledged));
+        storage.fail_read_at(None);
+        check(&storage.copy(), sent, &acknowledged, &format!("failure of look {read}"));
+    }
+}
+
+/// The process goes on: it answers, and takes rows, whatever look failed while it wrote rows down or rolled.
+#[test]
+fn a_look_that_fails_while_rows_go_to_disk_is_got_over_without_a_start() {
+    let work = |storage: &FaultStorage, fail: Option<u64>| -> u64 {
+        let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
+        let capture = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap().0;
+        let send = |number: i64| {
+            let rows = batch(&rows_of(number));
+            capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", rows) }).unwrap();
+        };
+        (0..3).for_each(send);
+        capture.write_down(None).unwrap();
+        (3..6).for_each(send);
+        let before = storage.reads();
+        storage.fail_read_at(fail);
+        let down = capture.write_down(None);
+        let rolled = capture.roll(Some(START + 3 * DAY));
+        storage.fail_read_at(None);
+        let looks = storage.reads() - before;
+        let what = format!("look {fail:?} of {looks}: {down:?}, {rolled:?}");
+        let ids = || all(&database).into_iter().map(|(_, row)| row.id).collect::<BTreeSet<_>>();
+        assert_eq!((all(&database).len(), ids().len()), (18, 18), "{what}");
+        send(6);
+        capture.write_down(None).unwrap_or_else(|error| panic!("{what}: {error}"));
+        capture.roll(Some(START + 3 * DAY)).unwrap_or_else(|error| panic!("{what}: {error}"));
+        assert_eq!((all(&database).len(), ids().len()), (21, 21), "{what}");
+        capture.close().unwrap();
+        looks
+    };
+    let looks = work(&FaultStorage::new(), None);
+    assert!(looks > 10, "{looks}");
+    for look in 0..looks {
+        work(&FaultStorage::new(), Some(look));
+    }
+}
+
+#[test]
+fn a_start_that_fails_at_any_call_is_told_and_the_next_one_finds_all() {
+    let whole = FaultStorage::new();
+    let (mut sent, mut acknowledged) = (0, Vec::new());
+    day(&whole, &mut sent, &mut acknowledged).unwrap();
+    // Torn in the middle of the last frame, which nobody was told of.
+    let file = whole.paths().into_iter().filter(|path| path.ends_with(".jnl")).next_back().unwrap();
+    whole.damage(&file, |bytes| bytes.extend_from_slice(&[1, 2, 3])).unwrap();
+    let start = |storage: &FaultStorage| -> Result<()> {
+        let database = Database::open_on(Arc::new(storage.clone()))?;
+        Capture::open_with(database, small(), TestClock::at(START + 12 * SECOND))?.0.close()
+    };
+    let counted = whole.copy();
+    start(&counted).unwrap();
+    let mut failed = 0;
+    for (calls, fail) in [
+        (counted.reads(), FaultStorage::fail_read_at as fn(&FaultStorage, Option<u64>)),
+        (counted.operations(), FaultStorage::fail_at),
+    ] {
+        assert!(calls > 5);
+        for call in 0..calls {
+            let storage = whole.copy();
+            fail(&storage, Some(call));
+            failed += usize::from(start(&storage).is_err());
+            fail(&storage, None);
+            check(&storage.copy(), sent, &acknowledged, &format!("start with a failure of call {call} of {calls}"));
+        }
+    }
+    assert!(failed > 10, "{failed}");
+}
+
+#[test]
+fn with_each_nth_call_failing_nothing_is_lost() {
+    let mut taken = 0;
+    for each in 2..120 {
+        let storage = FaultStorage::new();
+        storage.fail_each(Some(each));
+        let (mut most, mut acknowledged) = (0, Vec::new());
+        for _ in 0..6 {
+            // A sender goes on where its last acknowledgement left it.
+            let mut sent = acknowledged.last().map_or(0, |last| last + 1);
+            drop(day(&storage, &mut sent, &mut acknowledged));
+            most = most.max(sent);
+        }
+        storage.fail_each(None);
+        taken += acknowledged.len();
+        check(&storage.copy(), most, &acknowledged, &format!("each {each}th call"));
+    }
+    assert!(taken > 1_000, "{taken}");
+}
+
 /// Which bytes a failed sync has left on the disk nobody knows, and a second one would say that all is well.
 #[test]
 fn a_sync_that_fails_ends_capture_and_is_not_tried_again() {
@@ -237,6 +342,26 @@ fn a_full_disk_refuses_rows_and_takes_them_once_there_is_room() {
         assert!(down.is_ok() || down.unwrap_err().is_retryable());
         assert_eq!(all(&database).len() as i64, taken * ROWS);
         storage.capacity(None);
+    }
+    // Dates end, too: a roll finds no room or some, and is done once there is enough.
+    let ended = Some(START + 3 * DAY);
+    for room in [0, 50, 500, 2_000] {
+        for _ in 0..3 {
+            send(taken).unwrap();
+            taken += 1;
+        }
+        storage.capacity(Some(storage.used() + room));
+        let rolled = capture.roll(ended);
+        assert!(rolled.as_ref().err().is_none_or(Error::is_retryable), "{rolled:?}");
+        assert!(room > 0 || rolled.is_err());
+        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        storage.capacity(None);
+        capture.roll(ended).unwrap();
+        assert_eq!(all(&database).len() as i64, taken * ROWS);
+        assert_eq!(capture.status().tables[0].live_rows, 0, "all are of a date that has ended");
+        assert!(
+            database.table("trade").unwrap().stored().unwrap().partitions().iter().all(|one| one.segments.len() == 1)
+        );
     }
     send(taken).unwrap();
     taken += 1;

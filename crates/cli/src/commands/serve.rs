@@ -58,7 +58,9 @@ fn open(arguments: &ServeArguments, settings: &Settings) -> Result<(Database, Op
         return Ok((Database::open(&arguments.database)?, None));
     }
     let database = Database::open_or_create(&arguments.database)?;
-    let settings: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
+    let columns_max = settings.limits.columns_max;
+    let mut settings: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
+    settings.columns_max = settings.columns_max.min(columns_max);
     let (capture, recovered) = Capture::open(database.clone(), settings)?;
     if recovered != Recovered::default() {
         println!("{recovered}");

@@ -168,15 +168,18 @@ fn quantile(latency: &Value, part: f64) -> String {
     }
 }
 
-const QUALITY: &[&str] = &["table", "symbol", "venue", "gaps", "missing", "duplicates", "out of order", "crossed"];
+const QUALITY: &[&str] =
+    &["table", "symbol", "venue", "gaps", "missing", "duplicates", "out of order", "crossed", "late", "late days"];
 
 /// Each table's totals, and under them its worst series.
 fn quality(capture: &Value) -> Vec<Vec<String>> {
     let mut all = Vec::new();
     for table in list(&capture["tables"]) {
         let quality = &table["quality"];
-        let counts =
-            |of: &Value| ["gaps", "missing", "duplicates", "out_of_order", "crossed"].map(|what| count(&of[what]));
+        let counts = |of: &Value| {
+            let what = ["gaps", "missing", "duplicates", "out_of_order", "crossed", "late_rows", "late_day_rows"];
+            what.map(|what| count(&of[what]))
+        };
         if number(&quality["rows"]) == 0 {
             continue;
         }

@@ -232,7 +232,7 @@ async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, 
     let precision: Precision = parsed(target.precision.as_deref())?.unwrap_or_default();
     let ack: Option<AckClass> = parsed(target.ack.as_deref())?;
     let bytes = read_body(server, headers, body).await?;
-    let settings = LineSettings { precision, line_bytes_max: server.limits.line_bytes_max, ..LineSettings::default() };
+    let settings = LineSettings { precision, ..server.limits.lines() };
     let mut lines = Lines::new(Arc::clone(appends.ingest()), "influx", ack.unwrap_or_default(), settings);
     let decoded = on_thread(move || {
         let (now, mut batches) = (now(), Vec::new());

@@ -6,6 +6,8 @@
 //!   sectors, at any length between the durable and the live one; of each folder any subset of the unsynced changes to names.
 //! - [`FaultStorage::stop_after`] makes every operation after the n-th fail, as if the process had died there;
 //!   [`FaultStorage::fail_at`] makes the n-th alone fail, as a bad disk does; [`FaultStorage::capacity`] fills the disk.
+//!   [`FaultStorage::fail_read_at`] does that to the n-th look at files or folders, and [`FaultStorage::fail_each`] to each n-th call of
+//!   either kind.
 //! - A seed repeats a run.
 
 use std::collections::BTreeMap;
@@ -45,6 +47,9 @@ struct State {
     dirs: BTreeMap<String, DirImage>,
     locks: BTreeMap<String, (LockMode, usize)>,
     operations: u64,
+    reads: u64,
+    fail_read_at: Option<u64>,
+    fail_each: Option<u64>,
     stop_after: Option<u64>,
     fail_at: Option<u64>,
     capacity: Option<usize>,
@@ -91,6 +96,23 @@ impl FaultStorage {
     pub fn fail_at(&self, n: Option<u64>) {
         let mut state = self.state();
         state.fail_at = n.map(|n| state.operations + n);
+    }
+
+    /// Looks at files and folders so far.
+    #[must_use]
+    pub fn reads(&self) -> u64 {
+        self.state().reads
+    }
+
+    /// The `n`-th look at a file or a folder from now (the next is 0) fails once; `None` takes it back.
+    pub fn fail_read_at(&self, n: Option<u64>) {
+        let mut state = self.state();
+        state.fail_read_at = n.map(|n| state.reads + n);
+    }
+
+    /// Each `n`-th call fails, whether it looks or changes; `None` takes it back.
+    pub fn fail_each(&self, n: Option<u64>) {
+        self.state().fail_each = n;
     }
 
     /// The disk holds `bytes`, no more; `None` for an endless one.
@@ -234,10 +256,25 @@ impl State {
         let number = self.operations;
         self.operations += 1;
         let stopped = self.stop_after.is_some_and(|stop| number >= stop);
-        if stopped || self.fail_at == Some(number) {
-            return Err(Error::io(act, path)(std::io::Error::other("injected fault")));
+        if stopped || self.fail_at == Some(number) || self.is_turn() {
+            return Err(injected(act, path));
         }
         Ok(())
+    }
+
+    /// Counts a look at a file or a folder and fails it when asked to.
+    fn look(&mut self, act: &'static str, path: &str) -> Result<()> {
+        let number = self.reads;
+        self.reads += 1;
+        if self.fail_read_at == Some(number) || self.is_turn() {
+            return Err(injected(act, path));
+        }
+        Ok(())
+    }
+
+    /// Whether this call is one of those that fail each so many times.
+    fn is_turn(&self) -> bool {
+        self.fail_each.is_some_and(|each| (self.operations + self.reads).is_multiple_of(each))
     }
 
     fn file(&self, path: &str) -> Result<usize> {
@@ -260,6 +297,10 @@ impl State {
 
 fn name_of(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
+}
+
+fn injected(act: &'static str, path: &str) -> Error {
+    Error::io(act, path)(std::io::Error::other("injected fault"))
 }
 
 fn not_found(act: &'static str, path: &str) -> Error {
@@ -355,7 +396,8 @@ impl Storage for FaultStorage {
     }
 
     fn read(&self, path: &str) -> Result<Vec<u8>> {
-        let state = self.state();
+        let mut state = self.state();
+        state.look("read", path)?;
         Ok(state.files[state.file(path)?].live.clone())
     }
 
@@ -379,7 +421,8 @@ impl Storage for FaultStorage {
     }
 
     fn identity(&self, path: &str) -> Result<FileIdentity> {
-        let state = self.state();
+        let mut state = self.state();
+        state.look("open", path)?;
         let file = state.file(path)?;
         // Numbers are never given twice.
         Ok(FileIdentity { volume: 0, number: file as u64, modified_ns: 0, length: state.files[file].live.len() as u64 })
@@ -439,7 +482,8 @@ impl Storage for FaultStorage {
     }
 
     fn list(&self, path: &str) -> Result<Vec<StorageEntry>> {
-        let state = self.state();
+        let mut state = self.state();
+        state.look("list", path)?;
         let names = state.dirs.get(path).map(|dir| &dir.live);
         Ok(names
             .into_iter()

@@ -37,6 +37,36 @@ fn each_operation_may_fail_once() {
     scenario::all().iter().for_each(survives_each_fault);
 }
 
+/// A file that can't be read for once is neither missing nor empty.
+#[test]
+fn each_look_may_fail_once() {
+    for scenario in scenario::all() {
+        let counted = scenario.base.copy();
+        let before = counted.reads();
+        scenario.run(&counted).unwrap();
+        let total = counted.reads() - before;
+        let (old, new) = (scenario.old.as_ref(), Some(&scenario.new));
+        for n in 0..total {
+            let what = format!("{}, look {n} of {total} fails", scenario.name);
+            let storage = scenario.base.copy();
+            storage.fail_read_at(Some(n));
+            let result = scenario.run(&storage);
+            storage.fail_read_at(None);
+            let candidates = match result {
+                Ok(()) => vec![new],
+                Err(error) => {
+                    assert!(error.to_string().contains("injected fault"), "{what}: {error}");
+                    // What is looked at behind a commit doesn't take it back.
+                    vec![old, new]
+                }
+            };
+            let found = held(&storage, &candidates, &what);
+            assert_usable(&storage, found, &what);
+        }
+        println!("{}: {total} looks", scenario.name);
+    }
+}
+
 #[test]
 fn a_full_disk_is_named_and_nothing_is_lost() {
     for scenario in scenario::all() {

@@ -1,0 +1,83 @@
+//! Calendars: in which zone the dates of a table begin and end, and how long after its end one is rolled.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use splay_store::TableSpec;
+
+use crate::capture::seconds;
+use crate::error::{Error, Result};
+use crate::settings::CaptureSettings;
+
+/// What is different for a table. What isn't named is as for all tables.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct CalendarSettings {
+    /// Time zone of its dates, if it is created by rows whose sender names none. A table keeps the zone it was created with.
+    pub time_zone: Option<String>,
+    /// How long after a date's end it is rolled, in seconds.
+    pub roll_delay_s: Option<u64>,
+}
+
+/// The calendars of all tables.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calendars {
+    usual: Calendar,
+    /// By lower-case name of the table.
+    of_tables: BTreeMap<String, Calendar>,
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Calendar {
+    /// Zone of a new table's dates; `None` for UTC.
+    zone: Option<String>,
+    /// Nanoseconds after its end after which a date is rolled.
+    pub(crate) roll_delay: i64,
+}
+
+impl Calendars {
+    /// Those of the settings.
+    ///
+    /// # Errors
+    /// That of the setting, for a zone that there isn't.
+    pub(crate) fn new(settings: &CaptureSettings) -> Result<Calendars> {
+        let checked = |zone: &Option<String>| match zone {
+            Some(zone) if zone.parse::<chrono_tz::Tz>().is_err() => {
+                let reason = format!("{zone:?} is not an IANA time zone");
+                Err(Error::from(splay_store::Error::Setting { setting: "time_zone", reason }))
+            }
+            _ => Ok(zone.clone()),
+        };
+        let usual = Calendar { zone: checked(&settings.time_zone)?, roll_delay: seconds(settings.roll_delay_s) };
+        let mut of_tables = BTreeMap::new();
+        for (table, own) in &settings.calendars {
+            let zone = checked(&own.time_zone)?.or_else(|| usual.zone.clone());
+            let roll_delay = own.roll_delay_s.map_or(usual.roll_delay, seconds);
+            of_tables.insert(table.to_lowercase(), Calendar { zone, roll_delay });
+        }
+        Ok(Calendars { usual, of_tables })
+    }
+
+    /// That of a table.
+    pub(crate) fn of(&self, table: &str) -> &Calendar {
+        self.of_tables.get(&table.to_lowercase()).unwrap_or(&self.usual)
+    }
+}
+
+impl Calendar {
+    /// A table that rows create, in this calendar's zone unless the rows' sender named one.
+    pub(crate) fn placed(&self, spec: TableSpec) -> TableSpec {
+        match &self.zone {
+            Some(zone) if spec.time_zone == "UTC" => spec.with_time_zone(zone),
+            _ => spec,
+        }
+    }
+
+    /// Tells the operator if a table's dates are those of another zone.
+    pub(crate) fn compare(&self, spec: &TableSpec) {
+        if let Some(wished) = self.zone.as_ref().filter(|zone| **zone != spec.time_zone) {
+            let (table, zone) = (&spec.name, &spec.time_zone);
+            tracing::warn!(table, zone, wished, "a table keeps the zone of dates with which it was created");
+        }
+    }
+}
