@@ -23,6 +23,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=usual.rows, help="rows of each round")
     parser.add_argument("--single-rows", type=int, default=usual.single_rows, help="rows that are sent one a message")
     parser.add_argument("--roll-rows", type=int, default=usual.roll_rows, help="rows of the roll, and of memory a row")
+    parser.add_argument("--live-rows", type=int, default=usual.live_rows, help="live rows of the longest table of latest rows")
     parser.add_argument("--full", action="store_true", help=f"a roll of {FULL_ROLL_ROWS:,} rows")
     parser.add_argument("--producers", type=int, default=usual.producers, help="processes that send lines")
     parser.add_argument("--seconds", type=float, default=usual.seconds, help="length of the runs at a fixed rate")
@@ -34,6 +35,7 @@ def main() -> None:
         rows=given.rows,
         single_rows=given.single_rows,
         roll_rows=FULL_ROLL_ROWS if given.full else given.roll_rows,
+        live_rows=given.live_rows,
         producers=given.producers,
         seconds=given.seconds,
         downloads=None if given.no_questdb else target / "bench" / "downloads",

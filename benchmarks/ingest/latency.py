@@ -5,28 +5,64 @@ import pathlib
 import re
 import socket
 import time
+from dataclasses import dataclass
 
 import pyarrow
 
-from .figures import middle_and_last
+from .figures import middle_and_last, milliseconds
 from .lines import Senders
 from .rates import batch, until
 
 
-def visible(server, ack: str, seconds: float) -> tuple[float, float]:
-    """Milliseconds from the first byte of a message of 50 rows to its acknowledgement, from which on they are seen, at 1,000 messages
-    a second at most: median and 99th percentile."""
-    messages = [message(rows, f"by_http_{ack}", ack) for rows in fifties(seconds)]
-    with socket.create_connection(server.http) as connection:
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+MESSAGE_ROWS = 50
+MESSAGES_PER_SECOND = 1_000
+ROWS_PER_SECOND = MESSAGE_ROWS * MESSAGES_PER_SECOND
+SHARE_MIN = 0.95
+"""Of that rate; below it the time that was measured is another rate's."""
 
-        def send(number: int) -> None:
-            connection.sendall(messages[number])
-            answer = answered(connection)
-            if not answer.startswith(b"HTTP/1.1 200"):
-                raise RuntimeError(f"rows weren't taken: {answer[:200]!r}")
 
-        return paced(send, seconds)
+@dataclass(frozen=True)
+class Paced:
+    """What messages took that were sent at a fixed rate."""
+
+    times_ms: tuple[float, float]
+    """Milliseconds: median and 99th percentile."""
+    rate: float
+    """Rows a second that were sent and acknowledged indeed."""
+
+    def words(self) -> str:
+        if self.rate < SHARE_MIN * ROWS_PER_SECOND:
+            missed = f"MISSED THE RATE: less than {SHARE_MIN:.0%} of {ROWS_PER_SECOND:,}"
+            return f"{milliseconds(self.times_ms)}, at {self.rate:,.0f} rows/s ({missed})"
+        return f"{milliseconds(self.times_ms)}, at {self.rate:,.0f} rows/s"
+
+
+def visible(server, ack: str, seconds: float) -> Paced:
+    """From the first byte of a message of ``MESSAGE_ROWS`` rows to its acknowledgement, from which on they are seen."""
+    messages = [message(rows, f"by_http_{ack}", ack) for rows in made(seconds)]
+    with connected(server.http) as connection:
+        return paced(lambda number: post(connection, messages[number]), seconds)
+
+
+def connected(address: tuple[str, int]) -> socket.socket:
+    """A connection that sends at once what it is given."""
+    connection = socket.create_connection(address)
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return connection
+
+
+def post(connection: socket.socket, request: bytes) -> None:
+    """Sends a request that stores rows, and waits for its acknowledgement.
+
+    Raises
+    ------
+    RuntimeError
+        If the rows weren't taken.
+    """
+    connection.sendall(request)
+    answer = answered(connection)
+    if not answer.startswith(b"HTTP/1.1 200"):
+        raise RuntimeError(f"rows weren't taken: {answer[:200]!r}")
 
 
 def answered(connection: socket.socket) -> bytes:
@@ -40,18 +76,23 @@ def answered(connection: socket.socket) -> bytes:
     return answer
 
 
-def visible_from_python(server, ack: str, seconds: float) -> tuple[float, float]:
+def visible_from_python(server, ack: str, seconds: float) -> Paced:
     """The same from a frame in Python on, by ``splay.connect``."""
     import splay
 
     client = splay.connect(f"http://{server.http[0]}:{server.http[1]}")
-    frames = fifties(seconds)
+    frames = made(seconds)
     return paced(lambda number: client.write(f"from_python_{ack}", frames[number], ack=ack), seconds)
 
 
-def fifties(seconds: float) -> list[pyarrow.Table]:
-    """Frames of 50 rows, whose times follow each other, for so long."""
-    return [batch(50 * number, 50) for number in range(int(seconds * 1000) + 1)]
+def made(seconds: float) -> list[pyarrow.Table]:
+    """The frames of so long a time, whose rows' times follow each other."""
+    return [batch(MESSAGE_ROWS * number, MESSAGE_ROWS) for number in range(count(seconds))]
+
+
+def count(seconds: float) -> int:
+    """Messages of so long a time."""
+    return max(1, int(seconds * MESSAGES_PER_SECOND))
 
 
 def message(rows: pyarrow.Table, table: str, ack: str) -> bytes:
@@ -64,16 +105,19 @@ def message(rows: pyarrow.Table, table: str, ack: str) -> bytes:
     return head.encode() + b"Content-Type: application/vnd.apache.arrow.stream\r\n\r\n" + content
 
 
-def paced(send, seconds: float) -> tuple[float, float]:
-    """Milliseconds that a call takes, with the number of the call, 1,000 times a second at most."""
+def paced(send, seconds: float) -> Paced:
+    """Calls ``send`` with the number of each message when it is due, or once the one before it has been acknowledged, for so long."""
     times: list[float] = []
-    ended = time.monotonic() + seconds
-    while time.monotonic() < ended and len(times) <= seconds * 1000:
-        begun = time.monotonic()
-        send(len(times))
-        times.append((time.monotonic() - begun) * 1000)
-        time.sleep(max(0.0, 0.001 - (time.monotonic() - begun)))
-    return middle_and_last(times)
+    begun = time.monotonic()
+    for number in range(count(seconds)):
+        sent = time.monotonic()
+        if sent - begun >= seconds:
+            break
+        send(number)
+        times.append((time.monotonic() - sent) * 1000)
+        # By the clock, not by the call before: who wakes late isn't late for all that comes.
+        time.sleep(max(0.0, begun + (number + 1) / MESSAGES_PER_SECOND - time.monotonic()))
+    return Paced(middle_and_last(times), len(times) * MESSAGE_ROWS / (time.monotonic() - begun))
 
 
 def sync(folder: pathlib.Path, count: int) -> tuple[float, float]:

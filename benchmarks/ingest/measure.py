@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from . import keeping, latency, rates
+from . import keeping, latency, latest, rates
 from .figures import Figure, milliseconds, millions
 from .lines import CONNECTIONS, one_by_one, requests
 from .servers import QuestDB, Splay
@@ -25,6 +25,8 @@ class Options:
     rounds: int = 3
     single_rows: int = 400_000
     """Rows that are sent one a message; a tenth of them as requests with an answer each."""
+    live_rows: int = 16_000_000
+    """Rows in memory of the longest table whose latest rows are asked for."""
     roll_rows: int = 2_000_000
     """Rows of the roll, and of the table whose memory is measured."""
     producers: int = 2
@@ -68,6 +70,7 @@ def figures(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
     finally:
         server.kill()
     yield from undisturbed(options, folder)
+    yield from newest(options, folder)
     yield from kept(options, folder)
 
 
@@ -123,9 +126,9 @@ def seen(options: Options, server: Splay, folder: pathlib.Path) -> Iterator[Figu
     wanted = {"process": "P99 1 ms", "disk": f"P99 {max(10.0, 3 * disk[1]):.0f} ms"}
     for ack in wanted:
         found = latency.visible(server, ack, options.seconds)
-        yield Figure(f"50 rows sent by HTTP until visible, `{ack}`", milliseconds(found), wanted[ack])
+        yield Figure(f"50 rows sent by HTTP until visible, `{ack}`", found.words(), wanted[ack])
     found = latency.visible_from_python(server, "process", options.seconds)
-    yield Figure("the same from a frame in Python, `process`", milliseconds(found), wanted["process"])
+    yield Figure("the same from a frame in Python, `process`", found.words(), wanted["process"])
     idle, busy = queries(options, server)
     yield Figure("a symbol's last 60 seconds by second, idle", idle)
     yield Figure("the same while 200,000 rows/s come in", busy, "2 times")
@@ -142,13 +145,21 @@ def undisturbed(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
     alone = "in a server of its own"
     with started(options, folder / "seen_alone") as server:
         found = latency.visible(server, "process", options.seconds)
-        yield Figure(f"50 rows sent by HTTP until visible, `process`, {alone}", milliseconds(found), "P99 1 ms")
+        yield Figure(f"50 rows sent by HTTP until visible, `process`, {alone}", found.words(), "P99 1 ms")
     with started(options, folder / "seen_from_python") as server:
         found = latency.visible_from_python(server, "process", options.seconds)
-        yield Figure(f"the same from a frame in Python, `process`, {alone}", milliseconds(found), "P99 1 ms")
+        yield Figure(f"the same from a frame in Python, `process`, {alone}", found.words(), "P99 1 ms")
     with started(options, folder / "queried_alone") as server:
         idle, busy = queries(options, server)
         yield Figure(f"a symbol's last 60 seconds by second, {alone}", f"idle {idle}; {busy}", "2 times")
+
+
+def newest(options: Options, folder: pathlib.Path) -> Iterator[Figure]:
+    """What the latest rows cost in a table of ever more live rows."""
+    lengths = latest.latest(str(options.splay), folder / "latest", options.live_rows, options.seconds)
+    for rows, one, everyone in lengths:
+        what = f"latest row of {latest.SYMBOLS:,} symbols, {rows / 1e6:.2f} M live rows"
+        yield Figure(what, f"one {milliseconds(one)}; all {milliseconds(everyone)}", "constant")
 
 
 @contextlib.contextmanager

@@ -27,23 +27,23 @@ def by_lines(server, table: str, rows: int, producers: int, kind=stream, address
     return senders.rows / (time.monotonic() - begun)
 
 
-def batch(start: int, rows: int) -> pyarrow.Table:
-    """Trades as Arrow, in order of time."""
+def batch(start: int, rows: int, symbols: int = SYMBOLS) -> pyarrow.Table:
+    """Trades of so many symbols as Arrow, in order of time."""
     numbers = [(start + row) * 2_654_435_761 >> 7 for row in range(rows)]
-    symbols = pyarrow.array([f"SYM{number % SYMBOLS:03}" for number in numbers]).dictionary_encode()
+    names = pyarrow.array([f"SYM{number % symbols:03}" for number in numbers]).dictionary_encode()
     times = pyarrow.array([START_NS + (start + row) * STEP_NS for row in range(rows)], pyarrow.timestamp("ns", "UTC"))
     prices = pyarrow.array([100 + number % 8000 / 64 for number in numbers])
     sizes = pyarrow.array([number % 1000 for number in numbers])
-    return pyarrow.table({"time": times, "symbol": symbols, "price": prices, "size": sizes})
+    return pyarrow.table({"time": times, "symbol": names, "price": prices, "size": sizes})
 
 
-def batches(rows: int, rows_each: int):
-    """Batches whose times follow each other."""
-    first = batch(0, rows_each)
-    nanoseconds = first["time"].cast(pyarrow.int64())
+def batches(rows: int, rows_each: int, first: int = 0, symbols: int = SYMBOLS):
+    """Batches whose times follow each other; ``first`` numbers the first row."""
+    made = batch(first, rows_each, symbols)
+    nanoseconds = made["time"].cast(pyarrow.int64())
     for start in range(0, rows, rows_each):
         times = compute.add(nanoseconds, start * STEP_NS).cast(pyarrow.timestamp("ns", "UTC"))
-        yield first.set_column(0, "time", times)
+        yield made.set_column(0, "time", times)
 
 
 def put(server, table: str, schema):
@@ -57,15 +57,20 @@ def by_flight(server, rows: int) -> float:
     """Rows a second by Flight, in batches of 50,000."""
     made = list(batches(rows, 50_000))
     begun = time.monotonic()
-    writer, reader = put(server, "by_flight", made[0].schema)
-    for part in made:
+    send_batches(server, "by_flight", made)
+    until(server, "by_flight", sum(part.num_rows for part in made))
+    return sum(part.num_rows for part in made) / (time.monotonic() - begun)
+
+
+def send_batches(server, table: str, parts: list[pyarrow.Table]) -> None:
+    """Sends batches by one stream of Flight, and waits until all are acknowledged."""
+    writer, reader = put(server, table, parts[0].schema)
+    for part in parts:
         writer.write_table(part)
     writer.done_writing()
     while reader.read() is not None:
         pass
     writer.close()
-    until(server, "by_flight", sum(part.num_rows for part in made))
-    return sum(part.num_rows for part in made) / (time.monotonic() - begun)
 
 
 def single_rows_by_flight(server, rows: int) -> float:

@@ -63,6 +63,12 @@ class Splay:
         except LookupError:
             return 0
 
+    def live_rows(self, table: str) -> int:
+        """Rows of a table that are in memory alone."""
+        with urllib.request.urlopen(f"http://{self.http[0]}:{self.http[1]}/status", timeout=60) as answer:
+            tables = json.loads(answer.read())["capture"]["tables"]
+        return next(found["live_rows"] for found in tables if found["table"] == table)
+
     def resident_bytes(self) -> int:
         """Memory of the process that is no file's."""
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()

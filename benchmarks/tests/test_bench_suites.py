@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import small_crypto
 
-from ingest import keeping, lines
+from ingest import keeping, latency, latest, lines
 from ingest.figures import Figure, middle_and_last, percentile
 from splay_bench import compression
 
@@ -71,6 +71,62 @@ def test_a_row_that_is_not_taken_is_an_error(status, monkeypatch):
         with pytest.raises(RuntimeError, match="wasn't taken: b'HTTP/1.1 503"):
             send(address)
         thread.join()
+
+
+class Hand:
+    """A clock that only its users move."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+@pytest.mark.parametrize(
+    ("took_ms", "rate", "missed"),
+    [
+        (lambda number: 0.25, 50_000, False),
+        (lambda number: 30.0 if number == 500 else 0.25, 50_000, False),
+        (lambda number: 1.04, 48_077, False),
+        (lambda number: 1.06, 47_170, True),
+        (lambda number: 4.0, 12_500, True),
+    ],
+    ids=["in time", "one late", "almost", "too slow", "much too slow"],
+)
+def test_a_fixed_rate_is_kept_or_said_to_be_missed(monkeypatch, took_ms, rate, missed):
+    hand = Hand()
+    monkeypatch.setattr(latency, "time", hand)
+    sent = []
+
+    def send(number: int) -> None:
+        sent.append(number)
+        hand.sleep(took_ms(number) / 1000)
+
+    found = latency.paced(send, 1.0)
+    assert sent == list(range(len(sent)))
+    assert found.rate == pytest.approx(rate, rel=1e-3)
+    assert found.times_ms[0] == pytest.approx(took_ms(0))
+    assert ("MISSED THE RATE: less than 95% of 50,000" in found.words()) is missed
+    assert f"at {found.rate:,.0f} rows/s" in found.words()
+
+
+def test_latest_rows_are_found_at_each_length(tmp_path):
+    found = list(latest.latest(str(SPLAY), tmp_path / "latest", 160_000, 0.01))
+    lengths = [rows for rows, _, _ in found]
+    assert len(lengths) == len(latest.STEPS) and lengths == sorted(lengths)
+    assert all(rows >= 10_000 * step for rows, step in zip(lengths, latest.STEPS, strict=True))
+    assert all(0 < one[0] <= one[1] and 0 < everyone[0] <= everyone[1] for _, one, everyone in found)
+
+
+@pytest.mark.parametrize("ask", [latest.one, latest.everyone])
+def test_an_answer_without_the_latest_row_has_no_time(ask):
+    server = types.SimpleNamespace(ask=lambda statement: [["t", "SYM007", 1.5, -6]])
+    with pytest.raises(RuntimeError, match="the latest row is"):
+        ask(types.SimpleNamespace(server=server), ["t", "SYM007", 1.5, -7])
 
 
 def test_a_roll_moves_all_rows_to_files(tmp_path):

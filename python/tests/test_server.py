@@ -32,8 +32,14 @@ DAY_NS = 1_767_225_600_000_000_000
 class Server:
     """A server on free ports, until the end of the block."""
 
-    def __init__(self, database: pathlib.Path, *arguments: str, config: str = "") -> None:
-        self.folder = database.parent
+    environment: dict[str, str] | None = None
+    """That of the process; none for that of the tests."""
+
+    def __init__(
+        self, database: pathlib.Path, *arguments: str, config: str = "", environment: dict[str, str] | None = None
+    ) -> None:
+        """``environment`` is what the process gets besides that of the tests."""
+        self.folder, self.environment = database.parent, os.environ | (environment or {})
         settings = self.folder / "server.toml"
         settings.write_text(config)
         free = ["--http", "127.0.0.1:0", "--flight", "127.0.0.1:0"]
@@ -44,7 +50,11 @@ class Server:
         """Starts the command and reads where it listens."""
         self.log = open(self.folder / f"{command}.log", "w+")
         self.process = subprocess.Popen(
-            [SPLAY, command, str(database), *arguments], stdout=subprocess.PIPE, stderr=self.log, text=True
+            [SPLAY, command, str(database), *arguments],
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            text=True,
+            env=self.environment,
         )
         self.said: dict[str, str] = {}
         assert self.process.stdout is not None
@@ -120,7 +130,7 @@ def batch(first: int, rows: int) -> pa.RecordBatch:
 
 
 def eventually(happened) -> None:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not happened():
         assert time.monotonic() < deadline
         time.sleep(0.01)

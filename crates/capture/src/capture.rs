@@ -10,7 +10,7 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::storage::{LockMode, Storage};
-use splay_store::{Database, LoadOptions, TableSpec};
+use splay_store::{Captured, Database, LoadOptions, TableSpec};
 
 use crate::append::{Ack, Append, Producer};
 use crate::calendar::Calendars;
@@ -123,7 +123,10 @@ impl Capture {
         tables.values().map(|live| live.spec()).for_each(|spec| calendars.of(&spec.name).compare(&spec));
         recovered.files = found.files.len() as u64;
         recovered.torn = found.torn;
-        let kept = found.next_sequence.max(known_sequence(&database)?.saturating_add(1));
+        let captured = captured_tables(&database)?;
+        let greatest = captured.iter().map(|(_, sequence)| *sequence).max().unwrap_or(0);
+        // Numbers go on behind those of the tables even if the journal was removed.
+        let kept = found.next_sequence.max(greatest.saturating_add(1));
         let next_sequence = first_number(kept);
         let writer = JournalWriter::begin(
             Arc::clone(&storage),
@@ -155,6 +158,10 @@ impl Capture {
         });
         shared.counters.sequence.set(next_sequence - 1);
         let capture = Capture { shared };
+        // The keeper rolls those, too, of which no row came back.
+        for (table, _) in captured {
+            capture.live(&table)?;
+        }
         capture.start(next_sequence)?;
         Ok((capture, recovered))
     }
@@ -299,7 +306,7 @@ impl Capture {
                 shared.check_columns(&spec.name, spec.columns.len() + new.len())?;
             }
             for column in new {
-                live.table().add_column(column)?;
+                shared.settled(live.table().add_column(column))?;
             }
             live.refresh_spec()?;
         }
@@ -334,7 +341,7 @@ impl Capture {
 
     fn create(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
         let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-        create_table(&self.shared.database, spec)?;
+        self.shared.settled(create_table(&self.shared.database, spec))?;
         self.live(&spec.name)?.ok_or(Error::Closed)
     }
 
@@ -349,7 +356,7 @@ impl Capture {
                 let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
                 for column in &wanted.columns {
                     if live.spec().position(&column.name).is_none() {
-                        live.table().add_column(column.clone())?;
+                        self.shared.settled(live.table().add_column(column.clone()))?;
                     }
                 }
                 live.refresh_spec()?;
@@ -511,7 +518,16 @@ impl Shared {
         error
     }
 
-    fn check(&self) -> Result<()> {
+    /// What the store did. If nobody knows whether it is on disk, nothing more is taken: only the next start knows.
+    pub(crate) fn settled<T>(&self, done: splay_store::Result<T>) -> Result<T> {
+        done.map_err(|error| {
+            let is_unknown = error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned);
+            if is_unknown { self.fail(error.to_string()) } else { error.into() }
+        })
+    }
+
+    /// Refuses to go on once capture has failed.
+    pub(crate) fn check(&self) -> Result<()> {
         match self.failed() {
             Some(error) => Err(error),
             None => Ok(()),
@@ -579,14 +595,14 @@ fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>>
 }
 
 /// A table that is there or is created now, by a commit without rows.
-pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> Result<splay_store::Table> {
+pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> splay_store::Result<splay_store::Table> {
     match database.table(&spec.name) {
         Ok(table) => Ok(table),
         Err(splay_store::Error::NoSuchTable { .. }) => {
             database.load(spec, LoadOptions::default())?.commit()?;
-            Ok(database.table(&spec.name)?)
+            database.table(&spec.name)
         }
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
@@ -597,16 +613,18 @@ fn first_number(kept: u64) -> u64 {
     if kept <= 1 { kept } else { kept.checked_add(NUMBERS_LEFT_OUT).unwrap_or(kept) }
 }
 
-/// The greatest number that any table says to have: numbers go on behind it even if the journal was removed.
-fn known_sequence(database: &Database) -> Result<u64> {
-    let mut greatest = 0;
+/// Tables with captured rows in their files, and the greatest number of each.
+fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
+    let mut found = Vec::new();
     for table in database.tables()? {
         // A table that can't be read is reported by whoever asks for it.
-        if let Ok(stored) = database.table(&table).and_then(|table| table.stored()) {
-            greatest = greatest.max(stored.captured().sequence);
+        if let Ok(stored) = database.table(&table).and_then(|table| table.stored())
+            && stored.captured() != Captured::default()
+        {
+            found.push((table, stored.captured().sequence));
         }
     }
-    Ok(greatest)
+    Ok(found)
 }
 
 /// Earliest and latest time of rows.

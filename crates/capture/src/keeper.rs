@@ -218,18 +218,18 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
         report.rows = write_down(shared, live, Cut::Past)?.rows;
     }
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+    shared.check()?;
     let options = CompactOptions { format: None, before: Some(today), memory_bytes: COMPACT_BYTES };
-    report.partitions = live.table().compact(&options, &mut |_| std::ops::ControlFlow::Continue(()))?.partitions;
+    let compacted = live.table().compact(&options, &mut |_| std::ops::ControlFlow::Continue(()));
+    report.partitions = shared.settled(compacted)?.partitions;
     live.rolled_at.store(shared.clock.now(), Ordering::Relaxed);
     Ok(report)
 }
 
 fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(error) = shared.failed() {
-        // After a commit of which nobody knows whether it is on disk both states stay as they are.
-        return Err(error);
-    }
+    // After a commit of which nobody knows whether it is on disk both states stay as they are.
+    shared.check()?;
     let now = shared.clock.now();
     let late = seconds(shared.settings.late_s);
     let cut = |latest: i64| match how {
@@ -252,16 +252,13 @@ fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownRe
         return Ok(WriteDownReport::default());
     }
     let (name, database) = (live.spec().name.clone(), &shared.database);
-    let written = database.write_down(&name, down.captured, &down.rows);
-    let report = match written {
+    let report = match shared.settled(database.write_down(&name, down.captured, &down.rows)) {
         Ok(report) => report,
-        Err(error) if error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned) => {
-            // Perhaps the rows are on disk, perhaps not: both states stay, and readers take the one that fits.
-            return Err(shared.fail(error.to_string()));
-        }
+        // Perhaps the rows are on disk, perhaps not: both states stay, and readers take the one that fits.
+        Err(error @ Error::Failed { .. }) => return Err(error),
         Err(error) => {
             live.give_up_write_down();
-            return Err(error.into());
+            return Err(error);
         }
     };
     live.finish_write_down();
@@ -464,6 +461,28 @@ mod tests {
         looked(&mut keeper, &capture);
         assert_eq!(capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed), rolled, "once");
         assert_eq!(capture.status().tables[0].quality.late_day_rows, 3);
+    }
+
+    #[test]
+    fn a_date_that_ended_while_nobody_captured_is_rolled_though_no_row_comes_back() {
+        let (capture, clock) = with(CaptureSettings { automatic: false, ..CaptureSettings::default() });
+        for at in [NOON, NOON - 1] {
+            capture.append(row(at)).unwrap();
+            capture.write_down(None).unwrap();
+            // A segment each.
+            capture.append(row(at - seconds(30))).unwrap();
+        }
+        capture.write_down(None).unwrap();
+        let database = capture.database().clone();
+        capture.close().unwrap();
+        clock.0.store(NOON + DAY, Ordering::Relaxed);
+        let settings = CaptureSettings { journal_keep_bytes: 0, ..CaptureSettings::default() };
+        let (capture, recovered) = Capture::open_with(database, settings, clock.clone()).unwrap();
+        capture.shared.keeper.stop();
+        assert_eq!(recovered.rows, 0);
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        assert_eq!(amended(&mut keeper, &capture), (0, 1));
+        assert_ne!(capture.live("t").unwrap().unwrap().rolled_at.load(Ordering::Relaxed), 0);
     }
 
     #[test]

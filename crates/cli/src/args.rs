@@ -225,7 +225,8 @@ pub struct SqlArguments {
     pub rows: usize,
 }
 
-/// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug.
+/// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug; SPLAY_LOG_FORMAT=json makes
+/// each a line of JSON.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
     /// Folder of the database; made if need be

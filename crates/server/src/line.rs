@@ -5,12 +5,13 @@
 //! - Only a line with its line feed is a line: what a broken connection leaves may be cut within a number.
 //! - A bad line is counted and kept for the operator; the stream goes on.
 //! - Without answers the only way to slow a client down is not to read: so many appends may wait for their ack, and a full
-//!   disk is waited for. Rows that are lost after all close the connection, so that the client notices.
+//!   disk is waited for. Batches that wait for it may come behind others of their connection that found room. Rows that are lost after all close the connection, so that the client notices.
 
+use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -71,6 +72,8 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
 struct Waiting {
     count: Mutex<usize>,
     fewer: Condvar,
+    /// Appends that found no room once the journal was written, to be handed over again.
+    again: Mutex<VecDeque<Append>>,
     /// Whether rows that had been taken were lost.
     lost: AtomicBool,
 }
@@ -87,10 +90,15 @@ impl Waiting {
         self.fewer.notify_all();
     }
 
-    /// Waits until none is left, at most so long.
-    fn drain(&self, patience: Duration) {
+    /// Waits until none is left, at most so long; whether none is.
+    fn drain(&self, patience: Duration) -> bool {
         let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let _ = self.fewer.wait_timeout_while(count, patience, |count| *count > 0);
+        let left = self.fewer.wait_timeout_while(count, patience, |count| *count > 0);
+        left.is_ok_and(|(_, timeout)| !timeout.timed_out())
+    }
+
+    fn again(&self) -> MutexGuard<'_, VecDeque<Append>> {
+        self.again.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -124,7 +132,7 @@ impl Connection {
     fn run(mut self, stream: TcpStream) {
         let ended = self.read(stream);
         // A line without its line feed may be cut within a number, and is dropped.
-        self.sink.waiting.drain(self.sink.front.limits.shutdown());
+        let ended = self.sink.finish().and(ended);
         let lost = self.sink.waiting.lost.load(Ordering::Acquire);
         let outcome = match ended {
             _ if lost => "lost",
@@ -158,6 +166,7 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Stop::Broken),
             }
+            self.sink.submit_again()?;
             if self.sink.waiting.lost.load(Ordering::Acquire) {
                 return Err(Stop::Lost);
             }
@@ -169,10 +178,33 @@ impl Connection {
 }
 
 impl Sink {
+    /// Hands over what found no room, until it has found some. Nothing is read meanwhile.
+    fn submit_again(&self) -> Result<(), Stop> {
+        loop {
+            let Some(append) = self.waiting.again().pop_front() else { return Ok(()) };
+            if *self.front.stop.borrow() {
+                return self.lost(&append, "the server stopped while it waited for room");
+            }
+            std::thread::sleep(FULL_PAUSE);
+            self.submit(append)?;
+        }
+    }
+
+    /// Waits for the acks of all that was handed over, and hands over again what found no room.
+    fn finish(&self) -> Result<(), Stop> {
+        loop {
+            let is_told = self.waiting.drain(self.front.limits.shutdown());
+            if self.waiting.again().is_empty() || !is_told {
+                return Ok(());
+            }
+            self.submit_again()?;
+        }
+    }
+
     fn submit(&self, append: Append) -> Result<(), Stop> {
         loop {
             self.waiting.enter(self.front.limits.appends_waiting_max);
-            match self.front.ingest.submit(append.clone(), Box::new(self.done(append.table.clone()))) {
+            match self.front.ingest.submit(append.clone(), Box::new(self.done(append.clone()))) {
                 Ok(()) => return Ok(()),
                 Err(IngestError::Full { reason }) => {
                     self.waiting.leave();
@@ -202,7 +234,7 @@ impl Sink {
     }
 
     /// What is done when an append is acknowledged.
-    fn done(&self, table: String) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
+    fn done(&self, append: Append) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
         let (waiting, metrics, ingest) =
             (Arc::clone(&self.waiting), Arc::clone(&self.front.metrics), Arc::clone(&self.front.ingest));
         let (class, client, start) = (class(self.front.ack), self.client, Instant::now());
@@ -213,9 +245,14 @@ impl Sink {
                     metrics.append("line", "refused", class, 0, start);
                     ingest.reject("line", format!("table {table:?}: {reason}"), &[]);
                 }
+                Err(IngestError::Full { reason }) => {
+                    metrics.append("line", "full", class, 0, start);
+                    tracing::warn!(%client, reason, "a connection waits for room");
+                    waiting.again().push_back(append);
+                }
                 Err(error) => {
                     metrics.append("line", "failed", class, 0, start);
-                    tracing::error!(%client, table, %error, "rows were lost");
+                    tracing::error!(%client, table = append.table, %error, "rows were lost");
                     waiting.lost.store(true, Ordering::Release);
                 }
             }

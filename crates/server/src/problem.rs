@@ -182,9 +182,13 @@ impl From<&splay_store::Error> for Problem {
         };
         // Where files lie is nobody's business but the operator's.
         let message = match error {
-            E::Corrupt { .. } | E::FormatVersion { .. } | E::Io { .. } | E::NotADatabase { .. } => {
+            E::Corrupt { .. } | E::FormatVersion { .. } | E::NotADatabase { .. } => {
                 tracing::error!(%error, "the store can't give data");
                 "stored data can't be read; the server's log says which file".to_owned()
+            }
+            E::Io { .. } => {
+                tracing::error!(%error, "a file can't be read or written");
+                "a file can't be read or written; the server's log says which".to_owned()
             }
             other => other.to_string(),
         };

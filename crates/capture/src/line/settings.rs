@@ -66,6 +66,10 @@ pub enum Precision {
     Milliseconds,
     /// Seconds.
     Seconds,
+    /// Minutes.
+    Minutes,
+    /// Hours.
+    Hours,
 }
 
 impl Precision {
@@ -77,6 +81,8 @@ impl Precision {
             Precision::Microseconds => 1_000,
             Precision::Milliseconds => 1_000_000,
             Precision::Seconds => 1_000_000_000,
+            Precision::Minutes => 60_000_000_000,
+            Precision::Hours => 3_600_000_000_000,
         })
     }
 }
@@ -84,14 +90,16 @@ impl Precision {
 impl std::str::FromStr for Precision {
     type Err = String;
 
-    /// Reads the values of InfluxDB's parameter `precision`: `ns`, `us`, `ms`, `s`, and version 1's `n` and `u`.
+    /// Reads the values of InfluxDB's parameter `precision`: `ns`, `us`, `ms`, `s`, and version 1's `n`, `u`, `m` and `h`.
     fn from_str(text: &str) -> Result<Precision, String> {
         Ok(match text {
             "ns" | "n" => Precision::Nanoseconds,
             "us" | "u" | "µs" => Precision::Microseconds,
             "ms" => Precision::Milliseconds,
             "s" => Precision::Seconds,
-            _ => return Err(format!("{text:?} is not a precision; there are ns, us, ms, s")),
+            "m" => Precision::Minutes,
+            "h" => Precision::Hours,
+            _ => return Err(format!("{text:?} is not a precision; there are ns, us, ms, s, m, h")),
         })
     }
 }

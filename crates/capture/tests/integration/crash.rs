@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::array::RecordBatch;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{AckClass, Append, Capture, CaptureSettings, Error, From, Producer, Result, SubscribeRequest};
@@ -274,6 +275,62 @@ fn a_sync_that_fails_ends_capture_and_is_not_tried_again() {
         let rows = all(&database).len() as i64;
         assert!(rows == ROWS || rows == 2 * ROWS, "the first batch, and perhaps the second: {rows}");
         capture.close().unwrap();
+    }
+}
+
+/// Tables are created, given columns and rolled by commits of their own, whose syncs may fail as well.
+#[test]
+fn after_any_failure_capture_goes_on_with_all_tables_or_says_that_it_has_failed() {
+    let work = |fail: Option<u64>, what: fn(&Capture) -> Result<()>| -> (u64, bool) {
+        let storage = FaultStorage::new();
+        let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
+        let capture = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap().0;
+        let send = |number| {
+            let rows = batch(&rows_of(number));
+            capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", rows) }).map(drop)
+        };
+        for number in 0..2 {
+            send(number).unwrap();
+            capture.write_down(None).unwrap();
+        }
+        let before = storage.operations();
+        storage.fail_at(fail);
+        let done = what(&capture);
+        storage.fail_at(None);
+        let operations = storage.operations() - before;
+        let failed = capture.is_failed();
+        let says = format!("operation {fail:?} of {operations}: {done:?}");
+        for again in [send(2), what(&capture), capture.roll(Some(START + 3 * DAY)).map(drop)] {
+            assert_eq!(matches!(again, Err(Error::Failed { .. })), failed, "{says}, then {again:?}");
+            assert_eq!(again.is_err(), failed, "{says}, then {again:?}");
+        }
+        assert_eq!(all(&database).len(), if failed { 6 } else { 9 }, "{says}");
+        drop(capture.close());
+        (operations, failed)
+    };
+    let other = |capture: &Capture| {
+        let spec = splay_store::TableSpec { name: "other".to_owned(), ..spec("UTC") };
+        capture.append(Append { spec: Some(spec), ..Append::new("other", batch(&rows_of(5))) }).map(drop)
+    };
+    let column = |capture: &Capture| {
+        let rows = batch(&rows_of(5)[..2]);
+        let spec = splay_store::TableSpec { name: "other".to_owned(), ..spec("UTC") };
+        capture.append(Append { spec: Some(spec), ..Append::new("other", rows.clone()) })?;
+        let with_more = RecordBatch::try_from_iter(
+            rows.schema()
+                .fields()
+                .iter()
+                .zip(rows.columns())
+                .map(|(field, column)| (field.name().clone(), column.clone()))
+                .chain([("more".to_owned(), rows.column_by_name("id").unwrap().clone())]),
+        );
+        capture.append(Append::new("other", with_more.unwrap())).map(drop)
+    };
+    let roll = |capture: &Capture| capture.roll(Some(START + 3 * DAY)).map(drop);
+    for what in [other as fn(&Capture) -> Result<()>, column, roll] {
+        let (operations, _) = work(None, what);
+        let failed = (0..operations).filter(|at| work(Some(*at), what).1).count();
+        assert!(failed >= 2 && failed < operations as usize, "{failed} of {operations}");
     }
 }
 

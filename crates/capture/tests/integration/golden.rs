@@ -85,7 +85,12 @@ fn a_damaged_journal_is_told_or_cut_and_gives_no_row_twice() {
         let database = Database::open(&folder).unwrap();
         match Capture::open_with(database.clone(), settings(), TestClock::at(START + 400 * DAY)) {
             Ok((capture, recovered)) => {
-                cut += usize::from(recovered.torn.is_some());
+                if let Some((bytes, path)) = &recovered.torn {
+                    cut += 1;
+                    // Nothing is thrown away.
+                    let kept = std::fs::read(path).unwrap();
+                    assert_eq!(kept, damaged[damaged.len() - usize::try_from(*bytes).unwrap()..], "{case}");
+                }
                 let found = all(&database);
                 assert!(found.len() >= 320, "{case}: what is on disk stays");
                 let mut all_expected = expected.iter();

@@ -35,6 +35,8 @@ fn settings() -> CaptureSettings {
         journal_keep_bytes: 0,
         live_rows_max: 300,
         late_s: 0,
+        // All dates of the rows have ended: they are rolled as well.
+        roll_delay_s: 0,
         ..CaptureSettings::default()
     }
 }
@@ -127,6 +129,7 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
     let mut random = ChaCha8Rng::seed_from_u64(99);
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged: BTreeMap<i64, i64> = BTreeMap::new();
+    let mut total = 0;
     for cycle in 0..kills {
         let after = Duration::from_millis(random.random_range(5..120));
         let last = kill_one(folder.path(), &acknowledged, after);
@@ -142,6 +145,7 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
                 found.entry(row.id / SHARE).or_default().push(row.id % SHARE);
             }
         }
+        total = found.values().map(Vec::len).sum();
         for producer in 0..PRODUCERS {
             let mut ids = found.remove(&producer).unwrap_or_default();
             ids.sort_unstable();
@@ -157,4 +161,12 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
         capture.close().unwrap();
     }
     assert!(acknowledged.len() == PRODUCERS as usize, "nothing was captured");
+    let stored = Database::open(folder.path()).unwrap().table("trade").unwrap().stored().unwrap();
+    assert!(
+        stored.rows() > 0 && stored.epoch() > kills / 10,
+        "{} commits wrote {} rows down",
+        stored.epoch(),
+        stored.rows()
+    );
+    println!("{kills} kills, {} rows, {} of them written down by {} commits", total, stored.rows(), stored.epoch());
 }

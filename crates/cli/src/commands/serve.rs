@@ -5,12 +5,12 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use splay_capture::{Capture, CaptureSettings, Recovered};
 use splay_server::ingest::Ingest;
 use splay_server::settings::Settings;
 use splay_server::{NewToken, Server};
-use splay_store::{Captured, Database};
+use splay_store::Database;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
@@ -117,13 +117,18 @@ pub(super) fn announce(what: &str, server: &Server) -> Result<()> {
     Ok(())
 }
 
-/// Logs go to standard error: one line for each event, its fields as name=value.
+/// Logs go to standard error: one line for each event, its fields as name=value, or with SPLAY_LOG_FORMAT=json an object of JSON.
 pub(super) fn start_logs() -> Result<()> {
     let directives =
         std::env::var("SPLAY_LOG").unwrap_or_else(|_| "warn,splay_server=info,splay_capture=info".to_owned());
     let filter: Targets = directives.parse().with_context(|| format!("SPLAY_LOG={directives:?}"))?;
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(std::io::stderr);
-    tracing_subscriber::registry().with(lines).with(filter).init();
+    let registry = tracing_subscriber::registry().with(filter);
+    match std::env::var("SPLAY_LOG_FORMAT").as_deref() {
+        Err(_) | Ok("" | "text") => registry.with(lines).init(),
+        Ok("json") => registry.with(lines.json().flatten_event(true)).init(),
+        Ok(other) => bail!("SPLAY_LOG_FORMAT={other:?}; there are text and json"),
+    }
     Ok(())
 }
 
@@ -131,16 +136,10 @@ pub(super) fn start_logs() -> Result<()> {
 pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
-    let (capture, recovered) = Capture::open(database.clone(), settings)
-        .context("a server that captures into the database rolls it by itself")?;
+    let (capture, recovered) =
+        Capture::open(database, settings).context("a server that captures into the database rolls it by itself")?;
     if recovered != Recovered::default() {
         println!("{recovered}");
-    }
-    // Tables are known once they are looked for.
-    for table in database.tables()? {
-        if database.table(&table)?.stored()?.captured() != Captured::default() {
-            capture.spec(&table)?;
-        }
     }
     let report = capture.roll(None)?;
     println!("rolled {} rows, joined the segments of {} partitions", report.rows, report.partitions);

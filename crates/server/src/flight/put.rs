@@ -16,7 +16,7 @@ use tonic::metadata::MetadataMap;
 
 use super::metadata;
 use crate::appends::{self, Appends, Awaited};
-use crate::ingest::{Ack, AckClass, Append, Producer};
+use crate::ingest::{AckClass, Append, Producer};
 use crate::ipc;
 use crate::problem::{Code, Outcome, Problem};
 
@@ -34,6 +34,8 @@ pub(super) struct Target {
     pub(super) table: String,
     pub(super) ack: Option<AckClass>,
     pub(super) producer: Option<String>,
+    /// Whether a batch that doesn't fit is told of in its place among the acks, and the stream goes on.
+    goes_on: bool,
 }
 
 impl Target {
@@ -44,7 +46,15 @@ impl Target {
             None => None,
             Some(class) => Some(class.parse().map_err(|error: String| Problem::new(Code::Request, error))?),
         };
-        Ok(Target { table: table.to_owned(), ack, producer: text("splay-producer").map(str::to_owned) })
+        let goes_on = match text("splay-refused") {
+            None | Some("end") => false,
+            Some("report") => true,
+            Some(other) => {
+                let text = format!("splay-refused is {other:?}; there are end and report");
+                return Err(Problem::new(Code::Request, text));
+            }
+        };
+        Ok(Target { table: table.to_owned(), ack, producer: text("splay-producer").map(str::to_owned), goes_on })
     }
 
     fn append(&self, rows: RecordBatch, metadata: &Bytes) -> Outcome<Append> {
@@ -111,15 +121,20 @@ async fn next_batch(decoder: &mut FlightDataDecoder) -> Outcome<Option<(RecordBa
 /// Streams of acks.
 pub(super) type Acks = Pin<Box<dyn Stream<Item = Result<PutResult, Status>> + Send>>;
 
-/// Takes batches as they come and acknowledges each, in their order. A batch that is refused ends the stream; those before it
-/// were acknowledged.
+/// Takes batches as they come and acknowledges each, in their order. A batch that is refused ends the stream, those before it
+/// were acknowledged; or it is reported in its place, if that was asked for and sending it again wouldn't help.
 pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecoder, waiting_max: usize) -> Acks {
-    let (sender, receiver) = mpsc::channel::<Outcome<Awaited>>(waiting_max);
+    // What became of a batch, and whether nothing can come behind it.
+    let (sender, receiver) = mpsc::channel::<(Outcome<Awaited>, bool)>(waiting_max);
+    let goes_on = target.goes_on;
+    let is_reported = move |problem: &Problem| goes_on && matches!(problem.code, Code::Request | Code::Rejected);
     tokio::spawn(async move {
         loop {
+            let mut is_decoded = false;
             let submitted = async {
                 let next = next_batch(&mut batches).await.inspect_err(|problem| appends.note(problem))?;
                 let Some((rows, metadata)) = next else { return Ok(None) };
+                is_decoded = true;
                 let target = target.clone();
                 appends.submit_made(move |_| target.append(rows, &metadata)).await.map(Some)
             };
@@ -131,29 +146,34 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
             let (message, is_last) = match submitted {
                 Ok(Some(awaited)) => (Ok(awaited), false),
                 Ok(None) => return,
-                Err(problem) => (Err(problem), true),
+                Err(problem) => {
+                    let is_last = !(is_decoded && is_reported(&problem));
+                    (Err(problem), is_last)
+                }
             };
-            if sender.send(message).await.is_err() || is_last {
+            if sender.send((message, is_last)).await.is_err() || is_last {
                 return;
             }
         }
     });
-    let acks = futures::stream::unfold(Some(receiver), |receiver| async move {
+    let acks = futures::stream::unfold(Some(receiver), move |receiver| async move {
         let mut receiver = receiver?;
-        let ack = match receiver.recv().await? {
+        let (became, is_last) = receiver.recv().await?;
+        let ack = match became {
             Ok(awaited) => awaited.ack().await,
             Err(problem) => Err(problem),
         };
         match ack {
-            Ok(ack) => Some((Ok(result(&ack)), Some(receiver))),
+            Ok(ack) => Some((Ok(result(&appends::json(&ack))), Some(receiver))),
+            Err(problem) if !is_last && is_reported(&problem) => Some((Ok(result(&problem.json())), Some(receiver))),
             Err(problem) => Some((Err(problem.into()), None)),
         }
     });
     Box::pin(acks)
 }
 
-fn result(ack: &Ack) -> PutResult {
-    PutResult { app_metadata: Bytes::from(appends::json(ack).to_string()) }
+fn result(told: &serde_json::Value) -> PutResult {
+    PutResult { app_metadata: Bytes::from(told.to_string()) }
 }
 
 /// Refuses an ingestion that wants what this server doesn't do, or a table to be there that isn't, or the other way round.

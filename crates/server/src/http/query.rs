@@ -2,14 +2,15 @@
 
 use std::collections::HashMap;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::{Query, RawQuery, State};
 use axum::http::{HeaderMap, HeaderValue, Uri, header};
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::StreamExt;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use splay_sql::{Parameters, ScalarValue};
 
 use super::encode::Format;
@@ -26,6 +27,9 @@ struct Asked {
     sql: Option<String>,
     format: Option<String>,
     params: Option<Value>,
+    /// What InfluxDB's clients call a statement.
+    #[serde(skip)]
+    influxql: Option<String>,
 }
 
 /// Parameters of a URL, where `params` is a text that holds JSON.
@@ -36,6 +40,7 @@ struct AskedInUrl {
     query: Option<String>,
     format: Option<String>,
     params: Option<String>,
+    q: Option<String>,
 }
 
 impl AskedInUrl {
@@ -52,7 +57,7 @@ impl AskedInUrl {
             let wrong = |error| Problem::new(Code::Request, format!("params is not JSON: {error}"));
             serde_json::from_str(&text).map_err(wrong)
         });
-        Ok(Asked { sql: self.query, format: self.format, params: params.transpose()? })
+        Ok(Asked { sql: self.query, format: self.format, params: params.transpose()?, influxql: self.q })
     }
 }
 
@@ -69,10 +74,17 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Outcome<Response> {
-    server.tokens.check(&headers, Role::Read)?;
+    let may_read = server.tokens.check(&headers, Role::Read);
+    if may_read.is_err() {
+        server.tokens.check(&headers, Role::Write)?;
+    }
     let mut asked = AskedInUrl::of(query.as_deref())?.asked()?;
     let body = read_body(&server, &headers, body).await?;
     let given = in_body(&headers, &body)?;
+    if let Some(text) = given.influxql.or(asked.influxql.take()) {
+        return influxql(&text);
+    }
+    may_read?;
     asked.sql = given.sql.or(asked.sql);
     asked.format = given.format.or(asked.format);
     asked.params = given.params.or(asked.params);
@@ -82,17 +94,27 @@ pub(super) async fn post(
 fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<Asked> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
-    if kind.eq_ignore_ascii_case("application/json") {
+    if kind.eq_ignore_ascii_case("application/json") && !body.is_empty() {
         let wrong =
             |error| Problem::new(Code::Request, format!("the body is not {{\"sql\": ..., \"params\": ...}}: {error}"));
         return serde_json::from_slice(body).map_err(wrong);
     }
     let text = std::str::from_utf8(body).map_err(|_| Problem::new(Code::Request, "the statement is not UTF-8"))?;
     // `curl -d` calls any text a form; only what begins like one is one.
-    if kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") && text.starts_with("query=") {
+    let is_form = text.starts_with("query=") || text.starts_with("q=");
+    if is_form && kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         return AskedInUrl::of(Some(text))?.asked();
     }
     Ok(Asked { sql: (!text.is_empty()).then(|| text.to_owned()), ..Asked::default() })
+}
+
+/// InfluxDB's clients create their database before they write. Here that is nothing to do: whatever they call it, rows go to this one.
+fn influxql(text: &str) -> Outcome<Response> {
+    let mut words = text.split_whitespace().map(str::to_ascii_lowercase);
+    if (words.next().as_deref(), words.next().as_deref()) == (Some("create"), Some("database")) {
+        return Ok(Json(json!({ "results": [{ "statement_id": 0 }] })).into_response());
+    }
+    Err(Problem::new(Code::Unsupported, "InfluxQL isn't spoken here but for CREATE DATABASE; SQL goes into query="))
 }
 
 async fn run(server: &Shared, asked: Asked, headers: &HeaderMap) -> Outcome<Response> {

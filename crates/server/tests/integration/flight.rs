@@ -195,6 +195,40 @@ fn a_refused_batch_ends_the_stream_after_the_acks_of_those_before() {
 }
 
 #[test]
+fn refused_batches_are_reported_in_their_place_to_who_asks_for_that() {
+    let served = Served::new();
+    let put = |messages: Vec<FlightData>, refused: &'static str| {
+        with_channel(&served, |channel| async move {
+            let mut client = FlightServiceClient::new(channel);
+            let mut request = Request::new(futures::stream::iter(messages));
+            request.metadata_mut().insert("splay-refused", refused.parse().unwrap());
+            match client.do_put(request).await {
+                Ok(response) => response.into_inner().collect::<Vec<_>>().await,
+                Err(status) => vec![Err(status)],
+            }
+        })
+    };
+    let good = || (trades(0, 10), json!({}));
+    let bad = || (trades(0, 10), json!({ "sequence": 1 }));
+    let answers = put(messages(vec![good(), bad(), good()]), "report");
+    let told: Vec<Value> =
+        answers.into_iter().map(|told| serde_json::from_slice(&told.unwrap().app_metadata).unwrap()).collect();
+    assert_eq!((&told[0]["rows"], &told[2]["rows"]), (&json!(10), &json!(10)), "{told:?}");
+    assert_eq!((&told[1]["code"], &told[1]["retryable"]), (&json!("bad_request"), &json!(false)), "{told:?}");
+    assert_eq!(served.ingest.rejected().len(), 1);
+    // Sent again these would be taken, and those behind them must not come before.
+    served.ingest.be_full(1);
+    let answers = put(messages(vec![good(), good()]), "report");
+    assert_eq!((answers.len(), answers[0].as_ref().unwrap_err().code()), (1, Code::Unavailable));
+    // Behind what can't be decoded nothing is known.
+    let mut broken = messages(vec![good(), good()]);
+    broken[1].data_body.truncate(8);
+    assert_eq!(put(broken, "report")[0].as_ref().unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(put(messages(vec![good()]), "maybe")[0].as_ref().unwrap_err().code(), Code::InvalidArgument);
+    assert_eq!(served.ingest.rows("trade"), 20);
+}
+
+#[test]
 fn subscriptions_run_by_credit() {
     let served = Served::new();
     for price in 1..=4 {

@@ -129,6 +129,18 @@ fn connections_beyond_the_limit_are_closed_and_places_come_back() {
 }
 
 #[test]
+fn connections_of_all_listeners_have_one_limit() {
+    let served = Served::with("limits.connections_max = 6");
+    let _held: Vec<_> =
+        (0..6).map(|number| connect([served.http(), served.line(), served.flight()][number % 3])).collect();
+    eventually("a connection too many is closed", || {
+        let mut stream = connect(served.line());
+        let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
+        matches!(stream.read(&mut [0; 10]), Ok(0)) || stream.write_all(b"\n").is_err()
+    });
+}
+
+#[test]
 fn hostile_statements_leave_the_server_alive() {
     let served = Served::with("limits.statement_seconds_max = 2\nlimits.statement_bytes_max = 50000000");
     let deep = format!("select {}1{}", "(".repeat(5000), ")".repeat(5000));

@@ -38,6 +38,23 @@ fn a_full_disk_is_waited_for() {
 }
 
 #[test]
+fn rows_for_which_the_journal_has_no_room_are_kept_until_it_has() {
+    let served = Served::new();
+    served.ingest.be_full_later(3);
+    let mut stream = connect(served.line());
+    for (line, rows) in [("trade,sym=IBM price=1 1\n", 1), ("trade,sym=IBM price=1 2\nquote,sym=IBM bid=1 2\n", 2)] {
+        stream.write_all(line.as_bytes()).unwrap();
+        eventually("the lines", || served.ingest.rows("trade") == rows);
+    }
+    // Also when nobody is there any more who could send them again.
+    served.ingest.be_full_later(3);
+    stream.write_all(b"trade,sym=IBM price=1 3\nquote,sym=IBM bid=1 3\n").unwrap();
+    drop(stream);
+    eventually("the last lines", || (served.ingest.rows("trade"), served.ingest.rows("quote")) == (3, 2));
+    assert_eq!(served.ingest.rejected(), [""; 0]);
+}
+
+#[test]
 fn a_server_that_stops_takes_what_came() {
     let mut served = Served::new();
     let mut stream = connect(served.line());

@@ -27,6 +27,7 @@ struct State {
     rejected: Vec<String>,
     sequence: u64,
     full: u32,
+    full_later: u32,
     closed: bool,
 }
 
@@ -45,6 +46,11 @@ impl MemoryIngest {
         self.state.lock().unwrap().full = times;
     }
 
+    /// Takes the next appends and then finds no room for them, as when the journal is written.
+    pub fn be_full_later(&self, times: u32) {
+        self.state.lock().unwrap().full_later = times;
+    }
+
     pub fn is_closed(&self) -> bool {
         self.state.lock().unwrap().closed
     }
@@ -59,6 +65,12 @@ impl Ingest for MemoryIngest {
         if state.full > 0 {
             state.full -= 1;
             return Err(IngestError::Full { reason: "the disk is full".to_owned() });
+        }
+        if state.full_later > 0 {
+            state.full_later -= 1;
+            drop(state);
+            done(Err(IngestError::Full { reason: "the disk is full".to_owned() }));
+            return Ok(());
         }
         if append.rows.column_by_name("time").is_none() {
             let reason = "there is no column \"time\"".to_owned();

@@ -4,6 +4,7 @@ use std::io::{Cursor, Write};
 use std::time::{Duration, Instant};
 
 use arrow::ipc::reader::StreamReader;
+use serde_json::json;
 
 use crate::support::{Served, TRADES, connect};
 
@@ -64,6 +65,16 @@ fn statements_come_in_every_form() {
     assert_eq!(count(served.get("/query?query=select%20count(*)%20from%20trade")), Some(TRADES));
     let form = [("content-type", "application/x-www-form-urlencoded")];
     assert_eq!(count(served.post("/query", &form, b"query=select+count(*)+from+trade%3B")), Some(TRADES));
+    // What InfluxDB's clients do before they write, by URL and by form.
+    let json = [("content-type", "application/json")];
+    for answer in [
+        served.post("/query?q=CREATE+DATABASE+%22ticks%22&db=", &json, b""),
+        served.post("/query", &form, b"q=create%20database%20ticks"),
+    ] {
+        assert_eq!((answer.status, answer.json()), (200, json!({ "results": [{ "statement_id": 0 }] })));
+    }
+    assert_eq!(served.post("/query", &form, b"q=show+databases").code(), "unsupported");
+    assert_eq!(served.post("/query", &json, b"").code(), "bad_request");
     // As `curl -d` sends it.
     assert_eq!(count(served.post("/query", &form, b"select count(*) from trade;")), Some(TRADES));
     let json = [("content-type", "application/json")];

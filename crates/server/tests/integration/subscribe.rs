@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use arrow::ipc::reader::StreamReader;
 use serde_json::{Value, json};
 
-use crate::support::{Served, TRADES, connect};
+use crate::support::{Served, TRADES, connect, eventually};
 
 const OPEN: &str = "GET /subscribe HTTP/1.1\r\nupgrade: websocket\r\nconnection: upgrade\r\nsec-websocket-version: 13\r\n\
                     sec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n";
@@ -173,6 +173,23 @@ fn what_is_not_a_subscription_ends_the_socket_with_a_reason() {
         assert_eq!(socket.text()["code"], code);
         assert!(matches!(socket.frame(), Frame::Close(1008)));
     }
+}
+
+#[test]
+fn subscriptions_have_a_limit_and_places_come_back() {
+    let served = Served::with("limits.subscriptions_max = 2");
+    write_lines(&served, 1);
+    let begin = || {
+        let mut socket = Socket::open(&served, &json!({ "table": "trade", "format": "json" }));
+        let told = socket.text();
+        (socket, told)
+    };
+    let mut held: Vec<_> = (0..2).map(|_| begin()).collect();
+    assert!(held.iter().all(|(_, told)| told["error"].is_null()));
+    let (_, refused) = begin();
+    assert_eq!((&refused["code"], &refused["retryable"]), (&json!("busy"), &json!(true)), "{refused}");
+    held.pop();
+    eventually("a place comes back", || begin().1["error"].is_null());
 }
 
 #[test]
