@@ -380,3 +380,18 @@ def test_a_reading_server_takes_no_rows(tmp_path: pathlib.Path) -> None:
         assert server.said["line"] == "off"
         assert server.send("/write", lines(0, 1))[0] == 501
         assert server.send("/health")[0] == 200
+
+
+def test_logs_are_lines_of_json_on_request_and_refusals_are_in_a_log(tmp_path: pathlib.Path) -> None:
+    environment = {"SPLAY_LOG_FORMAT": "json", "SPLAY_LOG": "info,splay_capture=debug"}
+    with Server(tmp_path / "db", environment=environment) as server:
+        assert server.send("/write", lines(0, 2) + b"no line\n")[0] == 400
+        assert server.send("/api/v1/write?table=trade", b"no Arrow")[0] == 400
+    events = [json.loads(line) for line in server.logged().splitlines()]
+    assert {"timestamp", "level", "target", "message"} <= set.intersection(*map(set, events))
+    assert [event["way"] for event in events if event["message"] == "refused"] == ["influx", "http"]
+    rejected = [json.loads(line) for line in (tmp_path / "db/.journal/rejected.log").read_text().splitlines()]
+    assert [(one["way"], one["sample"]) for one in rejected] == [("influx", "no line"), ("http", "")]
+    # Who comes later still sees them.
+    told = subprocess.run([SPLAY, "tick", "status", tmp_path / "db", "--format", "json"], capture_output=True, check=True)
+    assert [one["reason"] for one in json.loads(told.stdout)["rejected_latest"]] == [one["reason"] for one in rejected]

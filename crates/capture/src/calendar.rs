@@ -9,11 +9,14 @@ use crate::capture::seconds;
 use crate::error::{Error, Result};
 use crate::settings::CaptureSettings;
 
+/// What the name of a quarantine has behind its table's.
+pub(crate) const QUARANTINE: &str = "_quarantine";
+
 /// What is different for a table. What isn't named is as for all tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CalendarSettings {
-    /// Time zone of its dates, if it is created by rows whose sender names none. A table keeps the zone it was created with.
+    /// Time zone of its dates, if it is created by rows whose sender names none but UTC. A table keeps the zone it was created with.
     pub time_zone: Option<String>,
     /// How long after a date's end it is rolled, in seconds.
     pub roll_delay_s: Option<u64>,
@@ -48,19 +51,25 @@ impl Calendars {
             }
             _ => Ok(zone.clone()),
         };
-        let usual = Calendar { zone: checked(&settings.time_zone)?, roll_delay: seconds(settings.roll_delay_s) };
+        // Rows of a date that is rolled are all older than those that stay in memory.
+        let late = seconds(settings.late_s);
+        let roll_delay = seconds(settings.roll_delay_s).max(late);
+        let usual = Calendar { zone: checked(&settings.time_zone)?, roll_delay };
         let mut of_tables = BTreeMap::new();
         for (table, own) in &settings.calendars {
             let zone = checked(&own.time_zone)?.or_else(|| usual.zone.clone());
-            let roll_delay = own.roll_delay_s.map_or(usual.roll_delay, seconds);
+            let roll_delay = own.roll_delay_s.map_or(usual.roll_delay, seconds).max(late);
             of_tables.insert(table.to_lowercase(), Calendar { zone, roll_delay });
         }
         Ok(Calendars { usual, of_tables })
     }
 
-    /// That of a table.
+    /// That of a table. A quarantine has its table's.
     pub(crate) fn of(&self, table: &str) -> &Calendar {
-        self.of_tables.get(&table.to_lowercase()).unwrap_or(&self.usual)
+        let name = table.to_lowercase();
+        let own = self.of_tables.get(&name);
+        let of_table = || self.of_tables.get(name.strip_suffix(QUARANTINE)?);
+        own.or_else(of_table).unwrap_or(&self.usual)
     }
 }
 

@@ -13,10 +13,11 @@ use splay_store::storage::{LockMode, Storage};
 use splay_store::{Captured, Database, LoadOptions, TableSpec};
 
 use crate::append::{Ack, Append, Producer};
-use crate::calendar::Calendars;
+use crate::calendar::{Calendars, QUARANTINE};
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::journal::{self, JournalWriter, Producers};
 use crate::live::LiveTable;
 use crate::measure::{Meters, Unsynced};
@@ -180,6 +181,7 @@ impl Capture {
             next_sequence,
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
             unsynced: Unsynced::default(),
+            held: Held::default(),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -347,7 +349,7 @@ impl Capture {
 
     /// Where rows go whose time is too far ahead.
     fn quarantine(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
-        let name = format!("{}_quarantine", spec.name);
+        let name = format!("{}{QUARANTINE}", spec.name);
         let mut wanted = spec.clone();
         wanted.name.clone_from(&name);
         match self.live(&name)? {
@@ -470,6 +472,13 @@ impl Capture {
         tracing::debug!(way, %reason, "refused");
         self.shared.counters.rejected.add(1);
         self.shared.refusals.note(self.shared.clock.now(), way, &reason, message);
+    }
+
+    /// Notes that so many more were refused of which nothing is kept.
+    pub fn reject_more(&self, way: &'static str, count: u64) {
+        self.shared.counters.rejected.add(count);
+        let reason = format!("{count} more were refused at once");
+        self.shared.refusals.note(self.shared.clock.now(), way, &reason, b"");
     }
 
     /// The newest refusals, oldest first.

@@ -67,6 +67,13 @@ struct Rolled {
     date: i32,
     /// Rows that had come in by then for dates that had ended.
     late_rows: u64,
+    /// Until then it isn't done once more for such rows.
+    rest_until: Instant,
+}
+
+impl Rolled {
+    /// How many times as long as it took a roll isn't done once more: one late row makes a whole date be written anew.
+    const REST: u32 = 20;
 }
 
 /// The keeper's thread.
@@ -97,7 +104,10 @@ impl Keeper {
             // Not held while waiting: the last clone of a capture that goes ends the thread.
             let Some(shared) = self.shared.upgrade() else { return };
             let is_paused = self.paused_until.is_some_and(|until| Instant::now() < until);
-            if !is_paused && let Err(error) = self.look(&shared) {
+            if shared.settings.automatic
+                && !is_paused
+                && let Err(error) = self.look(&shared)
+            {
                 tracing::warn!(%error, "rows stay in memory for now");
                 shared.counters.write_downs_failed.add(1);
                 self.paused_until = Some(Instant::now() + PAUSE);
@@ -116,13 +126,12 @@ impl Keeper {
     fn look(&mut self, shared: &Arc<Shared>) -> Result<()> {
         let settings = &shared.settings;
         let all = shared.all_live();
-        if !settings.automatic {
-            return Ok(());
-        }
         let now = shared.clock.now();
         for live in &all {
             let size = live.size();
-            let is_old = size.since.is_some_and(|since| now.saturating_sub(since) > seconds(settings.write_down_age_s));
+            // What came in while the clock was ahead is old.
+            let age = |since: i64| if since > now { i64::MAX } else { now - since };
+            let is_old = size.since.is_some_and(|since| age(since) > seconds(settings.write_down_age_s));
             if size.rows >= settings.live_rows_max {
                 write_down(shared, live, Cut::Settled)?;
             } else if is_old && size.rows > 0 {
@@ -141,12 +150,18 @@ impl Keeper {
                 let name = live.spec().name.clone();
                 let (late, quiet) =
                     (live.meter().late_days(), now.saturating_sub(shared.calendars.of(&name).roll_delay));
-                let is_due = self.rolled.get(&name).is_none_or(|rolled| {
-                    rolled.date < today - 1 || (rolled.late_rows != late.rows && late.at <= quiet)
+                let is_quiet = late.at <= quiet || late.at > now;
+                let is_due = self.rolled.get_mut(&name).is_none_or(|rolled| {
+                    // A clock that was ahead rolled dates that end only now.
+                    rolled.date = rolled.date.min(today - 1);
+                    let is_amended = rolled.late_rows != late.rows && is_quiet && Instant::now() >= rolled.rest_until;
+                    rolled.date < today - 1 || is_amended
                 });
                 if is_due && !is_coming_in(shared, live, today)? {
+                    let begun = Instant::now();
                     roll_table(shared, live, today)?;
-                    self.rolled.insert(name, Rolled { date: today - 1, late_rows: late.rows });
+                    let rest_until = Instant::now() + begun.elapsed() * Rolled::REST;
+                    self.rolled.insert(name, Rolled { date: today - 1, late_rows: late.rows, rest_until });
                 }
             }
         }
@@ -201,8 +216,9 @@ fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
 fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
-    let fresh = shared.clock.now().saturating_sub(shared.calendars.of(&live.spec().name).roll_delay);
-    let is_fresh = live.size().since.is_some_and(|since| since > fresh);
+    let now = shared.clock.now();
+    let fresh = now.saturating_sub(shared.calendars.of(&live.spec().name).roll_delay);
+    let is_fresh = live.size().since.is_some_and(|since| since > fresh && since <= now);
     Ok(is_fresh && has_ended(live, today)?)
 }
 
@@ -317,21 +333,22 @@ mod tests {
     }
 
     fn capture() -> (Capture, Arc<Hand>) {
-        with(CaptureSettings { automatic: false, ..CaptureSettings::default() })
+        with(CaptureSettings::default())
     }
 
     /// One whose own keeper does nothing: the tests look in its place.
     fn with(settings: CaptureSettings) -> (Capture, Arc<Hand>) {
+        let settings = CaptureSettings { automatic: false, ..settings };
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
         let clock = Arc::new(Hand(AtomicI64::new(NOON)));
         let capture = Capture::open_with(database, settings, clock.clone()).unwrap().0;
-        capture.shared.keeper.stop();
         (capture, clock)
     }
 
     /// Rows in memory after a look of the keeper, as if its last had been long ago.
     fn looked(keeper: &mut Keeper, capture: &Capture) -> u64 {
         keeper.calendar_due = Instant::now();
+        keeper.rolled.values_mut().for_each(|rolled| rolled.rest_until = Instant::now());
         keeper.look(&capture.shared).unwrap();
         capture.live("t").unwrap().unwrap().size().rows
     }
@@ -414,9 +431,8 @@ mod tests {
         capture.append(row(begins + 25 * hour - 1)).unwrap();
         assert_eq!(looked(&mut keeper, &capture), 3, "the last moment of the date");
         clock.0.store(begins + 25 * hour, Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 1, "that of the last ten seconds stays");
-        clock.0.fetch_add(seconds(11), Ordering::Relaxed);
-        keeper.rolled.clear();
+        assert_eq!(looked(&mut keeper, &capture), 3, "rows of its last ten seconds may still come");
+        clock.0.fetch_add(seconds(10), Ordering::Relaxed);
         assert_eq!(looked(&mut keeper, &capture), 0);
         assert_eq!(capture.status().tables[0].quality.late_day_rows, 0, "each came in on its date");
         let snapshot = capture.database().table("t").unwrap().snapshot().unwrap();
@@ -465,7 +481,7 @@ mod tests {
 
     #[test]
     fn a_date_that_ended_while_nobody_captured_is_rolled_though_no_row_comes_back() {
-        let (capture, clock) = with(CaptureSettings { automatic: false, ..CaptureSettings::default() });
+        let (capture, clock) = capture();
         for at in [NOON, NOON - 1] {
             capture.append(row(at)).unwrap();
             capture.write_down(None).unwrap();
@@ -476,9 +492,8 @@ mod tests {
         let database = capture.database().clone();
         capture.close().unwrap();
         clock.0.store(NOON + DAY, Ordering::Relaxed);
-        let settings = CaptureSettings { journal_keep_bytes: 0, ..CaptureSettings::default() };
+        let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
         let (capture, recovered) = Capture::open_with(database, settings, clock.clone()).unwrap();
-        capture.shared.keeper.stop();
         assert_eq!(recovered.rows, 0);
         let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
         assert_eq!(amended(&mut keeper, &capture), (0, 1));
@@ -486,8 +501,33 @@ mod tests {
     }
 
     #[test]
+    fn a_clock_that_was_ahead_and_is_put_back_delays_neither_rolls_nor_write_downs() {
+        let (capture, clock) = with(CaptureSettings { roll_delay_s: 60, ..CaptureSettings::default() });
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        clock.0.store(NOON + 400 * DAY, Ordering::Relaxed);
+        capture.append(row(NOON)).unwrap();
+        looked(&mut keeper, &capture);
+        capture.append(row(NOON + 1)).unwrap();
+        clock.0.store(NOON + seconds(60), Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 0, "nobody knows how old it is");
+        capture.append(row(NOON + seconds(60))).unwrap();
+        assert_eq!(looked(&mut keeper, &capture), 1);
+        clock.0.store(NOON + DAY, Ordering::Relaxed);
+        keeper.rolled.values_mut().for_each(|rolled| assert!(rolled.date < 20_000, "as the clock says today"));
+        assert_eq!(looked(&mut keeper, &capture), 0);
+        assert_eq!(keeper.rolled["t"].date, 20_000);
+    }
+
+    #[test]
     fn each_table_has_its_own_calendar() {
-        let text = "time_zone = \"America/New_York\"\nroll_delay_s = 60\nwrite_down_age_s = 1000000\n[calendars.T]\ntime_zone = \"Asia/Tokyo\"\nroll_delay_s = 600";
+        let text = r#"
+            time_zone = "America/New_York"
+            roll_delay_s = 60
+            write_down_age_s = 1000000
+            [calendars.T]
+            time_zone = "Asia/Tokyo"
+            roll_delay_s = 600
+        "#;
         let (capture, clock) = with(toml::from_str(text).unwrap());
         let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp), ColumnSpec::new("n", ColumnType::Int64)];
         let wished = TableSpec::new("w", columns, "time", None).with_time_zone("Europe/Zurich");

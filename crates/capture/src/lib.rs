@@ -38,6 +38,7 @@ mod conform;
 mod error;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
+mod held;
 mod journal;
 mod keeper;
 pub mod line;

@@ -39,14 +39,15 @@ pub struct CaptureSettings {
     pub late_s: u64,
     /// How far a row's time may be ahead of the clock; rows further ahead go to the table's quarantine. Default 300.
     pub future_s: u64,
-    /// How long after a date's end it is rolled; rows of ended dates that come in have to be in memory for as long. Default 60.
+    /// How long after a date's end it is rolled, no less than `late_s`; rows of ended dates that come in have to be in memory for as
+    /// long. Default 60.
     pub roll_delay_s: u64,
     /// How long a producer that sends nothing is remembered, so that its repeats are known, once there are 65,536 of them.
     /// Default 86,400.
     pub producer_memory_s: u64,
     /// Whether rows are written down and dates rolled by themselves; else only when asked for. Default true.
     pub automatic: bool,
-    /// Time zone of the dates of tables that rows create, where their sender names none. Default UTC.
+    /// Time zone of the dates of tables that rows create, where their sender names none but UTC. Default UTC.
     pub time_zone: Option<String>,
     /// Zones and delays of single tables.
     pub calendars: BTreeMap<String, CalendarSettings>,

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use crate::append::{Ack, AckClass};
 use crate::clock::Clock;
 use crate::error::{Error, Result};
+use crate::held::Held;
 use crate::journal::{Entry, JournalWriter, Producers};
 use crate::live::Tail;
 use crate::measure::Unsynced;
@@ -35,6 +36,8 @@ pub(crate) struct Tickerplant {
     pub(crate) next_sequence: u64,
     pub(crate) sync_interval: Duration,
     pub(crate) unsynced: Unsynced,
+    /// Those who were told to send again.
+    pub(crate) held: Held,
 }
 
 /// An acknowledgement that is due.
@@ -88,6 +91,17 @@ impl Tickerplant {
                 }
                 continue;
             }
+            if together
+                .iter()
+                .filter_map(|waiting| waiting.producer.as_ref())
+                .any(|producer| self.held.is_behind(producer))
+            {
+                let reason = "a batch of this producer with a lower number found none".to_owned();
+                for done in together.into_iter().filter_map(|waiting| waiting.done) {
+                    done(Err(Error::Full { reason: reason.clone() }));
+                }
+                continue;
+            }
             let is_repeat = together.iter().any(|waiting| is_repeat(&producers, waiting));
             for mut waiting in together {
                 let (class, done) = (waiting.class, waiting.done.take());
@@ -114,6 +128,10 @@ impl Tickerplant {
                 };
             }
             drop(producers);
+            fresh
+                .iter()
+                .filter_map(|(_, waiting)| waiting.producer.as_ref())
+                .for_each(|producer| self.held.turn_away(producer));
             if matches!(error, Error::Failed { .. }) {
                 self.queue.close(error.clone());
             }

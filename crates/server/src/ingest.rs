@@ -63,6 +63,9 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// Notes a message that was refused before it became rows.
     fn reject(&self, way: &'static str, reason: String, sample: &[u8]);
 
+    /// Notes that so many more were refused of which nothing is known.
+    fn reject_more(&self, _way: &'static str, _count: u64) {}
+
     /// Whether it takes rows.
     fn is_ready(&self) -> bool;
 
@@ -119,6 +122,10 @@ impl Ingest for Capture {
 
     fn reject(&self, way: &'static str, reason: String, sample: &[u8]) {
         Capture::reject(self, way, reason, sample);
+    }
+
+    fn reject_more(&self, way: &'static str, count: u64) {
+        Capture::reject_more(self, way, count);
     }
 
     fn is_ready(&self) -> bool {

@@ -40,6 +40,7 @@ mod sources;
 mod statements;
 mod subscriptions;
 mod tls;
+mod waiting;
 
 pub use auth::NewToken;
 pub use error::{Error, Result};

@@ -5,13 +5,13 @@
 //! - Only a line with its line feed is a line: what a broken connection leaves may be cut within a number.
 //! - A bad line is counted and kept for the operator; the stream goes on.
 //! - Without answers the only way to slow a client down is not to read: so many appends may wait for their ack, and a full
-//!   disk is waited for. Batches that wait for it may come behind others of their connection that found room. Rows that are lost after all close the connection, so that the client notices.
+//!   disk is waited for. Batches that wait for it may come behind others of their connection that found room.
+//! - Rows that are lost after all close the connection, so that the client notices.
 
-use std::collections::VecDeque;
 use std::io::{ErrorKind, Read};
 use std::net::{SocketAddr, TcpStream};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use tokio::net::TcpListener;
@@ -24,6 +24,7 @@ use crate::lines::Lines;
 use crate::listen::{self, Gate};
 use crate::metrics::Metrics;
 use crate::settings::Limits;
+use crate::waiting::{Kept, Waiting};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
@@ -42,6 +43,7 @@ pub(crate) struct LineFront {
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) gate: Gate,
+    pub(crate) kept: Arc<Kept>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
@@ -67,47 +69,13 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
     .await;
 }
 
-/// Appends that wait for their ack.
-#[derive(Debug, Default)]
-struct Waiting {
-    count: Mutex<usize>,
-    fewer: Condvar,
-    /// Appends that found no room once the journal was written, to be handed over again.
-    again: Mutex<VecDeque<Append>>,
-    /// Whether rows that had been taken were lost.
-    lost: AtomicBool,
-}
-
-impl Waiting {
-    fn enter(&self, max: usize) {
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut count = self.fewer.wait_while(count, |count| *count >= max).unwrap_or_else(PoisonError::into_inner);
-        *count += 1;
-    }
-
-    fn leave(&self) {
-        *self.count.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.fewer.notify_all();
-    }
-
-    /// Waits until none is left, at most so long; whether none is.
-    fn drain(&self, patience: Duration) -> bool {
-        let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let left = self.fewer.wait_timeout_while(count, patience, |count| *count > 0);
-        left.is_ok_and(|(_, timeout)| !timeout.timed_out())
-    }
-
-    fn again(&self) -> MutexGuard<'_, VecDeque<Append>> {
-        self.again.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 struct Connection {
     lines: Lines,
     sink: Sink,
 }
 
 /// Where a connection's rows go.
+#[derive(Clone)]
 struct Sink {
     front: LineFront,
     client: SocketAddr,
@@ -126,16 +94,16 @@ enum Stop {
 impl Connection {
     fn new(front: LineFront, client: SocketAddr) -> Connection {
         let lines = Lines::new(Arc::clone(&front.ingest), "line", front.ack, front.limits.lines());
-        Connection { lines, sink: Sink { front, client, waiting: Arc::default() } }
+        let waiting = Arc::new(Waiting::new(Arc::clone(&front.kept)));
+        Connection { lines, sink: Sink { front, client, waiting } }
     }
 
     fn run(mut self, stream: TcpStream) {
         let ended = self.read(stream);
         // A line without its line feed may be cut within a number, and is dropped.
-        let ended = self.sink.finish().and(ended);
-        let lost = self.sink.waiting.lost.load(Ordering::Acquire);
-        let outcome = match ended {
-            _ if lost => "lost",
+        let finished = self.sink.finish();
+        let outcome = match finished.and(ended) {
+            _ if self.sink.waiting.has_lost() => "lost",
             Err(Stop::Lost) => "lost",
             Err(Stop::Broken) => "broken",
             Err(Stop::Idle) => "idle",
@@ -166,11 +134,15 @@ impl Connection {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Stop::Broken),
             }
-            self.sink.submit_again()?;
-            if self.sink.waiting.lost.load(Ordering::Acquire) {
+            // Nothing is read while there is no room for what was.
+            while self.sink.waiting.keeps_any() && !self.sink.is_stopping() {
+                self.sink.submit_again()?;
+                self.sink.waiting.drain(LOOK_AROUND);
+            }
+            if self.sink.waiting.has_lost() {
                 return Err(Stop::Lost);
             }
-            if *self.sink.front.stop.borrow() {
+            if self.sink.is_stopping() {
                 return Err(Stop::Server);
             }
         }
@@ -178,27 +150,54 @@ impl Connection {
 }
 
 impl Sink {
-    /// Hands over what found no room, until it has found some. Nothing is read meanwhile.
-    fn submit_again(&self) -> Result<(), Stop> {
-        loop {
-            let Some(append) = self.waiting.again().pop_front() else { return Ok(()) };
-            if *self.front.stop.borrow() {
-                return self.lost(&append, "the server stopped while it waited for room");
-            }
-            std::thread::sleep(FULL_PAUSE);
-            self.submit(append)?;
-        }
+    fn is_stopping(&self) -> bool {
+        *self.front.stop.borrow()
     }
 
-    /// Waits for the acks of all that was handed over, and hands over again what found no room.
+    /// Waits for the acks of all that was handed over, and hands over again what found no room, until it has found some. A server that
+    /// stops tries once more.
     fn finish(&self) -> Result<(), Stop> {
-        loop {
-            let is_told = self.waiting.drain(self.front.limits.shutdown());
-            if self.waiting.again().is_empty() || !is_told {
-                return Ok(());
+        let mut place = None;
+        let finished = loop {
+            let is_last = self.is_stopping();
+            let patience = if is_last { self.front.limits.shutdown() } else { LOOK_AROUND };
+            let is_answered = self.waiting.drain(patience);
+            if !self.waiting.keeps_any() && (is_answered || is_last) {
+                break Ok(());
             }
-            self.submit_again()?;
+            if place.is_none() && !is_last {
+                place = EndedPlace::take(&self.front);
+                if place.is_none() && self.waiting.keeps_any() {
+                    break Ok(());
+                }
+            }
+            let again = self.submit_again();
+            if again.is_err() || is_last {
+                self.waiting.drain(patience);
+                break again;
+            }
+        };
+        for append in self.waiting.close() {
+            let _ = self.lost(&append, "there was no room, and the connection has ended");
         }
+        finished
+    }
+
+    /// Hands over what found no room.
+    fn submit_again(&self) -> Result<(), Stop> {
+        let mut kept = self.waiting.take_kept().into_iter();
+        if kept.len() > 0 {
+            std::thread::sleep(FULL_PAUSE);
+        }
+        while let Some(append) = kept.next() {
+            if let Err(stop) = self.submit(append) {
+                for append in kept {
+                    let _ = self.lost(&append, "those before it were");
+                }
+                return Err(stop);
+            }
+        }
+        Ok(())
     }
 
     fn submit(&self, append: Append) -> Result<(), Stop> {
@@ -208,8 +207,8 @@ impl Sink {
                 Ok(()) => return Ok(()),
                 Err(IngestError::Full { reason }) => {
                     self.waiting.leave();
-                    tracing::warn!(client = %self.client, reason, "a connection waits for room");
-                    if *self.front.stop.borrow() {
+                    self.waits(&reason);
+                    if self.is_stopping() {
                         return self.lost(&append, "the server stopped while it waited for room");
                     }
                     std::thread::sleep(FULL_PAUSE);
@@ -227,7 +226,14 @@ impl Sink {
         }
     }
 
+    fn waits(&self, reason: &str) {
+        if self.waiting.is_news() {
+            tracing::warn!(client = %self.client, reason, "a connection waits for room");
+        }
+    }
+
     fn lost(&self, append: &Append, reason: &str) -> Result<(), Stop> {
+        self.waiting.lose();
         let rows = append.rows.num_rows();
         tracing::error!(client = %self.client, table = append.table, rows, reason, "rows were lost");
         Err(Stop::Lost)
@@ -235,28 +241,50 @@ impl Sink {
 
     /// What is done when an append is acknowledged.
     fn done(&self, append: Append) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
-        let (waiting, metrics, ingest) =
-            (Arc::clone(&self.waiting), Arc::clone(&self.front.metrics), Arc::clone(&self.front.ingest));
-        let (class, client, start) = (class(self.front.ack), self.client, Instant::now());
+        let sink = self.clone();
+        let (class, start) = (class(self.front.ack), Instant::now());
         move |acked| {
+            let metrics = &sink.front.metrics;
             match acked {
-                Ok(ack) => metrics.append("line", "ok", class, ack.rows, start),
+                Ok(ack) => {
+                    metrics.append("line", "ok", class, ack.rows, start);
+                    sink.waiting.has_room();
+                }
                 Err(IngestError::Rejected { table, reason }) => {
                     metrics.append("line", "refused", class, 0, start);
-                    ingest.reject("line", format!("table {table:?}: {reason}"), &[]);
+                    sink.front.ingest.reject("line", format!("table {table:?}: {reason}"), &[]);
                 }
                 Err(IngestError::Full { reason }) => {
                     metrics.append("line", "full", class, 0, start);
-                    tracing::warn!(%client, reason, "a connection waits for room");
-                    waiting.again().push_back(append);
+                    sink.waits(&reason);
+                    if let Err(append) = sink.waiting.keep(append) {
+                        let _ = sink.lost(&append, &reason);
+                    }
                 }
                 Err(error) => {
                     metrics.append("line", "failed", class, 0, start);
-                    tracing::error!(%client, table = append.table, %error, "rows were lost");
-                    waiting.lost.store(true, Ordering::Release);
+                    let _ = sink.lost(&append, &error.to_string());
                 }
             }
-            waiting.leave();
+            sink.waiting.leave();
         }
+    }
+}
+
+/// The place of a connection whose client has gone and whose rows wait for room. There are so few of these that others find places.
+struct EndedPlace(Arc<Kept>);
+
+impl EndedPlace {
+    fn take(front: &LineFront) -> Option<EndedPlace> {
+        let place = EndedPlace(Arc::clone(&front.kept));
+        // Relaxed: the number alone counts. One too many gives its place back by going.
+        let before = place.0.ended.fetch_add(1, Ordering::Relaxed);
+        (before < front.limits.client_connections_max / 2).then_some(place)
+    }
+}
+
+impl Drop for EndedPlace {
+    fn drop(&mut self) {
+        self.0.ended.fetch_sub(1, Ordering::Relaxed);
     }
 }

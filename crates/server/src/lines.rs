@@ -21,6 +21,8 @@ pub(crate) struct Lines {
     way: &'static str,
     ack: AckClass,
     shown: Vec<String>,
+    /// Refused lines that were noted.
+    noted: u64,
 }
 
 impl Lines {
@@ -28,7 +30,7 @@ impl Lines {
         let tables = Arc::clone(&ingest);
         let lookup = Box::new(move |table: &str| tables.spec(table).ok().flatten());
         let settings = LineSettings { batch_bytes_max: BATCH_BYTES_MAX, ..settings };
-        Lines { decoder: LineDecoder::with_lookup(settings, lookup), ingest, way, ack, shown: Vec::new() }
+        Lines { decoder: LineDecoder::with_lookup(settings, lookup), ingest, way, ack, shown: Vec::new(), noted: 0 }
     }
 
     /// Takes bytes received at `now`, and gives the rows that they brought to `sink`, by table.
@@ -72,6 +74,13 @@ impl Lines {
                 self.shown.push(reason.clone());
             }
             self.ingest.reject(self.way, reason, &error.sample);
+            self.noted += 1;
+        }
+        // Of very many the decoder keeps no reasons.
+        let more = self.decoder.refused() - self.noted;
+        if more > 0 {
+            self.ingest.reject_more(self.way, more);
+            self.noted += more;
         }
         let append = |rows: splay_capture::line::LineRows| Append {
             table: rows.table,

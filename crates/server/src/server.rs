@@ -171,6 +171,7 @@ impl Server {
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
                 gate: gate.clone(),
+                kept: Arc::default(),
                 stop: shared.stop.clone(),
             };
             listeners.spawn(line::serve(listener, front));

@@ -278,6 +278,36 @@ fn a_sync_that_fails_ends_capture_and_is_not_tried_again() {
     }
 }
 
+/// A producer sends on without waiting. If the second of its batches finds the room that the first, which is longer, did not, the first
+/// isn't taken for a repeat when it comes again.
+#[test]
+fn a_batch_for_which_there_was_no_room_is_no_repeat_behind_one_for_which_there_was() {
+    let storage = FaultStorage::new();
+    let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
+    let capture = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap().0;
+    let send = |number: u64, rows: i64| {
+        let rows: Vec<Row> = (0..rows).map(|at| row("A", START + at, number as i64 * 1_000 + at)).collect();
+        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows)) })
+    };
+    send(1, 1).unwrap();
+    storage.capacity(Some(storage.used() + 1_000));
+    assert!(matches!(send(2, 500), Err(Error::Full { .. })));
+    assert!(matches!(send(3, 1), Err(Error::Full { .. })), "has room, and comes behind one that has none");
+    storage.capacity(None);
+    for number in 2..4 {
+        assert!(!send(number, 500).unwrap().duplicate);
+    }
+    assert!(send(2, 500).unwrap().duplicate);
+    // Who goes on without a batch knows what it does.
+    storage.capacity(Some(storage.used() + 1_000));
+    assert!(matches!(send(4, 500), Err(Error::Full { .. })));
+    assert!(matches!(send(5, 1), Err(Error::Full { .. })));
+    assert!(!send(5, 1).unwrap().duplicate);
+    assert_eq!(all(&database).len(), 1_002);
+    capture.close().unwrap();
+}
+
 /// Tables are created, given columns and rolled by commits of their own, whose syncs may fail as well.
 #[test]
 fn after_any_failure_capture_goes_on_with_all_tables_or_says_that_it_has_failed() {

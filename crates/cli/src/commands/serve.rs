@@ -28,7 +28,11 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     settings.http.address = arguments.http.unwrap_or(settings.http.address);
     settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
     settings.line.address = arguments.line.or(settings.line.address);
-    let (database, capture) = open(arguments, &settings)?;
+    let mut capture: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
+    // Lines are held to the same number as batches, so that one too many costs a line and not its batch.
+    let columns_max = capture.columns_max.min(settings.limits.columns_max);
+    (capture.columns_max, settings.limits.columns_max) = (columns_max, columns_max);
+    let (database, capture) = open(arguments, capture)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
     let runtime = runtime.context("start network threads")?;
     let served = runtime.block_on(serve(settings, database, capture));
@@ -53,14 +57,11 @@ fn refuse_huge_pages() {
 }
 
 /// The database, and capture unless the server only reads.
-fn open(arguments: &ServeArguments, settings: &Settings) -> Result<(Database, Option<Arc<dyn Ingest>>)> {
+fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Database, Option<Arc<dyn Ingest>>)> {
     if arguments.read_only {
         return Ok((Database::open(&arguments.database)?, None));
     }
     let database = Database::open_or_create(&arguments.database)?;
-    let columns_max = settings.limits.columns_max;
-    let mut settings: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
-    settings.columns_max = settings.columns_max.min(columns_max);
     let (capture, recovered) = Capture::open(database.clone(), settings)?;
     if recovered != Recovered::default() {
         println!("{recovered}");

@@ -64,7 +64,11 @@ impl AskedInUrl {
 /// `GET /query?query=...&format=...&params=...`
 pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, headers: HeaderMap) -> Outcome<Response> {
     server.tokens.check(&headers, Role::Read)?;
-    run(&server, AskedInUrl::of(query.as_deref())?.asked()?, &headers).await
+    let asked = AskedInUrl::of(query.as_deref())?.asked()?;
+    match &asked.influxql {
+        Some(text) => influxql(text),
+        None => run(&server, asked, &headers).await,
+    }
 }
 
 /// `POST /query`: the statement as text, as a form, or as JSON with parameters.
@@ -74,17 +78,17 @@ pub(super) async fn post(
     headers: HeaderMap,
     body: Body,
 ) -> Outcome<Response> {
-    let may_read = server.tokens.check(&headers, Role::Read);
-    if may_read.is_err() {
-        server.tokens.check(&headers, Role::Write)?;
-    }
     let mut asked = AskedInUrl::of(query.as_deref())?.asked()?;
-    let body = read_body(&server, &headers, body).await?;
-    let given = in_body(&headers, &body)?;
-    if let Some(text) = given.influxql.or(asked.influxql.take()) {
+    if let Some(text) = asked.influxql.take() {
+        server.tokens.check(&headers, Role::Write)?;
         return influxql(&text);
     }
-    may_read?;
+    server.tokens.check(&headers, Role::Read)?;
+    let body = read_body(&server, &headers, body).await?;
+    let given = in_body(&headers, &body)?;
+    if let Some(text) = given.influxql {
+        return influxql(&text);
+    }
     asked.sql = given.sql.or(asked.sql);
     asked.format = given.format.or(asked.format);
     asked.params = given.params.or(asked.params);

@@ -69,7 +69,7 @@ fn timestamps_have_the_unit_of_the_settings_or_of_their_suffix() {
         let (batches, _) = decode_with(settings, format!("t a=1 {text}").as_bytes());
         assert_eq!(column(&batches[0].rows, "time"), [time], "{precision} {text}");
     }
-    assert!("m".parse::<Precision>().is_err());
+    assert!("d".parse::<Precision>().is_err());
     assert_eq!(column(&table("t a=1\nt a=2 \r\n").rows, "time"), [NOW.to_string(), NOW.to_string()]);
     assert_eq!(reason(b"t a=1 9223372036854775807t"), "\"9223372036854775807\" is out of range");
     assert_eq!(reason(b"t a=1 9223372036854775808"), "\"9223372036854775808\" is out of range");
