@@ -36,14 +36,17 @@ impl Held {
         turned.told = turned.told.max(number);
     }
 
-    /// Whether a batch has to come again because one before it has to. Forgets the producer if it has come again itself.
+    /// Whether a batch has to come again because one before it has to. Forgets the producer if that one has come, or won't.
     pub(crate) fn is_behind(&mut self, producer: &Producer) -> bool {
         let Some(turned) = self.0.get_mut(&producer.name) else { return false };
-        if producer.sequence > turned.lowest && producer.sequence > turned.told {
+        if producer.sequence > turned.told {
             turned.told = producer.sequence;
             return true;
         }
-        self.0.remove(&producer.name);
+        // Those before it say nothing of it: they are repeats.
+        if producer.sequence >= turned.lowest {
+            self.0.remove(&producer.name);
+        }
         false
     }
 }
@@ -63,7 +66,8 @@ mod tests {
         held.turn_away(&batch(7));
         assert!(!held.is_behind(&Producer { name: "other".to_owned(), sequence: 9 }));
         assert!(held.is_behind(&batch(8)) && held.is_behind(&batch(9)));
-        for number in 7..10 {
+        assert!(!held.is_behind(&batch(3)) && held.is_behind(&batch(10)), "a repeat changes nothing");
+        for number in 7..11 {
             assert!(!held.is_behind(&batch(number)), "in order, as they come again");
         }
     }

@@ -126,10 +126,9 @@ impl Keeper {
     fn look(&mut self, shared: &Arc<Shared>) -> Result<()> {
         let settings = &shared.settings;
         let all = shared.all_live();
-        let now = shared.clock.now();
         for live in &all {
-            let size = live.size();
-            // What came in while the clock was ahead is old.
+            // In this order: no row came in later than now, but while the clock was ahead. Such rows are old.
+            let (size, now) = (live.size(), shared.clock.now());
             let age = |since: i64| if since > now { i64::MAX } else { now - since };
             let is_old = size.since.is_some_and(|since| age(since) > seconds(settings.write_down_age_s));
             if size.rows >= settings.live_rows_max {
@@ -146,10 +145,10 @@ impl Keeper {
         if Instant::now() >= self.calendar_due {
             self.calendar_due = Instant::now() + PAUSE;
             for live in &all {
+                let (late, now) = (live.meter().late_days(), shared.clock.now());
                 let today = today(shared, live, now)?;
                 let name = live.spec().name.clone();
-                let (late, quiet) =
-                    (live.meter().late_days(), now.saturating_sub(shared.calendars.of(&name).roll_delay));
+                let quiet = now.saturating_sub(shared.calendars.of(&name).roll_delay);
                 let is_quiet = late.at <= quiet || late.at > now;
                 let is_due = self.rolled.get_mut(&name).is_none_or(|rolled| {
                     // A clock that was ahead rolled dates that end only now.
@@ -216,9 +215,9 @@ fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
 fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
-    let now = shared.clock.now();
+    let (size, now) = (live.size(), shared.clock.now());
     let fresh = now.saturating_sub(shared.calendars.of(&live.spec().name).roll_delay);
-    let is_fresh = live.size().since.is_some_and(|since| since > fresh && since <= now);
+    let is_fresh = size.since.is_some_and(|since| since > fresh && since <= now);
     Ok(is_fresh && has_ended(live, today)?)
 }
 
