@@ -71,15 +71,14 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
 
 struct Connection {
     lines: Lines,
-    sink: Sink,
+    sink: Arc<Sink>,
 }
 
 /// Where a connection's rows go.
-#[derive(Clone)]
 struct Sink {
     front: LineFront,
     client: SocketAddr,
-    waiting: Arc<Waiting>,
+    waiting: Waiting,
 }
 
 /// Why a connection ends before its client ends it.
@@ -94,8 +93,8 @@ enum Stop {
 impl Connection {
     fn new(front: LineFront, client: SocketAddr) -> Connection {
         let lines = Lines::new(Arc::clone(&front.ingest), "line", front.ack, front.limits.lines());
-        let waiting = Arc::new(Waiting::new(Arc::clone(&front.kept)));
-        Connection { lines, sink: Sink { front, client, waiting } }
+        let waiting = Waiting::new(Arc::clone(&front.kept));
+        Connection { lines, sink: Arc::new(Sink { front, client, waiting }) }
     }
 
     fn run(mut self, stream: TcpStream) {
@@ -124,7 +123,7 @@ impl Connection {
                 Ok(bytes) => {
                     heard = Instant::now();
                     self.sink.front.metrics.received("line", bytes);
-                    self.lines.push(&buffer[..bytes], now(), |append| self.sink.submit(append))?;
+                    self.lines.push(&buffer[..bytes], now(), |append| self.sink.submit(Arc::new(append)))?;
                 }
                 Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
                     if heard.elapsed() > self.sink.front.limits.idle() {
@@ -156,7 +155,7 @@ impl Sink {
 
     /// Waits for the acks of all that was handed over, and hands over again what found no room, until it has found some. A server that
     /// stops tries once more.
-    fn finish(&self) -> Result<(), Stop> {
+    fn finish(self: &Arc<Sink>) -> Result<(), Stop> {
         let mut place = None;
         let finished = loop {
             let is_last = self.is_stopping();
@@ -184,7 +183,7 @@ impl Sink {
     }
 
     /// Hands over what found no room.
-    fn submit_again(&self) -> Result<(), Stop> {
+    fn submit_again(self: &Arc<Sink>) -> Result<(), Stop> {
         let mut kept = self.waiting.take_kept().into_iter();
         if kept.len() > 0 {
             std::thread::sleep(FULL_PAUSE);
@@ -200,10 +199,10 @@ impl Sink {
         Ok(())
     }
 
-    fn submit(&self, append: Append) -> Result<(), Stop> {
+    fn submit(self: &Arc<Sink>, append: Arc<Append>) -> Result<(), Stop> {
         loop {
             self.waiting.enter(self.front.limits.appends_waiting_max);
-            match self.front.ingest.submit(append.clone(), Box::new(self.done(append.clone()))) {
+            match self.front.ingest.submit(Append::clone(&append), Box::new(self.done(Arc::clone(&append)))) {
                 Ok(()) => return Ok(()),
                 Err(IngestError::Full { reason }) => {
                     self.waiting.leave();
@@ -240,8 +239,8 @@ impl Sink {
     }
 
     /// What is done when an append is acknowledged.
-    fn done(&self, append: Append) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
-        let sink = self.clone();
+    fn done(self: &Arc<Sink>, append: Arc<Append>) -> impl FnOnce(Result<Ack, IngestError>) + Send + 'static {
+        let sink = Arc::clone(self);
         let (class, start) = (class(self.front.ack), Instant::now());
         move |acked| {
             let metrics = &sink.front.metrics;

@@ -29,7 +29,7 @@ struct State {
     /// Those under way.
     count: usize,
     /// Those to be handed over again, with their bytes.
-    again: Vec<(Append, usize)>,
+    again: Vec<(Arc<Append>, usize)>,
     /// Whether the operator knows that there is no room.
     is_told: bool,
     /// Whether nobody hands anything over any more.
@@ -69,7 +69,7 @@ impl Waiting {
     ///
     /// # Errors
     /// The append, if it can't be kept.
-    pub(crate) fn keep(&self, append: Append) -> Result<(), Append> {
+    pub(crate) fn keep(&self, append: Arc<Append>) -> Result<(), Arc<Append>> {
         let mut state = self.state();
         let bytes = append.rows.get_array_memory_size();
         // Relaxed: the sum alone counts.
@@ -88,14 +88,14 @@ impl Waiting {
     }
 
     /// What was kept, which is so no more.
-    pub(crate) fn take_kept(&self) -> Vec<Append> {
+    pub(crate) fn take_kept(&self) -> Vec<Arc<Append>> {
         let kept = std::mem::take(&mut self.state().again);
         self.kept.bytes.fetch_sub(kept.iter().map(|(_, bytes)| bytes).sum(), Ordering::Relaxed);
         kept.into_iter().map(|(append, _)| append).collect()
     }
 
     /// Keeps nothing any more, and gives what was kept.
-    pub(crate) fn close(&self) -> Vec<Append> {
+    pub(crate) fn close(&self) -> Vec<Arc<Append>> {
         self.state().is_closed = true;
         self.take_kept()
     }
