@@ -2,6 +2,8 @@
 
 use std::fmt::{Display, Formatter, Result};
 
+use arrow::datatypes::DataType;
+
 use crate::aggregate::{Aggregate, Key};
 use crate::plan::{Bound, Plan, Scan};
 
@@ -14,8 +16,10 @@ impl Display for Plan {
 fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
     write!(f, "{:1$}", "", 2 * depth)?;
     let input = match plan {
-        Plan::Rows { scan, outputs, fetch, .. } => {
-            write!(f, "Rows: {} columns", outputs.len())?;
+        Plan::Rows { scan, types, fetch, .. } => {
+            // What nobody looks at was replaced by nulls.
+            let columns = types.iter().filter(|data_type| **data_type != DataType::Null).count();
+            write!(f, "Rows: {columns} columns")?;
             if let Some(fetch) = fetch {
                 write!(f, ", the first {fetch}")?;
             }
@@ -62,7 +66,8 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
         }
         Plan::WindowJoin { input, join } => {
             let prevailing = if join.rule.prevailing { "with" } else { "without" };
-            write!(f, "WindowJoin: {prevailing} the prevailing row")?;
+            let keys = join.keys.len() + usize::from(join.symbol.is_some());
+            write!(f, "WindowJoin: {prevailing} the prevailing row, by {keys} keys")?;
             write_aggregates(f, &join.aggregates)?;
             write_scan(f, &join.scan)?;
             Some(input)

@@ -1,6 +1,7 @@
 //! Values of rows that stand in several parts, put together in an order of their own.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, UInt32Array, new_null_array};
@@ -9,7 +10,7 @@ use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Int32Type};
 
 use crate::error::Result;
-use crate::frame::one_dictionary;
+use crate::frame::{joined, one_dictionary};
 
 /// Position of no row.
 pub(crate) const NOTHING: u64 = u64::MAX;
@@ -25,11 +26,14 @@ pub(crate) fn place(position: u64) -> (u32, u32) {
     ((position >> 32) as u32, (position & u64::from(u32::MAX)) as u32)
 }
 
+/// Most stretches of rows of one part each that are put one behind the other.
+const STRETCHES_MAX: usize = 64;
+
 /// Which rows are to be put together.
 #[derive(Debug)]
 pub(crate) enum Gather {
-    /// Rows of one part, null where there is none: read in their order, they are the result.
-    One(u32, UInt32Array),
+    /// Stretches of rows of one part each, null where there is none: read in their order, they are the result.
+    Stretches(Vec<(u32, UInt32Array)>),
     Many {
         /// The rows of each part.
         by_part: Vec<(u32, UInt32Array)>,
@@ -41,22 +45,16 @@ pub(crate) enum Gather {
 
 impl Gather {
     pub fn new(positions: &[u64]) -> Gather {
-        let mut parts = positions.iter().filter(|position| **position != NOTHING).map(|position| place(*position).0);
-        let first = parts.next();
-        if let Some(first) = first
-            && parts.all(|part| part == first)
-        {
-            let rows: Vec<u32> = positions.iter().map(|position| place(*position).1).collect();
-            let found = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
-            let nulls = Some(NullBuffer::new(found)).filter(|nulls| nulls.null_count() > 0);
-            // What stands for no row must be a row nevertheless, for who looks at the numbers alone.
-            let rows = if nulls.is_some() {
-                rows.iter().map(|row| if *row == u32::MAX { 0 } else { *row }).collect()
-            } else {
-                rows
-            };
-            return Gather::One(first, UInt32Array::new(rows.into(), nulls));
+        match stretches(positions) {
+            Some(stretches) => {
+                let rows = stretches.into_iter().map(|(part, rows)| (part, rows_of_part(&positions[rows])));
+                Gather::Stretches(rows.collect())
+            }
+            None => Gather::by_part(positions),
         }
+    }
+
+    fn by_part(positions: &[u64]) -> Gather {
         let mut by_part: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         let mut places = Vec::with_capacity(positions.len());
         for position in positions {
@@ -77,10 +75,10 @@ impl Gather {
 
     /// Rows that are no nothing.
     pub fn found(&self) -> usize {
-        match self {
-            Gather::One(_, rows) => rows.len() - rows.null_count(),
-            Gather::Many { by_part, .. } => by_part.iter().map(|(_, rows)| rows.len()).sum(),
-        }
+        let parts = match self {
+            Gather::Stretches(parts) | Gather::Many { by_part: parts, .. } => parts,
+        };
+        parts.iter().map(|(_, rows)| rows.len() - rows.null_count()).sum()
     }
 
     /// The values of the rows, null where there is none. `read` gives the values of some rows of a part; it isn't asked for
@@ -90,17 +88,17 @@ impl Gather {
         data_type: &DataType,
         mut read: impl FnMut(u32, &UInt32Array) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
-        match self {
-            Gather::One(part, rows) if rows.null_count() > 0 => {
-                let found: UInt32Array = rows.iter().flatten().map(Some).collect();
-                let places = rows.iter().scan(0, |next, row| {
-                    *next += u32::from(row.is_some());
-                    Some(row.map(|_| *next - 1))
-                });
-                Ok(take(&read(*part, &found)?, &places.collect::<UInt32Array>(), None)?)
+        self.stored(data_type, |part, rows| {
+            if rows.null_count() == 0 {
+                return read(part, rows);
             }
-            other => other.stored(data_type, read),
-        }
+            let found: UInt32Array = rows.iter().flatten().map(Some).collect();
+            let places = rows.iter().scan(0, |next, row| {
+                *next += u32::from(row.is_some());
+                Some(row.map(|_| *next - 1))
+            });
+            Ok(take(&read(part, &found)?, &places.collect::<UInt32Array>(), None)?)
+        })
     }
 
     /// The same where `read` gives null for null.
@@ -110,7 +108,10 @@ impl Gather {
         mut read: impl FnMut(u32, &UInt32Array) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
         let (by_part, indices, has_nothing) = match self {
-            Gather::One(part, rows) => return read(*part, rows),
+            Gather::Stretches(stretches) => {
+                let arrays = stretches.iter().map(|(part, rows)| read(*part, rows)).collect::<Result<Vec<_>>>()?;
+                return joined(arrays, data_type);
+            }
             Gather::Many { by_part, indices, has_nothing } => (by_part, indices, has_nothing),
         };
         let arrays = by_part.iter().map(|(part, rows)| read(*part, rows)).collect::<Result<Vec<_>>>()?;
@@ -124,6 +125,41 @@ impl Gather {
         let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
         Ok(interleave(&arrays, indices)?)
     }
+}
+
+/// Stretches of positions in one part, those of no row among them; `None` if there are many, or all are of no row.
+fn stretches(positions: &[u64]) -> Option<Vec<(u32, Range<usize>)>> {
+    let mut stretches: Vec<(u32, Range<usize>)> = Vec::new();
+    for (number, position) in positions.iter().enumerate() {
+        if *position == NOTHING {
+            continue;
+        }
+        let (part, _) = place(*position);
+        let is_full = stretches.len() == STRETCHES_MAX;
+        match stretches.last_mut() {
+            Some((known, rows)) if *known == part => rows.end = number + 1,
+            Some(_) if is_full => return None,
+            Some((_, rows)) => {
+                rows.end = number;
+                stretches.push((part, number..number + 1));
+            }
+            None => stretches.push((part, 0..number + 1)),
+        }
+    }
+    stretches.last_mut()?.1.end = positions.len();
+    Some(stretches)
+}
+
+/// The rows of positions in one part, null for no row.
+fn rows_of_part(positions: &[u64]) -> UInt32Array {
+    let rows = positions.iter().map(|position| place(*position).1);
+    if !positions.contains(&NOTHING) {
+        return UInt32Array::new(rows.collect(), None);
+    }
+    let found = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
+    // What stands for no row must be a row nevertheless, for who looks at the numbers alone.
+    let rows = rows.zip(positions).map(|(row, position)| if *position == NOTHING { 0 } else { row });
+    UInt32Array::new(rows.collect(), Some(NullBuffer::new(found)))
 }
 
 /// Dictionaries of the same values put together as one of these values: Arrow's kernel would write them behind each other.
@@ -155,6 +191,7 @@ mod tests {
         };
         let gather = Gather::new(positions);
         let column = gather.stored(&DataType::Int64, read).unwrap();
+        assert_eq!(&Gather::by_part(positions).stored(&DataType::Int64, read).unwrap(), &column);
         let never_null = |part: u32, rows: &UInt32Array| {
             assert_eq!(rows.null_count(), 0);
             read(part, rows)
@@ -170,6 +207,12 @@ mod tests {
         assert_eq!(gathered(&[position(2, 5), NOTHING, position(2, 1)]), [Some(205), None, Some(201)]);
         assert_eq!(gathered(&[NOTHING, NOTHING]), [None, None]);
         assert_eq!(gathered(&[]), []);
+        let long = [NOTHING, position(3, 1), NOTHING, position(3, 0), position(1, 9), NOTHING];
+        assert_eq!(gathered(&long), [None, Some(301), None, Some(300), Some(109), None]);
+        let parts = 2 * u32::try_from(STRETCHES_MAX).unwrap();
+        let many: Vec<u64> = (0..parts).flat_map(|part| [position(part, 2), NOTHING]).collect();
+        let expected: Vec<_> = (0..i64::from(parts)).flat_map(|part| [Some(part * 100 + 2), None]).collect();
+        assert_eq!(gathered(&many), expected);
     }
 
     #[test]

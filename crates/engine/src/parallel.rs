@@ -2,29 +2,47 @@
 //!
 //! The calling thread works too: it is the one that hears of a Ctrl-C, and waking others costs more than small work.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Error, Result};
 
+/// Rows from which on a second thread pays: waking one costs some ten microseconds.
+const ROWS_MIN: usize = 100_000;
+
+/// As many rows as a piece is that is found, or copied, by itself: it misses the cache a few times.
+const ROWS_OF_PIECE: usize = 256;
+
+/// Threads for work on some rows, and on pieces that are looked at one by one.
+pub(crate) fn threads_for(rows: usize, pieces: usize, threads: usize) -> usize {
+    if rows.saturating_add(pieces.saturating_mul(ROWS_OF_PIECE)) >= ROWS_MIN { threads } else { 1 }
+}
+
 /// The results of `work` for all numbers below `tasks`, in order. Each thread takes the next number when it is done with one.
 /// After a failure none is begun.
 pub(crate) fn each<T: Send>(tasks: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
+    each_of(0..tasks, threads, work)
+}
+
+/// The same for things that are handed over.
+pub(crate) fn each_of<I: Send, T: Send>(
+    things: impl ExactSizeIterator<Item = I> + Send,
+    threads: usize,
+    work: impl Fn(I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let tasks = things.len();
     let threads = threads.min(tasks);
     if threads <= 1 {
-        return (0..tasks).map(work).collect();
+        return things.map(work).collect();
     }
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (next, failed) = (Mutex::new(things.enumerate()), AtomicBool::new(false));
     let done: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::with_capacity(tasks));
     let take = || {
         let mut own = Vec::new();
-        // Relaxed: numbers only have to differ; results are handed over by the lock.
+        // Relaxed: results are handed over by the lock.
         while !failed.load(Ordering::Relaxed) {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= tasks {
-                break;
-            }
-            let result = work(number);
+            let Some((number, thing)) = next.lock().unwrap_or_else(PoisonError::into_inner).next() else { break };
+            let result = work(thing);
             if result.is_err() {
                 failed.store(true, Ordering::Relaxed);
             }

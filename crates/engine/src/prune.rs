@@ -85,7 +85,8 @@ impl Plan {
             Plan::WindowJoin { input, join } => {
                 let width = input.width();
                 let mut below: BTreeSet<usize> = used.iter().copied().filter(|position| *position < width).collect();
-                below.extend(columns_of([&join.begin.0, &join.end.0].into_iter().chain(&join.symbol)));
+                let keys = join.keys.iter().map(|(key, _)| key);
+                below.extend(columns_of([&join.begin.0, &join.end.0].into_iter().chain(&join.symbol).chain(keys)));
                 input.keep(&below, null);
             }
             Plan::Filter { input, predicate } => {

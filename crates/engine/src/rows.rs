@@ -12,9 +12,9 @@ use crate::frame::Frame;
 use crate::parallel;
 use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
-use crate::run::{PARALLEL_ROWS, Setting, check_memory, table};
+use crate::run::{Setting, check_memory, table};
 use crate::stop::Stop;
-use crate::table::{Ahead, Block, Cover, CoverColumns, Part, Pieces, date_position, is_short};
+use crate::table::{Ahead, Block, Cover, CoverColumns, PIECE_ROWS, Part, Pieces, date_position, deal, is_short};
 
 /// Rows that are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 65_536;
@@ -38,11 +38,9 @@ pub(crate) fn rows(
     if fetch.is_none() {
         reader.check_memory(total, types, setting.memory_bytes)?;
     }
-    let computes = scan.predicate.is_some() || outputs.iter().any(|output| !matches!(output, Expr::Column(_)));
-    let frames = if fetch.is_none() && computes && total >= PARALLEL_ROWS && setting.threads > 1 {
-        reader.read_parallel(covers, setting.threads)?
-    } else {
-        reader.read(covers, fetch)?
+    let frames = match fetch {
+        Some(fetch) => reader.read_first(covers, fetch)?,
+        None => reader.read_parallel(covers, total, setting.threads)?,
     };
     let frames = put_together(frames, types)?;
     Ok(if frames.is_empty() { vec![Frame::concat(frames, types)?] } else { frames })
@@ -79,10 +77,7 @@ impl RowReader<'_> {
         columns
     }
 
-    fn read(&self, covers: &[Cover], fetch: Option<usize>) -> Result<Vec<Frame>> {
-        if let Some(fetch) = fetch {
-            return self.read_first(covers, fetch);
-        }
+    fn read(&self, covers: &[Cover]) -> Result<Vec<Frame>> {
         let mut frames = Vec::new();
         let mut ahead = Ahead::new(self.snapshot, covers, self.columns(), self.reads);
         let mut rest = covers.iter().enumerate().peekable();
@@ -142,24 +137,20 @@ impl RowReader<'_> {
         Ok(frames)
     }
 
-    /// The same by threads, each of which takes the next block; the frames come in the order of the rows.
-    fn read_parallel(&self, covers: &[Cover], threads: usize) -> Result<Vec<Frame>> {
-        let blocks =
-            covers.iter().flat_map(|cover| cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| cover.part(&block)));
-        let mut parts: Vec<Vec<Cover>> = Vec::new();
-        let mut room = 0;
-        for block in blocks {
-            let rows = block.wanted();
-            match parts.last_mut().filter(|_| rows <= room) {
-                Some(part) => part.push(block),
-                None => {
-                    parts.push(vec![block]);
-                    room = BLOCK_ROWS_MAX;
-                }
-            }
-            room = room.saturating_sub(rows);
+    /// All of them, by threads where that pays; the frames come in the order of the rows.
+    fn read_parallel(&self, covers: &[Cover], total: usize, threads: usize) -> Result<Vec<Frame>> {
+        let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();
+        let are_short = total < pieces * PIECE_ROWS;
+        let computed = |output: &Expr| !matches!(output, Expr::Column(_) | Expr::Constant(_));
+        let computes = self.predicate.is_some() || self.outputs.iter().any(computed);
+        // Long pieces of columns are handed over as they are.
+        let copied = if are_short { pieces * self.columns().len() } else { 0 };
+        let threads = parallel::threads_for(if computes { total } else { 0 }, copied, threads);
+        if threads <= 1 {
+            return self.read(covers);
         }
-        let read = parallel::each(parts.len(), threads, |part| self.read(&parts[part], None))?;
+        let parts = if are_short { deal(covers.to_vec(), total.div_ceil(threads)) } else { blocks_of(covers) };
+        let read = parallel::each(parts.len(), threads, |part| self.read(&parts[part]))?;
         Ok(read.into_iter().flatten().collect())
     }
 
@@ -205,6 +196,26 @@ impl RowReader<'_> {
         let evaluate = |output: &Expr| output.evaluate(columns, self.constants)?.into_array(columns.rows());
         self.outputs.iter().map(evaluate).collect()
     }
+}
+
+/// Parts of about as many rows as are evaluated at once: each thread takes the next.
+fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
+    let blocks =
+        covers.iter().flat_map(|cover| cover.blocks(BLOCK_ROWS_MAX).into_iter().map(|block| cover.part(&block)));
+    let mut parts: Vec<Vec<Cover>> = Vec::new();
+    let mut room = 0;
+    for block in blocks {
+        let rows = block.wanted();
+        match parts.last_mut().filter(|_| rows <= room) {
+            Some(part) => part.push(block),
+            None => {
+                parts.push(vec![block]);
+                room = BLOCK_ROWS_MAX;
+            }
+        }
+        room = room.saturating_sub(rows);
+    }
+    parts
 }
 
 fn filtered(value: Value, mask: &BooleanArray) -> Result<Value> {

@@ -17,14 +17,11 @@ use crate::plan::{Plan, Scan};
 use crate::reads::Reads;
 use crate::rows::rows;
 use crate::stop::Stop;
-use crate::table::{Cover, End, Wanted, count, find, find_by_time, find_end, narrow};
-use crate::window::{first_rows, over_partitions, wants_few, windows, windows_of_partitions};
+use crate::table::{Cover, End, Ends, Wanted, count, find, find_by_time, find_end, narrow};
+use crate::window::{WindowCall, windows};
 
 /// Most rows at an end of time that are found by the ends of each symbol's.
 const ENDS_ROWS_MAX: usize = 4096;
-
-/// Rows from which on a second thread pays.
-pub(crate) const PARALLEL_ROWS: usize = 200_000;
 
 /// What a plan runs over and within.
 #[derive(Debug)]
@@ -60,9 +57,6 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
 /// The rows of a plan, one frame behind the other.
 fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     setting.stop.check()?;
-    let each = |input: &Plan, step: &dyn Fn(Frame) -> Result<Frame>| -> Result<Vec<Frame>> {
-        frames(input, setting)?.into_iter().map(step).collect()
-    };
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
             rows(scan, &covers(scan, false, setting)?, outputs, types, *fetch, setting)
@@ -77,11 +71,24 @@ fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
         Plan::Cross { input, columns } => cross(&frames(input, setting)?, columns, setting),
         Plan::Asof { input, asof } => join(frames(input, setting)?, asof, setting),
         Plan::WindowJoin { input, join } => window_join(&frames(input, setting)?, join, setting),
-        Plan::Window { input, calls } if over_partitions(calls) => {
-            windows_of_partitions(frames(input, setting)?, calls, setting)
+        Plan::Window { input, calls } => {
+            let input = match ends_of_symbols(input, calls, setting)? {
+                Some(ends) => ends,
+                None => frames(input, setting)?,
+            };
+            windows(input, calls, setting)
         }
-        Plan::Filter { input, predicate } => each(input, &|frame| frame.filter(predicate, setting.constants)),
-        Plan::Project { input, outputs } => each(input, &|frame| frame.project(outputs, setting.constants)),
+        Plan::Filter { input, predicate } => {
+            over_frames(frames(input, setting)?, setting, |frame| frame.filter(predicate, setting.constants))
+        }
+        Plan::Project { input, outputs } => {
+            let input = frames(input, setting)?;
+            let project = |frame: Frame| frame.project(outputs, setting.constants);
+            match outputs.iter().all(|output| matches!(output, Expr::Column(_))) {
+                true => input.into_iter().map(project).collect(),
+                false => over_frames(input, setting, project),
+            }
+        }
         other => Ok(vec![frame(other, setting)?]),
     }
 }
@@ -98,6 +105,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         Plan::Cross { .. }
         | Plan::Asof { .. }
         | Plan::WindowJoin { .. }
+        | Plan::Window { .. }
         | Plan::Union { .. }
         | Plan::Filter { .. }
         | Plan::Project { .. } => whole(frames(plan, setting)?, setting),
@@ -128,13 +136,6 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         Plan::Aggregate { input, keys, key_types, aggregates } => {
             aggregated(&frames(input, setting)?, keys, key_types, aggregates, setting).map(of_columns)
         }
-        Plan::Window { calls, .. } if over_partitions(calls) => whole(frames(plan, setting)?, setting),
-        Plan::Window { input, calls } if wants_few(calls, setting.constants) => {
-            let constants = setting.constants;
-            let parts = over_frames(frames(input, setting)?, setting, |frame| first_rows(frame, calls, constants))?;
-            windows(whole(parts, setting)?, calls, setting)
-        }
-        Plan::Window { input, calls } => windows(frame(input, setting)?, calls, setting),
         Plan::Sort { input, keys, fetch: Some(fetch) } => {
             let candidates = match ends(input, keys, *fetch, setting)? {
                 Some(ends) => ends,
@@ -151,7 +152,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
 }
 
 /// Frames one behind the other.
-fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
+pub(crate) fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
     let types: Vec<DataType> = match frames.first() {
         Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
         None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
@@ -163,13 +164,13 @@ fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
 }
 
 /// A step on each frame, by threads where that pays.
-fn over_frames(
+pub(crate) fn over_frames(
     frames: Vec<Frame>,
     setting: &Setting<'_>,
     step: impl Fn(Frame) -> Result<Frame> + Send + Sync,
 ) -> Result<Vec<Frame>> {
     let rows: usize = frames.iter().map(Frame::len).sum();
-    let threads = if rows >= PARALLEL_ROWS { setting.threads } else { 1 };
+    let threads = parallel::threads_for(rows, 0, setting.threads);
     let stop = setting.stop;
     parallel::each(frames.len(), threads, |number| stop.check().and_then(|()| step(frames[number].clone())))
 }
@@ -240,7 +241,7 @@ fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(En
 
 /// The wanted rows of a table, counted.
 fn covers(scan: &Scan, by_symbol: bool, setting: &Setting<'_>) -> Result<Vec<Cover>> {
-    found(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol))
+    found(scan, setting, |snapshot, wanted| find(snapshot, wanted, by_symbol, setting.threads))
 }
 
 fn found(
@@ -271,7 +272,25 @@ fn ends(input: &Plan, keys: &[SortKey], count: usize, setting: &Setting<'_>) -> 
     if !by_time || scan.predicate.is_some() || !(1..=ENDS_ROWS_MAX).contains(&count) {
         return Ok(None);
     }
-    let covers = found(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, *descending, count))?;
+    let ends = Ends { latest: *descending, count, of_each_symbol: false };
+    let covers = found(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
+    rows(scan, &covers, outputs, types, None, setting).map(Some)
+}
+
+/// The rows among which those of each symbol are that come first by time, or last, where no more are wanted of a window; `None`
+/// where the order of the table doesn't tell them.
+fn ends_of_symbols(input: &Plan, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Option<Vec<Frame>>> {
+    let (Plan::Rows { scan, outputs, types, fetch: None }, [call]) = (input, calls) else { return Ok(None) };
+    let spec = table(scan, setting)?.spec();
+    let Some(symbol) = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol)) else { return Ok(None) };
+    let is = |expr: &Expr, stored: usize| matches!(expr, Expr::Column(output) if matches!(outputs.get(*output), Some(Expr::Column(column)) if *column == stored));
+    let ([partition], Some(key)) = (call.partition_by.as_slice(), call.order_by.first()) else { return Ok(None) };
+    let Some(count) = call.first_rows(setting.constants) else { return Ok(None) };
+    if scan.predicate.is_some() || !is(partition, symbol) || !is(&key.expr, spec.time_position()) {
+        return Ok(None);
+    }
+    let ends = Ends { latest: key.descending, count, of_each_symbol: true };
+    let covers = found(scan, setting, |snapshot, wanted| find_by_time(snapshot, wanted, ends, setting.threads))?;
     rows(scan, &covers, outputs, types, None, setting).map(Some)
 }
 

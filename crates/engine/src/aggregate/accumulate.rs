@@ -135,8 +135,13 @@ pub(super) fn same<A: 'static>(other: Box<dyn Accumulator>) -> Result<Box<A>> {
     other.into_any().downcast::<A>().map_err(|_| Error::Unsupported("a merge of two kinds of aggregates".to_owned()))
 }
 
-/// The accumulator of an aggregate whose arguments have these types. First and last have none: see `picks.rs`.
-pub(crate) fn accumulator(aggregate: &Aggregate, arguments: &[DataType]) -> Result<Box<dyn Accumulator>> {
+/// The accumulator of an aggregate whose arguments have these types, which finishes by some threads. First and last have none:
+/// see `picks.rs`.
+pub(crate) fn accumulator(
+    aggregate: &Aggregate,
+    arguments: &[DataType],
+    threads: usize,
+) -> Result<Box<dyn Accumulator>> {
     let refused = || Error::Unsupported(format!("{:?} of {arguments:?}", aggregate.function));
     let is_float = |position: usize| arguments.get(position) == Some(&DataType::Float64);
     let greatest = aggregate.function == AggregateFunction::Max;
@@ -175,7 +180,7 @@ pub(crate) fn accumulator(aggregate: &Aggregate, arguments: &[DataType]) -> Resu
         AggregateFunction::WeightedSum if is_float(0) && is_float(1) => Box::new(Weighted::default()),
         AggregateFunction::Variance { sample } if is_float(0) => Box::new(Variance::new(sample, false)),
         AggregateFunction::Deviation { sample } if is_float(0) => Box::new(Variance::new(sample, true)),
-        AggregateFunction::Median if is_float(0) => Box::new(Median::default()),
+        AggregateFunction::Median if is_float(0) => Box::new(Median::new(threads)),
         AggregateFunction::Correlation if is_float(0) && is_float(1) => Box::new(Correlation::default()),
         _ => return Err(refused()),
     })

@@ -17,7 +17,7 @@ use arrow::datatypes::DataType;
 
 pub(crate) use accumulate::{Accumulator, Assigned, Run, accumulator};
 pub(crate) use kernels::Ordered;
-pub(crate) use over_frame::{at_each_row, group_rows, over_frames};
+pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
 

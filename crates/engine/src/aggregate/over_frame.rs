@@ -102,7 +102,7 @@ pub(crate) fn over_frames(
             let types = arguments.iter().map(|array| array.data_type().clone()).collect::<Vec<_>>();
             let (known, slot) = match slot {
                 Some(known) => known,
-                None => slot.insert((types.clone(), Slot::new(aggregate, &arguments)?)),
+                None => slot.insert((types.clone(), Slot::new(aggregate, &arguments, setting.threads)?)),
             };
             if *known != types {
                 return Err(Error::Unsupported(format!("an aggregate of {known:?} and {types:?}")));
@@ -142,11 +142,11 @@ enum Slot {
 }
 
 impl Slot {
-    fn new(aggregate: &Aggregate, arguments: &[ArrayRef]) -> Result<Slot> {
+    fn new(aggregate: &Aggregate, arguments: &[ArrayRef], threads: usize) -> Result<Slot> {
         match aggregate.function.picks() {
             Some((_, true)) => Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
             Some((last, false)) => Ok(Slot::Picked(Picks::new(last, false), Vec::new())),
-            None => Ok(Slot::Kept(accumulator_of(aggregate, arguments)?)),
+            None => Ok(Slot::Kept(accumulator_of(aggregate, arguments, threads)?)),
         }
     }
 
@@ -210,7 +210,7 @@ pub(crate) fn at_each_row(
         let arguments = arguments(frame, aggregate, constants)?;
         let accumulator = match &mut kept {
             Some(accumulator) => accumulator,
-            None => kept.insert(accumulator_of(aggregate, &arguments)?),
+            None => kept.insert(accumulator_of(aggregate, &arguments, 1)?),
         };
         accumulator.grow(grouping.groups.len());
         accumulator.update(&arguments, Assigned::Rows(&rows))?;
@@ -221,12 +221,18 @@ pub(crate) fn at_each_row(
     of_frames.into_iter().map(|rows| Ok(take(&results, &UInt32Array::from(rows), None)?)).collect()
 }
 
-fn arguments(frame: &Frame, aggregate: &Aggregate, constants: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+/// An aggregate's arguments over the rows of a frame.
+pub(crate) fn arguments(frame: &Frame, aggregate: &Aggregate, constants: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
     let evaluate = |argument: &Expr| argument.evaluate(frame, constants)?.into_array(frame.len());
     aggregate.arguments.iter().map(evaluate).collect()
 }
 
-fn accumulator_of(aggregate: &Aggregate, arguments: &[ArrayRef]) -> Result<Box<dyn Accumulator>> {
+/// The accumulator of an aggregate of some arguments. First and last have none.
+pub(crate) fn accumulator_of(
+    aggregate: &Aggregate,
+    arguments: &[ArrayRef],
+    threads: usize,
+) -> Result<Box<dyn Accumulator>> {
     let types: Vec<DataType> = arguments.iter().map(|array| array.data_type().clone()).collect();
-    accumulator(aggregate, &types)
+    accumulator(aggregate, &types, threads)
 }

@@ -98,6 +98,28 @@ impl Parted {
         }
     }
 
+    /// Calls `visit` with the first row, or the last, of each group of each stretch.
+    pub fn ends(&self, last: bool, mut visit: impl FnMut(usize, u32)) {
+        let choices = self.places.choices;
+        let known = self.groups.chunks(choices).zip(self.counts.chunks(choices));
+        let mut is_seen = vec![false; choices];
+        for (rows, (groups, counts)) in self.stretches.iter().zip(known) {
+            is_seen.fill(false);
+            let mut unseen = counts.iter().filter(|count| **count > 0).count();
+            let mut look = |row: usize| {
+                let place = usize::from(self.places.of_rows[row]);
+                if !std::mem::replace(&mut is_seen[place], true) {
+                    unseen -= 1;
+                    if groups[place] != NO_GROUP {
+                        visit(row, groups[place]);
+                    }
+                }
+                unseen == 0
+            };
+            _ = if last { rows.clone().rev().any(&mut look) } else { rows.clone().any(&mut look) };
+        }
+    }
+
     /// The group of a row, given how many stretches are behind all rows that are asked for from now on.
     pub fn group(&self, row: usize, behind: &mut usize) -> Option<u32> {
         *behind += self.stretches[*behind..].iter().take_while(|stretch| stretch.end <= row).count();
@@ -276,6 +298,11 @@ mod tests {
         assert_eq!(counts, [(0, 20), (1, 40), (70, 140)]);
         let mut sums = Vec::new();
         parted.sums(|rows| rows, |one, other| one + other, |group, sum, count| sums.push((group, sum, count)));
+        for (last, expected) in [(false, [(0, 0), (1, 1), (60, 70)]), (true, [(59, 1), (57, 0), (199, 70)])] {
+            let mut ends = Vec::new();
+            parted.ends(last, |row, group| ends.push((row, group)));
+            assert_eq!(ends, expected);
+        }
         let of_first: usize = (0..60).filter(|row| row % 3 == 0).sum();
         assert_eq!(sums, [(0, of_first, 20), (1, (0..60).sum::<usize>() - of_first, 40), (70, (60..200).sum(), 140)]);
     }

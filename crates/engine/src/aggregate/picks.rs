@@ -75,7 +75,11 @@ impl Picks {
                     self.offer(run.group as usize, time(row), positions.at(row));
                 }
             }
-            Assigned::Rows(_) | Assigned::Places(_) | Assigned::Listed(_) => {
+            // Of one symbol, so that within a stretch times don't fall either.
+            Assigned::Places(parted) => parted.ends(self.last, |row, group| {
+                self.offer(group as usize, time(row), positions.at(row));
+            }),
+            Assigned::Rows(_) | Assigned::Listed(_) => {
                 assigned.each(None, |group, row| self.offer(group, time(row), positions.at(row)))
             }
         }

@@ -4,6 +4,7 @@
 //! LeVeque (1979), so that values far from zero don't cancel out.
 
 use std::any::Any;
+use std::cmp::Reverse;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
@@ -11,8 +12,9 @@ use arrow::buffer::NullBuffer;
 use arrow::datatypes::Float64Type;
 
 use super::accumulate::{Accumulator, Assigned, same};
-use super::kernels;
+use super::kernels::{self, Ordered};
 use crate::error::Result;
+use crate::parallel;
 
 /// Count, mean and sum of squared distances from it.
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,10 +111,18 @@ impl Accumulator for Variance {
 }
 
 /// Median: holds the values of all groups.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Median {
     groups: Vec<Vec<f64>>,
     values: usize,
+    /// Threads that may look for medians at once.
+    threads: usize,
+}
+
+impl Median {
+    pub fn new(threads: usize) -> Median {
+        Median { groups: Vec::new(), values: 0, threads }
+    }
 }
 
 impl Accumulator for Median {
@@ -158,7 +168,16 @@ impl Accumulator for Median {
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
-        Ok(Arc::new(self.groups.into_iter().map(median).collect::<Float64Array>()))
+        let threads = parallel::threads_for(self.values, 0, self.threads);
+        let mut groups: Vec<(usize, Vec<f64>)> = self.groups.into_iter().enumerate().collect();
+        if threads > 1 {
+            // The largest first, so that no thread is left with one at the end.
+            groups.sort_by_key(|(_, values)| Reverse(values.len()));
+        }
+        let mut medians = vec![None; groups.len()];
+        let found = parallel::each_of(groups.into_iter(), threads, |(group, values)| Ok((group, median(values))))?;
+        found.into_iter().for_each(|(group, median)| medians[group] = median);
+        Ok(Arc::new(Float64Array::from(medians)))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -166,18 +185,20 @@ impl Accumulator for Median {
     }
 }
 
-fn median(mut values: Vec<f64>) -> Option<f64> {
-    let middle = values.len() / 2;
-    if values.is_empty() {
+fn median(values: Vec<f64>) -> Option<f64> {
+    // Whole numbers with the order of the floats are compared faster.
+    let mut keys: Vec<i64> = values.into_iter().map(Ordered::key).collect();
+    let middle = keys.len() / 2;
+    if keys.is_empty() {
         return None;
     }
-    let odd = values.len() % 2 == 1;
-    let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    let upper = *upper;
+    let odd = keys.len() % 2 == 1;
+    let (below, upper, _) = keys.select_nth_unstable(middle);
+    let upper = f64::from_key(*upper);
     if odd {
         return Some(upper);
     }
-    below.iter().copied().max_by(f64::total_cmp).map(|lower| (lower + upper) / 2.0)
+    below.iter().max().map(|lower| (f64::from_key(*lower) + upper) / 2.0)
 }
 
 /// Moments of two columns together.

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array, new_empty_array};
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, TimestampNanosecondType};
+use hashbrown::HashMap;
 use splay_store::{Segment, TableSnapshot};
 
 use super::keys::{KeyColumn, LeftKey, Split};
@@ -237,6 +238,7 @@ impl<'a> Right<'a> {
             keys: None,
             scanned: 0,
             split: None,
+            of_keys: HashMap::new(),
         }))
     }
 }
@@ -283,6 +285,8 @@ struct Part {
     /// Rows that were looked at for further keys in vain.
     scanned: usize,
     split: Option<Split>,
+    /// Times and places of the rows with some further keys, once they were asked for.
+    of_keys: HashMap<Vec<i64>, (ScalarBuffer<i64>, Rows)>,
 }
 
 impl Part {
@@ -291,7 +295,7 @@ impl Part {
             Some(times) => times.values().clone(),
             None => return Err(Error::Unsupported(format!("a time column of type {}", times.data_type()))),
         };
-        Ok(Part { times, rows, hint: 0, keys: None, scanned: 0, split: None })
+        Ok(Part { times, rows, hint: 0, keys: None, scanned: 0, split: None, of_keys: HashMap::new() })
     }
 }
 
@@ -337,6 +341,31 @@ impl Chain {
     /// The times of a part, and where its rows stand; `None` if it has none.
     pub fn rows(&mut self, number: usize, right: &Right<'_>) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
         Ok(self.part(number, right)?.map(|part| (part.times.clone(), part.rows.clone())))
+    }
+
+    /// The same of the rows whose further keys are those of a left row.
+    pub fn rows_of_keys(
+        &mut self,
+        number: usize,
+        searched: &mut Searched<'_, '_>,
+        left_row: usize,
+    ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
+        let Some(part) = self.part(number, searched.right)? else { return Ok(None) };
+        let Some(wanted) = part.wanted(searched, left_row)? else { return Ok(None) };
+        if let Some(known) = part.of_keys.get(&wanted) {
+            return Ok(Some(known.clone()));
+        }
+        let keys = part.keys.as_deref().unwrap_or_default();
+        let list = split(&mut part.split, keys, part.times.len(), searched.right)?.list(&wanted);
+        if list.is_empty() {
+            return Ok(None);
+        }
+        searched.right.count_copied(list.len())?;
+        let times = list.iter().map(|row| part.times[*row as usize]).collect();
+        let positions = list.iter().map(|row| part.rows.position(*row as usize)).collect();
+        let rows = (times, Rows::Listed(positions));
+        part.of_keys.insert(wanted, rows.clone());
+        Ok(Some(rows))
     }
 
     /// Where the match of a left row stands.

@@ -154,7 +154,8 @@ impl Split {
         Split::Values(by_keys)
     }
 
-    fn list(&self, wanted: &[i64]) -> &[u32] {
+    /// The rows with these values.
+    pub fn list(&self, wanted: &[i64]) -> &[u32] {
         match self {
             Split::Codes { starts, rows } => {
                 let code = wanted.first().and_then(|code| usize::try_from(*code).ok());
@@ -197,6 +198,31 @@ impl LeftKey {
     pub fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
         let KeyColumn { values, nulls } = KeyColumn::new(array)?;
         Ok(LeftKey { column, values, nulls, known_of: None, known: HashMap::new(), codes: Arc::default() })
+    }
+
+    /// The key of a row as the left writes it; `None` for null.
+    fn own(&self, row: usize) -> Option<i64> {
+        let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+        (!is_null).then(|| match &self.values {
+            Values::Codes(codes, _) => i64::from(codes[row]),
+            Values::Numbers(numbers) => numbers[row],
+        })
+    }
+
+    /// Left rows by their keys; rows with a null among them are in none.
+    pub fn rows_by_keys(keys: &[LeftKey], rows: Range<usize>) -> Vec<Vec<usize>> {
+        let mut numbers: HashMap<Vec<i64>, usize> = HashMap::new();
+        let mut by_keys: Vec<Vec<usize>> = Vec::new();
+        for row in rows {
+            let own: Option<Vec<i64>> = keys.iter().map(|key| key.own(row)).collect();
+            let Some(own) = own else { continue };
+            let number = *numbers.entry(own).or_insert(by_keys.len());
+            match by_keys.get_mut(number) {
+                Some(rows) => rows.push(row),
+                None => by_keys.push(vec![row]),
+            }
+        }
+        by_keys
     }
 
     /// The key of a row as a right column writes it; `None` if the column can't have it.

@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::buffer::NullBuffer;
+use arrow::buffer::{NullBuffer, ScalarBuffer};
 use hashbrown::HashMap;
 
-use super::chain::{Chain, Right, Rows};
+use super::chain::{Chain, Right, Rows, Searched};
+use super::keys::LeftKey;
 use super::{Symbols, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
-use crate::asof::{WindowRule, window_rows};
+use crate::asof::{Direction, MatchRule, WindowRule, window_rows};
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
@@ -31,6 +32,9 @@ const CHUNK_ROWS: usize = 8_192;
 /// Rows between two windows from which on what lies between isn't looked at.
 const GAP_ROWS: usize = 1_024;
 
+/// Where keys alone are looked for.
+const NO_MATCH: MatchRule = MatchRule { direction: Direction::Backward, inclusive: true, tolerance: None };
+
 /// Pairs of a window and a row of it that are worked on between two looks at whether to stop, and at the memory.
 const PAIRS_MAX: usize = 1 << 20;
 
@@ -47,6 +51,8 @@ pub struct WindowJoin {
     pub rule: WindowRule,
     /// What must equal the right's symbol. Without it the right must have no symbols, or be asked for one of them.
     pub symbol: Option<Expr>,
+    /// Further left values, each with the position of the right column that must equal it.
+    pub keys: Vec<(Expr, usize)>,
     /// What is computed of the rows in a window, over the columns of the right table.
     pub aggregates: Vec<Aggregate>,
 }
@@ -93,17 +99,31 @@ impl Joiner<'_> {
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         let bounds = self.bounds(left)?;
         let symbols = Symbols::of(self.join.symbol.as_ref(), left, self.constants)?;
+        let mut keys = Vec::with_capacity(self.join.keys.len());
+        for (key, column) in &self.join.keys {
+            keys.push(LeftKey::new(&key.evaluate(left, self.constants)?.into_array(left.len())?, *column)?);
+        }
         let mut results = Results::new(self, left.len())?;
+        let rule = self.join.rule;
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let name = symbol.unwrap_or_default();
             if !self.chains.contains_key(name) {
                 self.chains.insert(name.to_owned(), self.right.chain(symbol)?);
             }
             let Some(chain) = self.chains.get_mut(name) else { continue };
-            for (part, windows) in windows(chain, self.right, self.join.rule, &bounds[rows.clone()], rows.start)? {
-                for windows in together(&windows) {
-                    results.add(&part, windows, self.stop)?;
-                }
+            if keys.is_empty() {
+                let found =
+                    windows(chain, rule, &bounds[rows.clone()], |chain, number| chain.rows(number, self.right))?;
+                results.add_all(found, |left_row| rows.start + left_row, self.stop)?;
+                continue;
+            }
+            // The right rows with some keys ascend in time too, so that they are as rows of a symbol of their own.
+            for rows in LeftKey::rows_by_keys(&keys, rows) {
+                let bounds: Vec<_> = rows.iter().map(|row| bounds[*row]).collect();
+                let mut searched = Searched { right: self.right, rule: NO_MATCH, keys: &mut keys };
+                let found =
+                    windows(chain, rule, &bounds, |chain, number| chain.rows_of_keys(number, &mut searched, rows[0]))?;
+                results.add_all(found, |left_row| rows[left_row], self.stop)?;
             }
         }
         let looked_at = results.looked_at;
@@ -127,14 +147,13 @@ impl Joiner<'_> {
     }
 }
 
-/// Where the windows of left rows lie in each part of a chain, the parts in their order. The group of a window is its left row,
-/// counted from `first`.
+/// Where the windows of left rows lie in each part of a chain, the parts in their order, of which `rows_of` gives the rows. The group
+/// of a window is the number of its left row.
 fn windows(
     chain: &mut Chain,
-    right: &Right<'_>,
     rule: WindowRule,
     bounds: &[Option<(i64, i64)>],
-    first: usize,
+    mut rows_of: impl FnMut(&mut Chain, usize) -> Result<Option<(ScalarBuffer<i64>, Rows)>>,
 ) -> Result<Vec<(Rows, Vec<Run>)>> {
     let mut found = Vec::new();
     let (Some(least), Some(greatest)) =
@@ -152,7 +171,7 @@ fn windows(
         if latest < least && !wants_prevailing.contains(&true) {
             break;
         }
-        let Some((times, rows)) = chain.rows(number, right)? else { continue };
+        let Some((times, rows)) = rows_of(chain, number)? else { continue };
         let mut windows = Vec::new();
         let mut left_row = 0;
         window_rows(WindowRule { prevailing: false }, bounds.iter().copied(), &times, |range| {
@@ -165,7 +184,7 @@ fn windows(
                     range.start -= 1;
                 }
             }
-            if let (false, Ok(group)) = (range.is_empty(), u32::try_from(first + left_row)) {
+            if let (false, Ok(group)) = (range.is_empty(), u32::try_from(left_row)) {
                 windows.push(Run { group, start: range.start, end: range.end });
             }
             left_row += 1;
@@ -252,7 +271,7 @@ impl<'a> Results<'a> {
                     aggregate.arguments.iter().for_each(|argument| {
                         argument.visit_columns(&mut |column| _ = columns.insert(column));
                     });
-                    Slot::Kept(accumulator(aggregate, &types)?)
+                    Slot::Kept(accumulator(aggregate, &types, 1)?)
                 }
             };
             if let Some(filter) = &aggregate.filter {
@@ -266,6 +285,19 @@ impl<'a> Results<'a> {
         }
         let (parts, looked_at) = (Vec::new(), 0);
         Ok(Results { join, right, constants, reads, held_bytes_max, slots, columns, parts, looked_at })
+    }
+
+    /// Takes windows of several parts in, whose groups become those that `group` gives.
+    fn add_all(&mut self, found: Vec<(Rows, Vec<Run>)>, group: impl Fn(usize) -> usize, stop: Stop<'_>) -> Result<()> {
+        for (part, mut windows) in found {
+            for window in &mut windows {
+                window.group = u32::try_from(group(window.group as usize)).unwrap_or(u32::MAX);
+            }
+            for windows in together(&windows) {
+                self.add(&part, windows, stop)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes windows of a part in that lie near each other.

@@ -6,50 +6,70 @@
 use std::collections::BinaryHeap;
 use std::ops::Range;
 
-use splay_store::{Bounds, ColumnReader, Partition, TableSnapshot};
+use hashbrown::HashMap;
+use splay_store::{Bounds, ColumnReader, Partition, Segment, TableSnapshot};
 
 use super::Wanted;
 use super::cover::{Cover, times_of};
 use super::find::{find, gather};
 use crate::error::Result;
+use crate::search::partition_from;
 
 /// Rows that are looked at at once for further ones of an instant.
 const TIES: usize = 1024;
 
-/// Covers of wanted rows among which the first `count` by time are, or the last ones with `latest`: all rows for which fewer than
-/// `count` are strictly nearer to that end. In the order of the table.
+/// What is wanted of an end of time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ends {
+    /// The last rows, else the first.
+    pub latest: bool,
+    /// How many.
+    pub count: usize,
+    /// Of each symbol so many, else of all rows.
+    pub of_each_symbol: bool,
+}
+
+/// Covers of wanted rows among which those at an end of time are: all rows for which fewer than were asked for are strictly nearer
+/// to that end. In the order of the table.
 pub(crate) fn find_by_time(
     snapshot: &TableSnapshot,
     wanted: &Wanted,
-    latest: bool,
-    count: usize,
+    ends: Ends,
+    threads: usize,
 ) -> Result<Vec<Cover>> {
+    let latest = ends.latest;
     let mut partitions: Vec<&Partition> = snapshot
         .partitions()
         .iter()
         .filter(|partition| wanted.dates.contains(partition.date) && !partition.segments.is_empty())
         .collect();
     partitions.sort_by_key(|partition| distance(latest, end(partition, latest)));
-    let mut nearest = Nearest { count, distances: BinaryHeap::new() };
+    let mut nearests = Nearests { ends, of_all: Nearest::new(ends.count), of_symbols: HashMap::new() };
     let mut found: Vec<(i32, Vec<Cover>)> = Vec::new();
     for partition in partitions {
-        if nearest.excludes(distance(latest, end(partition, latest))) {
+        let least = distance(latest, end(partition, latest));
+        if !ends.of_each_symbol && nearests.of_all.excludes(least) {
             break;
         }
         let dates = Bounds { min: partition.date, max: partition.date };
-        let covers = find(snapshot, &Wanted { dates, ..wanted.clone() }, true)?;
-        let mut ends = Vec::new();
+        let covers = find(snapshot, &Wanted { dates, ..wanted.clone() }, true, threads)?;
+        let mut kept = Vec::new();
         for cover in covers {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
             let mut spans = Vec::with_capacity(cover.spans.len());
             for mut span in cover.spans {
+                let nearest = nearests.of(&cover.segment, span.run)?;
+                if nearest.excludes(least) {
+                    continue;
+                }
                 span.rows = nearest.of_run(&times, span.rows, latest)?;
-                spans.push(span);
+                if !span.rows.is_empty() {
+                    spans.push(span);
+                }
             }
-            spans.retain(|span| !span.rows.is_empty());
-            gather(&cover.segment, cover.date, spans, &mut ends);
+            gather(&cover.segment, cover.date, spans, &mut kept);
         }
-        found.push((partition.date, ends));
+        found.push((partition.date, kept));
     }
     found.sort_by_key(|(date, _)| *date);
     Ok(found.into_iter().flat_map(|(_, covers)| covers).collect())
@@ -69,6 +89,22 @@ fn distance(latest: bool, time: i64) -> i64 {
     if latest { !time } else { time }
 }
 
+/// The nearest rows that were seen: of all, which are also those without a symbol, or of each symbol.
+struct Nearests {
+    ends: Ends,
+    of_all: Nearest,
+    of_symbols: HashMap<String, Nearest>,
+}
+
+impl Nearests {
+    /// Those among which the rows of a run count.
+    fn of(&mut self, segment: &Segment, run: Option<usize>) -> Result<&mut Nearest> {
+        let (Some(run), true) = (run, self.ends.of_each_symbol) else { return Ok(&mut self.of_all) };
+        let Some(symbol) = segment.index()?.symbol(run)? else { return Ok(&mut self.of_all) };
+        Ok(self.of_symbols.entry_ref(symbol).or_insert_with(|| Nearest::new(self.ends.count)))
+    }
+}
+
 /// Distances of the nearest rows that were seen.
 struct Nearest {
     count: usize,
@@ -76,6 +112,10 @@ struct Nearest {
 }
 
 impl Nearest {
+    fn new(count: usize) -> Nearest {
+        Nearest { count, distances: BinaryHeap::new() }
+    }
+
     /// Whether enough rows are nearer than this.
     fn excludes(&self, distance: i64) -> bool {
         self.distances.len() >= self.count && self.distances.peek().is_none_or(|farthest| distance > *farthest)
@@ -116,7 +156,8 @@ fn ties_before(times: &ColumnReader<'_>, start: usize, mut row: usize, time: i64
     while row > start {
         let from = row.saturating_sub(TIES).max(start);
         let values = times.read(from..row)?;
-        let before = times_of(&values)?.partition_point(|one| *one < time);
+        let values = times_of(&values)?;
+        let before = partition_from(values, values.len(), |one| one < time);
         row = from + before;
         if before > 0 {
             break;
@@ -130,7 +171,7 @@ fn ties_behind(times: &ColumnReader<'_>, mut row: usize, end: usize, time: i64) 
     while row < end {
         let to = (row + TIES).min(end);
         let values = times.read(row..to)?;
-        let ties = times_of(&values)?.partition_point(|one| *one <= time);
+        let ties = partition_from(times_of(&values)?, 0, |one| one <= time);
         row += ties;
         if row < to {
             break;

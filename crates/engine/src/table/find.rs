@@ -9,11 +9,18 @@ use super::Wanted;
 use super::ahead::open;
 use super::cover::{Cover, Span, times_of};
 use crate::error::Result;
+use crate::parallel;
 use crate::search::partition_from;
 
 /// Spans with no more rows than this between them are read together. It is also the number of rows that the store checks at
 /// a time, so reading the rows between costs no checks that aren't made anyway.
 const GAP_ROWS_MAX: usize = 8192;
+
+/// Pieces that the search for a range of times in a run counts for: it misses the cache some ten times.
+const SEARCH_PIECES: usize = 2;
+
+/// Rows from which on a search for a time begins where it would be if times were evenly spread.
+const GUESSED_ROWS_MIN: usize = 64;
 
 /// An end of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +30,7 @@ pub(crate) enum End {
 }
 
 /// The wanted rows in the order of the table. With `by_symbol` each span is of one symbol.
-pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool) -> Result<Vec<Cover>> {
+pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool, threads: usize) -> Result<Vec<Cover>> {
     let mut covers = Vec::new();
     if wanted.times.is_empty() || wanted.dates.is_empty() {
         return Ok(covers);
@@ -35,7 +42,7 @@ pub(crate) fn find(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool) -
     open(dated().flat_map(|partition| partition.segments.iter()).filter(in_time));
     for partition in dated() {
         for stretch in stretches(partition) {
-            find_in(snapshot, wanted, by_symbol, partition.date, stretch, &mut covers)?;
+            find_in(&Search { snapshot, wanted, by_symbol, threads }, partition.date, stretch, &mut covers)?;
         }
     }
     Ok(covers)
@@ -72,7 +79,7 @@ pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_t
             continue;
         }
         let mut found: Vec<Cover> = Vec::new();
-        find_in(snapshot, wanted, by_time, date, segments, &mut found)?;
+        find_in(&Search { snapshot, wanted, by_symbol: by_time, threads: 1 }, date, segments, &mut found)?;
         for cover in &found {
             let times = cover.segment.column(snapshot.spec(), snapshot.spec().time_position())?;
             for span in &cover.spans {
@@ -95,23 +102,25 @@ pub(crate) fn find_end(snapshot: &TableSnapshot, wanted: &Wanted, end: End, by_t
     Ok(covers)
 }
 
-fn find_in(
-    snapshot: &TableSnapshot,
-    wanted: &Wanted,
+/// What is looked for in segments.
+#[derive(Clone, Copy)]
+struct Search<'a> {
+    snapshot: &'a TableSnapshot,
+    wanted: &'a Wanted,
     by_symbol: bool,
-    date: i32,
-    segments: &[Arc<Segment>],
-    covers: &mut Vec<Cover>,
-) -> Result<()> {
+    threads: usize,
+}
+
+fn find_in(search: &Search<'_>, date: i32, segments: &[Arc<Segment>], covers: &mut Vec<Cover>) -> Result<()> {
     if let [segment] = segments {
-        let spans = spans(snapshot, wanted, by_symbol, segment)?;
-        gather(segment, date, spans, covers);
+        gather(segment, date, search.spans(segment)?, covers);
         return Ok(());
     }
     // Symbols are spread over the segments: one after the other, each through all segments.
+    let by_symbol = Search { by_symbol: true, ..*search };
     let mut all = Vec::new();
     for (number, segment) in segments.iter().enumerate() {
-        for span in spans(snapshot, wanted, true, segment)? {
+        for span in by_symbol.spans(segment)? {
             let symbol = span.run.map(|run| segment.index()?.symbol(run)).transpose()?.flatten();
             all.push((symbol, number, span));
         }
@@ -128,48 +137,64 @@ fn find_in(
     Ok(())
 }
 
-/// The wanted rows of a segment, ascending. With `by_symbol` each span is of one symbol.
-fn spans(snapshot: &TableSnapshot, wanted: &Wanted, by_symbol: bool, segment: &Segment) -> Result<Vec<Span>> {
-    let entry = segment.entry();
-    let mut spans = Vec::new();
-    if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max || segment.rows() == 0 {
-        return Ok(spans);
-    }
-    if let (Some(symbols), Some((first, last))) = (&wanted.symbols, &entry.symbols)
-        && !symbols.iter().any(|symbol| first <= symbol && symbol <= last)
-    {
-        return Ok(spans);
-    }
-    let whole_time = entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max;
-    if whole_time && wanted.symbols.is_none() && !by_symbol {
-        let rows = segment.ranges()?.into_iter().map(|rows| to_usize(rows.start)..to_usize(rows.end));
-        return Ok(rows.map(|rows| Span { rows, run: None }).collect());
-    }
-    let index = segment.index()?;
-    let narrowing = if whole_time { None } else { Some(Narrowing::new(snapshot, wanted, segment, index)?) };
-    let mut add = |run: usize| -> Result<()> {
-        let rows = index.symbol_rows(run)?;
-        let rows = to_usize(rows.start)..to_usize(rows.end);
-        let rows = match &narrowing {
-            Some(narrowing) => narrowing.within(rows)?,
-            None => rows,
-        };
-        if !rows.is_empty() {
-            spans.push(Span { rows, run: Some(run) });
+impl Search<'_> {
+    /// The wanted rows of a segment, ascending. With `by_symbol` each span is of one symbol.
+    fn spans(&self, segment: &Segment) -> Result<Vec<Span>> {
+        let (wanted, entry) = (self.wanted, segment.entry());
+        if entry.time_max < wanted.times.min || entry.time_min > wanted.times.max || segment.rows() == 0 {
+            return Ok(Vec::new());
         }
-        Ok(())
-    };
-    match &wanted.symbols {
-        None => (0..index.symbols()?).try_for_each(&mut add)?,
-        Some(symbols) => {
-            for symbol in symbols {
-                if let Some(run) = index.find_symbol(symbol)? {
-                    add(run)?;
-                }
+        if let (Some(symbols), Some((first, last))) = (&wanted.symbols, &entry.symbols)
+            && !symbols.iter().any(|symbol| first <= symbol && symbol <= last)
+        {
+            return Ok(Vec::new());
+        }
+        let whole_time = entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max;
+        if whole_time && wanted.symbols.is_none() && !self.by_symbol {
+            let rows = segment.ranges()?.into_iter().map(|rows| to_usize(rows.start)..to_usize(rows.end));
+            return Ok(rows.map(|rows| Span { rows, run: None }).collect());
+        }
+        let index = segment.index()?;
+        let narrowing = if whole_time { None } else { Some(Narrowing::new(self.snapshot, wanted, segment, index)?) };
+        let span = |run: usize| -> Result<Option<Span>> {
+            let rows = index.symbol_rows(run)?;
+            let rows = to_usize(rows.start)..to_usize(rows.end);
+            let rows = match &narrowing {
+                Some(narrowing) => narrowing.within(rows)?,
+                None => rows,
+            };
+            Ok((!rows.is_empty()).then_some(Span { rows, run: Some(run) }))
+        };
+        match &wanted.symbols {
+            None => self.each(index.symbols()?, narrowing.is_some(), span),
+            Some(symbols) => {
+                self.each(symbols.len(), narrowing.is_some(), |number| match index.find_symbol(&symbols[number])? {
+                    Some(run) => span(run),
+                    None => Ok(None),
+                })
             }
         }
     }
-    Ok(spans)
+
+    /// The spans of some runs, by threads where they are searched for times.
+    fn each(
+        &self,
+        runs: usize,
+        is_narrowed: bool,
+        span: impl Fn(usize) -> Result<Option<Span>> + Sync,
+    ) -> Result<Vec<Span>> {
+        let pieces = if is_narrowed { SEARCH_PIECES * runs } else { 0 };
+        let threads = parallel::threads_for(0, pieces, self.threads);
+        let share = runs.div_ceil(threads.max(1)).max(1);
+        let found = parallel::each(runs.div_ceil(share), threads, |part| {
+            let own = part * share..runs.min((part + 1) * share);
+            own.filter_map(|run| span(run).transpose()).collect::<Result<Vec<Span>>>()
+        })?;
+        let mut found = found.into_iter();
+        let mut spans = found.next().unwrap_or_default();
+        found.for_each(|more| spans.extend(more));
+        Ok(spans)
+    }
 }
 
 /// The wanted rows of one symbol in a segment; of a table without symbols all wanted rows. Dates aren't looked at.
@@ -240,7 +265,7 @@ impl<'a> Narrowing<'a> {
         let bounds = self.wanted.times;
         let start = match bounds.min {
             i64::MIN => run.start,
-            min => self.first(&run, |time| time < min)?,
+            min => self.first(&run, min, false)?,
         };
         let end = match bounds.max {
             i64::MAX => run.end,
@@ -258,13 +283,15 @@ impl<'a> Narrowing<'a> {
         if rows < times.len() || near.end == run.end {
             return Ok(near.start + rows);
         }
-        self.first(&(near.end..run.end), |time| time <= max)
+        self.first(&(near.end..run.end), max, true)
     }
 
-    /// The first row of a run, or its end, of which `is_before` doesn't hold.
-    fn first(&self, run: &Range<usize>, is_before: impl Fn(i64) -> bool) -> Result<usize> {
+    /// The first row of a run, or its end, whose time isn't before an instant, or with `after` is after it.
+    fn first(&self, run: &Range<usize>, instant: i64, after: bool) -> Result<usize> {
+        let is_before = |time: i64| if after { time <= instant } else { time < instant };
         // Times at the beginning of blocks that begin in the run tell which block to look into.
         let mut block = run.clone();
+        let (mut earliest, mut latest) = (None, None);
         if let Some(samples) = &self.samples {
             let firsts = samples.firsts();
             let (low, high) = (run.start.div_ceil(BLOCK_ROWS), run.end.div_ceil(BLOCK_ROWS).min(firsts.len()));
@@ -272,16 +299,32 @@ impl<'a> Narrowing<'a> {
                 let before = firsts[low..high].partition_point(|time| is_before(time.cast_signed()));
                 if before > 0 {
                     block.start = (low + before - 1) * BLOCK_ROWS;
+                    earliest = Some(firsts[low + before - 1].cast_signed());
                 }
                 if low + before < high {
                     block.end = (low + before) * BLOCK_ROWS;
+                    latest = Some(firsts[low + before].cast_signed());
                 }
             }
         }
         let rows = block.start.max(run.start)..block.end.min(run.end);
         let times = self.times.read(rows.clone())?;
-        Ok(rows.start + times_of(&times)?.partition_point(|time| is_before(*time)))
+        let times = times_of(&times)?;
+        let guess = match (times.first(), times.last()) {
+            (Some(first), Some(last)) if times.len() >= GUESSED_ROWS_MIN => {
+                place_between(earliest.unwrap_or(*first), latest.unwrap_or(*last), instant, times.len())
+            }
+            _ => times.len() / 2,
+        };
+        Ok(rows.start + partition_from(times, guess, is_before))
     }
+}
+
+/// Where an instant would stand among `rows` times between two, if they were as far from each other all over.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share of the rows, and a guess at that")]
+fn place_between(earliest: i64, latest: i64, instant: i64, rows: usize) -> usize {
+    let share = instant.saturating_sub(earliest) as f64 / latest.saturating_sub(earliest).max(1) as f64;
+    (share.clamp(0.0, 1.0) * rows as f64) as usize
 }
 
 fn to_usize(row: u64) -> usize {

@@ -4,6 +4,7 @@ mod ahead;
 mod blocks;
 mod count;
 mod cover;
+mod deal;
 mod ends;
 mod find;
 mod pieces;
@@ -12,9 +13,10 @@ pub(crate) use ahead::{Ahead, Part};
 pub(crate) use blocks::narrow;
 pub(crate) use count::count;
 pub(crate) use cover::{Block, Cover, CoverColumns, PickedColumns, Span, instants, times_of};
-pub(crate) use ends::find_by_time;
+pub(crate) use deal::deal;
+pub(crate) use ends::{Ends, find_by_time};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
-pub(crate) use pieces::{Pieces, is_short};
+pub(crate) use pieces::{PIECE_ROWS, Pieces, is_short};
 
 use splay_store::{Bounds, TableSnapshot};
 

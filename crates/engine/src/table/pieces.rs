@@ -16,7 +16,7 @@ use crate::expr::{Columns, Value};
 const PIECES_MIN: usize = 4;
 
 /// Rows of a piece, on average, up to which it does.
-const PIECE_ROWS: usize = 1_024;
+pub(crate) const PIECE_ROWS: usize = 1_024;
 
 /// Rows that are copied together, at most.
 const PIECES_ROWS_MAX: usize = 65_536;

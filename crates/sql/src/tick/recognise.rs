@@ -10,10 +10,11 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
+use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::expr::{AggregateFunction as AggregateCall, WindowFunction as WindowExpr};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Distinct, Expr, ExprSchemable, LogicalPlan, SortExpr, TableScan, WindowFrameBound, WindowFrameUnits,
+    Distinct, DistinctOn, Expr, ExprSchemable, LogicalPlan, SortExpr, TableScan, WindowFrameBound, WindowFrameUnits,
     WindowFunctionDefinition,
 };
 use splay_engine::{
@@ -122,6 +123,7 @@ impl Recogniser<'_> {
                 let keys: Vec<Expr> = input.schema().columns().into_iter().map(Expr::Column).collect();
                 self.aggregate(input, &keys, &[], plan.schema())
             }
+            LogicalPlan::Distinct(Distinct::On(distinct)) => self.distinct_on(distinct),
             LogicalPlan::Window(window) => {
                 let input = self.stage(&window.input)?.into_plan(window.input.schema());
                 let schema = window.input.schema();
@@ -473,6 +475,38 @@ impl Recogniser<'_> {
             None => None,
         };
         Ok(Aggregate { function, arguments, filter, data_type: data_type.clone() })
+    }
+
+    /// The first row of each group in an order: the row with the number 1.
+    fn distinct_on(&mut self, distinct: &DistinctOn) -> Result<Stage, Unknown> {
+        let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
+        let schema = input.schema();
+        let Some(sort_expr) = sort_expr else { return unknown("distinct on without an order") };
+        let order_by = self.sort_keys(sort_expr, schema)?;
+        let partition_by = on_expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
+        let outputs = select_expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
+        let Some(one) = self.constants.fix(&ScalarValue::UInt64(Some(1))) else { return unknown("a number") };
+        let input = self.stage(input)?.into_plan(schema);
+        let number = TickExpr::Column(input.width());
+        let call = WindowCall {
+            function: WindowFunction::Partition(Arc::new(calls::WindowCall {
+                function: row_number_udwf(),
+                arguments: Vec::new(),
+                ignore_nulls: false,
+            })),
+            arguments: Vec::new(),
+            partition_by,
+            order_by: order_by.clone(),
+            data_type: DataType::UInt64,
+            first: Some((BinaryOp::Equal, one)),
+        };
+        let numbered = Plan::Window { input: Box::new(input), calls: vec![call] };
+        let predicate = TickExpr::Binary(BinaryOp::Equal, Box::new(number), Box::new(TickExpr::Constant(one)));
+        let first = Plan::Filter { input: Box::new(numbered), predicate };
+        // The order begins with the keys of the groups; one row of each is left.
+        let keys = order_by.into_iter().take(on_expr.len()).collect();
+        let sorted = Plan::Sort { input: Box::new(first), keys, fetch: None };
+        Ok(Stage::Frame(Plan::Project { input: Box::new(sorted), outputs }))
     }
 
     fn window(&mut self, expr: &Expr, schema: &DFSchema) -> Result<WindowCall, Unknown> {

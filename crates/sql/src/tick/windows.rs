@@ -8,9 +8,9 @@ use datafusion::logical_expr::logical_plan::{Aggregate as AggregateNode, Filter}
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::asof::WindowRule;
-use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Plan, WindowJoin};
+use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Plan, Scan, WindowJoin};
 
-use super::asof::as_text;
+use super::asof::{as_text, can_be_key};
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::WindowParts;
@@ -32,7 +32,7 @@ impl Recogniser<'_> {
             return unknown("a window join with rows whose order isn't known");
         }
         let left_schema = parts.left.schema();
-        let (scan, columns, symbol) = self.right_of(parts)?;
+        let Right { scan, columns, symbol, keys: further } = self.right_of(parts)?;
         let left = match conjunction(parts.filters.iter().map(|filter| (*filter).clone())) {
             Some(filter) => {
                 let filter = Filter::try_new(filter, Arc::new(parts.left.clone()));
@@ -65,17 +65,13 @@ impl Recogniser<'_> {
         }
         outputs.extend((0..calls.len()).map(|call| TickExpr::Column(left_columns + call)));
         let rule = WindowRule { prevailing: parts.prevailing };
-        let join = WindowJoin { scan, begin, end, rule, symbol, aggregates };
+        let join = WindowJoin { scan, begin, end, rule, symbol, keys: further, aggregates };
         let input = Box::new(self.stage(&left)?.into_plan(left_schema));
         let joined = Plan::WindowJoin { input, join: Box::new(join) };
         Ok(Stage::Frame(Plan::Project { input: Box::new(joined), outputs }))
     }
 
-    /// The right rows, its columns over those of its table, and the left symbol.
-    fn right_of(
-        &mut self,
-        parts: &WindowParts<'_>,
-    ) -> Result<(splay_engine::Scan, Vec<TickExpr>, Option<TickExpr>), Unknown> {
+    fn right_of(&mut self, parts: &WindowParts<'_>) -> Result<Right, Unknown> {
         let (left_schema, right_schema) = (parts.left.schema(), parts.right.schema());
         self.in_window_join = true;
         let right = self.stage(parts.right);
@@ -89,17 +85,20 @@ impl Recogniser<'_> {
             return unknown("a window join by another column than the time of the right table");
         }
         let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
-        let mut symbol = None;
+        let (mut symbol, mut keys) = (None, Vec::new());
         for (left_key, right_key) in parts.keys {
+            let left_key = self.convert(as_text(left_key, left_schema), left_schema)?;
+            let right_type = right_key.get_type(right_schema).map_err(|error| Unknown(error.to_string()))?;
             let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(&columns);
             match right_key {
                 TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {
-                    symbol = Some(self.convert(as_text(left_key, left_schema), left_schema)?);
+                    symbol = Some(left_key);
                 }
-                _ => return unknown("a window join by more than the symbol"),
+                TickExpr::Column(column) if can_be_key(&right_type) => keys.push((left_key, column)),
+                _ => return unknown(format!("a window join by a {right_type}")),
             }
         }
-        Ok((scan, columns, symbol))
+        Ok(Right { scan, columns, symbol, keys })
     }
 
     fn null(&mut self) -> Result<TickExpr, Unknown> {
@@ -108,6 +107,17 @@ impl Recogniser<'_> {
             None => unknown("a null"),
         }
     }
+}
+
+/// The right rows of a window join.
+struct Right {
+    scan: Scan,
+    /// Its columns, over those of its table.
+    columns: Vec<TickExpr>,
+    /// What of the left must equal the symbol.
+    symbol: Option<TickExpr>,
+    /// What of the left must equal other columns of the table.
+    keys: Vec<(TickExpr, usize)>,
 }
 
 /// An aggregate over the columns of the join as one over those of the right table.

@@ -349,7 +349,12 @@ fn windows(numbers: &mut Numbers) -> String {
         ),
         _ => format!("q.ts between t.ts - interval '{before}' and t.ts + interval '{after}'"),
     };
-    let key = if numbers.happens(10) { " and t.venue = q.venue" } else { "" };
+    let mut key = String::new();
+    for further in [" and t.venue = q.venue", " and t.firm = q.firm", " and t.size / 100 = q.size"] {
+        if numbers.happens(12) {
+            key.push_str(further);
+        }
+    }
     let filter = match numbers.below(4) {
         0 => format!(" where t.sym = 'S{:02}'", numbers.below(13)),
         1 => format!(" where t.size > {} and t.venue <> 'Q'", numbers.below(500)),
@@ -405,7 +410,7 @@ fn horizon(numbers: &mut Numbers) -> String {
 /// Unions, joins to a list of values, and the first rows of groups.
 fn combined(numbers: &mut Numbers) -> String {
     let (one, other) = (filter(numbers), filter(numbers));
-    match numbers.below(5) {
+    match numbers.below(7) {
         0 => format!(
             "select sym, kind, count(*), sum(v), max(ts) from (select sym, 'bid' as kind, bid as v, ts from quote{one} union all \
              select sym, 'ask', ask, ts from trade{other}) group by sym, kind"
@@ -421,14 +426,42 @@ fn combined(numbers: &mut Numbers) -> String {
             numbers.one(&["inner", "left"]),
             numbers.one(&["", " where v.family = 'x'", " where t.bid > 120 and v.fee < 1"]),
         ),
+        3 => format!(
+            "select distinct on ({key}) {key} as k, sym, ts, seq, bid + 1 as more, size, firm from quote{one} order by {key}{}, \
+             {}, seq, size, sym, bid, venue, ask, firm",
+            numbers.one(&["", " desc", " nulls first"]),
+            numbers.one(&["ts", "ts desc", "bid, ts"]),
+            key = numbers.one(&["sym", "sym", "venue", "size / 50"]),
+        ),
         _ => format!(
             "select * from (select sym, venue, ts, seq, bid, size, row_number() over (partition by {} order by {}, ts, seq, size, \
              sym, bid, venue, ask, firm) as place from quote{one}) where place {}",
-            numbers.one(&["venue", "sym", "sym, firm", "size / 50"]),
-            numbers.one(&["bid desc", "ask", "venue desc nulls last", "seq % 7"]),
+            numbers.one(&["venue", "sym", "sym", "sym, firm", "size / 50"]),
+            numbers.one(&["bid desc", "ask", "venue desc nulls last", "seq % 7", "ts", "ts desc"]),
             numbers.one(&["= 1", "<= 3", "< 2", "= 2", "> 400", "< 2.5"]),
         ),
     }
+}
+
+/// Functions over rows in the order that the table has, of which ties are in the order of arrival.
+fn in_order(numbers: &mut Numbers, filter: &str) -> String {
+    let mut calls = String::new();
+    for number in 0..=numbers.below(3) {
+        let frame = match numbers.below(4) {
+            0 => "rows between unbounded preceding and current row".to_owned(),
+            _ => format!("rows between {} preceding and current row", numbers.below(30)),
+        };
+        let x = numbers.one(&["bid", "ask", "bid - ask", "cast(seq as double)"]);
+        let (call, frame) = match numbers.below(7) {
+            0 => (format!("lag({}) over", numbers.one(&["bid", "seq, 2", "venue"])), String::new()),
+            1 => (format!("deltas({x}) over"), String::new()),
+            2 => (format!("count({}) over", numbers.one(&["*", "ask", "venue"])), frame),
+            3 => (format!("{}(seq) over", numbers.one(&["sum", "min", "max"])), frame),
+            _ => (format!("{}({x}) over", numbers.one(&["avg", "sum", "min", "max"])), frame),
+        };
+        write!(calls, ", {call} (partition by sym order by ts {frame}) as a{number}").unwrap();
+    }
+    format!("select sym, ts, seq, bid{calls} from {}{filter}", numbers.one(&["quote", "late"]))
 }
 
 /// A statement whose rows don't depend on an order that it doesn't ask for.
@@ -441,7 +474,19 @@ fn statement(numbers: &mut Numbers) -> String {
         _ => {}
     }
     let filter = filter(numbers);
-    match numbers.below(10) {
+    match numbers.below(12) {
+        10 => return in_order(numbers, &filter),
+        11 => format!(
+            "select sym, venue, ts, seq, bid, ask, size from quote{filter} qualify {}",
+            numbers.one(&[
+                "size = max(size) over (partition by sym)",
+                "bid = min(bid) over (partition by sym)",
+                "ask > avg(ask) over (partition by date)",
+                "seq = max(seq) over (partition by sym, venue)",
+                "count(*) over (partition by sym, ts) > 1",
+                "seq = max(seq) over ()",
+            ])
+        ),
         0 => format!("select ts, sym, bid, size, (bid + ask) / 2 as mid from quote{filter}"),
         1 => format!("select distinct {}, {} from quote{filter}", key(numbers), numbers.one(&["size", "seq"])),
         2 => {

@@ -12,11 +12,14 @@ use arrow::datatypes::{DataType, SchemaRef};
 use arrow::ipc::{self, Block, RecordBatch as BatchHeader};
 
 use super::checksum::{CheckedFile, OnceBits};
-use super::guarded;
+use super::{guarded, prefetch};
 use crate::error::{Error, Result};
 
 /// Rows that are checked together.
 const CHUNK_ROWS: usize = 8192;
+
+/// Pieces that are asked for before they are copied.
+const PIECES_AHEAD: usize = 4;
 
 const MAGIC: &[u8; 6] = b"ARROW1";
 
@@ -76,9 +79,13 @@ impl ArrowFile {
         let (Some(width), None, Some(buffer)) = (width, &layout.nulls, stored.first()) else { return Ok(None) };
         let total = pieces.iter().map(Range::len).sum::<usize>();
         let mut values = MutableBuffer::with_capacity(total * width);
-        for rows in pieces {
+        let place = |rows: &Range<usize>| buffer.start + rows.start * width..buffer.start + rows.end * width;
+        for (number, rows) in pieces.iter().enumerate() {
+            if let Some(later) = pieces.get(number + PIECES_AHEAD).and_then(|rows| self.file.bytes.get(place(rows))) {
+                prefetch::begin_of(later);
+            }
             self.check_chunks(column, rows)?;
-            let bytes = buffer.start + rows.start * width..buffer.start + rows.end * width;
+            let bytes = place(rows);
             self.within(buffer, &bytes)?;
             let stored = self.file.bytes.get(bytes);
             values.extend_from_slice(stored.ok_or_else(|| self.short_of(buffer))?);

@@ -11,6 +11,7 @@ mod arrow_file;
 mod checksum;
 mod column;
 mod parquet_file;
+mod prefetch;
 mod reader;
 mod writer;
 

@@ -4,21 +4,21 @@
 //! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
 //!   edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).
-//! - Large work is dealt out to threads by rows (`deal.rs`); each has its own groups, which are merged in the order of the rows.
+//! - Large work is dealt out to threads by rows (`table/deal.rs`); each has its own groups, which are merged in the order of the rows.
 
 mod blocks;
+mod by_symbol;
 mod columns;
 mod cuts;
-mod deal;
 mod direct;
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
+use self::by_symbol::by_symbol;
 use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
-use self::deal::{by_symbol, deal};
 use self::direct::only_symbols;
 use super::accumulate::{Accumulator, Run, accumulator};
 use super::groups::{Groups, Texts, key_column};
@@ -30,13 +30,10 @@ use crate::expr::Expr;
 use crate::parallel;
 use crate::reads::Reads;
 use crate::stop::Stop;
-use crate::table::{Ahead, Cover, CoverColumns, Part, PickedColumns, date_position};
+use crate::table::{Ahead, Cover, CoverColumns, Part, PickedColumns, date_position, deal};
 
 /// Rows whose filters and arguments are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 4_096;
-
-/// Rows from which on a second thread pays.
-const PARALLEL_ROWS: usize = 100_000;
 
 /// What is asked of a table.
 #[derive(Debug)]
@@ -75,11 +72,9 @@ fn picks_by_time(aggregates: &[Aggregate]) -> bool {
 pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
     let rows: usize = covers.iter().map(Cover::wanted).sum();
     let covers = if matches!(asked.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
-    let tasks = if rows >= PARALLEL_ROWS && asked.threads > 1 && worth_threads(asked) {
-        deal(covers, rows.div_ceil(asked.threads))
-    } else {
-        vec![covers]
-    };
+    let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();
+    let threads = if worth_threads(asked) { parallel::threads_for(rows, pieces, asked.threads) } else { 1 };
+    let tasks = if threads > 1 { deal(covers, rows.div_ceil(threads)) } else { vec![covers] };
     // Covers are numbered over all tasks, so that positions of rows compare between them.
     let firsts: Vec<usize> = tasks
         .iter()
@@ -327,7 +322,7 @@ fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
                 .iter()
                 .map(|argument| Ok(argument.evaluate(&empty, asked.constants)?.data_type().clone()))
                 .collect::<Result<Vec<_>>>()?;
-            Slot::Kept(accumulator(aggregate, &types)?)
+            Slot::Kept(accumulator(aggregate, &types, asked.threads)?)
         }
     })
 }
