@@ -9,7 +9,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-ROUNDS_MAX = 25
+ROUNDS_MAX = 250
 SHORT_SECONDS = 0.25
 """Rounds beyond the asked ones go on until they took this long, or there are ROUNDS_MAX."""
 

@@ -26,23 +26,26 @@ pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRe
         return holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?);
     };
     let chosen = holds(&over_texts(expr, column, &dictionary, constants)?)?;
-    if chosen.true_count() == chosen.len() {
+    let (mut chosen, codes): (Vec<bool>, _) = (chosen.values().iter().collect(), dictionary.keys());
+    let nulls = codes.nulls().filter(|nulls| nulls.null_count() > 0);
+    let is_null_chosen = chosen.pop().unwrap_or(false);
+    let all =
+        |wanted: bool| chosen.iter().all(|chosen| *chosen == wanted) && (nulls.is_none() || is_null_chosen == wanted);
+    if all(true) {
         return Ok(BooleanArray::new(BooleanBuffer::new_set(columns.rows()), None));
     }
-    if chosen.true_count() == 0 {
+    if all(false) {
         return Ok(BooleanArray::new(BooleanBuffer::new_unset(columns.rows()), None));
     }
-    let (chosen, codes): (Vec<bool>, _) = (chosen.values().iter().collect(), dictionary.keys());
-    let of_null = chosen.len() - 1;
-    if let ([only], false) = (chosen_codes(&chosen[..of_null]).as_slice(), chosen[of_null]) {
+    if let ([only], false) = (chosen_codes(&chosen).as_slice(), is_null_chosen) {
         // Codes are compared with one several at a time.
         return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef));
     }
-    let of_code = |code: i32| chosen.get(usize::try_from(code).unwrap_or(of_null)).copied().unwrap_or(false);
-    let mask = match codes.nulls().filter(|nulls| nulls.null_count() > 0) {
+    let of_code = |code: i32| usize::try_from(code).is_ok_and(|code| chosen.get(code).copied().unwrap_or(false));
+    let mask = match nulls {
         None => BooleanBuffer::collect_bool(codes.len(), |row| of_code(codes.values()[row])),
         Some(nulls) => BooleanBuffer::collect_bool(codes.len(), |row| {
-            if nulls.is_valid(row) { of_code(codes.values()[row]) } else { chosen[of_null] }
+            if nulls.is_valid(row) { of_code(codes.values()[row]) } else { is_null_chosen }
         }),
     };
     Ok(BooleanArray::new(mask, None))
@@ -154,6 +157,10 @@ mod tests {
             Expr::IsNull(Box::new(Expr::Column(0))),
             both(BinaryOp::Or, Expr::IsNull(Box::new(Expr::Column(0))), equals(1)),
         ];
+        // Without nulls, too: then what holds for null doesn't matter.
+        let valid = Chosen { columns: vec![Some(Value::Array(column.slice(6, 2)))], rows: 2 };
+        let all = both(BinaryOp::Or, both(BinaryOp::Or, equals(0), equals(1)), equals(1));
+        assert_eq!(condition(&all, &valid, &constants).unwrap().true_count(), 2);
         for expr in expressions {
             assert!(coded_column(&expr, &columns).unwrap().is_some());
             let expected = holds(&expr.evaluate(&columns, &constants).unwrap().into_array(8).unwrap()).unwrap();

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::{SortColumn, take};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
@@ -28,6 +29,11 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
         return Ok(None);
     }
     let few = fetch.filter(|fetch| *fetch < rows / 8);
+    // Rows that stand in the order of the further columns keep it: equal ones aren't moved.
+    let columns = match columns {
+        [first, rest @ ..] if few.is_none() && !rest.is_empty() && stand_in_order(rest) => std::slice::from_ref(first),
+        columns => columns,
+    };
     // Of a few rows only those are looked at further that the first column leaves.
     let wanted = if few.is_some() { 1 } else { columns.len() };
     let Some((keys, used)) = leading(&columns[..wanted]) else { return by_rows(columns, fetch).map(Some) };
@@ -98,15 +104,69 @@ fn sort(numbered: &mut Vec<(u64, u32)>) {
 
 /// Whether a column stands in order, where a look at its values tells.
 fn is_plainly_sorted(column: &SortColumn) -> bool {
-    if column.values.null_count() > 0 || column.options.is_some_and(|options| options.descending) {
-        return false;
-    }
-    match column.values.data_type() {
-        DataType::Int64 => column.values.as_primitive::<Int64Type>().values().is_sorted(),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            column.values.as_primitive::<TimestampNanosecondType>().values().is_sorted()
+    Plain::of(column).is_some_and(|plain| match plain {
+        Plain::Numbers(numbers) => numbers.is_sorted(),
+        Plain::Texts(..) => false,
+    })
+}
+
+/// Whether rows stand in the order of some columns, where a look at their values tells: the first row out of order ends it.
+fn stand_in_order(columns: &[SortColumn]) -> bool {
+    let Some(plain) = columns.iter().map(Plain::of).collect::<Option<Vec<Plain>>>() else { return false };
+    let rows = columns.first().map_or(0, |column| column.values.len());
+    let order = |row: usize| {
+        let orders = plain.iter().map(|column| column.compare(row - 1, row));
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    (1..rows).all(|row| order(row).is_le())
+}
+
+/// A column whose neighbours are compared as they are: ascending, without nulls.
+enum Plain {
+    Numbers(ScalarBuffer<i64>),
+    /// Codes, and the texts that they stand for.
+    Texts(ScalarBuffer<i32>, StringArray),
+}
+
+impl Plain {
+    fn of(column: &SortColumn) -> Option<Plain> {
+        if column.options.is_some_and(|options| options.descending) {
+            return None;
         }
-        _ => false,
+        let array = &column.values;
+        match array.as_dictionary_opt::<Int32Type>() {
+            Some(dictionary) => {
+                let texts = dictionary.values().as_string_opt::<i32>()?;
+                let has_nulls = array.null_count() > 0 || texts.null_count() > 0;
+                (!has_nulls).then(|| Plain::Texts(dictionary.keys().values().clone(), texts.clone()))
+            }
+            None => plain_numbers(array).map(Plain::Numbers),
+        }
+    }
+
+    fn compare(&self, row: usize, next: usize) -> std::cmp::Ordering {
+        match self {
+            Plain::Numbers(numbers) => numbers[row].cmp(&numbers[next]),
+            Plain::Texts(codes, _) if codes[row] == codes[next] => std::cmp::Ordering::Equal,
+            Plain::Texts(codes, texts) => {
+                let text = |row: usize| usize::try_from(codes[row]).map_or("", |code| texts.value(code));
+                text(row).cmp(text(next))
+            }
+        }
+    }
+}
+
+/// A column of times or whole numbers without nulls.
+pub(crate) fn plain_numbers(values: &ArrayRef) -> Option<ScalarBuffer<i64>> {
+    if values.null_count() > 0 {
+        return None;
+    }
+    match values.data_type() {
+        DataType::Int64 => Some(values.as_primitive::<Int64Type>().values().clone()),
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            Some(values.as_primitive::<TimestampNanosecondType>().values().clone())
+        }
+        _ => None,
     }
 }
 
@@ -169,9 +229,17 @@ fn by_rows(columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     Ok(order)
 }
 
-/// Numbers by which rows are ordered as by their first columns; `None` if those have none.
-pub(crate) fn leading_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
-    leading(columns).map(|(keys, _)| keys)
+/// Numbers by which rows are ordered as by their first column; `None` if that has none.
+pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
+    let first = columns.first()?;
+    if first.values.logical_null_count() > 0 {
+        return Part::new(first).map(|part| part.values);
+    }
+    let mut keys = numbers(&first.values)?;
+    if first.options.is_some_and(|options| options.descending) {
+        keys.iter_mut().for_each(|key| *key = !*key);
+    }
+    Some(keys)
 }
 
 /// The keys of as many leading columns as fit a word, and how many those are; `None` if the first has no such key.
@@ -310,7 +378,13 @@ mod tests {
             by in (options(), options(), options(), options()),
             picked in prop::collection::vec(0..5usize, 1..4),
             fetch in prop::option::of(0..8usize),
+            is_presorted in any::<bool>(),
         ) {
+            let mut rows = rows;
+            if is_presorted {
+                // So that further keys often stand in order.
+                rows.sort_by(|one, other| (&one.2, one.3).cmp(&(&other.2, other.3)));
+            }
             let columns: [(ArrayRef, SortOptions); 5] = [
                 (Arc::new(rows.iter().map(|row| row.0).collect::<Float64Array>()), by.0),
                 (Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()), by.1),

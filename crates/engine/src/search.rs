@@ -1,5 +1,8 @@
 //! Search that starts where the last one ended.
 
+/// Times that are looked at together, and how often that is done.
+const NEAR: usize = 8;
+
 /// The number of leading times for which `is_before` holds.
 ///
 /// `is_before` must hold for a prefix of `times`. The search doubles its step away from `hint`, so that it costs the
@@ -9,6 +12,15 @@ pub(crate) fn partition_from(times: &[i64], hint: usize, is_before: impl Fn(i64)
     let mut step = 1;
     if hint < times.len() && is_before(times[hint]) {
         let mut known = hint + 1;
+        // Mostly it is near: some at once are counted without a branch for each, of which the processor would guess half wrong.
+        for _ in 0..NEAR {
+            let Some(near) = times.get(known..known + NEAR) else { break };
+            let before = near.iter().filter(|time| is_before(**time)).count();
+            known += before;
+            if before < NEAR {
+                return known;
+            }
+        }
         loop {
             let probe = known.saturating_add(step);
             if probe > times.len() {
@@ -31,4 +43,24 @@ pub(crate) fn partition_from(times: &[i64], hint: usize, is_before: impl Fn(i64)
         step *= 2;
     }
     0
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn any_hint_leads_to_the_end_of_the_prefix(
+            mut times in prop::collection::vec(0..400i64, 0..300),
+            hint in 0..320usize,
+            bound in -1..402i64,
+        ) {
+            times.sort_unstable();
+            let expected = times.partition_point(|time| *time < bound);
+            prop_assert_eq!(partition_from(&times, hint, |time| time < bound), expected);
+        }
+    }
 }

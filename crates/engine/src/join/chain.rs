@@ -325,6 +325,8 @@ pub(super) struct Searched<'a, 'b> {
     pub rule: MatchRule,
     /// Further keys of the left rows.
     pub keys: &'b mut [LeftKey],
+    /// Scratch: those of a left row.
+    pub wanted: Vec<i64>,
 }
 
 impl Chain {
@@ -351,12 +353,15 @@ impl Chain {
         left_row: usize,
     ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
         let Some(part) = self.part(number, searched.right)? else { return Ok(None) };
-        let Some(wanted) = part.wanted(searched, left_row)? else { return Ok(None) };
-        if let Some(known) = part.of_keys.get(&wanted) {
+        if !part.wants(searched, left_row)? {
+            return Ok(None);
+        }
+        let wanted = &searched.wanted;
+        if let Some(known) = part.of_keys.get(wanted) {
             return Ok(Some(known.clone()));
         }
         let keys = part.keys.as_deref().unwrap_or_default();
-        let list = split(&mut part.split, keys, part.times.len(), searched.right)?.list(&wanted);
+        let list = split(&mut part.split, keys, part.times.len(), searched.right)?.list(wanted);
         if list.is_empty() {
             return Ok(None);
         }
@@ -364,7 +369,7 @@ impl Chain {
         let times = list.iter().map(|row| part.times[*row as usize]).collect();
         let positions = list.iter().map(|row| part.rows.position(*row as usize)).collect();
         let rows = (times, Rows::Listed(positions));
-        part.of_keys.insert(wanted, rows.clone());
+        part.of_keys.insert(wanted.clone(), rows.clone());
         Ok(Some(rows))
     }
 
@@ -516,21 +521,24 @@ impl Part {
         if searched.keys.is_empty() {
             return Ok(rows.checked_sub(1));
         }
-        let Some(wanted) = self.wanted(searched, left_row)? else { return Ok(None) };
+        if !self.wants(searched, left_row)? {
+            return Ok(None);
+        }
+        let wanted = &searched.wanted;
         let keys = self.keys.as_deref().unwrap_or_default();
         if let Some(split) = &self.split {
-            return Ok(split.last_before(&wanted, rows));
+            return Ok(split.last_before(wanted, rows));
         }
         let (mut end, mut step) = (rows, SCANNED_ROWS);
         while end > 0 {
             let from = end.saturating_sub(step);
-            if let Some(row) = KeyColumn::last_equal(keys, &wanted, from..end) {
+            if let Some(row) = KeyColumn::last_equal(keys, wanted, from..end) {
                 return Ok(Some(row));
             }
             self.scanned += end - from;
             if self.scanned > SCANS * self.times.len() {
                 let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
-                return Ok(split.last_before(&wanted, from));
+                return Ok(split.last_before(wanted, from));
             }
             (end, step) = (from, 2 * step);
         }
@@ -542,29 +550,32 @@ impl Part {
         if searched.keys.is_empty() {
             return Ok(Some(first).filter(|row| *row < self.times.len()));
         }
-        let Some(wanted) = self.wanted(searched, left_row)? else { return Ok(None) };
+        if !self.wants(searched, left_row)? {
+            return Ok(None);
+        }
+        let wanted = &searched.wanted;
         let keys = self.keys.as_deref().unwrap_or_default();
         if let Some(split) = &self.split {
-            return Ok(split.first_from(&wanted, first));
+            return Ok(split.first_from(wanted, first));
         }
         let (mut start, mut step) = (first, SCANNED_ROWS);
         while start < self.times.len() {
             let end = self.times.len().min(start + step);
-            if let Some(row) = KeyColumn::first_equal(keys, &wanted, start..end) {
+            if let Some(row) = KeyColumn::first_equal(keys, wanted, start..end) {
                 return Ok(Some(row));
             }
             self.scanned += end - start;
             if self.scanned > SCANS * self.times.len() {
                 let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
-                return Ok(split.first_from(&wanted, end));
+                return Ok(split.first_from(wanted, end));
             }
             (start, step) = (end, 2 * step);
         }
         Ok(None)
     }
 
-    /// The further keys of a left row as this part writes them; `None` if no row of it can have them.
-    fn wanted(&mut self, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<Vec<i64>>> {
+    /// Sets `wanted` to the further keys of a left row as this part writes them; false if no row of it can have them.
+    fn wants(&mut self, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<bool> {
         if self.keys.is_none() {
             let mut columns = Vec::with_capacity(searched.keys.len());
             searched.right.count_copied(self.times.len().saturating_mul(searched.keys.len()).div_ceil(2))?;
@@ -573,10 +584,12 @@ impl Part {
             }
             self.keys = Some(columns);
         }
-        let columns = self.keys.iter().flatten();
-        let wanted: Option<Vec<i64>> =
-            columns.zip(searched.keys.iter_mut()).map(|(column, key)| key.wanted(left_row, column)).collect();
-        Ok(wanted)
+        searched.wanted.clear();
+        for (column, key) in self.keys.iter().flatten().zip(searched.keys.iter_mut()) {
+            let Some(wanted) = key.wanted(left_row, column) else { return Ok(false) };
+            searched.wanted.push(wanted);
+        }
+        Ok(true)
     }
 }
 

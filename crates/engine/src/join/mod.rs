@@ -205,7 +205,8 @@ impl Joiner<'_> {
                 Some(chain) => chain,
                 None => self.chains.entry(name.to_owned()).or_insert(self.right.chain(symbol)?),
             };
-            let mut searched = Searched { right: self.right, rule: self.join.rule, keys: &mut keys };
+            let mut searched =
+                Searched { right: self.right, rule: self.join.rule, keys: &mut keys, wanted: Vec::new() };
             let found = &mut positions[run.clone()];
             if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;

@@ -120,7 +120,7 @@ impl Joiner<'_> {
             // The right rows with some keys ascend in time too, so that they are as rows of a symbol of their own.
             for rows in LeftKey::rows_by_keys(&keys, rows) {
                 let bounds: Vec<_> = rows.iter().map(|row| bounds[*row]).collect();
-                let mut searched = Searched { right: self.right, rule: NO_MATCH, keys: &mut keys };
+                let mut searched = Searched { right: self.right, rule: NO_MATCH, keys: &mut keys, wanted: Vec::new() };
                 let found =
                     windows(chain, rule, &bounds, |chain, number| chain.rows_of_keys(number, &mut searched, rows[0]))?;
                 results.add_all(found, |left_row| rows[left_row], self.stop)?;

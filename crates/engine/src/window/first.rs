@@ -11,7 +11,7 @@ use crate::aggregate::group_rows;
 use crate::error::Result;
 use crate::expr::BinaryOp;
 use crate::frame::{Frame, sort_columns};
-use crate::order::leading_keys;
+use crate::order::first_keys;
 
 /// Most rows of each partition that are picked instead of sorting all.
 const FIRST_ROWS_MAX: i64 = 64;
@@ -54,7 +54,7 @@ pub(super) fn first_rows(frame: Frame, calls: &[WindowCall], constants: &[ArrayR
 /// Rows among which those are that come first in their partition, with all that come before them; `None` if all may be.
 fn candidates(frame: &Frame, call: &WindowCall, first: usize, constants: &[ArrayRef]) -> Result<Option<UInt32Array>> {
     let columns = sort_columns(frame, &call.order_by, constants)?;
-    let Some(keys) = leading_keys(&columns) else { return Ok(None) };
+    let Some(keys) = first_keys(&columns) else { return Ok(None) };
     let (groups, count) = group_rows(frame, &call.partition_by, constants)?;
     // The greatest key that may still be among the first ones.
     let mut bounds = vec![u64::MAX; count];

@@ -9,13 +9,14 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{partition, take};
-use arrow::datatypes::{DataType, Int32Type, Int64Type, TimeUnit, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Int32Type};
 
 use super::{FrameFunction, FrameRows, WindowCall, WindowFunction, framed, over_partition};
 use crate::aggregate::{Assigned, Run, accumulator_of, arguments, group_rows};
 use crate::error::Result;
 use crate::expr::{Expr, Value};
 use crate::frame::{Frame, SortKey, joined};
+use crate::order::plain_numbers;
 use crate::parallel;
 use crate::run::{Setting, check_memory};
 
@@ -178,20 +179,6 @@ impl Look {
         let firsts = ranges.iter().map(|rows| u32::try_from(rows.start).unwrap_or(u32::MAX));
         let keys = Frame::new(keys, rows).take(&firsts.collect::<UInt32Array>())?;
         Ok(Some(Look { ranges, keys, order }))
-    }
-}
-
-/// A column of times or whole numbers without nulls.
-fn plain_numbers(values: &ArrayRef) -> Option<ScalarBuffer<i64>> {
-    if values.null_count() > 0 {
-        return None;
-    }
-    match values.data_type() {
-        DataType::Int64 => Some(values.as_primitive::<Int64Type>().values().clone()),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            Some(values.as_primitive::<TimestampNanosecondType>().values().clone())
-        }
-        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use arrow::array::ArrayRef;
 
-use super::columns::{BlockColumns, filtered};
+use super::columns::{BlockColumns, ends_of_runs, filtered};
 use super::cuts::Cut;
 use super::{Slot, State};
 use crate::aggregate::Key;
@@ -162,12 +162,16 @@ impl State<'_> {
         for (slot, aggregate) in self.slots.iter_mut().zip(self.asked.aggregates) {
             if let Slot::Picked(picks) = slot {
                 let only;
-                let assigned = match filtered(aggregate, chunk, assigned, self.asked.constants)? {
-                    Some(rows) => {
-                        only = rows;
-                        Assigned::Listed(&only)
+                let constants = self.asked.constants;
+                let assigned = match (assigned, aggregate.function.picks()) {
+                    (Assigned::Runs(runs), Some((last, _))) => {
+                        only = ends_of_runs(aggregate, chunk, runs, last, constants)?;
+                        only.as_deref().map_or(assigned, Assigned::Listed)
                     }
-                    None => assigned,
+                    _ => {
+                        only = filtered(aggregate, chunk, assigned, constants)?;
+                        only.as_deref().map_or(assigned, Assigned::Listed)
+                    }
                 };
                 picks.update(assigned, positions, times);
             }

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
 use crate::aggregate::Aggregate;
-use crate::aggregate::accumulate::Assigned;
+use crate::aggregate::accumulate::{Assigned, Run};
 use crate::codes::condition;
 use crate::error::Result;
 use crate::expr::{Columns, Value};
@@ -24,6 +24,25 @@ pub(super) fn filtered(
     let Some(filter) = &aggregate.filter else { return Ok(None) };
     let mask = condition(filter, chunk, constants)?;
     Ok(Some(assigned.of(mask.values().set_indices())))
+}
+
+/// The first row of each run that an aggregate's filter keeps, or the last, with its group; `None` without a filter.
+pub(super) fn ends_of_runs(
+    aggregate: &Aggregate,
+    chunk: &dyn Columns,
+    runs: &[Run],
+    last: bool,
+    constants: &[ArrayRef],
+) -> Result<Option<Vec<(u32, u32)>>> {
+    let Some(filter) = &aggregate.filter else { return Ok(None) };
+    let mask = condition(filter, chunk, constants)?;
+    let is_kept = |row: &usize| mask.value(*row);
+    let end = |run: &Run| {
+        let mut rows = run.start..run.end;
+        let row = if last { rows.rfind(is_kept) } else { rows.find(is_kept) };
+        Some((u32::try_from(row?).ok()?, run.group))
+    };
+    Ok(Some(runs.iter().filter_map(end).collect()))
 }
 
 /// Columns of a block, of the rows that a mask keeps.
