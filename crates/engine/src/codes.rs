@@ -15,40 +15,98 @@ const ROWS_OF_TEXT_MIN: usize = 2;
 
 /// Where a condition holds: where it is true, and not where it is null.
 pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
-    if let Expr::Binary(BinaryOp::And, left, right) = expr {
-        let (left, right) = (condition(left, columns, constants)?, condition(right, columns, constants)?);
-        if left.true_count() == left.len() {
-            return Ok(right);
+    Conditions::default().hold(expr, columns, constants)
+}
+
+/// Conditions that are asked of one block of rows after the other, and what is known of those over codes: blocks of one segment have
+/// the same texts.
+#[derive(Debug, Default)]
+pub(crate) struct Conditions<'a> {
+    known: Vec<Known<'a>>,
+}
+
+/// For which texts of a dictionary a condition holds.
+#[derive(Debug)]
+struct Known<'a> {
+    condition: &'a Expr,
+    dictionary: ArrayRef,
+    chosen: Vec<bool>,
+    is_null_chosen: bool,
+}
+
+impl<'a> Conditions<'a> {
+    /// Where a condition holds: where it is true, and not where it is null.
+    pub fn hold(&mut self, expr: &'a Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
+        if let Expr::Binary(BinaryOp::And, left, right) = expr {
+            let (left, right) = (self.hold(left, columns, constants)?, self.hold(right, columns, constants)?);
+            if left.true_count() == left.len() {
+                return Ok(right);
+            }
+            return Ok(BooleanArray::new(left.values() & right.values(), None));
         }
-        return Ok(BooleanArray::new(left.values() & right.values(), None));
+        let Some((column, dictionary)) = coded_column(expr, columns)? else {
+            return holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?);
+        };
+        self.over_texts(expr, column, &dictionary, constants)?.hold(&dictionary)
     }
-    let Some((column, dictionary)) = coded_column(expr, columns)? else {
-        return holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?);
-    };
-    let chosen = holds(&over_texts(expr, column, &dictionary, constants)?)?;
-    let (mut chosen, codes): (Vec<bool>, _) = (chosen.values().iter().collect(), dictionary.keys());
-    let nulls = codes.nulls().filter(|nulls| nulls.null_count() > 0);
-    let is_null_chosen = chosen.pop().unwrap_or(false);
-    let all =
-        |wanted: bool| chosen.iter().all(|chosen| *chosen == wanted) && (nulls.is_none() || is_null_chosen == wanted);
-    if all(true) {
-        return Ok(BooleanArray::new(BooleanBuffer::new_set(columns.rows()), None));
+
+    fn over_texts(
+        &mut self,
+        condition: &'a Expr,
+        column: usize,
+        codes: &DictionaryArray<Int32Type>,
+        constants: &[ArrayRef],
+    ) -> Result<&Known<'a>> {
+        let place = self.known.iter().position(|known| std::ptr::eq(known.condition, condition));
+        if let Some(place) = place
+            && is_same(&self.known[place].dictionary, codes.values())
+        {
+            return Ok(&self.known[place]);
+        }
+        let chosen = holds(&over_texts(condition, column, codes, constants)?)?;
+        let mut chosen: Vec<bool> = chosen.values().iter().collect();
+        let is_null_chosen = chosen.pop().unwrap_or(false);
+        let known = Known { condition, dictionary: Arc::clone(codes.values()), chosen, is_null_chosen };
+        let place = place.unwrap_or(self.known.len());
+        match self.known.get_mut(place) {
+            Some(former) => *former = known,
+            None => self.known.push(known),
+        }
+        Ok(&self.known[place])
     }
-    if all(false) {
-        return Ok(BooleanArray::new(BooleanBuffer::new_unset(columns.rows()), None));
+}
+
+impl Known<'_> {
+    fn hold(&self, dictionary: &DictionaryArray<Int32Type>) -> Result<BooleanArray> {
+        let (chosen, codes) = (&self.chosen, dictionary.keys());
+        let nulls = codes.nulls().filter(|nulls| nulls.null_count() > 0);
+        let all = |wanted: bool| {
+            chosen.iter().all(|chosen| *chosen == wanted) && (nulls.is_none() || self.is_null_chosen == wanted)
+        };
+        if all(true) {
+            return Ok(BooleanArray::new(BooleanBuffer::new_set(codes.len()), None));
+        }
+        if all(false) {
+            return Ok(BooleanArray::new(BooleanBuffer::new_unset(codes.len()), None));
+        }
+        if let ([only], false) = (chosen_codes(chosen).as_slice(), self.is_null_chosen) {
+            // Codes are compared with one several at a time.
+            return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef));
+        }
+        let of_code = |code: i32| usize::try_from(code).is_ok_and(|code| chosen.get(code).copied().unwrap_or(false));
+        let mask = match nulls {
+            None => BooleanBuffer::collect_bool(codes.len(), |row| of_code(codes.values()[row])),
+            Some(nulls) => BooleanBuffer::collect_bool(codes.len(), |row| {
+                if nulls.is_valid(row) { of_code(codes.values()[row]) } else { self.is_null_chosen }
+            }),
+        };
+        Ok(BooleanArray::new(mask, None))
     }
-    if let ([only], false) = (chosen_codes(&chosen).as_slice(), is_null_chosen) {
-        // Codes are compared with one several at a time.
-        return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef));
-    }
-    let of_code = |code: i32| usize::try_from(code).is_ok_and(|code| chosen.get(code).copied().unwrap_or(false));
-    let mask = match nulls {
-        None => BooleanBuffer::collect_bool(codes.len(), |row| of_code(codes.values()[row])),
-        Some(nulls) => BooleanBuffer::collect_bool(codes.len(), |row| {
-            if nulls.is_valid(row) { of_code(codes.values()[row]) } else { is_null_chosen }
-        }),
-    };
-    Ok(BooleanArray::new(mask, None))
+}
+
+/// Whether two dictionaries are the same bytes.
+pub(crate) fn is_same(one: &ArrayRef, other: &ArrayRef) -> bool {
+    Arc::ptr_eq(one, other) || one.to_data().ptr_eq(&other.to_data())
 }
 
 /// Which codes are chosen, as far as the second.

@@ -25,7 +25,7 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     if u32::try_from(rows).is_err() {
         return Err(Error::Unsupported("a sort of so many rows".to_owned()));
     }
-    if columns.len() == 1 && is_plainly_sorted(&columns[0]) {
+    if stand_in_order(columns) {
         return Ok(None);
     }
     let few = fetch.filter(|fetch| *fetch < rows / 8);
@@ -102,18 +102,13 @@ fn sort(numbered: &mut Vec<(u64, u32)>) {
     }
 }
 
-/// Whether a column stands in order, where a look at its values tells.
-fn is_plainly_sorted(column: &SortColumn) -> bool {
-    Plain::of(column).is_some_and(|plain| match plain {
-        Plain::Numbers(numbers) => numbers.is_sorted(),
-        Plain::Texts(..) => false,
-    })
-}
-
 /// Whether rows stand in the order of some columns, where a look at their values tells: the first row out of order ends it.
 fn stand_in_order(columns: &[SortColumn]) -> bool {
     let Some(plain) = columns.iter().map(Plain::of).collect::<Option<Vec<Plain>>>() else { return false };
     let rows = columns.first().map_or(0, |column| column.values.len());
+    if let [Plain::Numbers(numbers)] = plain.as_slice() {
+        return numbers.is_sorted();
+    }
     let order = |row: usize| {
         let orders = plain.iter().map(|column| column.compare(row - 1, row));
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)

@@ -93,6 +93,33 @@ impl Groups {
     }
 }
 
+/// Takes in the groups that others found: for each of theirs, in order, which of ours it is. Texts are by key, and empty for keys
+/// that aren't texts.
+pub(super) fn merged(
+    groups: &mut Groups,
+    texts: &mut [Texts],
+    other_groups: &Groups,
+    other_texts: &[Texts],
+) -> Vec<u32> {
+    let keys = texts.len();
+    let numbers: Vec<Vec<u32>> = texts
+        .iter_mut()
+        .zip(other_texts)
+        .map(|(texts, others)| others.iter().map(|text| texts.number(text)).collect())
+        .collect();
+    let mut words = vec![0; keys + 1];
+    let group = |group| {
+        words.copy_from_slice(other_groups.words(group));
+        for (key, numbers) in numbers.iter().enumerate() {
+            if !numbers.is_empty() && words[keys] & (1 << key) == 0 {
+                words[key] = u64::from(numbers[usize::try_from(words[key]).unwrap_or(0)]);
+            }
+        }
+        groups.find(&words)
+    };
+    (0..other_groups.len()).map(group).collect()
+}
+
 /// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
 fn hash(seed: u64, words: &[u64]) -> u64 {
     // The digits of the golden ratio: bits without a pattern.

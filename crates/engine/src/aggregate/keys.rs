@@ -9,6 +9,7 @@ use arrow::datatypes::{DataType, Int32Type};
 
 use super::groups::{Texts, words_of};
 use super::parted::Places;
+use crate::codes::is_same;
 use crate::error::{Error, Result};
 
 /// Most combinations of keys that are looked up in a table.
@@ -48,8 +49,8 @@ impl TextWords {
         texts: &mut Texts,
         values: impl FnOnce() -> Result<ArrayRef>,
     ) -> Result<Arc<[Option<u64>]>> {
-        let is_it = |known: &ArrayRef| Arc::ptr_eq(known, dictionary) || known.to_data().ptr_eq(&dictionary.to_data());
-        if self.computed != computed || !self.dictionary.as_ref().is_some_and(is_it) {
+        let is_known = self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
+        if self.computed != computed || !is_known {
             self.computed = computed;
             self.words = optional_words(&values()?, texts)?.into();
             self.dictionary = Some(Arc::clone(dictionary));

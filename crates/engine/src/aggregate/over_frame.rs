@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 
 use super::Aggregate;
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
-use super::groups::{Groups, Texts, key_column};
+use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
 use crate::codes::condition;
@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::Frame;
 use crate::gather::position;
+use crate::parallel;
 use crate::run::Setting;
 
 /// The group of each row by some keys, and how many groups there are.
@@ -89,15 +90,72 @@ pub(crate) fn over_frames(
     aggregates: &[Aggregate],
     setting: &Setting<'_>,
 ) -> Result<Vec<ArrayRef>> {
-    let mut grouping = Grouping::new(keys);
-    // With the types of their arguments.
-    let mut slots: Vec<Option<(Vec<DataType>, Slot)>> = aggregates.iter().map(|_| None).collect();
-    for (number, frame) in (0u32..).zip(frames) {
+    let rows: usize = frames.iter().map(Frame::len).sum();
+    let threads = parallel::threads_for(rows, 0, setting.threads);
+    // Neighbouring frames are one thread's, so that groups come in the order of their first rows.
+    let parts = dealt(frames, rows.div_ceil(threads).max(1));
+    let firsts = parts.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.len())));
+    let numbered: Vec<(usize, &Vec<Frame>)> = firsts.zip(&parts).collect();
+    let states = parallel::each(parts.len(), threads, |part| {
+        let (first, frames) = numbered[part];
+        let mut state = State::new(keys, aggregates);
+        for (number, frame) in (first..).zip(frames) {
+            state.take(frame, number, setting, setting.memory_bytes / 2 / threads)?;
+        }
+        Ok(state)
+    })?;
+    let mut states = states.into_iter();
+    let mut all = states.next().unwrap_or_else(|| State::new(keys, aggregates));
+    for state in states {
+        all.merge(state)?;
+    }
+    all.finish(key_types, threads)
+}
+
+/// Frames in parts of about so many rows, one behind the other.
+fn dealt(frames: &[Frame], rows: usize) -> Vec<Vec<Frame>> {
+    let mut parts = vec![Vec::new()];
+    let mut room = rows;
+    for frame in frames {
+        let mut start = 0;
+        // A frame without rows still says of what types they are.
+        while start < frame.len().max(1) {
+            if room == 0 {
+                parts.push(Vec::new());
+                room = rows;
+            }
+            let piece = frame.slice(start, room.min(frame.len() - start));
+            start += piece.len().max(1);
+            room -= piece.len();
+            if let Some(part) = parts.last_mut() {
+                part.push(piece);
+            }
+        }
+    }
+    parts
+}
+
+/// The groups of one thread, and what is known of each.
+struct State<'a> {
+    grouping: Grouping<'a>,
+    aggregates: &'a [Aggregate],
+    /// With the types of their arguments, once a frame came by.
+    slots: Vec<Option<(Vec<DataType>, Slot)>>,
+}
+
+impl<'a> State<'a> {
+    fn new(keys: &'a [Expr], aggregates: &'a [Aggregate]) -> State<'a> {
+        State { grouping: Grouping::new(keys), aggregates, slots: aggregates.iter().map(|_| None).collect() }
+    }
+
+    /// Takes in the frame with a number.
+    fn take(&mut self, frame: &Frame, number: usize, setting: &Setting<'_>, bytes_max: usize) -> Result<()> {
         setting.stop.check()?;
-        let rows = grouping.rows(frame, setting.constants)?;
-        let groups = grouping.groups.len();
+        let rows = self.grouping.rows(frame, setting.constants)?;
+        let groups = self.grouping.groups.len();
+        let number = u32::try_from(number).unwrap_or(u32::MAX);
         let grouped = Grouped { frame, number, rows: &rows, groups, constants: setting.constants };
-        for (aggregate, slot) in aggregates.iter().zip(&mut slots) {
+        for (aggregate, slot) in self.aggregates.iter().zip(&mut self.slots) {
             let arguments = arguments(frame, aggregate, setting.constants)?;
             let types = arguments.iter().map(|array| array.data_type().clone()).collect::<Vec<_>>();
             let (known, slot) = match slot {
@@ -105,22 +163,48 @@ pub(crate) fn over_frames(
                 None => slot.insert((types.clone(), Slot::new(aggregate, &arguments, setting.threads)?)),
             };
             if *known != types {
-                return Err(Error::Unsupported(format!("an aggregate of {known:?} and {types:?}")));
+                return Err(of_two_types(known, &types));
             }
             slot.update(aggregate, arguments, &grouped)?;
-            slot.check_memory(setting.memory_bytes / 2)?;
+            slot.check_memory(bytes_max)?;
         }
+        Ok(())
     }
-    let Grouping { groups, texts, .. } = grouping;
-    let mut columns = Vec::with_capacity(keys.len() + aggregates.len());
-    for (key, data_type) in key_types.iter().enumerate() {
-        columns.push(key_column(&groups, key, &texts[key], data_type)?);
+
+    /// Takes in what another has of the frames that follow.
+    fn merge(&mut self, other: State<'_>) -> Result<()> {
+        let (ours, theirs) = (&mut self.grouping, &other.grouping);
+        let mapping = merged(&mut ours.groups, &mut ours.texts, &theirs.groups, &theirs.texts);
+        let groups = ours.groups.len();
+        for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
+            match (ours, theirs) {
+                (Some((known, ours)), Some((types, theirs))) if *known == types => {
+                    ours.merge(theirs, &mapping, groups)?;
+                }
+                (Some((known, _)), Some((types, _))) => return Err(of_two_types(known, &types)),
+                _ => return Err(Error::Unsupported("an aggregate of no rows".to_owned())),
+            }
+        }
+        Ok(())
     }
-    for (aggregate, slot) in aggregates.iter().zip(slots) {
-        let Some((_, slot)) = slot else { return Err(Error::Unsupported("an aggregate of no rows".to_owned())) };
-        columns.push(slot.finish(aggregate)?);
+
+    fn finish(self, key_types: &[DataType], threads: usize) -> Result<Vec<ArrayRef>> {
+        let Grouping { groups, texts, .. } = self.grouping;
+        let mut columns = Vec::with_capacity(key_types.len() + self.slots.len());
+        for (key, data_type) in key_types.iter().enumerate() {
+            columns.push(key_column(&groups, key, &texts[key], data_type)?);
+        }
+        let slots = self.aggregates.iter().zip(self.slots);
+        columns.extend(parallel::each_of(slots, threads, |(aggregate, slot)| match slot {
+            Some((_, slot)) => slot.finish(aggregate),
+            None => Err(Error::Unsupported("an aggregate of no rows".to_owned())),
+        })?);
+        Ok(columns)
     }
-    Ok(columns)
+}
+
+fn of_two_types(one: &[DataType], other: &[DataType]) -> Error {
+    Error::Unsupported(format!("an aggregate of {one:?} and {other:?}"))
 }
 
 /// A frame with the group of each of its rows.
@@ -174,6 +258,23 @@ impl Slot {
                 values.extend(arguments);
                 Ok(())
             }
+        }
+    }
+
+    /// Takes in what another has of the frames that follow; `numbers` says which of `groups` groups each of its groups is.
+    fn merge(&mut self, other: Slot, numbers: &[u32], groups: usize) -> Result<()> {
+        match (self, other) {
+            (Slot::Kept(ours), Slot::Kept(theirs)) => {
+                ours.grow(groups);
+                ours.merge(theirs, numbers)
+            }
+            (Slot::Picked(ours, values), Slot::Picked(theirs, more)) => {
+                ours.grow(groups);
+                ours.merge(&theirs, numbers);
+                values.extend(more);
+                Ok(())
+            }
+            _ => Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
         }
     }
 

@@ -769,6 +769,45 @@ fn first_and_last_rows_by_time_are_those_of_a_sort() {
     }
 }
 
+/// The latest rows of each symbol, and its first, are found by the ends of its rows, with ties of an instant among them.
+#[test]
+fn latest_rows_of_symbols_are_found_by_the_ends_of_their_rows() {
+    let (_folder, loaded) = database(SegmentFormat::Arrow);
+    let (_captured_folder, captured, _capture) = captured();
+    let rest = "seq, bid, ask, size, venue, firm";
+    let mut statements = Vec::new();
+    for filter in
+        ["", "where sym in ('S01', 'S05', 'none')", "where ts <= '2019-10-09T15:00:00Z'", "where date = '2019-10-08'"]
+    {
+        for order in ["ts desc", "ts"] {
+            statements.push(format!("select distinct on (sym) * from quote {filter} order by sym, {order}, {rest}"));
+            for rows in ["= 1", "<= 3", "< 6"] {
+                let number = format!("row_number() over (partition by sym order by {order}, {rest})");
+                statements.push(format!("select *, {number} as place from quote {filter} qualify {number} {rows}"));
+            }
+        }
+    }
+    for database in [loaded, captured] {
+        let both = both(&database, 2);
+        for text in &statements {
+            assert_eq!(both.compare(text), Ok(true), "{text}");
+            let mut answer = both.tick.sql(text, Parameters::None).unwrap();
+            let returned: usize = answer.batches().unwrap().iter().map(RecordBatch::num_rows).sum();
+            let scanned = answer.stats().rows_scanned;
+            // Of each of twelve symbols, of a null one, and of each date and piece in memory a few.
+            assert!(returned > 0 && scanned < 3_000, "{text}: {scanned} rows");
+        }
+        // What isn't told by the ends is sorted.
+        for text in [
+            format!("select distinct on (venue) * from quote order by venue, ts desc, sym, {rest}"),
+            format!("select distinct on (sym) * from quote where bid > 150 order by sym, ts desc, {rest}"),
+            format!("select distinct on (sym, venue) * from quote order by sym, venue desc, ts desc, {rest}"),
+        ] {
+            assert_eq!(both.compare(&text), Ok(true), "{text}");
+        }
+    }
+}
+
 /// Of long stretches summaries give all but the ends, which are read by themselves: nothing else of the column is touched.
 #[test]
 fn what_summaries_leave_over_is_read_by_itself() {

@@ -129,9 +129,9 @@ impl<'a> ColumnReader<'a> {
     /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.
     pub fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
         let mut parts = Vec::new();
-        for stretch in neighbourhoods(rows) {
-            let rows = rows.slice(stretch.start, stretch.len());
-            let (Some(least), Some(greatest)) = (arrow::compute::min(&rows), arrow::compute::max(&rows)) else {
+        for Neighbourhood { places, rows: between } in neighbourhoods(rows) {
+            let rows = rows.slice(places.start, places.len());
+            let Some((least, greatest)) = between else {
                 parts.push(new_null_array(&self.data_type, rows.len()));
                 continue;
             };
@@ -150,25 +150,34 @@ impl<'a> ColumnReader<'a> {
     }
 }
 
-/// Rows in stretches whose rows are near each other, or as one stretch if there would be too many.
-fn neighbourhoods(rows: &UInt32Array) -> Vec<Range<usize>> {
-    let mut stretches = Vec::new();
-    let (mut start, mut last) = (0, None);
-    for (place, row) in rows.iter().enumerate() {
-        let Some(row) = row else { continue };
-        if last.is_some_and(|last| row.abs_diff(last) > NEIGHBOUR_ROWS) {
-            if stretches.len() + 1 >= NEIGHBOURHOODS_MAX {
-                stretches.clear();
-                stretches.push(0..rows.len());
-                return stretches;
-            }
-            stretches.push(start..place);
+/// Rows that are near each other.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Neighbourhood {
+    /// Where they stand in the list.
+    places: Range<usize>,
+    /// The least and the greatest of them; `None` if all are null.
+    rows: Option<(u32, u32)>,
+}
+
+/// Rows in stretches whose rows are near each other; the last one holds the rest if there would be too many.
+fn neighbourhoods(rows: &UInt32Array) -> Vec<Neighbourhood> {
+    let nulls = rows.nulls().filter(|nulls| nulls.null_count() > 0);
+    let mut found: Vec<Neighbourhood> = Vec::new();
+    let (mut start, mut last, mut between) = (0, None, None);
+    for (place, row) in rows.values().iter().enumerate() {
+        if nulls.is_some_and(|nulls| nulls.is_null(place)) {
+            continue;
+        }
+        if last.is_some_and(|last: u32| row.abs_diff(last) > NEIGHBOUR_ROWS) && found.len() + 1 < NEIGHBOURHOODS_MAX {
+            found.push(Neighbourhood { places: start..place, rows: between.take() });
             start = place;
         }
-        last = Some(row);
+        last = Some(*row);
+        let (least, greatest) = between.unwrap_or((*row, *row));
+        between = Some((least.min(*row), greatest.max(*row)));
     }
-    stretches.push(start..rows.len());
-    stretches
+    found.push(Neighbourhood { places: start..rows.len(), rows: between });
+    found
 }
 
 fn decode(file: &ParquetFile, position: usize, rows: Range<usize>) -> Result<ArrayRef> {

@@ -36,7 +36,7 @@ impl State<'_> {
         let mut chunk = BlockColumns { columns, rows: block.rows.clone(), mask: None, kept: block.rows.len() };
         let mut positions: Option<Vec<u64>> = None;
         if let Some(predicate) = self.asked.predicate {
-            let mask = codes::condition(predicate, &chunk, self.asked.constants)?;
+            let mask = self.conditions.hold(predicate, &chunk, self.asked.constants)?;
             chunk.kept = mask.true_count();
             if chunk.kept == 0 {
                 return Ok(());
@@ -165,11 +165,11 @@ impl State<'_> {
                 let constants = self.asked.constants;
                 let assigned = match (assigned, aggregate.function.picks()) {
                     (Assigned::Runs(runs), Some((last, _))) => {
-                        only = ends_of_runs(aggregate, chunk, runs, last, constants)?;
+                        only = ends_of_runs(aggregate, chunk, runs, last, constants, &mut self.conditions)?;
                         only.as_deref().map_or(assigned, Assigned::Listed)
                     }
                     _ => {
-                        only = filtered(aggregate, chunk, assigned, constants)?;
+                        only = filtered(aggregate, chunk, assigned, constants, &mut self.conditions)?;
                         only.as_deref().map_or(assigned, Assigned::Listed)
                     }
                 };
@@ -185,7 +185,7 @@ impl State<'_> {
         let (mut as_they_stand, mut in_order) = (vec![None; arguments], vec![None; arguments]);
         for ((slot, aggregate), same) in self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.same) {
             let Slot::Kept(accumulator) = slot else { continue };
-            let only = filtered(aggregate, chunk, assigned, self.asked.constants)?;
+            let only = filtered(aggregate, chunk, assigned, self.asked.constants, &mut self.conditions)?;
             let order = order.filter(|_| only.is_none());
             let mut arguments = Vec::with_capacity(same.len());
             for (argument, number) in aggregate.arguments.iter().zip(same) {

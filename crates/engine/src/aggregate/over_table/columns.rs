@@ -9,33 +9,35 @@ use splay_store::TableSnapshot;
 
 use crate::aggregate::Aggregate;
 use crate::aggregate::accumulate::{Assigned, Run};
-use crate::codes::condition;
+use crate::codes::Conditions;
 use crate::error::Result;
 use crate::expr::{Columns, Value};
 use crate::table::{CoverColumns, date_position};
 
 /// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
-pub(super) fn filtered(
-    aggregate: &Aggregate,
+pub(super) fn filtered<'a>(
+    aggregate: &'a Aggregate,
     chunk: &dyn Columns,
     assigned: Assigned<'_>,
     constants: &[ArrayRef],
+    conditions: &mut Conditions<'a>,
 ) -> Result<Option<Vec<(u32, u32)>>> {
     let Some(filter) = &aggregate.filter else { return Ok(None) };
-    let mask = condition(filter, chunk, constants)?;
+    let mask = conditions.hold(filter, chunk, constants)?;
     Ok(Some(assigned.of(mask.values().set_indices())))
 }
 
 /// The first row of each run that an aggregate's filter keeps, or the last, with its group; `None` without a filter.
-pub(super) fn ends_of_runs(
-    aggregate: &Aggregate,
+pub(super) fn ends_of_runs<'a>(
+    aggregate: &'a Aggregate,
     chunk: &dyn Columns,
     runs: &[Run],
     last: bool,
     constants: &[ArrayRef],
+    conditions: &mut Conditions<'a>,
 ) -> Result<Option<Vec<(u32, u32)>>> {
     let Some(filter) = &aggregate.filter else { return Ok(None) };
-    let mask = condition(filter, chunk, constants)?;
+    let mask = conditions.hold(filter, chunk, constants)?;
     let is_kept = |row: &usize| mask.value(*row);
     let end = |run: &Run| {
         let mut rows = run.start..run.end;

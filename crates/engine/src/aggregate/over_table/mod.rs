@@ -21,10 +21,11 @@ use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
 use self::direct::only_symbols;
 use super::accumulate::{Accumulator, Run, accumulator};
-use super::groups::{Groups, Texts, key_column};
+use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::TextWords;
 use super::picks::Picks;
 use super::{Aggregate, AggregateFunction, Key};
+use crate::codes::Conditions;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::parallel;
@@ -137,6 +138,7 @@ struct State<'a> {
     /// Whether putting a block in the order of its groups is made good by what the kernels gain.
     gains_by_order: bool,
     cuts: Cuts<'a>,
+    conditions: Conditions<'a>,
     words: Vec<u64>,
     /// Scratch: runs of the block at work.
     runs: Vec<Run>,
@@ -156,6 +158,7 @@ impl<'a> State<'a> {
             same: same_arguments(asked),
             gains_by_order: gains_by_order(asked.aggregates),
             cuts: Cuts::new(asked),
+            conditions: Conditions::default(),
             words: vec![0; keys + 1],
             runs: Vec::new(),
         };
@@ -266,22 +269,7 @@ impl<'a> State<'a> {
     }
 
     fn merge(&mut self, other: State<'_>) -> Result<()> {
-        let mut mapping = Vec::with_capacity(other.groups.len());
-        let keys = self.asked.keys.len();
-        let mut texts: Vec<Vec<u32>> = vec![Vec::new(); keys];
-        for (key, of_key) in texts.iter_mut().enumerate() {
-            of_key.extend(other.texts[key].iter().map(|text| self.texts[key].number(text)));
-        }
-        let mut words = vec![0; keys + 1];
-        for group in 0..other.groups.len() {
-            words.copy_from_slice(other.groups.words(group));
-            for (key, of_key) in texts.iter().enumerate() {
-                if !of_key.is_empty() && words[keys] & (1 << key) == 0 {
-                    words[key] = u64::from(of_key[usize::try_from(words[key]).unwrap_or(0)]);
-                }
-            }
-            mapping.push(self.groups.find(&words));
-        }
+        let mapping = merged(&mut self.groups, &mut self.texts, &other.groups, &other.texts);
         self.grow();
         for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
             match (ours, theirs) {
@@ -298,16 +286,18 @@ impl<'a> State<'a> {
         for (key, data_type) in self.asked.key_types.iter().enumerate() {
             columns.push(key_column(&self.groups, key, &self.texts[key], data_type)?);
         }
-        for (slot, aggregate) in self.slots.into_iter().zip(self.asked.aggregates) {
-            columns.push(match slot {
-                Slot::Kept(accumulator) => accumulator.finish()?,
-                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
-                    let cover = covers[number as usize];
-                    let picked = PickedColumns { columns: &CoverColumns::new(self.asked.snapshot, cover), rows };
-                    aggregate.arguments[0].evaluate(&picked, self.asked.constants)?.into_array(rows.len())
-                })?,
-            });
-        }
+        // First and last read a row of each group, which misses the cache.
+        let threads = parallel::threads_for(self.groups.len() * self.slots.len(), 0, self.asked.threads);
+        let asked = self.asked;
+        let slots = self.slots.into_iter().zip(asked.aggregates);
+        columns.extend(parallel::each_of(slots, threads, |(slot, aggregate)| match slot {
+            Slot::Kept(accumulator) => accumulator.finish(),
+            Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                let cover = covers[number as usize];
+                let picked = PickedColumns { columns: &CoverColumns::new(asked.snapshot, cover), rows };
+                aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.len())
+            }),
+        })?);
         Ok(columns)
     }
 }
