@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, UInt32Array};
-use arrow::compute::{SortColumn, SortOptions, concat, filter, take};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array, StringArray, UInt32Array};
+use arrow::compute::{FilterBuilder, FilterPredicate, SortColumn, SortOptions, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
@@ -65,8 +65,9 @@ impl Frame {
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        let columns = self.columns.iter().map(|column| filter(column, &mask)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Frame { columns, rows: mask.true_count() })
+        let kept = filter_of(&mask, self.columns.len());
+        let columns = self.columns.iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Frame { columns, rows: kept.count() })
     }
 
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
@@ -92,6 +93,12 @@ impl Frame {
             Some(indices) => self.take(&indices),
         }
     }
+}
+
+/// What keeps the rows of a mask, of so many columns: which rows those are is found once if it is asked for more than once.
+pub(crate) fn filter_of(mask: &BooleanArray, columns: usize) -> FilterPredicate {
+    let filter = FilterBuilder::new(mask);
+    if columns > 1 { filter.optimize().build() } else { filter.build() }
 }
 
 /// Arrays one behind the other. A dictionary of several has no value twice.
@@ -120,23 +127,25 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     // The texts of all, each once, and for each part what its codes become.
     let mut texts: Vec<&str> = Vec::new();
     let mut known: HashMap<&str, i32> = HashMap::new();
-    let mut mappings: Vec<Vec<i32>> = Vec::with_capacity(coded.len());
+    // By the dictionary, which many parts may share.
+    let mut mappings: HashMap<(*const u8, usize), Vec<i32>> = HashMap::new();
+    let identity = |values: &StringArray| (values.offsets().inner().inner().as_ptr(), values.len());
     for part in &coded {
         let values = part.values().as_string::<i32>();
-        mappings.push(
-            (0..values.len())
-                .map(|code| {
-                    *known.entry(values.value(code)).or_insert_with(|| {
-                        texts.push(values.value(code));
-                        i32::try_from(texts.len() - 1).unwrap_or(i32::MAX)
-                    })
+        mappings.entry(identity(values)).or_insert_with(|| {
+            let new = |code| {
+                *known.entry(values.value(code)).or_insert_with(|| {
+                    texts.push(values.value(code));
+                    i32::try_from(texts.len() - 1).unwrap_or(i32::MAX)
                 })
-                .collect(),
-        );
+            };
+            (0..values.len()).map(new).collect()
+        });
     }
     let texts: ArrayRef = Arc::new(StringArray::from(texts));
-    let mapped = coded.iter().zip(&mappings).map(|(part, mapping)| {
+    let mapped = coded.iter().map(|part| {
         let keys = part.keys();
+        let mapping = mappings.get(&identity(part.values().as_string::<i32>())).map_or(&[][..], Vec::as_slice);
         let is_same = mapping.iter().zip(0..).all(|(new, old)| *new == old);
         let keys = if is_same {
             keys.clone()

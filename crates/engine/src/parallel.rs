@@ -13,9 +13,9 @@ const ROWS_MIN: usize = 100_000;
 /// As many rows as a piece is that is found, or copied, by itself: it misses the cache a few times.
 const ROWS_OF_PIECE: usize = 256;
 
-/// Threads for work on some rows, and on pieces that are looked at one by one.
+/// Threads for work on some rows, and on pieces that are looked at one by one; at least one.
 pub(crate) fn threads_for(rows: usize, pieces: usize, threads: usize) -> usize {
-    if rows.saturating_add(pieces.saturating_mul(ROWS_OF_PIECE)) >= ROWS_MIN { threads } else { 1 }
+    if rows.saturating_add(pieces.saturating_mul(ROWS_OF_PIECE)) >= ROWS_MIN { threads.max(1) } else { 1 }
 }
 
 /// The results of `work` for all numbers below `tasks`, in order. Each thread takes the next number when it is done with one.

@@ -1,14 +1,14 @@
 //! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
 
-use arrow::array::{Array, ArrayRef, BooleanArray};
-use arrow::compute::filter;
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::FilterPredicate;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
 use crate::codes::condition;
 use crate::error::Result;
 use crate::expr::{Chosen, Columns, Expr, Value};
-use crate::frame::Frame;
+use crate::frame::{Frame, filter_of};
 use crate::parallel;
 use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
@@ -174,12 +174,13 @@ impl RowReader<'_> {
         if kept == 0 {
             return Ok(Frame::new(Vec::new(), 0));
         }
+        let filter = filter_of(&mask, self.outputs.len());
         let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
         for output in self.outputs {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.column(position).and_then(|value| filtered(value, &mask)) {
+                    match all.column(position).and_then(|value| filtered(value, &filter)) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }
@@ -218,9 +219,9 @@ fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
     parts
 }
 
-fn filtered(value: Value, mask: &BooleanArray) -> Result<Value> {
+fn filtered(value: Value, kept: &FilterPredicate) -> Result<Value> {
     Ok(match value {
-        Value::Array(array) => Value::Array(filter(&array, mask)?),
+        Value::Array(array) => Value::Array(kept.filter(&array)?),
         scalar => scalar,
     })
 }

@@ -110,6 +110,9 @@ impl Accumulator for Variance {
     }
 }
 
+/// Shares of the values that each thread may look for medians in.
+const SHARES: usize = 8;
+
 /// Median: holds the values of all groups.
 #[derive(Debug)]
 pub(super) struct Median {
@@ -175,14 +178,34 @@ impl Accumulator for Median {
             groups.sort_by_key(|(_, values)| Reverse(values.len()));
         }
         let mut medians = vec![None; groups.len()];
-        let found = parallel::each_of(groups.into_iter(), threads, |(group, values)| Ok((group, median(values))))?;
-        found.into_iter().for_each(|(group, median)| medians[group] = median);
+        let found =
+            parallel::each_of(shares(groups, self.values / (SHARES * threads)).into_iter(), threads, |groups| {
+                Ok(groups.into_iter().map(|(group, values)| (group, median(values))).collect::<Vec<_>>())
+            })?;
+        found.into_iter().flatten().for_each(|(group, median)| medians[group] = median);
         Ok(Arc::new(Float64Array::from(medians)))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
     }
+}
+
+/// Groups in shares of more than so many values each.
+fn shares(groups: Vec<(usize, Vec<f64>)>, values: usize) -> Vec<Vec<(usize, Vec<f64>)>> {
+    let mut shares: Vec<Vec<(usize, Vec<f64>)>> = Vec::new();
+    let mut held = usize::MAX;
+    for group in groups {
+        if held > values {
+            held = 0;
+            shares.push(Vec::new());
+        }
+        held += group.1.len();
+        if let Some(share) = shares.last_mut() {
+            share.push(group);
+        }
+    }
+    shares
 }
 
 fn median(values: Vec<f64>) -> Option<f64> {

@@ -27,6 +27,9 @@ const SCANNED_ROWS: usize = 256;
 /// costs less than dealing it out, by about as much.
 const SCANS: usize = 8;
 
+/// Rows whose copies take as much memory as keys with a list of rows do beside those.
+const KEYS_ROWS: usize = 16;
+
 /// The right table of a join.
 pub(super) struct Right<'a> {
     snapshot: &'a TableSnapshot,
@@ -321,8 +324,13 @@ enum LinkRows {
 
 /// What is searched for in chains.
 pub(super) struct Searched<'a, 'b> {
-    pub right: &'a Right<'a>,
     pub rule: MatchRule,
+    pub keyed: Keyed<'a, 'b>,
+}
+
+/// The right table, and what of its columns must equal further keys of left rows.
+pub(super) struct Keyed<'a, 'b> {
+    pub right: &'a Right<'a>,
     /// Further keys of the left rows.
     pub keys: &'b mut [LeftKey],
     /// Scratch: those of a left row.
@@ -345,27 +353,32 @@ impl Chain {
         Ok(self.part(number, right)?.map(|part| (part.times.clone(), part.rows.clone())))
     }
 
-    /// The same of the rows whose further keys are those of a left row.
+    /// The same of the rows whose further keys are those of a left row; of them no more than the last, where `last_alone` is wanted.
     pub fn rows_of_keys(
         &mut self,
         number: usize,
-        searched: &mut Searched<'_, '_>,
+        keyed: &mut Keyed<'_, '_>,
         left_row: usize,
+        last_alone: bool,
     ) -> Result<Option<(ScalarBuffer<i64>, Rows)>> {
-        let Some(part) = self.part(number, searched.right)? else { return Ok(None) };
-        if !part.wants(searched, left_row)? {
+        let Some(part) = self.part(number, keyed.right)? else { return Ok(None) };
+        if last_alone {
+            let last = part.last_equal(part.times.len(), keyed, left_row)?;
+            return Ok(last.map(|row| (vec![part.times[row]].into(), Rows::Listed([part.rows.position(row)].into()))));
+        }
+        if !part.wants(keyed, left_row)? {
             return Ok(None);
         }
-        let wanted = &searched.wanted;
+        let wanted = &keyed.wanted;
         if let Some(known) = part.of_keys.get(wanted) {
             return Ok(Some(known.clone()));
         }
         let keys = part.keys.as_deref().unwrap_or_default();
-        let list = split(&mut part.split, keys, part.times.len(), searched.right)?.list(wanted);
+        let list = split(&mut part.split, keys, part.times.len(), keyed.right)?.list(wanted);
         if list.is_empty() {
             return Ok(None);
         }
-        searched.right.count_copied(list.len())?;
+        keyed.right.count_copied(list.len() + KEYS_ROWS)?;
         let times = list.iter().map(|row| part.times[*row as usize]).collect();
         let positions = list.iter().map(|row| part.rows.position(*row as usize)).collect();
         let rows = (times, Rows::Listed(positions));
@@ -402,7 +415,7 @@ impl Chain {
         mut put: impl FnMut(usize, u64),
     ) -> Result<bool> {
         let is_simple = self.links.len() == 1 || searched.rule.direction == Direction::Backward;
-        if !is_simple || !searched.keys.is_empty() {
+        if !is_simple || !searched.keyed.keys.is_empty() {
             return Ok(false);
         }
         if self.links.is_empty() {
@@ -425,7 +438,7 @@ impl Chain {
                     && !next.is_some_and(|next| is_early(next, **time))
             };
             let count = times[first..].iter().take_while(is_here).count().max(1);
-            match self.part(number, searched.right)? {
+            match self.part(number, searched.keyed.right)? {
                 Some(part) => {
                     let mut left_row = first;
                     match_rows(searched.rule, &times[first..first + count], &part.times, |row| {
@@ -466,11 +479,11 @@ impl Chain {
             if latest < time && searched.rule.tolerance.is_some_and(|most| time.abs_diff(latest) > most) {
                 return Ok(None);
             }
-            let Some(part) = self.part(number, searched.right)? else { continue };
+            let Some(part) = self.part(number, searched.keyed.right)? else { continue };
             let rows =
                 if inclusive { up_to(&part.times, part.hint, time) } else { before(&part.times, part.hint, time) };
             part.hint = rows;
-            if let Some(row) = part.last_equal(rows, searched, left_row)? {
+            if let Some(row) = part.last_equal(rows, &mut searched.keyed, left_row)? {
                 return Ok(Some((part.times[row], part.rows.position(row))));
             }
         }
@@ -492,11 +505,11 @@ impl Chain {
             if earliest > time && searched.rule.tolerance.is_some_and(|most| time.abs_diff(earliest) > most) {
                 return Ok(None);
             }
-            let Some(part) = self.part(number, searched.right)? else { continue };
+            let Some(part) = self.part(number, searched.keyed.right)? else { continue };
             let first =
                 if inclusive { before(&part.times, part.hint, time) } else { up_to(&part.times, part.hint, time) };
             part.hint = first;
-            if let Some(row) = part.first_equal(first, searched, left_row)? {
+            if let Some(row) = part.first_equal(first, &mut searched.keyed, left_row)? {
                 return Ok(Some((part.times[row], part.rows.position(row))));
             }
         }
@@ -517,14 +530,14 @@ impl Chain {
 
 impl Part {
     /// The last of the first `rows` rows whose further keys are those of the left row.
-    fn last_equal(&mut self, rows: usize, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<usize>> {
-        if searched.keys.is_empty() {
+    fn last_equal(&mut self, rows: usize, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<Option<usize>> {
+        if keyed.keys.is_empty() {
             return Ok(rows.checked_sub(1));
         }
-        if !self.wants(searched, left_row)? {
+        if !self.wants(keyed, left_row)? {
             return Ok(None);
         }
-        let wanted = &searched.wanted;
+        let wanted = &keyed.wanted;
         let keys = self.keys.as_deref().unwrap_or_default();
         if let Some(split) = &self.split {
             return Ok(split.last_before(wanted, rows));
@@ -537,7 +550,7 @@ impl Part {
             }
             self.scanned += end - from;
             if self.scanned > SCANS * self.times.len() {
-                let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
+                let split = split(&mut self.split, keys, self.times.len(), keyed.right)?;
                 return Ok(split.last_before(wanted, from));
             }
             (end, step) = (from, 2 * step);
@@ -546,14 +559,14 @@ impl Part {
     }
 
     /// The first row from `first` on whose further keys are those of the left row.
-    fn first_equal(&mut self, first: usize, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<Option<usize>> {
-        if searched.keys.is_empty() {
+    fn first_equal(&mut self, first: usize, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<Option<usize>> {
+        if keyed.keys.is_empty() {
             return Ok(Some(first).filter(|row| *row < self.times.len()));
         }
-        if !self.wants(searched, left_row)? {
+        if !self.wants(keyed, left_row)? {
             return Ok(None);
         }
-        let wanted = &searched.wanted;
+        let wanted = &keyed.wanted;
         let keys = self.keys.as_deref().unwrap_or_default();
         if let Some(split) = &self.split {
             return Ok(split.first_from(wanted, first));
@@ -566,7 +579,7 @@ impl Part {
             }
             self.scanned += end - start;
             if self.scanned > SCANS * self.times.len() {
-                let split = split(&mut self.split, keys, self.times.len(), searched.right)?;
+                let split = split(&mut self.split, keys, self.times.len(), keyed.right)?;
                 return Ok(split.first_from(wanted, end));
             }
             (start, step) = (end, 2 * step);
@@ -575,19 +588,19 @@ impl Part {
     }
 
     /// Sets `wanted` to the further keys of a left row as this part writes them; false if no row of it can have them.
-    fn wants(&mut self, searched: &mut Searched<'_, '_>, left_row: usize) -> Result<bool> {
+    fn wants(&mut self, keyed: &mut Keyed<'_, '_>, left_row: usize) -> Result<bool> {
         if self.keys.is_none() {
-            let mut columns = Vec::with_capacity(searched.keys.len());
-            searched.right.count_copied(self.times.len().saturating_mul(searched.keys.len()).div_ceil(2))?;
-            for key in searched.keys.iter() {
-                columns.push(KeyColumn::new(&searched.right.column(&self.rows, key.column)?)?);
+            let mut columns = Vec::with_capacity(keyed.keys.len());
+            keyed.right.count_copied(self.times.len().saturating_mul(keyed.keys.len()).div_ceil(2))?;
+            for key in keyed.keys.iter() {
+                columns.push(KeyColumn::new(&keyed.right.column(&self.rows, key.column)?)?);
             }
             self.keys = Some(columns);
         }
-        searched.wanted.clear();
-        for (column, key) in self.keys.iter().flatten().zip(searched.keys.iter_mut()) {
+        keyed.wanted.clear();
+        for (column, key) in self.keys.iter().flatten().zip(keyed.keys.iter_mut()) {
             let Some(wanted) = key.wanted(left_row, column) else { return Ok(false) };
-            searched.wanted.push(wanted);
+            keyed.wanted.push(wanted);
         }
         Ok(true)
     }

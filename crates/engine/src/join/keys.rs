@@ -180,14 +180,6 @@ impl Split {
     }
 }
 
-/// What a code of the left is on the right.
-#[derive(Debug, Clone, Copy)]
-enum Code {
-    NotAsked,
-    Nothing,
-    Is(i32),
-}
-
 /// A further key of left rows.
 pub(super) struct LeftKey {
     /// Position of the right column that must equal it.
@@ -196,8 +188,9 @@ pub(super) struct LeftKey {
     nulls: Option<NullBuffer>,
     /// The dictionary of the right that `known` is about.
     known_of: Option<StringArray>,
-    /// What a code of the left is on the right, once it was asked for, by code.
-    known: Vec<Code>,
+    /// What a code of the left is on the right, by code, with the dictionary that this is about, counted up.
+    known: Vec<(u32, Option<i32>)>,
+    generation: u32,
     /// Codes of that dictionary's texts.
     codes: Arc<HashMap<String, i32>>,
 }
@@ -205,7 +198,7 @@ pub(super) struct LeftKey {
 impl LeftKey {
     pub fn new(array: &ArrayRef, column: usize) -> Result<LeftKey> {
         let KeyColumn { values, nulls } = KeyColumn::new(array)?;
-        Ok(LeftKey { column, values, nulls, known_of: None, known: Vec::new(), codes: Arc::default() })
+        Ok(LeftKey { column, values, nulls, known_of: None, known: Vec::new(), generation: 0, codes: Arc::default() })
     }
 
     /// The key of a row as the left writes it; `None` for null.
@@ -243,23 +236,19 @@ impl LeftKey {
             (Values::Codes(codes, texts), Values::Codes(_, right_texts)) => {
                 let is_known = self.known_of.as_ref().is_some_and(|known| same(known, right_texts));
                 if !is_known {
-                    self.known.clear();
-                    self.known.resize(texts.len(), Code::NotAsked);
+                    self.known.resize(texts.len(), (0, None));
+                    self.generation += 1;
                     let code =
                         |(code, text): (usize, Option<&str>)| Some((text?.to_owned(), i32::try_from(code).ok()?));
                     self.codes = Arc::new(right_texts.iter().enumerate().filter_map(code).collect());
                     self.known_of = Some(right_texts.clone());
                 }
                 let place = usize::try_from(codes[row]).ok()?;
-                let known = self.known.get_mut(place)?;
-                if let Code::NotAsked = known {
-                    let found = self.codes.get(texts.value(place)).copied();
-                    *known = found.map_or(Code::Nothing, Code::Is);
+                let (generation, code) = self.known.get_mut(place)?;
+                if *generation != self.generation {
+                    (*generation, *code) = (self.generation, self.codes.get(texts.value(place)).copied());
                 }
-                match known {
-                    Code::Is(code) => Some(i64::from(*code)),
-                    Code::Nothing | Code::NotAsked => None,
-                }
+                code.map(i64::from)
             }
             _ => None,
         }

@@ -17,17 +17,17 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, new_null_array};
 use arrow::buffer::NullBuffer;
-use arrow::compute::{cast, filter};
+use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::{HashMap, HashSet};
 use splay_store::TableSnapshot;
 
-use self::chain::{Chain, Right, Searched};
+use self::chain::{Chain, Keyed, Right, Searched};
 use self::keys::LeftKey;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
-use crate::frame::Frame;
+use crate::frame::{Frame, filter_of};
 use crate::gather::{Gather, NOTHING};
 use crate::plan::Scan;
 use crate::reads::column_bytes;
@@ -163,7 +163,8 @@ impl Joiner<'_> {
         let (mut columns, gather, rows) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
-            let columns = left.columns().iter().map(|column| filter(column, &mask)).collect::<Result<Vec<_>, _>>()?;
+            let kept = filter_of(&mask, left.columns().len());
+            let columns = left.columns().iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>, _>>()?;
             (columns, Gather::new(&found), found.len())
         } else {
             (left.columns().to_vec(), Gather::new(&positions), positions.len())
@@ -205,8 +206,10 @@ impl Joiner<'_> {
                 Some(chain) => chain,
                 None => self.chains.entry(name.to_owned()).or_insert(self.right.chain(symbol)?),
             };
-            let mut searched =
-                Searched { right: self.right, rule: self.join.rule, keys: &mut keys, wanted: Vec::new() };
+            let mut searched = Searched {
+                rule: self.join.rule,
+                keyed: Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() },
+            };
             let found = &mut positions[run.clone()];
             if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;

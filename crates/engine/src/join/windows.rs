@@ -7,14 +7,14 @@
 use std::collections::BTreeSet;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::buffer::NullBuffer;
 use hashbrown::HashMap;
 
-use super::chain::{Chain, Right, Rows, Searched};
+use super::chain::{Chain, Keyed, Right, Rows};
 use super::keys::LeftKey;
 use super::{Symbols, evaluate_over, in_chunks, right_of, runs_of};
 use crate::aggregate::{Accumulator, Aggregate, Assigned, Picks, Positions, Run, accumulator};
-use crate::asof::{Direction, MatchRule, WindowRule, window_rows};
+use crate::asof::{WindowRule, window_rows};
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
@@ -31,9 +31,6 @@ const CHUNK_ROWS: usize = 8_192;
 
 /// Rows between two windows from which on what lies between isn't looked at.
 const GAP_ROWS: usize = 1_024;
-
-/// Where keys alone are looked for.
-const NO_MATCH: MatchRule = MatchRule { direction: Direction::Backward, inclusive: true, tolerance: None };
 
 /// Pairs of a window and a row of it that are worked on between two looks at whether to stop, and at the memory.
 const PAIRS_MAX: usize = 1 << 20;
@@ -104,26 +101,29 @@ impl Joiner<'_> {
             keys.push(LeftKey::new(&key.evaluate(left, self.constants)?.into_array(left.len())?, *column)?);
         }
         let mut results = Results::new(self, left.len())?;
-        let rule = self.join.rule;
         for (rows, symbol) in runs_of(symbols.as_ref(), left.len(), self.right)? {
             let name = symbol.unwrap_or_default();
             if !self.chains.contains_key(name) {
                 self.chains.insert(name.to_owned(), self.right.chain(symbol)?);
             }
             let Some(chain) = self.chains.get_mut(name) else { continue };
-            if keys.is_empty() {
-                let found =
-                    windows(chain, rule, &bounds[rows.clone()], |chain, number| chain.rows(number, self.right))?;
-                results.add_all(found, |left_row| rows.start + left_row, self.stop)?;
-                continue;
+            // The right rows with some further keys ascend in time too, so that they are as rows of a symbol of their own.
+            let rows = if keys.is_empty() { vec![rows.collect()] } else { LeftKey::rows_by_keys(&keys, rows) };
+            let mut lists: Vec<List> = rows.into_iter().map(|rows| List::new(rows, &bounds, self.join.rule)).collect();
+            let mut keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
+            // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
+            for number in (0..chain.len()).rev() {
+                for list in &mut lists {
+                    self.stop.check()?;
+                    list.look_into(chain, number, &mut keyed)?;
+                }
             }
-            // The right rows with some keys ascend in time too, so that they are as rows of a symbol of their own.
-            for rows in LeftKey::rows_by_keys(&keys, rows) {
-                let bounds: Vec<_> = rows.iter().map(|row| bounds[*row]).collect();
-                let mut searched = Searched { right: self.right, rule: NO_MATCH, keys: &mut keys, wanted: Vec::new() };
-                let found =
-                    windows(chain, rule, &bounds, |chain, number| chain.rows_of_keys(number, &mut searched, rows[0]))?;
-                results.add_all(found, |left_row| rows[left_row], self.stop)?;
+            for list in lists {
+                for (part, windows) in list.found.into_iter().rev() {
+                    for windows in together(&windows) {
+                        results.add(&part, windows, self.stop)?;
+                    }
+                }
             }
         }
         let looked_at = results.looked_at;
@@ -147,52 +147,63 @@ impl Joiner<'_> {
     }
 }
 
-/// Where the windows of left rows lie in each part of a chain, the parts in their order, of which `rows_of` gives the rows. The group
-/// of a window is the number of its left row.
-fn windows(
-    chain: &mut Chain,
-    rule: WindowRule,
-    bounds: &[Option<(i64, i64)>],
-    mut rows_of: impl FnMut(&mut Chain, usize) -> Result<Option<(ScalarBuffer<i64>, Rows)>>,
-) -> Result<Vec<(Rows, Vec<Run>)>> {
-    let mut found = Vec::new();
-    let (Some(least), Some(greatest)) =
-        (bounds.iter().flatten().map(|(begin, _)| *begin).min(), bounds.iter().flatten().map(|(_, end)| *end).max())
-    else {
-        return Ok(found);
-    };
-    // The row that prevails is the last one before the begin, in whichever part it is: the last parts are looked at first.
-    let mut wants_prevailing: Vec<bool> = bounds.iter().map(|bounds| rule.prevailing && bounds.is_some()).collect();
-    for number in (0..chain.len()).rev() {
+/// Left rows of one symbol with equal keys, and where their windows lie.
+struct List {
+    /// Numbers of the rows.
+    rows: Vec<usize>,
+    bounds: Vec<Option<(i64, i64)>>,
+    /// The least begin and the greatest end; `None` if all windows are empty.
+    reach: Option<(i64, i64)>,
+    /// Whether a row that prevails is still looked for.
+    wants_prevailing: Vec<bool>,
+    /// By part, the last one first; the group of a window is the number of its row.
+    found: Vec<(Rows, Vec<Run>)>,
+}
+
+impl List {
+    fn new(rows: Vec<usize>, bounds: &[Option<(i64, i64)>], rule: WindowRule) -> List {
+        let bounds: Vec<_> = rows.iter().map(|row| bounds[*row]).collect();
+        let least = bounds.iter().flatten().map(|(begin, _)| *begin).min();
+        let reach = least.zip(bounds.iter().flatten().map(|(_, end)| *end).max());
+        let wants_prevailing = bounds.iter().map(|bounds| rule.prevailing && bounds.is_some()).collect();
+        List { rows, bounds, reach, wants_prevailing, found: Vec::new() }
+    }
+
+    /// Looks for windows in a part. Later parts were looked into before.
+    fn look_into(&mut self, chain: &mut Chain, number: usize, keyed: &mut Keyed<'_, '_>) -> Result<()> {
         let (earliest, latest) = chain.times(number);
-        if earliest > greatest {
-            continue;
+        let Some((least, _)) = self.reach.filter(|(_, greatest)| earliest <= *greatest) else { return Ok(()) };
+        let is_before = latest < least;
+        if is_before && !self.wants_prevailing.contains(&true) {
+            return Ok(());
         }
-        if latest < least && !wants_prevailing.contains(&true) {
-            break;
-        }
-        let Some((times, rows)) = rows_of(chain, number)? else { continue };
+        let found = match keyed.keys.is_empty() {
+            true => chain.rows(number, keyed.right)?,
+            false => chain.rows_of_keys(number, keyed, self.rows[0], is_before)?,
+        };
+        let Some((times, rows)) = found else { return Ok(()) };
         let mut windows = Vec::new();
-        let mut left_row = 0;
-        window_rows(WindowRule { prevailing: false }, bounds.iter().copied(), &times, |range| {
+        let mut place = 0;
+        window_rows(WindowRule { prevailing: false }, self.bounds.iter().copied(), &times, |range| {
             let mut range = range;
-            if let (true, Some((begin, _))) = (wants_prevailing[left_row], bounds[left_row]) {
+            if let (true, Some((begin, _))) = (self.wants_prevailing[place], self.bounds[place]) {
                 if times.get(range.start) == Some(&begin) {
-                    wants_prevailing[left_row] = false;
+                    self.wants_prevailing[place] = false;
                 } else if range.start > 0 {
-                    wants_prevailing[left_row] = false;
+                    self.wants_prevailing[place] = false;
                     range.start -= 1;
                 }
             }
-            if let (false, Ok(group)) = (range.is_empty(), u32::try_from(left_row)) {
+            if let (false, Ok(group)) = (range.is_empty(), u32::try_from(self.rows[place])) {
                 windows.push(Run { group, start: range.start, end: range.end });
             }
-            left_row += 1;
+            place += 1;
         });
-        found.push((rows, windows));
+        if !windows.is_empty() {
+            self.found.push((rows, windows));
+        }
+        Ok(())
     }
-    found.reverse();
-    Ok(found)
 }
 
 /// Windows in stretches that lie near each other.
@@ -285,19 +296,6 @@ impl<'a> Results<'a> {
         }
         let (parts, looked_at) = (Vec::new(), 0);
         Ok(Results { join, right, constants, reads, held_bytes_max, slots, columns, parts, looked_at })
-    }
-
-    /// Takes windows of several parts in, whose groups become those that `group` gives.
-    fn add_all(&mut self, found: Vec<(Rows, Vec<Run>)>, group: impl Fn(usize) -> usize, stop: Stop<'_>) -> Result<()> {
-        for (part, mut windows) in found {
-            for window in &mut windows {
-                window.group = u32::try_from(group(window.group as usize)).unwrap_or(u32::MAX);
-            }
-            for windows in together(&windows) {
-                self.add(&part, windows, stop)?;
-            }
-        }
-        Ok(())
     }
 
     /// Takes windows of a part in that lie near each other.

@@ -1,7 +1,8 @@
 //! The rows that come first or last by time, without a look at the others.
 //!
 //! A symbol's rows ascend in time, so that of each run only as many are candidates as are wanted, and those as early or late as the
-//! last of them. Partitions that can't hold one aren't opened.
+//! last of them. Partitions that can't hold one aren't opened; where rows of each symbol are wanted, any may, and its runs that can't
+//! are passed over.
 
 use std::collections::BinaryHeap;
 use std::ops::Range;

@@ -40,15 +40,12 @@ pub(super) fn wants_few(calls: &[WindowCall], constants: &[ArrayRef]) -> bool {
     matches!(calls, [call] if call.first_rows(constants).is_some())
 }
 
-/// The frame without rows that can't be among the first of their partition, where those are all that is wanted.
-pub(super) fn first_rows(frame: Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Frame> {
-    if let [call] = calls
-        && let Some(first) = call.first_rows(constants)
-        && let Some(candidates) = candidates(&frame, call, first, constants)?
-    {
-        return frame.take(&candidates);
+/// The rows that may be among the first of their partition, where those are all that is wanted; `None` if all may be.
+pub(super) fn first_rows(frame: &Frame, calls: &[WindowCall], constants: &[ArrayRef]) -> Result<Option<UInt32Array>> {
+    match calls {
+        [call] => call.first_rows(constants).map_or(Ok(None), |first| candidates(frame, call, first, constants)),
+        _ => Ok(None),
     }
-    Ok(frame)
 }
 
 /// Rows among which those are that come first in their partition, with all that come before them; `None` if all may be.
@@ -77,5 +74,6 @@ fn candidates(frame: &Frame, call: &WindowCall, first: usize, constants: &[Array
         }
     }
     let rows = groups.iter().zip(&keys).zip(0..).filter(|((group, key), _)| **key <= bounds[**group as usize]);
-    Ok(Some(rows.map(|(_, row)| row).collect::<Vec<u32>>().into()))
+    let rows: Vec<u32> = rows.map(|(_, row)| row).collect();
+    Ok(Some(rows).filter(|rows| rows.len() < frame.len()).map(UInt32Array::from))
 }

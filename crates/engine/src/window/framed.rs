@@ -153,9 +153,10 @@ fn over_frames<S: Copy>(
                     state
                 }));
             }
+            // The nearest first, as floats without nulls are added: frames with and without them give the same sums.
             FrameRows::Last(before) => results.extend(partition.clone().map(|row| {
                 let first = row.saturating_sub(before).max(partition.start);
-                (first..=row).fold(start, &mut fold)
+                (first..=row).rev().fold(start, &mut fold)
             })),
         }
     }

@@ -1,8 +1,9 @@
 //! Windows over frames whose rows stand in the windows' order, as those of a table by symbol and time do.
 //!
 //! Each partition must be one stretch of rows, over as many frames as it takes, and within it the order keys must ascend. That is
-//! looked at, never assumed. Then each frame is worked on by itself; what goes on in the next one is taken along where a few
-//! rows are enough, and put together where they aren't.
+//! looked at, never assumed. Then each frame is worked on by itself. A partition that goes on in the next frame takes a few rows along
+//! where these are enough; else that partition alone is put together. Symbols over several dates are several stretches, and
+//! sorted.
 
 use std::ops::Range;
 
@@ -13,12 +14,16 @@ use arrow::datatypes::{DataType, Int32Type};
 
 use super::{FrameFunction, FrameRows, WindowCall, WindowFunction, framed, over_partition};
 use crate::aggregate::{Assigned, Run, accumulator_of, arguments, group_rows};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Expr, Value};
 use crate::frame::{Frame, SortKey, joined};
 use crate::order::plain_numbers;
 use crate::parallel;
 use crate::run::{Setting, check_memory};
+
+/// Rows of a stretch, on average, from which on frames are looked at further, if they have more than some stretches.
+const STRETCH_ROWS_MIN: usize = 4;
+const STRETCHES_MIN: usize = 256;
 
 /// Results by call and frame; `None` where rows don't stand in the order of a call.
 pub(super) fn in_order(
@@ -41,7 +46,10 @@ pub(super) fn in_order(
         };
         results.push(place);
     }
-    check_memory(rows, calls.iter().map(|call| &call.data_type), setting.memory_bytes / 2)?;
+    // What goes on in another frame may be put together, arguments and results.
+    let arguments: usize = calls.iter().map(|call| call.arguments.len() + 1).max().unwrap_or(0);
+    let types = calls.iter().map(|call| &call.data_type).chain(std::iter::repeat_n(&DataType::Float64, arguments));
+    check_memory(rows, types, setting.memory_bytes / 2)?;
     let results = calls.iter().zip(results).map(|(call, place)| {
         let over = Over { frames, partitions: &known[place].1, call, threads, setting };
         match call.function {
@@ -96,7 +104,12 @@ impl Partitions {
         let types: Vec<DataType> = first.keys.columns().iter().map(|column| column.data_type().clone()).collect();
         let keys = Frame::concat(looks.iter().map(|look| look.keys.clone()).collect(), &types)?;
         let columns: Vec<Expr> = (0..types.len()).map(Expr::Column).collect();
-        let (numbers, _) = group_rows(&keys, &columns, setting.constants)?;
+        let numbers = match group_rows(&keys, &columns, setting.constants) {
+            Ok((numbers, _)) => numbers,
+            // Keys that aren't hashed can be sorted.
+            Err(Error::Unsupported(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let mut numbers = numbers.into_iter();
         let (mut of_frames, mut count) = (Vec::with_capacity(looks.len()), 0);
         // The last stretch that was seen, and its last row.
@@ -173,7 +186,8 @@ impl Look {
             // Codes that differ may stand for one text; that is seen when the texts of stretches are compared.
             _ => partition(&keys.iter().map(codes).collect::<Vec<_>>())?.ranges(),
         };
-        if !ranges.iter().all(|rows| ascends(&order, rows)) {
+        // Partitions of few rows are sorted as fast as they are looked at.
+        if ranges.len() * STRETCH_ROWS_MIN > rows + STRETCHES_MIN || !ranges.iter().all(|rows| ascends(&order, rows)) {
             return Ok(None);
         }
         let firsts = ranges.iter().map(|rows| u32::try_from(rows.start).unwrap_or(u32::MAX));

@@ -15,6 +15,7 @@ mod tests;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::{partition, take};
@@ -27,7 +28,7 @@ use crate::aggregate::{Aggregate, AggregateFunction, at_each_row};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::{Frame, SortKey, joined, sorted_indices};
-use crate::run::{Setting, over_frames, whole};
+use crate::run::{Setting, check_memory, over_frames, whole};
 
 /// Widest frame whose rows are gone through for every row. Wider ones would need sums that are added to and taken from,
 /// which drift and which a NaN spoils for good.
@@ -123,7 +124,16 @@ pub enum FrameRows {
 /// The frames with a column more for each call. Rows that only few are wanted of may be left out.
 pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Vec<Frame>> {
     if wants_few(calls, setting.constants) {
-        frames = over_frames(frames, setting, |frame| first_rows(frame, calls, setting.constants))?;
+        let taken = AtomicUsize::new(0);
+        frames = over_frames(frames, setting, |frame| match first_rows(&frame, calls, setting.constants)? {
+            Some(rows) => {
+                // Relaxed: nothing but the sum matters.
+                let all = taken.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
+                check_memory(all, frame.columns().iter().map(|column| column.data_type()), setting.memory_bytes / 2)?;
+                frame.take(&rows)
+            }
+            None => Ok(frame),
+        })?;
     } else if let Some(results) = in_order(&frames, calls, setting)? {
         return Ok(with_columns(frames, results));
     } else if calls.iter().all(|call| matches!(call.function, WindowFunction::Frame(_, FrameRows::Whole))) {
@@ -135,7 +145,9 @@ pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Se
         return Ok(with_columns(frames, results));
     }
     let mut frame = whole(frames, setting)?;
-    frame = first_rows(frame, calls, setting.constants)?;
+    if let Some(rows) = first_rows(&frame, calls, setting.constants)? {
+        frame = frame.take(&rows)?;
+    }
     let results = calls.iter().map(|call| window(&frame, call, setting)).collect::<Result<Vec<_>>>()?;
     results.into_iter().for_each(|result| frame.push(result));
     Ok(vec![frame])

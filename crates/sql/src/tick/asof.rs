@@ -5,6 +5,7 @@ use datafusion::common::{DFSchema, JoinType};
 use datafusion::logical_expr::logical_plan::Join;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::{AsofJoin, Expr as TickExpr, Plan};
+use splay_store::TableSpec;
 
 use super::LIFTED;
 use super::convert::{Unknown, unknown};
@@ -30,20 +31,7 @@ impl Recogniser<'_> {
         if !matches!(time_type, DataType::Timestamp(TimeUnit::Nanosecond, _)) {
             return unknown(format!("an as-of join by a {time_type}"));
         }
-        let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
-        let (mut symbol, mut keys) = (None, Vec::new());
-        for (left_key, right_key) in &parts.keys {
-            let left_key = self.convert(as_text(left_key, left_schema), left_schema)?;
-            let right_type = right_key.get_type(right_schema).map_err(|error| Unknown(error.to_string()))?;
-            let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(&columns);
-            match right_key {
-                TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {
-                    symbol = Some(left_key)
-                }
-                TickExpr::Column(column) if can_be_key(&right_type) => keys.push((left_key, column)),
-                _ => return unknown(format!("an as-of join by a {right_type}")),
-            }
-        }
+        let (symbol, keys) = self.join_keys(&parts.keys, (left_schema, right_schema), &columns, &spec)?;
         let time = self.convert(&parts.left_time, left_schema)?;
         let input = self.stage(left)?.into_plan(left_schema);
         let asof = AsofJoin {
@@ -57,6 +45,31 @@ impl Recogniser<'_> {
             inner: join.join_type == JoinType::Inner,
         };
         Ok(Stage::Frame(Plan::Asof { input: Box::new(input), asof: Box::new(asof) }))
+    }
+
+    /// What of the left must equal the symbol of a right table, whose columns are `columns`, and what other columns of it.
+    pub(super) fn join_keys(
+        &mut self,
+        pairs: &[(Expr, Expr)],
+        (left_schema, right_schema): (&DFSchema, &DFSchema),
+        columns: &[TickExpr],
+        spec: &TableSpec,
+    ) -> Result<(Option<TickExpr>, Vec<(TickExpr, usize)>), Unknown> {
+        let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+        let (mut symbol, mut keys) = (None, Vec::new());
+        for (left_key, right_key) in pairs {
+            let left_key = self.convert(as_text(left_key, left_schema), left_schema)?;
+            let right_type = right_key.get_type(right_schema).map_err(|error| Unknown(error.to_string()))?;
+            let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(columns);
+            match right_key {
+                TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {
+                    symbol = Some(left_key);
+                }
+                TickExpr::Column(column) if can_be_key(&right_type) => keys.push((left_key, column)),
+                _ => return unknown(format!("a join by time and a {right_type}")),
+            }
+        }
+        Ok((symbol, keys))
     }
 }
 
@@ -73,7 +86,7 @@ pub(super) fn as_text<'a>(expr: &'a Expr, schema: &DFSchema) -> &'a Expr {
 }
 
 /// Whether values of a type are equal where the engine finds them equal.
-pub(super) fn can_be_key(data_type: &DataType) -> bool {
+fn can_be_key(data_type: &DataType) -> bool {
     match data_type {
         DataType::Dictionary(_, values) => **values == DataType::Utf8,
         DataType::Utf8 | DataType::Boolean | DataType::Date32 => true,

@@ -482,7 +482,11 @@ impl Recogniser<'_> {
         let DistinctOn { on_expr, select_expr, sort_expr, input, .. } = distinct;
         let schema = input.schema();
         let Some(sort_expr) = sort_expr else { return unknown("distinct on without an order") };
+        let keys = on_expr.len();
         let order_by = self.sort_keys(sort_expr, schema)?;
+        if keys > KEYS_MAX || order_by.len() < keys {
+            return unknown(format!("distinct on by {keys} keys"));
+        }
         let partition_by = on_expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
         let outputs = select_expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
         let Some(one) = self.constants.fix(&ScalarValue::UInt64(Some(1))) else { return unknown("a number") };
@@ -496,16 +500,15 @@ impl Recogniser<'_> {
             })),
             arguments: Vec::new(),
             partition_by,
-            order_by: order_by.clone(),
+            // The order begins with the keys of the groups, which are equal in each.
+            order_by: order_by[keys..].to_vec(),
             data_type: DataType::UInt64,
             first: Some((BinaryOp::Equal, one)),
         };
         let numbered = Plan::Window { input: Box::new(input), calls: vec![call] };
         let predicate = TickExpr::Binary(BinaryOp::Equal, Box::new(number), Box::new(TickExpr::Constant(one)));
         let first = Plan::Filter { input: Box::new(numbered), predicate };
-        // The order begins with the keys of the groups; one row of each is left.
-        let keys = order_by.into_iter().take(on_expr.len()).collect();
-        let sorted = Plan::Sort { input: Box::new(first), keys, fetch: None };
+        let sorted = Plan::Sort { input: Box::new(first), keys: order_by[..keys].to_vec(), fetch: None };
         Ok(Stage::Frame(Plan::Project { input: Box::new(sorted), outputs }))
     }
 
@@ -516,6 +519,9 @@ impl Recogniser<'_> {
             other => return unknown(format!("the window function {other}")),
         };
         let params = &window.params;
+        if params.partition_by.len() > KEYS_MAX {
+            return unknown(format!("a window by {} keys", params.partition_by.len()));
+        }
         if params.filter.is_some() || params.distinct {
             return unknown("a window function with a filter or distinct");
         }

@@ -10,7 +10,6 @@ use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::asof::WindowRule;
 use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Plan, Scan, WindowJoin};
 
-use super::asof::{as_text, can_be_key};
 use super::convert::{Unknown, unknown};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::WindowParts;
@@ -84,20 +83,7 @@ impl Recogniser<'_> {
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {
             return unknown("a window join by another column than the time of the right table");
         }
-        let symbol_position = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
-        let (mut symbol, mut keys) = (None, Vec::new());
-        for (left_key, right_key) in parts.keys {
-            let left_key = self.convert(as_text(left_key, left_schema), left_schema)?;
-            let right_type = right_key.get_type(right_schema).map_err(|error| Unknown(error.to_string()))?;
-            let right_key = self.convert(as_text(right_key, right_schema), right_schema)?.substitute(&columns);
-            match right_key {
-                TickExpr::Column(column) if Some(column) == symbol_position && symbol.is_none() => {
-                    symbol = Some(left_key);
-                }
-                TickExpr::Column(column) if can_be_key(&right_type) => keys.push((left_key, column)),
-                _ => return unknown(format!("a window join by a {right_type}")),
-            }
-        }
+        let (symbol, keys) = self.join_keys(parts.keys, (left_schema, right_schema), &columns, &spec)?;
         Ok(Right { scan, columns, symbol, keys })
     }
 

@@ -808,6 +808,37 @@ fn latest_rows_of_symbols_are_found_by_the_ends_of_their_rows() {
     }
 }
 
+/// Parquet's row groups have dictionaries of their own, of which rows of one symbol may read several.
+#[test]
+fn joins_by_codes_find_those_of_every_row_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let spec = spec("long");
+    let options = LoadOptions { format: SegmentFormat::Parquet, ..LoadOptions::default() };
+    let mut load = database.load(&spec, options).unwrap();
+    // More than the 2^20 rows of a row group, all of one symbol.
+    let rows = rows(&mut Numbers(5), &spec, 1_200_000, 0, 1);
+    let mut columns = rows.columns().to_vec();
+    let one = std::iter::repeat_n("S00", rows.num_rows()).collect::<DictionaryArray<Int32Type>>();
+    columns[1] = Arc::new(one);
+    load.append(&RecordBatch::try_new(spec.arrow(), columns).unwrap()).unwrap();
+    load.commit().unwrap();
+    let both = both(&database, 2);
+    let left = "(select * from long where seq % 4001 = 1) t";
+    for text in [
+        format!(
+            "select t.sym, t.venue, t.ts, t.seq, count(q.ts), max(q.bid) from {left} window join long q on t.sym = q.sym and \
+             t.venue = q.venue and q.ts between t.ts and t.ts"
+        ),
+        format!(
+            "select t.sym, t.venue, count(q.ts), max(q.ts) from {left} asof join long q match_condition (t.ts > q.ts) on \
+             t.sym = q.sym and t.venue = q.venue group by t.sym, t.venue"
+        ),
+    ] {
+        assert_eq!(both.compare(&text), Ok(true), "{text}");
+    }
+}
+
 /// Of long stretches summaries give all but the ends, which are read by themselves: nothing else of the column is touched.
 #[test]
 fn what_summaries_leave_over_is_read_by_itself() {

@@ -1,11 +1,12 @@
 //! One column of a segment, found once and then read by ranges of rows without looking anything up again.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, UInt32Array, new_null_array};
 use arrow::compute::{cast, concat, take};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
 
 use super::arrow_file::ArrowFile;
@@ -106,10 +107,7 @@ impl<'a> ColumnReader<'a> {
             return Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? });
         }
         let parts = pieces.iter().map(|rows| self.read(rows.clone())).collect::<Result<Vec<_>>>()?;
-        Ok(match parts.as_slice() {
-            [] => arrow::array::new_empty_array(&self.data_type),
-            parts => concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
-        })
+        Ok(if parts.is_empty() { arrow::array::new_empty_array(&self.data_type) } else { together(&parts)? })
     }
 
     /// Asks for a range that hasn't been read yet, without waiting for it: what is wanted soon of several columns or segments is then
@@ -143,10 +141,7 @@ impl<'a> ColumnReader<'a> {
             let rows: UInt32Array = if least == 0 { rows } else { rows.unary(|row| row.wrapping_sub(least)) };
             parts.push(take(&stored, &rows, None)?);
         }
-        match parts.as_slice() {
-            [one] => Ok(Arc::clone(one)),
-            several => Ok(concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?),
-        }
+        together(&parts)
     }
 }
 
@@ -180,6 +175,42 @@ fn neighbourhoods(rows: &UInt32Array) -> Vec<Neighbourhood> {
     found
 }
 
+/// Parts of a column one behind the other. A dictionary of several holds no text twice: whoever looks for a text looks for one
+/// code.
+fn together(parts: &[ArrayRef]) -> Result<ArrayRef> {
+    if let [one] = parts {
+        return Ok(Arc::clone(one));
+    }
+    let coded: Option<Vec<&DictionaryArray<Int32Type>>> = parts.iter().map(|part| part.as_dictionary_opt()).collect();
+    let Some(coded) = coded.filter(|coded| !have_one_dictionary(coded)) else {
+        return Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?);
+    };
+    let mut numbers: HashMap<&str, i32> = HashMap::new();
+    let mut texts: Vec<&str> = Vec::new();
+    let mut codes: Vec<Option<i32>> = Vec::with_capacity(parts.iter().map(|part| part.len()).sum());
+    for part in &coded {
+        let Some(values) = part.values().as_string_opt::<i32>() else {
+            return Ok(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?);
+        };
+        let mut number = |text| {
+            *numbers.entry(text).or_insert_with(|| {
+                texts.push(text);
+                i32::try_from(texts.len() - 1).unwrap_or(i32::MAX)
+            })
+        };
+        // A text that is null makes its rows null.
+        let of_part: Vec<Option<i32>> = values.iter().map(|text| text.map(&mut number)).collect();
+        codes.extend(part.keys().iter().map(|code| of_part.get(usize::try_from(code?).ok()?).copied().flatten()));
+    }
+    let values = Arc::new(StringArray::from(texts));
+    Ok(Arc::new(DictionaryArray::try_new(Int32Array::from(codes), values)?))
+}
+
+fn have_one_dictionary(parts: &[&DictionaryArray<Int32Type>]) -> bool {
+    let of = |part: &DictionaryArray<Int32Type>| part.values().to_data();
+    parts.first().is_none_or(|first| parts.iter().all(|part| of(part).ptr_eq(&of(first))))
+}
+
 fn decode(file: &ParquetFile, position: usize, rows: Range<usize>) -> Result<ArrayRef> {
     let data_type = file.schema().field(position).data_type();
     if rows.is_empty() {
@@ -190,9 +221,41 @@ fn decode(file: &ParquetFile, position: usize, rows: Range<usize>) -> Result<Arr
         .read(&[position], rows, PARQUET_BATCH_ROWS)?
         .map(|batch| batch.map(|batch| Arc::clone(batch.column(0))))
         .collect::<Result<Vec<_>>>()?;
-    let column = match parts.as_slice() {
-        [one] => Arc::clone(one),
-        several => concat(&several.iter().map(AsRef::as_ref).collect::<Vec<_>>())?,
-    };
+    let column = together(&parts)?;
     if column.len() == expected { Ok(column) } else { Err(file.short(expected, column.len())) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dictionaries_put_together_hold_no_text_twice() {
+        let part =
+            |texts: &[Option<&str>]| Arc::new(texts.iter().copied().collect::<DictionaryArray<Int32Type>>()) as _;
+        let parts = [part(&[Some("N"), None, Some("P")]), part(&[Some("P"), Some("Q"), Some("N")]), part(&[])];
+        let whole = together(&parts).unwrap();
+        let whole = whole.as_dictionary::<Int32Type>();
+        assert_eq!(whole.values().len(), 3);
+        let texts: Vec<Option<&str>> = whole.downcast_dict::<StringArray>().unwrap().into_iter().collect();
+        assert_eq!(texts, [Some("N"), None, Some("P"), Some("P"), Some("Q"), Some("N")]);
+        let slice = |start, rows| Arc::new(whole.slice(start, rows)) as ArrayRef;
+        let shared = together(&[slice(0, 2), slice(2, 4)]).unwrap();
+        assert_eq!(shared.as_dictionary::<Int32Type>(), whole);
+    }
+
+    #[test]
+    fn neighbourhoods_hold_every_row_once() {
+        let far = NEIGHBOUR_ROWS + 1;
+        let rows = UInt32Array::from(vec![None, Some(5), Some(9), None, Some(9 + far), Some(3)]);
+        let found = neighbourhoods(&rows);
+        let expected = [(0..4, Some((5, 9))), (4..5, Some((9 + far, 9 + far))), (5..6, Some((3, 3)))];
+        assert_eq!(found, expected.map(|(places, rows)| Neighbourhood { places, rows }));
+        assert_eq!(neighbourhoods(&UInt32Array::from(vec![None, None])), [Neighbourhood { places: 0..2, rows: None }]);
+        let many: UInt32Array =
+            (0..2 * u32::try_from(NEIGHBOURHOODS_MAX).unwrap()).map(|row| Some(row * far)).collect();
+        let found = neighbourhoods(&many);
+        assert_eq!(found.len(), NEIGHBOURHOODS_MAX);
+        assert_eq!(found.iter().map(|found| found.places.len()).sum::<usize>(), many.len());
+    }
 }

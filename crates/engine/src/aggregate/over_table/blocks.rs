@@ -15,6 +15,7 @@ use crate::aggregate::picks::Positions;
 use crate::codes;
 use crate::error::Result;
 use crate::expr::Columns;
+use crate::frame::filter_of;
 use crate::gather::position;
 use crate::table::{Block, Cover, CoverColumns, Span};
 
@@ -44,7 +45,8 @@ impl State<'_> {
             if chunk.kept < block.rows.len() {
                 let start = block.rows.start - cover.rows.start;
                 positions = Some(mask.values().set_indices().map(|row| position(number, start + row)).collect());
-                chunk.mask = Some(mask);
+                let kept = filter_of(&mask, self.asked.aggregates.len() + self.asked.keys.len());
+                chunk.mask = Some((mask, kept));
             }
         }
         let positions = match &positions {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use arrow::array::{ArrayRef, BooleanArray};
-use arrow::compute::filter;
+use arrow::compute::FilterPredicate;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
@@ -52,7 +52,8 @@ pub(super) struct BlockColumns<'a> {
     pub columns: &'a CoverColumns<'a>,
     /// Rows of the segment.
     pub rows: Range<usize>,
-    pub mask: Option<BooleanArray>,
+    /// Which of them are kept, and what keeps those of a column.
+    pub mask: Option<(BooleanArray, FilterPredicate)>,
     pub kept: usize,
 }
 
@@ -61,7 +62,7 @@ impl BlockColumns<'_> {
     pub fn kept_of(&self, rows: Range<usize>) -> usize {
         match &self.mask {
             None => rows.len(),
-            Some(mask) => mask.values().slice(rows.start, rows.len()).count_set_bits(),
+            Some((mask, _)) => mask.values().slice(rows.start, rows.len()).count_set_bits(),
         }
     }
 }
@@ -79,7 +80,7 @@ impl Columns for BlockColumns<'_> {
         let column = self.columns.column(position)?.slice(start, self.rows.len());
         Ok(Value::Array(match &self.mask {
             None => column,
-            Some(mask) => filter(&column, mask)?,
+            Some((_, kept)) => kept.filter(&column)?,
         }))
     }
 }
