@@ -1,9 +1,8 @@
 //! Windows over frames whose rows stand in the windows' order, as those of a table by symbol and time do.
 //!
-//! Each partition must be one stretch of rows, over as many frames as it takes, and within it the order keys must ascend. That is
-//! looked at, never assumed. Then each frame is worked on by itself. A partition that goes on in the next frame takes a few rows along
-//! where these are enough; else that partition alone is put together. Symbols over several dates are several stretches, and
-//! sorted.
+//! Each partition must stand in long stretches of rows, one for each date, say, and over these the order keys must ascend. That is
+//! looked at, never assumed. Then each frame is worked on by itself. Where a partition goes on in another stretch, a few rows are
+//! taken along if these are enough; else the stretches of that partition are put together.
 
 use std::ops::Range;
 
@@ -11,6 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{partition, take};
 use arrow::datatypes::{DataType, Int32Type};
+use hashbrown::HashMap;
 
 use super::{FrameFunction, FrameRows, WindowCall, WindowFunction, framed, over_partition};
 use crate::aggregate::{Assigned, Run, accumulator_of, arguments, group_rows};
@@ -77,9 +77,20 @@ fn has_same_order(one: &WindowCall, other: &WindowCall, constants: &[ArrayRef]) 
 struct Stretch {
     rows: Range<usize>,
     partition: u32,
+    /// The frame and the stretch in which the partition was before.
+    before: Option<(usize, usize)>,
+    /// Whether the partition goes on in a later stretch.
+    goes_on: bool,
 }
 
-/// Where partitions stand in frames, each in one stretch, or one that goes on in the frames that follow.
+impl Stretch {
+    /// Whether it is all of its partition.
+    fn is_whole(&self) -> bool {
+        self.before.is_none() && !self.goes_on
+    }
+}
+
+/// Where partitions stand in frames.
 struct Partitions {
     of_frames: Vec<Vec<Stretch>>,
     count: usize,
@@ -111,55 +122,52 @@ impl Partitions {
             Err(error) => return Err(error),
         };
         let mut numbers = numbers.into_iter();
-        let (mut of_frames, mut count) = (Vec::with_capacity(looks.len()), 0);
-        // The last stretch that was seen, and its last row.
-        let mut last: Option<(u32, &Look, usize)> = None;
-        for look in &looks {
+        let mut of_frames: Vec<Vec<Stretch>> = Vec::with_capacity(looks.len());
+        // By partition its last stretch so far.
+        let mut last: Vec<(usize, usize)> = Vec::new();
+        for (frame, look) in looks.iter().enumerate() {
             let mut stretches: Vec<Stretch> = Vec::with_capacity(look.ranges.len());
-            for (rows, number) in look.ranges.iter().zip(numbers.by_ref()) {
-                match last {
-                    Some((known, before, row)) if known == number => {
-                        if !ascends_from(&before.order, row, &look.order, rows.start) {
+            for (rows, partition) in look.ranges.iter().zip(numbers.by_ref()) {
+                let place = (frame, stretches.len());
+                let before = last.get(partition as usize).copied();
+                match before {
+                    None => last.push(place),
+                    Some(known) => {
+                        let earlier = match known.0 == frame {
+                            true => stretches.get_mut(known.1),
+                            false => of_frames.get_mut(known.0).and_then(|stretches| stretches.get_mut(known.1)),
+                        };
+                        let Some(earlier) = earlier else { return Ok(None) };
+                        let end = earlier.rows.end;
+                        if !ascends_from(&looks[known.0].order, end - 1, &look.order, rows.start) {
                             return Ok(None);
                         }
+                        // Codes that differ may stand for one text.
+                        if known.0 == frame && end == rows.start {
+                            earlier.rows.end = rows.end;
+                            continue;
+                        }
+                        earlier.goes_on = true;
+                        last[partition as usize] = place;
                     }
-                    // A partition that was left before stands in several places.
-                    _ if (number as usize) < count => return Ok(None),
-                    _ => count += 1,
                 }
-                last = Some((number, look, rows.end - 1));
-                match stretches.last_mut().filter(|stretch| stretch.partition == number) {
-                    Some(stretch) => stretch.rows.end = rows.end,
-                    None => stretches.push(Stretch { rows: rows.clone(), partition: number }),
-                }
+                stretches.push(Stretch { rows: rows.clone(), partition, before, goes_on: false });
             }
             of_frames.push(stretches);
         }
-        Ok(Some(Partitions { of_frames, count }))
+        Ok(Some(Partitions { of_frames, count: last.len() }))
     }
 
-    /// Whether the first partition of a frame began in an earlier one.
-    fn goes_on(&self, frame: usize) -> bool {
-        let first = self.of_frames[frame].first();
-        first.is_some_and(|first| {
-            let last = self.of_frames[..frame].iter().rev().find_map(|stretches| stretches.last());
-            last.is_some_and(|last| last.partition == first.partition)
-        })
-    }
-
-    /// The partitions that go on from one frame in another: for each of their stretches the frame and the rows.
-    fn crossing(&self) -> Vec<Vec<(usize, Range<usize>)>> {
-        let mut crossing: Vec<(u32, Vec<(usize, Range<usize>)>)> = Vec::new();
+    /// The partitions that stand in several stretches: for each of these the frame and the rows.
+    fn in_pieces(&self) -> Vec<Vec<(usize, Range<usize>)>> {
+        let mut pieces: Vec<Vec<(usize, Range<usize>)>> = vec![Vec::new(); self.count];
         for (frame, stretches) in self.of_frames.iter().enumerate() {
-            let ends = stretches.first().into_iter().chain(stretches.last().filter(|_| stretches.len() > 1));
-            for stretch in ends {
-                match crossing.last_mut().filter(|(partition, _)| *partition == stretch.partition) {
-                    Some((_, pieces)) => pieces.push((frame, stretch.rows.clone())),
-                    None => crossing.push((stretch.partition, vec![(frame, stretch.rows.clone())])),
-                }
+            for stretch in stretches.iter().filter(|stretch| !stretch.is_whole()) {
+                pieces[stretch.partition as usize].push((frame, stretch.rows.clone()));
             }
         }
-        crossing.into_iter().map(|(_, pieces)| pieces).filter(|pieces| pieces.len() > 1).collect()
+        pieces.retain(|pieces| !pieces.is_empty());
+        pieces
     }
 }
 
@@ -186,8 +194,7 @@ impl Look {
             // Codes that differ may stand for one text; that is seen when the texts of stretches are compared.
             _ => partition(&keys.iter().map(codes).collect::<Vec<_>>())?.ranges(),
         };
-        // Partitions of few rows are sorted as fast as they are looked at.
-        if ranges.len() * STRETCH_ROWS_MIN > rows + STRETCHES_MIN || !ranges.iter().all(|rows| ascends(&order, rows)) {
+        if are_short(ranges.len(), rows) || !ranges.iter().all(|rows| ascends(&order, rows)) {
             return Ok(None);
         }
         let firsts = ranges.iter().map(|rows| u32::try_from(rows.start).unwrap_or(u32::MAX));
@@ -204,14 +211,18 @@ fn codes(values: &ArrayRef) -> ArrayRef {
     }
 }
 
-/// Whether codes change more often than there are texts, so that some stand in several places.
+/// Whether codes change too often for what follows to be worth it, which is seen at once.
 fn are_scattered(values: &ArrayRef) -> bool {
     values.as_dictionary_opt::<Int32Type>().is_some_and(|dictionary| {
-        let codes = dictionary.keys().values();
-        let changes = codes.windows(2).filter(|pair| pair[0] != pair[1]).count();
-        // Null is one value more, and what stands for it may be any code.
-        dictionary.keys().null_count() == 0 && changes > dictionary.values().len()
+        let changes = dictionary.keys().values().windows(2).filter(|pair| pair[0] != pair[1]).count();
+        // What stands for null may be any code.
+        dictionary.keys().null_count() == 0 && are_short(changes, values.len())
     })
+}
+
+/// Whether so many stretches of rows are sorted as fast as they are looked at.
+fn are_short(stretches: usize, rows: usize) -> bool {
+    stretches * STRETCH_ROWS_MIN > rows + STRETCHES_MIN
 }
 
 /// Whether rows stand in the order of some keys.
@@ -262,19 +273,19 @@ impl Over<'_> {
             let arguments = arguments(&self.frames[frame], &aggregate, self.setting.constants)?;
             let mut accumulator = accumulator_of(&aggregate, &arguments, 1)?;
             let stretches = &self.partitions.of_frames[frame];
-            let runs = stretches.iter().zip(0..).map(|(stretch, group)| Run {
-                group,
+            // What the others have is merged into what the first one has, so that this goes by partition.
+            let group = |(number, stretch): (u32, &Stretch)| if frame == 0 { stretch.partition } else { number };
+            let runs = (0..).zip(stretches).map(|(number, stretch)| Run {
+                group: group((number, stretch)),
                 start: stretch.rows.start,
                 end: stretch.rows.end,
             });
-            accumulator.grow(stretches.len());
+            accumulator.grow(if frame == 0 { self.partitions.count } else { stretches.len() });
             accumulator.update(&arguments, Assigned::Runs(&runs.collect::<Vec<_>>()))?;
             Ok(accumulator)
         })?;
         let mut parts = parts.into_iter().zip(&self.partitions.of_frames);
-        // Partitions are numbered from the first frame on.
         let Some((mut all, _)) = parts.next() else { return Ok(Vec::new()) };
-        all.grow(self.partitions.count);
         for (part, stretches) in parts {
             let numbers: Vec<u32> = stretches.iter().map(|stretch| stretch.partition).collect();
             all.merge(part, &numbers)?;
@@ -287,84 +298,90 @@ impl Over<'_> {
         })
     }
 
-    /// Aggregates of a row and some before it: of a partition that goes on, those rows are taken along.
+    /// Aggregates of a row and some before it: where a partition goes on, those rows are taken along.
     fn last_rows(&self, function: FrameFunction, before: usize) -> Result<Vec<ArrayRef>> {
         let frame_rows = FrameRows::Last(before);
         self.each_frame(|frame, stretches| {
-            let rows = self.frames[frame].len();
-            let (mut parts, mut start) = (Vec::new(), 0);
-            if let Some(first) = stretches.first().filter(|_| self.partitions.goes_on(frame)) {
-                let (mut arguments, along) = self.rows_before(frame, first.partition, before)?;
-                arguments.push(self.arguments(frame, &first.rows)?);
-                let argument = self.together(arguments)?;
-                let all = std::iter::once(0..along + first.rows.len()).collect::<Vec<_>>();
-                parts.push(framed(function, frame_rows, argument.first(), &all)?.slice(along, first.rows.len()));
-                start = first.rows.end;
-            }
-            if start < rows {
-                let arguments = self.arguments(frame, &(start..rows))?;
-                parts.push(framed(function, frame_rows, arguments.first(), &ranges_from(stretches, start))?);
-            }
-            joined(parts, &self.call.data_type)
+            self.in_parts(
+                frame,
+                stretches,
+                |stretch| stretch.before.is_none(),
+                |stretch| {
+                    let (mut arguments, along) = self.rows_before(stretch, before)?;
+                    arguments.push(self.arguments(frame, &stretch.rows)?);
+                    let argument = self.together(arguments)?;
+                    let all = std::iter::once(0..along + stretch.rows.len()).collect::<Vec<_>>();
+                    Ok(framed(function, frame_rows, argument.first(), &all)?.slice(along, stretch.rows.len()))
+                },
+            )
         })
     }
 
-    /// The arguments of the last rows of a partition before a frame, in pieces, and how many rows those are.
-    fn rows_before(&self, frame: usize, partition: u32, count: usize) -> Result<(Vec<Vec<ArrayRef>>, usize)> {
+    /// The results for the rows of a frame: of stretches that need nothing else together, of the others one by one.
+    fn in_parts(
+        &self,
+        frame: usize,
+        stretches: &[Stretch],
+        is_alone: impl Fn(&Stretch) -> bool,
+        mut other: impl FnMut(&Stretch) -> Result<ArrayRef>,
+    ) -> Result<ArrayRef> {
+        let mut parts = Vec::new();
+        for neighbours in stretches.chunk_by(|one, next| is_alone(one) && is_alone(next)) {
+            let [first, .., last] = neighbours else {
+                let [one] = neighbours else { continue };
+                parts.push(match is_alone(one) {
+                    true => self.computed(&self.arguments(frame, &one.rows)?, &[0..one.rows.len()])?,
+                    false => other(one)?,
+                });
+                continue;
+            };
+            let all = first.rows.start..last.rows.end;
+            let ranges = neighbours.iter().map(|stretch| stretch.rows.start - all.start..stretch.rows.end - all.start);
+            parts.push(self.computed(&self.arguments(frame, &all)?, &ranges.collect::<Vec<_>>())?);
+        }
+        joined(parts, &self.call.data_type)
+    }
+
+    /// The arguments of the last rows of a partition before a stretch, in pieces, and how many rows those are.
+    fn rows_before(&self, stretch: &Stretch, count: usize) -> Result<(Vec<Vec<ArrayRef>>, usize)> {
         let (mut pieces, mut left) = (Vec::new(), count);
-        for earlier in (0..frame).rev() {
-            let Some(last) = self.partitions.of_frames[earlier].last() else { continue };
-            if left == 0 || last.partition != partition {
-                break;
-            }
-            let rows = last.rows.end.saturating_sub(left).max(last.rows.start)..last.rows.end;
+        let mut before = stretch.before;
+        while let Some((frame, number)) = before.filter(|_| left > 0) {
+            let earlier = &self.partitions.of_frames[frame][number];
+            let rows = earlier.rows.end.saturating_sub(left).max(earlier.rows.start)..earlier.rows.end;
             left -= rows.len();
-            pieces.push(self.arguments(earlier, &rows)?);
+            pieces.push(self.arguments(frame, &rows)?);
+            before = earlier.before;
         }
         pieces.reverse();
         Ok((pieces, count - left))
     }
 
-    /// Anything else, partition by partition: those that go on in another frame are put together.
+    /// Anything else, partition by partition: those in several stretches are put together.
     fn partitions(&self) -> Result<Vec<ArrayRef>> {
-        let crossing = self.partitions.crossing();
-        let crossed = parallel::each(crossing.len(), self.threads, |number| {
+        let in_pieces = self.partitions.in_pieces();
+        let computed = parallel::each(in_pieces.len(), self.threads, |number| {
             self.setting.stop.check()?;
-            let pieces = &crossing[number];
+            let pieces = &in_pieces[number];
             let arguments =
                 pieces.iter().map(|(frame, rows)| self.arguments(*frame, rows)).collect::<Result<Vec<_>>>()?;
             let rows = pieces.iter().map(|(_, rows)| rows.len()).sum::<usize>();
             self.computed(&self.together(arguments)?, &std::iter::once(0..rows).collect::<Vec<_>>())
         })?;
-        // By frame, where a piece stands in it and its results.
-        let mut of_frames: Vec<Vec<(Range<usize>, ArrayRef)>> = vec![Vec::new(); self.frames.len()];
-        for (pieces, results) in crossing.iter().zip(crossed) {
+        // By frame and first row.
+        let mut results: HashMap<(usize, usize), ArrayRef> = HashMap::new();
+        for (pieces, computed) in in_pieces.iter().zip(computed) {
             let mut start = 0;
             for (frame, rows) in pieces {
-                of_frames[*frame].push((rows.clone(), results.slice(start, rows.len())));
+                results.insert((*frame, rows.start), computed.slice(start, rows.len()));
                 start += rows.len();
             }
         }
         self.each_frame(|frame, stretches| {
-            let (mut parts, mut inner) = (Vec::new(), 0..self.frames[frame].len());
-            let (mut head, mut tail) = (None, None);
-            for (rows, results) in &of_frames[frame] {
-                if rows.start == 0 {
-                    inner.start = rows.end;
-                    head = Some(ArrayRef::clone(results));
-                } else {
-                    inner.end = rows.start;
-                    tail = Some(ArrayRef::clone(results));
-                }
-            }
-            parts.extend(head);
-            if !inner.is_empty() {
-                let own: Vec<Stretch> =
-                    stretches.iter().filter(|stretch| stretch.rows.start < inner.end).cloned().collect();
-                parts.push(self.computed(&self.arguments(frame, &inner)?, &ranges_from(&own, inner.start))?);
-            }
-            parts.extend(tail);
-            joined(parts, &self.call.data_type)
+            self.in_parts(frame, stretches, Stretch::is_whole, |stretch| {
+                let result = results.get(&(frame, stretch.rows.start)).map(ArrayRef::clone);
+                result.ok_or_else(|| Error::Unsupported("a stretch without results".to_owned()))
+            })
         })
     }
 
@@ -395,10 +412,4 @@ impl Over<'_> {
             }
         }
     }
-}
-
-/// The rows of stretches from a row on, counted from there.
-fn ranges_from(stretches: &[Stretch], start: usize) -> Vec<Range<usize>> {
-    let later = stretches.iter().filter(|stretch| stretch.rows.start >= start);
-    later.map(|stretch| stretch.rows.start - start..stretch.rows.end - start).collect()
 }

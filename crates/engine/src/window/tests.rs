@@ -147,6 +147,9 @@ proptest! {
         rows.sort_by_key(|row| (row.0, row.1));
         check(&rows, &cuts, &[SYMBOL], true);
         check(&rows, &cuts, &[SYMBOL, TIME], true);
+        // As of three dates, each by symbol.
+        rows.sort_by_key(|row| (row.1 / 10, row.0, row.1));
+        check(&rows, &cuts, &[SYMBOL], true);
         rows.sort_by_key(|row| row.1);
         check(&rows, &cuts, &[], true);
         check(&rows, &cuts, &[SYMBOL], false);
