@@ -146,10 +146,16 @@ impl RowReader<'_> {
         // Long pieces of columns are handed over as they are.
         let copied = if are_short { pieces * self.columns().len() } else { 0 };
         let threads = parallel::threads_for(if computes { total } else { 0 }, copied, threads);
-        if threads <= 1 {
+        if threads <= 1 && (!are_short || total <= BLOCK_ROWS_MAX) {
             return self.read(covers);
         }
-        let parts = if are_short { deal(covers.to_vec(), total.div_ceil(threads)) } else { blocks_of(covers) };
+        let parts = if are_short {
+            // Each part is copied together.
+            let rounds = total.div_ceil(threads * BLOCK_ROWS_MAX).max(1);
+            deal(covers.to_vec(), total.div_ceil(threads * rounds))
+        } else {
+            blocks_of(covers)
+        };
         let read = parallel::each(parts.len(), threads, |part| self.read(&parts[part]))?;
         Ok(read.into_iter().flatten().collect())
     }
