@@ -8,6 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, UInt32
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{interleave, take};
 use arrow::datatypes::{DataType, Int32Type};
+use splay_store::RowList;
 
 use crate::error::Result;
 use crate::frame::{joined, one_dictionary};
@@ -33,10 +34,10 @@ const STRETCHES_MAX: usize = 64;
 #[derive(Debug)]
 pub(crate) enum Gather {
     /// Stretches of rows of one part each, null where there is none: read in their order, they are the result.
-    Stretches(Vec<(u32, UInt32Array)>),
+    Stretches(Vec<(u32, RowList)>),
     Many {
         /// The rows of each part.
-        by_part: Vec<(u32, UInt32Array)>,
+        by_part: Vec<(u32, RowList)>,
         /// For each row the number of its part in `by_part`, and its place there; the number behind the last for no row.
         indices: Vec<(usize, usize)>,
         has_nothing: bool,
@@ -69,7 +70,7 @@ impl Gather {
         let nothing = (by_part.len(), 0);
         let indices = places.iter().map(|place| place.map_or(nothing, |(part, row)| (numbers[&part], row))).collect();
         let has_nothing = by_part.is_empty() || places.iter().any(Option::is_none);
-        let by_part = by_part.into_iter().map(|(part, rows)| (part, UInt32Array::from(rows))).collect();
+        let by_part = by_part.into_iter().map(|(part, rows)| (part, UInt32Array::from(rows).into())).collect();
         Gather::Many { by_part, indices, has_nothing }
     }
 
@@ -86,18 +87,18 @@ impl Gather {
     pub fn computed(
         &self,
         data_type: &DataType,
-        mut read: impl FnMut(u32, &UInt32Array) -> Result<ArrayRef>,
+        mut read: impl FnMut(u32, &RowList) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
         self.stored(data_type, |part, rows| {
             if rows.null_count() == 0 {
                 return read(part, rows);
             }
-            let found: UInt32Array = rows.iter().flatten().map(Some).collect();
-            let places = rows.iter().scan(0, |next, row| {
+            let found: UInt32Array = rows.rows().iter().flatten().map(Some).collect();
+            let places = rows.rows().iter().scan(0, |next, row| {
                 *next += u32::from(row.is_some());
                 Some(row.map(|_| *next - 1))
             });
-            Ok(take(&read(part, &found)?, &places.collect::<UInt32Array>(), None)?)
+            Ok(take(&read(part, &found.into())?, &places.collect::<UInt32Array>(), None)?)
         })
     }
 
@@ -105,7 +106,7 @@ impl Gather {
     pub fn stored(
         &self,
         data_type: &DataType,
-        mut read: impl FnMut(u32, &UInt32Array) -> Result<ArrayRef>,
+        mut read: impl FnMut(u32, &RowList) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
         let (by_part, indices, has_nothing) = match self {
             Gather::Stretches(stretches) => {
@@ -127,39 +128,43 @@ impl Gather {
     }
 }
 
+/// Positions that are looked at together: mostly they are of one part.
+const LOOK_ROWS: usize = 64;
+
 /// Stretches of positions in one part, those of no row among them; `None` if there are many, or all are of no row.
 fn stretches(positions: &[u64]) -> Option<Vec<(u32, Range<usize>)>> {
     let mut stretches: Vec<(u32, Range<usize>)> = Vec::new();
-    for (number, position) in positions.iter().enumerate() {
-        if *position == NOTHING {
+    for (block, together) in positions.chunks(LOOK_ROWS).enumerate() {
+        let is_of = |part: u32| together.iter().all(|position| *position == NOTHING || place(*position).0 == part);
+        if stretches.last().is_some_and(|(part, _)| is_of(*part)) {
             continue;
         }
-        let (part, _) = place(*position);
-        let is_full = stretches.len() == STRETCHES_MAX;
-        match stretches.last_mut() {
-            Some((known, rows)) if *known == part => rows.end = number + 1,
-            Some(_) if is_full => return None,
-            Some((_, rows)) => {
-                rows.end = number;
-                stretches.push((part, number..number + 1));
+        for (number, position) in (block * LOOK_ROWS..).zip(together).filter(|(_, position)| **position != NOTHING) {
+            let (part, _) = place(*position);
+            let is_full = stretches.len() == STRETCHES_MAX;
+            match stretches.last_mut() {
+                Some((known, _)) if *known == part => {}
+                Some(_) if is_full => return None,
+                Some((_, rows)) => {
+                    rows.end = number;
+                    stretches.push((part, number..positions.len()));
+                }
+                None => stretches.push((part, 0..positions.len())),
             }
-            None => stretches.push((part, 0..number + 1)),
         }
     }
-    stretches.last_mut()?.1.end = positions.len();
-    Some(stretches)
+    Some(stretches).filter(|stretches| !stretches.is_empty())
 }
 
 /// The rows of positions in one part, null for no row.
-fn rows_of_part(positions: &[u64]) -> UInt32Array {
-    let rows = positions.iter().map(|position| place(*position).1);
+fn rows_of_part(positions: &[u64]) -> RowList {
     if !positions.contains(&NOTHING) {
-        return UInt32Array::new(rows.collect(), None);
+        return UInt32Array::new(positions.iter().map(|position| place(*position).1).collect(), None).into();
     }
     let found = BooleanBuffer::collect_bool(positions.len(), |row| positions[row] != NOTHING);
     // What stands for no row must be a row nevertheless, for who looks at the numbers alone.
-    let rows = rows.zip(positions).map(|(row, position)| if *position == NOTHING { 0 } else { row });
-    UInt32Array::new(rows.collect(), Some(NullBuffer::new(found)))
+    let row = |position: &u64| if *position == NOTHING { 0 } else { place(*position).1 };
+    UInt32Array::new(positions.iter().map(row).collect(), Some(NullBuffer::new(found))).into()
 }
 
 /// Dictionaries of the same values put together as one of these values: Arrow's kernel would write them behind each other.
@@ -184,15 +189,15 @@ mod tests {
     use super::*;
 
     fn gathered(positions: &[u64]) -> Vec<Option<i64>> {
-        let read = |part: u32, rows: &UInt32Array| {
+        let read = |part: u32, rows: &RowList| {
             let values: ArrayRef =
                 Arc::new(Int64Array::from_iter_values((0..10).map(|row| i64::from(part) * 100 + row)));
-            Ok(take(&values, rows, None)?)
+            Ok(take(&values, rows.rows(), None)?)
         };
         let gather = Gather::new(positions);
         let column = gather.stored(&DataType::Int64, read).unwrap();
         assert_eq!(&Gather::by_part(positions).stored(&DataType::Int64, read).unwrap(), &column);
-        let never_null = |part: u32, rows: &UInt32Array| {
+        let never_null = |part: u32, rows: &RowList| {
             assert_eq!(rows.null_count(), 0);
             read(part, rows)
         };
@@ -223,7 +228,7 @@ mod tests {
                 Arc::new((0..500).map(|row| Some(text(row + part))).collect::<DictionaryArray<Int32Type>>()) as _
             })
             .collect();
-        let read = |part: u32, rows: &UInt32Array| Ok(take(&parts[part as usize], rows, None)?);
+        let read = |part: u32, rows: &RowList| Ok(take(&parts[part as usize], rows.rows(), None)?);
         let asked: Vec<u64> =
             (0..900).map(|row| if row == 7 { NOTHING } else { position(row % 2, row as usize / 2) }).collect();
         let column = Gather::new(&asked).stored(parts[0].data_type(), read).unwrap();

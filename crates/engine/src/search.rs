@@ -7,10 +7,18 @@ const NEAR: usize = 8;
 ///
 /// `is_before` must hold for a prefix of `times`. The search doubles its step away from `hint`, so that it costs the
 /// logarithm of the distance: a merge where neighbours are near, a binary search where they are far.
+#[inline]
 pub(crate) fn partition_from(times: &[i64], hint: usize, is_before: impl Fn(i64) -> bool) -> usize {
     let hint = hint.min(times.len());
+    let (behind, ahead) = times.split_at(hint);
+    let (stays, is_ahead) =
+        (behind.last().is_none_or(|time| is_before(*time)), ahead.first().is_some_and(|time| is_before(*time)));
+    if stays && !is_ahead { hint } else { away_from(times, hint, is_ahead, is_before) }
+}
+
+fn away_from(times: &[i64], hint: usize, is_ahead: bool, is_before: impl Fn(i64) -> bool) -> usize {
     let mut step = 1;
-    if hint < times.len() && is_before(times[hint]) {
+    if is_ahead {
         let mut known = hint + 1;
         // Mostly it is near: some at once are counted without a branch for each, of which the processor would guess half wrong.
         for _ in 0..NEAR {

@@ -71,6 +71,6 @@ pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, SegmentFormat, Source};
 pub use partition::{Dates, date, days};
 pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};
-pub use segment::{ColumnReader, Segment, SegmentBatches};
+pub use segment::{ColumnReader, RowList, Segment, SegmentBatches};
 pub use select::{Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats};
 pub use settings::Settings;

@@ -1,8 +1,9 @@
 //! First and last: only the positions of the rows are kept, and the rows are read at the end, one for each group.
 
-use arrow::array::{ArrayRef, UInt32Array};
+use arrow::array::ArrayRef;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
+use splay_store::RowList;
 
 use super::accumulate::Assigned;
 use crate::error::Result;
@@ -95,16 +96,12 @@ impl Picks {
     }
 
     /// The values of the picked rows. `read` gives the values of some rows of a part.
-    pub fn finish(
-        self,
-        data_type: &DataType,
-        read: impl FnMut(u32, &UInt32Array) -> Result<ArrayRef>,
-    ) -> Result<ArrayRef> {
+    pub fn finish(self, data_type: &DataType, read: impl FnMut(u32, &RowList) -> Result<ArrayRef>) -> Result<ArrayRef> {
         Gather::new(&self.rows).computed(data_type, read)
     }
 }
 
 /// Some rows of an array.
-pub(crate) fn rows_of(array: &ArrayRef, rows: &UInt32Array) -> Result<ArrayRef> {
-    Ok(take(array, rows, None)?)
+pub(crate) fn rows_of(array: &ArrayRef, rows: &RowList) -> Result<ArrayRef> {
+    Ok(take(array, rows.rows(), None)?)
 }

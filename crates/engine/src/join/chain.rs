@@ -8,7 +8,7 @@ use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array, new_empty
 use arrow::buffer::ScalarBuffer;
 use arrow::datatypes::{DataType, TimestampNanosecondType};
 use hashbrown::HashMap;
-use splay_store::{Segment, TableSnapshot};
+use splay_store::{RowList, Segment, TableSnapshot};
 
 use super::keys::{KeyColumn, LeftKey, Split};
 use crate::asof::{Direction, MatchRule, before, match_rows, up_to};
@@ -94,11 +94,11 @@ impl<'a> Right<'a> {
     }
 
     /// Values of some rows of a source, null where the row is null.
-    pub fn take(&self, source: u32, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+    pub fn take(&self, source: u32, column: usize, rows: &RowList) -> Result<ArrayRef> {
         let source = &self.sources[source as usize];
         if column == date_position(self.snapshot) {
             let date = |row: Option<u32>| row.map(|_| source.date);
-            return Ok(Arc::new(rows.iter().map(date).collect::<Date32Array>()));
+            return Ok(Arc::new(rows.rows().iter().map(date).collect::<Date32Array>()));
         }
         Ok(source.segment.column(self.snapshot.spec(), column)?.take(rows)?)
     }
@@ -112,7 +112,7 @@ impl<'a> Right<'a> {
             }
             Rows::From { source, first, rows } => {
                 let rows = UInt32Array::from_iter_values((*first..*first + *rows).map(number));
-                self.take(*source, column, &rows)
+                self.take(*source, column, &rows.into())
             }
             Rows::Listed(positions) => {
                 Gather::new(positions).stored(&self.data_type(column), |source, rows| self.take(source, column, rows))
@@ -121,8 +121,8 @@ impl<'a> Right<'a> {
     }
 
     /// Values of some rows of a part, by their numbers in it.
-    pub fn column_at(&self, part: &Rows, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
-        let positions: Vec<u64> = rows.values().iter().map(|row| part.position(*row as usize)).collect();
+    pub fn column_at(&self, part: &Rows, column: usize, rows: &RowList) -> Result<ArrayRef> {
+        let positions: Vec<u64> = rows.rows().values().iter().map(|row| part.position(*row as usize)).collect();
         Gather::new(&positions).stored(&self.data_type(column), |source, rows| self.take(source, column, rows))
     }
 
@@ -424,20 +424,8 @@ impl Chain {
         let inclusive = searched.rule.inclusive;
         let mut first = 0;
         let mut missed = Vec::new();
-        while let Some(time) = times.get(first) {
-            // Rows that look into the same part, the last one that begins early enough.
-            let is_early =
-                |link: &Link, time: i64| if inclusive { link.earliest <= time } else { link.earliest < time };
-            let number = match self.links.len() {
-                1 => 0,
-                _ => self.links.partition_point(|link| is_early(link, *time)).saturating_sub(1),
-            };
-            let (own, next) = (self.links.get(number), self.links.get(number + 1));
-            let is_here = |time: &&i64| {
-                (number == 0 || own.is_some_and(|own| is_early(own, **time)))
-                    && !next.is_some_and(|next| is_early(next, **time))
-            };
-            let count = times[first..].iter().take_while(is_here).count().max(1);
+        while first < times.len() {
+            let (number, count) = self.looked_into(&times[first..], inclusive);
             match self.part(number, searched.keyed.right)? {
                 Some(part) => {
                     let mut left_row = first;
@@ -462,6 +450,17 @@ impl Chain {
             }
         }
         Ok(true)
+    }
+
+    /// The last part that begins early enough for the first of some times, and how many times it is the last one for.
+    fn looked_into(&self, times: &[i64], inclusive: bool) -> (usize, usize) {
+        let (1.., [time, ..]) = (self.links.len() - 1, times) else { return (0, times.len()) };
+        let is_early = |link: &Link, time: i64| if inclusive { link.earliest <= time } else { link.earliest < time };
+        let number = self.links.partition_point(|link| is_early(link, *time)).saturating_sub(1);
+        let (own, next) = (&self.links[number], self.links.get(number + 1));
+        let is_here =
+            |time: &&i64| (number == 0 || is_early(own, **time)) && !next.is_some_and(|next| is_early(next, **time));
+        (number, times.iter().take_while(is_here).count().max(1))
     }
 
     /// The last row at or before a time, with its time.

@@ -262,21 +262,21 @@ impl Symbols {
     /// Stretches of rows with one symbol; rows without a symbol are in none.
     fn runs(&self) -> Vec<(Range<usize>, Option<&str>)> {
         let codes = self.array.keys().values();
-        let mut runs = Vec::new();
-        let mut start = 0;
-        while start < codes.len() {
-            let code = codes[start];
-            let is_null = |row: usize| self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
-            let nothing = is_null(start);
-            let mut end = start + 1;
-            while end < codes.len() && is_null(end) == nothing && (nothing || codes[end] == code) {
-                end += 1;
+        match &self.nulls {
+            None => self.runs_of(codes, 0).collect(),
+            Some(nulls) => {
+                nulls.valid_slices().flat_map(|(start, end)| self.runs_of(&codes[start..end], start)).collect()
             }
-            if !nothing && let Ok(code) = usize::try_from(code) {
-                runs.push((start..end, Some(self.values.value(code))));
-            }
-            start = end;
         }
-        runs
+    }
+
+    /// Stretches of equal codes, of which the first one stands at `start`.
+    fn runs_of<'s>(&'s self, codes: &'s [i32], start: usize) -> impl Iterator<Item = (Range<usize>, Option<&'s str>)> {
+        let runs = codes.chunk_by(|one, next| one == next).scan(start, |next, run| {
+            let rows = *next..*next + run.len();
+            *next = rows.end;
+            Some((rows, run[0]))
+        });
+        runs.filter_map(|(rows, code)| Some((rows, Some(self.values.value(usize::try_from(code).ok()?)))))
     }
 }

@@ -4,23 +4,18 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, new_null_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
 
 use super::arrow_file::ArrowFile;
 use super::parquet_file::ParquetFile;
+use super::row_list::{Neighbourhood, RowList};
 use crate::error::Result;
 
 /// Rows of a Parquet batch. Ranges are put together from such batches.
 const PARQUET_BATCH_ROWS: usize = 1 << 16;
-
-/// Rows that are further apart than this are read apart from each other.
-const NEIGHBOUR_ROWS: u32 = 1 << 16;
-
-/// Most groups of neighbours that are read apart.
-const NEIGHBOURHOODS_MAX: usize = 256;
 
 /// Reads ranges of a column in the type that the table gives it.
 #[derive(Debug)]
@@ -119,60 +114,27 @@ impl<'a> ColumnReader<'a> {
         }
     }
 
-    /// The values of some rows, in any order; null where the number of the row is null.
+    /// The values of some rows, in any order; null where there is no row.
     ///
     /// Of a mapped column hardly more is read than the neighbourhood of these rows.
     ///
     /// # Errors
     /// As [`ColumnReader::read`]; [`Error::Arrow`](crate::Error::Arrow) for a row behind the last one.
-    pub fn take(&self, rows: &UInt32Array) -> Result<ArrayRef> {
+    pub fn take(&self, rows: &RowList) -> Result<ArrayRef> {
         let mut parts = Vec::new();
-        for Neighbourhood { places, rows: between } in neighbourhoods(rows) {
-            let rows = rows.slice(places.start, places.len());
-            let Some((least, greatest)) = between else {
+        for Neighbourhood { between, rows } in rows.neighbourhoods() {
+            let Some((least, greatest)) = between.map(|(least, greatest)| (least as usize, greatest as usize)) else {
                 parts.push(new_null_array(&self.data_type, rows.len()));
                 continue;
             };
-            if greatest as usize >= self.rows {
+            if greatest >= self.rows {
                 let message = format!("row {greatest} of a segment of {} rows", self.rows);
                 return Err(ArrowError::InvalidArgumentError(message).into());
             }
-            let stored = self.read(least as usize..greatest as usize + 1)?;
-            let rows: UInt32Array = if least == 0 { rows } else { rows.unary(|row| row.wrapping_sub(least)) };
-            parts.push(take(&stored, &rows, None)?);
+            parts.push(take(&self.read(least..greatest + 1)?, rows, None)?);
         }
         together(&parts)
     }
-}
-
-/// Rows that are near each other.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Neighbourhood {
-    /// Where they stand in the list.
-    places: Range<usize>,
-    /// The least and the greatest of them; `None` if all are null.
-    rows: Option<(u32, u32)>,
-}
-
-/// Rows in stretches whose rows are near each other; the last one holds the rest if there would be too many.
-fn neighbourhoods(rows: &UInt32Array) -> Vec<Neighbourhood> {
-    let nulls = rows.nulls().filter(|nulls| nulls.null_count() > 0);
-    let mut found: Vec<Neighbourhood> = Vec::new();
-    let (mut start, mut last, mut between) = (0, None, None);
-    for (place, row) in rows.values().iter().enumerate() {
-        if nulls.is_some_and(|nulls| nulls.is_null(place)) {
-            continue;
-        }
-        if last.is_some_and(|last: u32| row.abs_diff(last) > NEIGHBOUR_ROWS) && found.len() + 1 < NEIGHBOURHOODS_MAX {
-            found.push(Neighbourhood { places: start..place, rows: between.take() });
-            start = place;
-        }
-        last = Some(*row);
-        let (least, greatest) = between.unwrap_or((*row, *row));
-        between = Some((least.min(*row), greatest.max(*row)));
-    }
-    found.push(Neighbourhood { places: start..rows.len(), rows: between });
-    found
 }
 
 /// Parts of a column one behind the other. A dictionary of several holds no text twice: whoever looks for a text looks for one
@@ -242,20 +204,5 @@ mod tests {
         let slice = |start, rows| Arc::new(whole.slice(start, rows)) as ArrayRef;
         let shared = together(&[slice(0, 2), slice(2, 4)]).unwrap();
         assert_eq!(shared.as_dictionary::<Int32Type>(), whole);
-    }
-
-    #[test]
-    fn neighbourhoods_hold_every_row_once() {
-        let far = NEIGHBOUR_ROWS + 1;
-        let rows = UInt32Array::from(vec![None, Some(5), Some(9), None, Some(9 + far), Some(3)]);
-        let found = neighbourhoods(&rows);
-        let expected = [(0..4, Some((5, 9))), (4..5, Some((9 + far, 9 + far))), (5..6, Some((3, 3)))];
-        assert_eq!(found, expected.map(|(places, rows)| Neighbourhood { places, rows }));
-        assert_eq!(neighbourhoods(&UInt32Array::from(vec![None, None])), [Neighbourhood { places: 0..2, rows: None }]);
-        let many: UInt32Array =
-            (0..2 * u32::try_from(NEIGHBOURHOODS_MAX).unwrap()).map(|row| Some(row * far)).collect();
-        let found = neighbourhoods(&many);
-        assert_eq!(found.len(), NEIGHBOURHOODS_MAX);
-        assert_eq!(found.iter().map(|found| found.places.len()).sum::<usize>(), many.len());
     }
 }

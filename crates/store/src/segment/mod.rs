@@ -13,6 +13,7 @@ mod column;
 mod parquet_file;
 mod prefetch;
 mod reader;
+mod row_list;
 mod writer;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,6 +23,7 @@ use crate::error::{Error, Result};
 
 pub use column::ColumnReader;
 pub use reader::{Segment, SegmentBatches};
+pub use row_list::RowList;
 pub(crate) use writer::{SegmentTarget, export, ordered, write};
 
 /// Runs a decoder of somebody else's. Bytes whose checksums are right may still be none that our writer wrote; where the decoder

@@ -117,12 +117,6 @@ impl Segment {
         self.hidden > 0
     }
 
-    /// Whether it is rows in memory.
-    #[must_use]
-    pub fn is_in_memory(&self) -> bool {
-        self.storage.is_none()
-    }
-
     /// The rows that count, ascending, neighbours joined.
     ///
     /// # Errors

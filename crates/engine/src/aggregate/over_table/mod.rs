@@ -294,7 +294,7 @@ impl<'a> State<'a> {
             Slot::Kept(accumulator) => accumulator.finish(),
             Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
                 let cover = covers[number as usize];
-                let picked = PickedColumns { columns: &CoverColumns::new(asked.snapshot, cover), rows };
+                let picked = PickedColumns { columns: &CoverColumns::new(asked.snapshot, cover), rows: rows.rows() };
                 aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.len())
             }),
         })?);
