@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+import time
 
 import pyarrow
 import pytest
@@ -14,8 +15,8 @@ LONG = "select value from generate_series(1, 1000000000000) order by value % 100
 JOIN = "select sum(a.value) from generate_series(1, 1000000) a cross join generate_series(1, 1000000) b"
 
 
-def interrupt(code: str, *arguments: str, seconds: float = 20) -> subprocess.CompletedProcess:
-    """Runs code until it says that it is ready, sends Ctrl-C, and waits for its end."""
+def interrupt(code: str, *arguments: str, after: float = 0, seconds: float = 20) -> subprocess.CompletedProcess:
+    """Runs code until it says that it is ready, sends Ctrl-C some time after, and waits for its end."""
     process = subprocess.Popen(
         [sys.executable, "-c", textwrap.dedent(code), *arguments],
         stdout=subprocess.PIPE,
@@ -24,6 +25,7 @@ def interrupt(code: str, *arguments: str, seconds: float = 20) -> subprocess.Com
     )
     try:
         assert process.stdout.readline() == "ready\n", process.stderr.read()
+        time.sleep(after)
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=seconds)
     finally:
@@ -70,13 +72,13 @@ def test_a_tick_plan_ends_in_the_middle(tmp_path, prepared):
     text = "select " + ", ".join(f"med(price + {{i}})" for i in range(100)) + " from t where price >= 0"
     assert "none" not in db.sql("explain " + text).to_arrow()["plan"][0].as_py()
     answers, running = [], {running}
-    print("ready", flush=True)
     try:
+        print("ready", flush=True)
         any(map(answers.append, running))
     finally:
         print(len(answers))
     """
-    ended = interrupt(code, str(tmp_path))
+    ended = interrupt(code, str(tmp_path), after=0.2)
     assert "KeyboardInterrupt" in ended.stderr
     assert int(ended.stdout) < 40
 
