@@ -256,3 +256,15 @@ def test_the_command_line_reads_lists(capsys):
         command.settings_of(command.parser().parse_args(["run", "finance", "--engines", "oracle"]))
     command.show()
     assert "questdb" in capsys.readouterr().out
+
+
+def test_what_is_nearly_equal_is_called_level():
+    said = [words.against(value, "DuckDB") for value in (1.04, 0.97, 1.5, 0.25, 40)]
+    level = "level with DuckDB"
+    assert said == [
+        level,
+        level,
+        "1.5 times faster than DuckDB",
+        "4 times slower than DuckDB",
+        "40 times faster than DuckDB",
+    ]

@@ -4,7 +4,7 @@ from html import escape
 
 from . import svg
 from .finance import FinanceSet
-from .words import QUERY_WORDS, factor, milliseconds
+from .words import QUERY_WORDS, against, milliseconds
 
 
 def means(one: FinanceSet) -> str:
@@ -64,8 +64,8 @@ def queries(one: FinanceSet) -> str:
             cell = one.one(engine, query)
             words = milliseconds(cell.warm) + (f" / {milliseconds(cell.cold)}" if cell.cold else "")
             rows.append((engine, one.title(engine), [cell.warm, cell.cold], cell.text(words)))
-        against = one.factor(query, "warm")
-        said = f" SplayDB is {factor(against[1])} than {one.title(against[0])}." if against else ""
+        found = one.factor(query, "warm")
+        said = f" SplayDB is {against(found[1], one.title(found[0]))}." if found else ""
         head = f"<strong>{query}</strong> {escape(QUERY_WORDS[query])}.{escape(said)}"
         parts.append(f"<div><p>{head}</p>{svg.bars(rows, low, high, query)}</div>")
     return "".join([*parts, "</div>"])

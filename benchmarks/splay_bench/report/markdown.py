@@ -2,7 +2,7 @@
 
 from .finance import FinanceSet
 from .words import agreement as agreement_words
-from .words import factor, lead, mebibytes, milliseconds, rule_facts, rules
+from .words import against, lead, mebibytes, milliseconds, rule_facts, rules
 
 
 def table(head: list[str], lines: list[list[str]]) -> list[str]:
@@ -62,8 +62,8 @@ def times(one: FinanceSet, field: str, title: str) -> list[str]:
     rows = []
     for query in one.queries:
         cells = [one.one(engine, query) for engine in engines]
-        against = one.factor(query, field)
-        last = f"{factor(against[1])} than {one.title(against[0])}" if against else ""
+        found = one.factor(query, field)
+        last = against(found[1], one.title(found[0])) if found else ""
         rows.append([query, *(cell.text(milliseconds(getattr(cell, field))) for cell in cells), last])
     means = [one.mean(engine, field) for engine in engines]
     rows.append(["geometric mean (answered)", *(f"{milliseconds(mean)} ({count})" for mean, count in means), ""])

@@ -3,6 +3,7 @@
 from engine.report import milliseconds
 
 from ..quiet import QUIET_CORES
+from .finance import LEVEL
 
 QUERY_WORDS = {
     "T-V1": "volume by symbol, side, minute; a day",
@@ -26,11 +27,12 @@ def mebibytes(value: float | None) -> str:
     return "" if value is None else f"{value / 2**20:,.1f}" if value < 100 * 2**20 else f"{value / 2**20:,.0f}"
 
 
-def factor(value: float) -> str:
+def against(value: float, rival: str) -> str:
     """A rival's value over SplayDB's, as words."""
-    if value >= 1:
-        return f"{value:.2g} times faster" if value < 10 else f"{value:.0f} times faster"
-    return f"{1 / value:.2g} times slower" if value > 0.1 else f"{1 / value:.0f} times slower"
+    if 1 / LEVEL < value < LEVEL:
+        return f"level with {rival}"
+    far, way = (value, "faster") if value >= 1 else (1 / value, "slower")
+    return f"{far:.2g} times {way} than {rival}" if far < 10 else f"{far:.0f} times {way} than {rival}"
 
 
 def lead(one) -> str:
