@@ -10,7 +10,7 @@ OURS = "splay"
 AGREE = 0.15
 """Two runs agree if their medians differ by no more than this share of the smaller."""
 LEVEL = 1.05
-"""What a rival does better by less than this factor counts as level."""
+"""Who is better by less than this factor is level with the other."""
 GROWTH_LEAST_BYTES = 65_536
 QUERIES = [
     "T-V1", "T-V2", "T-VWAP", "O-T", "O-B1", "O-B2", "O-S", "O-V1", "O-V2", "O-NBBO", "C-R", "C-VT", "C-VO1", "C-VO2",

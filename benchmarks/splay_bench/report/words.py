@@ -41,7 +41,7 @@ def lead(one) -> str:
     for field in ("warm", "cold"):
         factors = [found[1] for query in one.queries if (found := one.factor(query, field))]
         if factors:
-            first = sum(factor >= 1 for factor in factors)
+            first = sum(factor >= LEVEL for factor in factors)
             said.append(f"{field} in {first} of {len(factors)}")
     text = f"SplayDB answers faster than every rival {' and '.join(said)} queries. " if said else ""
     wrong = sum(cell.state in ("wrong", "error") for cells in one.cells.values() for cell in cells.values())
