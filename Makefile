@@ -79,7 +79,8 @@ bench: wheel
 # InfluxDB 2.7 is in no registry as a program: `build` compiles it, where Go and Cargo are at hand.
 bench-full: wheel
 	$(SPLAY_BENCH) build influxdb2
-	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --splay $(SPLAY) --out $(RESULTS)/full $(BENCH)
+	$(SPLAY_BENCH) run all --size full --scale 0.02,0.1 --clients 1,4,16 --cold --warm --short-seconds 0.3 --splay $(SPLAY) \
+		--out $(RESULTS)/full $(BENCH)
 	$(SPLAY_BENCH) report --results $(RESULTS)/full
 
 # What the foundation promises: load, opening, memory of a load.

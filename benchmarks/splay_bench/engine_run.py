@@ -14,6 +14,9 @@ from .engine_child import Installed
 CHECKED_RUNS = 8
 """Variants of a query that are compared; most have one."""
 
+SITTINGS = ("warm", "again", "again", "warm")
+"""The two warm runs in the order of their halves, a process each: what slows the machine for minutes weighs on both alike."""
+
 
 STARTED = time.monotonic()
 
@@ -21,6 +24,12 @@ STARTED = time.monotonic()
 def tell(words: str) -> None:
     """Progress, with the seconds since the start."""
     print(f"{time.monotonic() - STARTED:6.0f} s  {words}", file=sys.stderr, flush=True)
+
+
+def in_words(of: tuple[str, dict]) -> str:
+    """A query and its median, for the progress."""
+    id, times = of
+    return f"{id} failed" if "failed" in times else f"{id} {statistics.median(times['client_ms']):.2f}"
 
 
 def about(name: str) -> dict:
@@ -67,8 +76,6 @@ class EngineRun:
                 self.cold()
         finally:
             self.held.close()
-        if self.settings.warm:
-            self.warm("again")
         if on_disk:
             self.write_day()
 
@@ -111,7 +118,7 @@ class EngineRun:
         return self.store.get(self.name, id).get("answer", {}).get("state")
 
     def check_and_time(self) -> None:
-        """Answers first; then warm times and clients, in the same process."""
+        """Answers first; then warm times, and clients in the last process of these."""
         child = self.installed.opened(self.tables)
         try:
             for id in self.suite.questions:
@@ -119,7 +126,7 @@ class EngineRun:
                     child = self.up(child)
                     self.check(child, id)
             if self.settings.warm:
-                child = self.warm("warm", child)
+                child = self.warm(child)
             if self.is_cold:
                 child = self.up(child)
                 self.hold(child)
@@ -162,37 +169,38 @@ class EngineRun:
         if answer["state"] != "right":
             tell(f"  {id}: {answer['state']}: {answer['detail'][:200]}")
 
-    def warm(self, part: str, child: Child | None = None) -> Child | None:
-        """Warm times of all queries with right answers. ``again`` is the second run, in a process of its own."""
-        ids = [id for id in self.right() if part not in self.store.get(self.name, id)]
+    def warm(self, child: Child) -> Child:
+        """Both runs' warm times of all queries with right answers; gives the last process."""
+        ids = [id for id in self.right() if not set(SITTINGS) <= self.store.get(self.name, id).keys()]
         if not ids:
             return child
-        own = child is None
-        child = child or self.installed.opened(self.tables)
-        found = {id: {"client_ms": [], "engine_ms": []} for id in ids}
-        try:
-            with quiet.watched() as others:
-                for number in range(self.settings.passes):
+        half = self.settings.passes // 2
+        found = {part: {id: {"client_ms": [], "engine_ms": [], "yardstick_ms": []} for id in ids} for part in SITTINGS}
+        begun = dict.fromkeys(SITTINGS, 0)
+        with quiet.watched() as others:
+            for number, part in enumerate(SITTINGS):
+                if number:
+                    child.close()
+                    child = self.installed.opened(self.tables)
+                for sitting in range(half):
                     for id in ids:
                         child = self.up(child)
-                        self.slice(child, id, number, found[id])
-        finally:
-            if own:
-                child.close()
-        told = []
-        for id, times in found.items():
-            self.store.add(self.name, id, **{part: times | {"others_cores": others.cores}})
-            told.append(f"{id} failed" if "failed" in times else f"{id} {statistics.median(times['client_ms']):.2f}")
-        tell(f"  {part} ms: {', '.join(told)}")
+                        self.slice(child, id, begun[part], sitting == 0, found[part][id])
+                    begun[part] += 1
+        for part, queries in found.items():
+            for id, times in queries.items():
+                self.store.add(self.name, id, **{part: times | {"others_cores": others.cores}})
+            tell(f"  {part} ms: {', '.join(map(in_words, queries.items()))}")
         return child
 
-    def slice(self, child: Child, id: str, number: int, times: dict) -> None:
-        """One pass' part of a query's runs, added to ``times``."""
+    def slice(self, child: Child, id: str, number: int, is_first: bool, times: dict) -> None:
+        """Pass ``number``'s part of a query's runs, added to ``times``; ``is_first`` if it is the first of its process."""
         settings, done = self.settings, times["client_ms"]
         enough = len(done) >= settings.rounds_min and sum(done) > settings.seconds * 1e3
         if "failed" in times or len(done) >= settings.rounds_max or enough:
             return
-        rounds = -(-settings.rounds // settings.passes)
+        times["yardstick_ms"].append(self.suite.yardstick.milliseconds())
+        rounds = settings.rounds * (number + 1) // settings.passes - settings.rounds * number // settings.passes
         try:
             found = child.ask(
                 "time",
@@ -202,7 +210,7 @@ class EngineRun:
                 rounds=rounds,
                 rounds_max=settings.rounds_max // settings.passes,
                 for_seconds=settings.short_seconds / settings.passes,
-                warm_seconds=settings.warm_up_seconds / (settings.passes if number else 1),
+                warm_seconds=settings.warm_up_seconds / (1 if is_first else settings.passes),
             )
         except Failed as failure:
             times["failed"] = str(failure)

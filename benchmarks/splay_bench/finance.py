@@ -21,6 +21,7 @@ from .engine_run import EngineRun, about, tell
 from .settings import Settings
 from .store import Store, write
 from .worker import SEED
+from .yardstick import Yardstick
 
 
 def run(settings: Settings) -> None:
@@ -40,6 +41,7 @@ class Suite:
         )
         self.commit = commit
         self.data = data.finance(settings.splay.resolve(), settings.work.resolve(), scale, settings.seed)
+        self.yardstick = Yardstick(settings.threads)
         self.questions = {
             question.id: question
             for question in crypto14.questions(CryptoParameters(SEED))

@@ -14,6 +14,8 @@ from .memory import family
 TICKS = os.sysconf("SC_CLK_TCK")
 QUIET_CORES = 0.1
 """Others that keep no more cores busy than this leave a machine quiet."""
+STEADY = 1.25
+"""So far the yardstick's 95th percentile may be above its 5th on a machine that keeps its speed."""
 
 
 def busy_seconds() -> float | None:

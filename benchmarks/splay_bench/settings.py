@@ -23,8 +23,10 @@ class Settings:
     """Timed warm runs of each query."""
     rounds_min: int = 3
     """So many are made in any case when a query takes longer than ``seconds``."""
-    passes: int = 5
-    """The runs of a query are spread over so many passes over all queries, so that a slow moment doesn't meet all of them."""
+    passes: int = 4
+    """The runs of a query are spread over so many passes over all queries, so that a slow moment doesn't meet all of them.
+
+    An even count: half of them are made by one process, half by another."""
     short_seconds: float = 0.1
     """Queries that take less than this for all their runs are asked more often: for so long, up to ``rounds_max`` times."""
     rounds_max: int = 500

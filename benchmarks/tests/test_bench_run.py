@@ -128,10 +128,33 @@ def test_short_queries_are_asked_more_often_and_slow_ones_less(work, tmp_path):
     )
     assert len(results(tmp_path / "many", "right")["O-B1"]["warm"]["client_ms"]) == 40
     finance.run(
-        settings(work, tmp_path / "few", ["right"], only=["O-B1"], rounds=20, passes=5, rounds_min=3, seconds=0)
+        settings(work, tmp_path / "few", ["right"], only=["O-B1"], rounds=20, passes=4, rounds_min=3, seconds=0)
     )
-    # Four in a pass; after the first pass there are enough, and time is up.
-    assert len(results(tmp_path / "few", "right")["O-B1"]["warm"]["client_ms"]) == 4
+    # Five in a pass; after the first pass there are enough, and time is up.
+    assert len(results(tmp_path / "few", "right")["O-B1"]["warm"]["client_ms"]) == 5
+
+
+def test_the_two_warm_runs_take_turns(work, tmp_path, monkeypatch):
+    """Each of four processes makes two passes: half of the first run, both halves of the second, the other half of the first."""
+    places, runs, processes = [], [], []
+    measure = engine_run.EngineRun.slice
+
+    def seen(self, child, id, number, is_first, times):
+        if child.process.pid not in processes:
+            processes.append(child.process.pid)
+        places.append((processes.index(child.process.pid), number, is_first))
+        runs.append(times)
+        measure(self, child, id, number, is_first, times)
+
+    monkeypatch.setattr(engine_run.EngineRun, "slice", seen)
+    finance.run(settings(work, tmp_path, ["right"], only=["O-B1"], rounds=10, passes=4))
+    halves = [[(0, True), (1, False)], [(0, True), (1, False)], [(2, True), (3, False)], [(2, True), (3, False)]]
+    assert places == [(process, *half) for process, passes in enumerate(halves) for half in passes]
+    first, second = runs[0], runs[2]
+    assert first is not second and [run is first for run in runs] == [True, True, False, False, False, False, True, True]
+    found = results(tmp_path, "right")["O-B1"]
+    assert len(found["warm"]["client_ms"]) == len(found["again"]["client_ms"]) == 10
+    assert len(found["warm"]["yardstick_ms"]) == len(found["again"]["yardstick_ms"]) == 4, "one before each pass"
 
 
 def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch):

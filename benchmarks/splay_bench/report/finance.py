@@ -199,6 +199,16 @@ class FinanceSet:
         ]
         return (statistics.median(found), max(found)) if found else None
 
+    def yardstick_ms(self) -> list[float]:
+        """What the yardstick took while warm times were measured, least first."""
+        return sorted(
+            taken
+            for parts in self.parts.values()
+            for values in parts.values()
+            for part in ("warm", "again")
+            for taken in values.get(part, {}).get("yardstick_ms", [])
+        )
+
     def failures(self) -> list[str]:
         """Every wrong answer and error, in full."""
         lines = [

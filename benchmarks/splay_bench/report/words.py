@@ -2,7 +2,7 @@
 
 from engine.report import milliseconds
 
-from ..quiet import QUIET_CORES
+from ..quiet import QUIET_CORES, STEADY
 from .finance import LEVEL
 
 QUERY_WORDS = {
@@ -58,9 +58,14 @@ def agreement(one) -> str:
     others = one.others_cores()
     if others is not None:
         middle, most = others
-        loud = most > QUIET_CORES
-        said += f" Meanwhile other programs kept {middle:.2f} cores busy in the middle and {most:.2f} at most: the machine was "
-        said += "not quiet, and where the two runs differ this may be why." if loud else "quiet."
+        quiet = most <= QUIET_CORES
+        said += f" Meanwhile other programs kept {middle:.2f} cores busy in the middle and {most:.2f} at most"
+        taken = one.yardstick_ms()
+        if taken:
+            low, high = taken[len(taken) // 20], taken[-1 - len(taken) // 20]
+            quiet = quiet and high <= low * STEADY
+            said += f", and a fixed piece of work on all cores took from {low:.1f} to {high:.1f} ms (5th to 95th percentile)"
+        said += ": the machine was " + ("quiet." if quiet else "not quiet, and where the two runs differ this may be why.")
     return said + (f" Furthest apart: {', '.join(far)}." if far else "")
 
 
@@ -79,7 +84,8 @@ def rules(run: dict) -> list[str]:
         "of rows where the query has one, keys exactly, values within 1e-9 relative or 1e-13 absolute. A wrong answer has no time.",
         f"Warm: median of {given.get('rounds')} runs, in {given.get('passes')} passes over all queries, each pass after runs off the "
         f"clock; of more, up to {given.get('rounds_max')}, where all take less than {given.get('short_seconds')} s; no fewer than "
-        f"{given.get('rounds_min')} where a query takes long ({given.get('seconds')} s in all). Measured twice, in two processes.",
+        f"{given.get('rounds_min')} where a query takes long ({given.get('seconds')} s in all). Measured twice, each time half in "
+        "one process and half in another, in turns: first, second, second, first. What slows the machine for minutes is in both alike.",
         f"Cold: {cold}.",
         "Time is the client's: from sending the statement to holding the whole answer as columns. Engine-side time is what the "
         "engine says itself, where it does.",
