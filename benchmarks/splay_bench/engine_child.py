@@ -106,7 +106,7 @@ class Installed:
             if self.cls.stores == "memory":
                 child.ask("load", self.settings.load_limit_seconds, tables=tables)
             child.ask("open", self.settings.load_limit_seconds)
-        except Failed:
+        except BaseException:
             child.close()
             raise
         return child

@@ -52,6 +52,7 @@ class EngineRun:
         self.name = name
         self.store = suite.store
         self.tables = suite.data.tables
+        self.child: Child | None = None
 
     def run(self) -> None:
         parts = self.missing()
@@ -119,35 +120,42 @@ class EngineRun:
 
     def check_and_time(self) -> None:
         """Answers first; then warm times, and clients in the last process of these."""
-        child = self.installed.opened(self.tables)
         try:
             for id in self.suite.questions:
                 if self.state(id) is None:
-                    child = self.up(child)
-                    self.check(child, id)
+                    self.check(id)
             if self.settings.warm:
-                child = self.warm(child)
+                self.warm()
             if self.is_cold:
-                child = self.up(child)
-                self.hold(child)
+                self.hold()
             for count in self.settings.clients:
                 if not self.clients_done(count) and self.right():
-                    child = self.up(child)
-                    self.clients(child, count)
+                    self.clients(count)
         finally:
-            child.close()
+            self.end()
 
-    def hold(self, child: Child) -> None:
+    def up(self) -> Child:
+        """The worker: the one at hand, or another if that ended."""
+        if self.child is None or not self.child.alive:
+            self.end()
+            self.child = self.installed.opened(self.tables)
+        return self.child
+
+    def end(self) -> None:
+        """Ends the worker, so that the next one starts afresh."""
+        if self.child is not None:
+            self.child.close()
+            self.child = None
+
+    def hold(self) -> None:
         """Keeps in the page cache what the engine's processes consist of."""
+        child = self.up()
         self.held.add(caches.programs(memory.family(child.process.pid)))
         self.held.add(child.ask("programs", self.settings.limit_seconds))
 
-    def up(self, child: Child) -> Child:
-        """The worker, or another if it ended."""
-        return child if child.alive else self.installed.opened(self.tables)
-
-    def check(self, child: Child, id: str) -> None:
+    def check(self, id: str) -> None:
         """Asks a query once and compares its answer."""
+        child = self.up()
         answer, path = {"state": "right", "detail": ""}, self.installed.folder / "answer.arrow"
         variants = min(CHECKED_RUNS, len(self.suite.questions[id].variants))
         try:
@@ -169,37 +177,35 @@ class EngineRun:
         if answer["state"] != "right":
             tell(f"  {id}: {answer['state']}: {answer['detail'][:200]}")
 
-    def warm(self, child: Child) -> Child:
-        """Both runs' warm times of all queries with right answers; gives the last process."""
+    def warm(self) -> None:
+        """Both runs' warm times of all queries with right answers."""
         ids = [id for id in self.right() if not set(SITTINGS) <= self.store.get(self.name, id).keys()]
         if not ids:
-            return child
+            return
         half = self.settings.passes // 2
         found = {part: {id: {"client_ms": [], "engine_ms": [], "yardstick_ms": []} for id in ids} for part in SITTINGS}
-        begun = dict.fromkeys(SITTINGS, 0)
         with quiet.watched() as others:
             for number, part in enumerate(SITTINGS):
                 if number:
-                    child.close()
-                    child = self.installed.opened(self.tables)
+                    self.end()
+                before = half * SITTINGS[:number].count(part)
                 for sitting in range(half):
                     for id in ids:
-                        child = self.up(child)
-                        self.slice(child, id, begun[part], sitting == 0, found[part][id])
-                    begun[part] += 1
+                        self.slice(id, before + sitting, found[part][id])
         for part, queries in found.items():
             for id, times in queries.items():
                 self.store.add(self.name, id, **{part: times | {"others_cores": others.cores}})
             tell(f"  {part} ms: {', '.join(map(in_words, queries.items()))}")
-        return child
 
-    def slice(self, child: Child, id: str, number: int, is_first: bool, times: dict) -> None:
-        """Pass ``number``'s part of a query's runs, added to ``times``; ``is_first`` if it is the first of its process."""
+    def slice(self, id: str, number: int, times: dict) -> None:
+        """Pass ``number``'s part of a query's runs, added to ``times``."""
         settings, done = self.settings, times["client_ms"]
         enough = len(done) >= settings.rounds_min and sum(done) > settings.seconds * 1e3
         if "failed" in times or len(done) >= settings.rounds_max or enough:
             return
+        child = self.up()
         times["yardstick_ms"].append(self.suite.yardstick.milliseconds())
+        is_first_of_process = number % (settings.passes // 2) == 0
         rounds = settings.rounds * (number + 1) // settings.passes - settings.rounds * number // settings.passes
         try:
             found = child.ask(
@@ -210,7 +216,7 @@ class EngineRun:
                 rounds=rounds,
                 rounds_max=settings.rounds_max // settings.passes,
                 for_seconds=settings.short_seconds / settings.passes,
-                warm_seconds=settings.warm_up_seconds / (1 if is_first else settings.passes),
+                warm_seconds=settings.warm_up_seconds / (1 if is_first_of_process else settings.passes),
             )
         except Failed as failure:
             times["failed"] = str(failure)
@@ -218,8 +224,8 @@ class EngineRun:
         for name, values in found.items():
             times[name] += values
 
-    def clients(self, child: Child, count: int) -> None:
-        settings = self.settings
+    def clients(self, count: int) -> None:
+        settings, child = self.settings, self.up()
         limit = settings.limit_seconds * len(self.right())
         try:
             found = child.ask("clients", limit, ids=self.right(), clients=count, for_seconds=settings.client_seconds)

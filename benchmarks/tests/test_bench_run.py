@@ -139,22 +139,45 @@ def test_the_two_warm_runs_take_turns(work, tmp_path, monkeypatch):
     places, runs, processes = [], [], []
     measure = engine_run.EngineRun.slice
 
-    def seen(self, child, id, number, is_first, times):
-        if child.process.pid not in processes:
-            processes.append(child.process.pid)
-        places.append((processes.index(child.process.pid), number, is_first))
+    def seen(self, id, number, times):
+        process = self.up().process.pid
+        if process not in processes:
+            processes.append(process)
+        places.append((processes.index(process), number))
         runs.append(times)
-        measure(self, child, id, number, is_first, times)
+        measure(self, id, number, times)
 
     monkeypatch.setattr(engine_run.EngineRun, "slice", seen)
     finance.run(settings(work, tmp_path, ["right"], only=["O-B1"], rounds=10, passes=4))
-    halves = [[(0, True), (1, False)], [(0, True), (1, False)], [(2, True), (3, False)], [(2, True), (3, False)]]
-    assert places == [(process, *half) for process, passes in enumerate(halves) for half in passes]
+    halves = [[0, 1], [0, 1], [2, 3], [2, 3]]
+    assert places == [(process, number) for process, passes in enumerate(halves) for number in passes]
     first, second = runs[0], runs[2]
     assert first is not second and [run is first for run in runs] == [True, True, False, False, False, False, True, True]
     found = results(tmp_path, "right")["O-B1"]
     assert len(found["warm"]["client_ms"]) == len(found["again"]["client_ms"]) == 10
     assert len(found["warm"]["yardstick_ms"]) == len(found["again"]["yardstick_ms"]) == 4, "one before each pass"
+
+
+def test_an_interrupted_run_leaves_no_process(work, tmp_path, monkeypatch):
+    """The third of the four processes of the warm runs is up when it happens."""
+    children = []
+    opened, measure = engine_run.Installed.opened, engine_run.EngineRun.slice
+
+    def seen(self, tables):
+        children.append(opened(self, tables))
+        return children[-1]
+
+    def interrupted(self, id, number, times):
+        measure(self, id, number, times)
+        if len(children) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(engine_run.Installed, "opened", seen)
+    monkeypatch.setattr(engine_run.EngineRun, "slice", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        finance.run(settings(work, tmp_path, ["right"], only=["O-B1"]))
+    assert [child.alive for child in children] == [False] * 3
+    assert "warm" not in results(tmp_path, "right")["O-B1"], "half a run isn't kept"
 
 
 def test_cold_runs_are_of_the_queries_that_are_named(work, tmp_path, monkeypatch):
