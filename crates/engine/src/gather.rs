@@ -79,7 +79,7 @@ impl Gather {
         let parts = match self {
             Gather::Stretches(parts) | Gather::Many { by_part: parts, .. } => parts,
         };
-        parts.iter().map(|(_, rows)| rows.len() - rows.null_count()).sum()
+        parts.iter().map(|(_, rows)| rows.rows().len() - rows.rows().null_count()).sum()
     }
 
     /// The values of the rows, null where there is none. `read` gives the values of some rows of a part; it isn't asked for
@@ -90,7 +90,7 @@ impl Gather {
         mut read: impl FnMut(u32, &RowList) -> Result<ArrayRef>,
     ) -> Result<ArrayRef> {
         self.stored(data_type, |part, rows| {
-            if rows.null_count() == 0 {
+            if rows.rows().null_count() == 0 {
                 return read(part, rows);
             }
             let found: UInt32Array = rows.rows().iter().flatten().map(Some).collect();
@@ -198,7 +198,7 @@ mod tests {
         let column = gather.stored(&DataType::Int64, read).unwrap();
         assert_eq!(&Gather::by_part(positions).stored(&DataType::Int64, read).unwrap(), &column);
         let never_null = |part: u32, rows: &RowList| {
-            assert_eq!(rows.null_count(), 0);
+            assert_eq!(rows.rows().null_count(), 0);
             read(part, rows)
         };
         assert_eq!(&gather.computed(&DataType::Int64, never_null).unwrap(), &column);

@@ -16,6 +16,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
 use crate::scan::TickScanExec;
+use crate::tick::{PartRan, TickPartExec};
 
 /// The threads that statements run on.
 #[derive(Debug)]
@@ -184,11 +185,7 @@ impl Answer {
         match &self.source {
             Source::Ready { execution, read, .. } => {
                 stats.execution = *execution;
-                stats.bytes_scanned = read.bytes;
-                for scan in &read.scans {
-                    add_selection(&mut stats.selection, scan);
-                    stats.rows_scanned += scan.rows.kept;
-                }
+                add_read(read, &mut stats);
             }
             Source::Streams { plan, finished, peak, .. } => {
                 let finished = *finished.lock().unwrap_or_else(PoisonError::into_inner);
@@ -231,6 +228,14 @@ fn add_selection(to: &mut SelectionStats, from: &SelectionStats) {
     add(&mut to.rows, from.rows);
 }
 
+fn add_read(read: &Read, stats: &mut StatementStats) {
+    stats.bytes_scanned += read.bytes;
+    for scan in &read.scans {
+        add_selection(&mut stats.selection, scan);
+        stats.rows_scanned += scan.rows.kept;
+    }
+}
+
 fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
     if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
         add_selection(&mut stats.selection, &scan.selection_stats());
@@ -238,6 +243,11 @@ fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
         let rows = scanned.map_or(0, |value| value.as_usize() as u64);
         stats.rows_scanned += rows;
         stats.bytes_scanned += rows * scan.row_bytes();
+    }
+    match plan.downcast_ref::<TickPartExec>().and_then(TickPartExec::ran) {
+        Some(PartRan::Ticks(read)) => add_read(&read, stats),
+        Some(PartRan::General(plan)) => add_scans(&plan, stats),
+        None => {}
     }
     for child in plan.children() {
         add_scans(child, stats);

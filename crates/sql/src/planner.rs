@@ -6,12 +6,26 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::Result;
 use datafusion::execution::context::QueryPlanner;
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
 use crate::functions::GapFillPlanner;
-use crate::joins::JoinPlanner;
+use crate::give_way::give_way;
+use crate::joins::{self, JoinPlanner};
+use crate::provider::TickRowOrder;
+use crate::tick::TickPartPlanner;
+
+/// The physical plan of a logical one, of a statement whose joins were rewritten if `has_joins`.
+pub(crate) async fn physical(
+    state: &SessionState,
+    plan: LogicalPlan,
+    has_joins: bool,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let plan = if has_joins { joins::convert(plan, &TickRowOrder)? } else { plan };
+    state.create_physical_plan(&plan).await.and_then(give_way)
+}
 
 /// DataFusion's planner with ours for the nodes that it doesn't know.
 #[derive(Debug)]
@@ -20,7 +34,8 @@ pub(crate) struct TickQueryPlanner;
 #[async_trait]
 impl QueryPlanner for TickQueryPlanner {
     async fn create_physical_plan(&self, plan: &LogicalPlan, session: &dyn Session) -> Result<Arc<dyn ExecutionPlan>> {
-        let ours: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> = vec![Arc::new(GapFillPlanner), Arc::new(JoinPlanner)];
+        let ours: Vec<Arc<dyn ExtensionPlanner + Send + Sync>> =
+            vec![Arc::new(GapFillPlanner), Arc::new(JoinPlanner), Arc::new(TickPartPlanner)];
         DefaultPhysicalPlanner::with_extension_planners(ours).create_physical_plan(plan, session).await
     }
 }

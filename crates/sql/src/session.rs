@@ -30,16 +30,15 @@ use crate::answer::{Answer, Source, Threads};
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
-use crate::give_way::give_way;
 use crate::joins;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::pivot::PivotPlanner;
 use crate::placeholders;
-use crate::planner::TickQueryPlanner;
+use crate::planner::{self, TickQueryPlanner};
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
-use crate::tick::{Explained, Given, Limits, Ran, TickStatements};
+use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -288,7 +287,7 @@ impl Session {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
-        let state = self.context.state();
+        let state = Arc::new(self.context.state());
         let (plan, mut spellings, has_joins) = self.plan_logically(&state, text).await?;
         let plan = match parameters {
             Parameters::None => plan,
@@ -298,8 +297,11 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
-        let plan = if has_joins { joins::convert(plan, &TickRowOrder).map_err(wrap)? } else { plan };
-        let plan = state.create_physical_plan(&plan).await.and_then(give_way).map_err(wrap)?;
+        let plan = match self.settings.tick_plans {
+            true => with_tick_parts(plan, &state, has_joins).map_err(wrap)?,
+            false => plan,
+        };
+        let plan = planner::physical(&state, plan, has_joins).await.map_err(wrap)?;
         Ok((plan, spellings, start.elapsed()))
     }
 

@@ -59,6 +59,7 @@ mod segment;
 mod select;
 mod settings;
 pub mod storage;
+mod words;
 mod write;
 mod write_down;
 

@@ -178,7 +178,7 @@ impl Joiner<'_> {
                 Expr::Constant(_) if *data_type == DataType::Null => new_null_array(data_type, rows),
                 computed => gather.computed(data_type, |source, rows| {
                     let read = |column| self.right.take(source, column, rows);
-                    evaluate_over(computed, self.right.width(), rows.len(), self.constants, read)
+                    evaluate_over(computed, self.right.width(), rows.rows().len(), self.constants, read)
                 })?,
             });
         }

@@ -376,7 +376,7 @@ impl<'a> Results<'a> {
                 Slot::Kept(accumulator) => accumulator.finish()?,
                 Slot::Picked(picks) => picks.finish(&aggregate.data_type, |part, rows| {
                     let read = |column| right.column_at(&parts[part as usize], column, rows);
-                    evaluate_over(&aggregate.arguments[0], right.width(), rows.len(), constants, read)
+                    evaluate_over(&aggregate.arguments[0], right.width(), rows.rows().len(), constants, read)
                 })?,
             });
         }

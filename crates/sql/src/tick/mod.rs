@@ -13,6 +13,9 @@ mod calls;
 mod combine;
 mod constants;
 mod convert;
+mod frames;
+mod groups;
+mod parts;
 mod recognise;
 mod results;
 mod shape;
@@ -36,6 +39,7 @@ use splay_store::{Database, TableSpec};
 
 use self::constants::Constants;
 use self::convert::Unknown;
+pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
 use self::results::{Asked, Results};
 use self::shape::{LIFTED, Shape};
 use crate::error::{Error, Result};

@@ -1,9 +1,12 @@
 //! SQL over a database on disk: logic files, plans, and filters against a scan without indexes.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod both;
+mod generated;
 mod joins;
 mod logic;
 mod market;
+mod parts;
 mod pruning;
 mod session;
 mod ticks;

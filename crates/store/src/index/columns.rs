@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::buffer::ScalarBuffer;
 
 use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, words_of};
-use super::format;
 use super::summary::{Summary, ValueKind};
+use crate::words::u32_at;
 
 /// Summaries of one column, by symbol or by block.
 #[derive(Debug, Clone)]
@@ -103,8 +103,8 @@ impl Columns {
         let mut columns = Vec::new();
         while !rest.is_empty() {
             let words = rest.get(..8)?;
-            let kind = ValueKind::from_number(format::u32_at(words, 0))?;
-            let end = 8usize.checked_add(usize::try_from(format::u32_at(words, 4)).ok()?)?;
+            let kind = ValueKind::from_number(u32_at(words, 0))?;
+            let end = 8usize.checked_add(usize::try_from(u32_at(words, 4)).ok()?)?;
             let name = std::str::from_utf8(rest.get(8..end)?).ok()?.to_owned();
             columns.push(Column::new(name, kind));
             rest = &rest[end..];

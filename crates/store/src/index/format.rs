@@ -4,6 +4,7 @@
 //! table's checksum stands at the end of the table; each section's in the table.
 
 use crate::error::{Error, Result};
+use crate::words::{u32_at, u64_at};
 
 pub(crate) const MAGIC: &[u8; 8] = b"SPLAYIDX";
 pub(crate) const VERSION: u32 = 1;
@@ -131,16 +132,4 @@ pub(crate) fn parse(bytes: &[u8], digest: &str, path: &std::path::Path) -> Resul
         sections.push(section);
     }
     Ok((rows, sections))
-}
-
-pub(crate) fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-pub(crate) fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
+use crate::words::{u32_at, u64_at};
 
 /// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
 /// was captured.
@@ -230,16 +231,4 @@ impl Commit {
         let commit = serde_json::from_slice(payload).map_err(|e| bad("a commit", e.to_string()))?;
         Ok((commit, offset + FRAME_HEADER_BYTES + length))
     }
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
 }

@@ -43,24 +43,6 @@ impl RowList {
         &self.rows
     }
 
-    /// How many, those of no row among them.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
-    /// Those that are of no row.
-    #[must_use]
-    pub fn null_count(&self) -> usize {
-        self.rows.null_count()
-    }
-
     /// The rows in stretches whose rows are near each other; the last one holds the rest if there would be too many.
     pub(super) fn neighbourhoods(&self) -> &[Neighbourhood] {
         self.neighbourhoods.get_or_init(|| {
@@ -80,7 +62,7 @@ impl RowList {
     }
 }
 
-/// The least and the greatest row of a stretch, and where it stands.
+/// Where a stretch stands, and its least and its greatest row.
 type Stretch = (Range<usize>, Option<(u32, u32)>);
 
 fn stretches(rows: &UInt32Array) -> Vec<Stretch> {

@@ -295,7 +295,7 @@ impl<'a> State<'a> {
             Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
                 let cover = covers[number as usize];
                 let picked = PickedColumns { columns: &CoverColumns::new(asked.snapshot, cover), rows: rows.rows() };
-                aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.len())
+                aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.rows().len())
             }),
         })?);
         Ok(columns)

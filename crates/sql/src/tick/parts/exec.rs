@@ -1,0 +1,186 @@
+//! The operator that has the engine make its rows.
+//!
+//! Shapes: one stream of batches of up to the session's batch size, in no order that may be relied on. The engine works on a thread
+//! of its own and stops when the stream is dropped. What it holds counts against the statement's memory.
+
+use std::fmt::{self, Formatter};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit, MemoryReservation};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, execute_stream,
+};
+use futures::stream::{self, BoxStream};
+use futures::{StreamExt, TryStreamExt};
+use splay_engine::{Read, Reads, Setting, Stop};
+
+use super::Part;
+use crate::error::external;
+
+/// How a part was run.
+#[derive(Debug, Clone)]
+pub(crate) enum Ran {
+    /// By the engine, which read this.
+    Ticks(Read),
+    /// By DataFusion, since the engine refused.
+    General(Arc<dyn ExecutionPlan>),
+}
+
+/// Runs a tick plan.
+#[derive(Debug)]
+pub(crate) struct TickPartExec {
+    part: Arc<Part>,
+    ran: Arc<Mutex<Option<Ran>>>,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl TickPartExec {
+    pub(super) fn new(part: Arc<Part>) -> TickPartExec {
+        let properties = Arc::new(PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&part.schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        ));
+        TickPartExec { part, ran: Arc::default(), properties, metrics: ExecutionPlanMetricsSet::new() }
+    }
+
+    /// How it was run; `None` before that.
+    pub(crate) fn ran(&self) -> Option<Ran> {
+        self.ran.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+impl DisplayAs for TickPartExec {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "TickPartExec: {}", self.part.steps())
+    }
+}
+
+impl ExecutionPlan for TickPartExec {
+    fn name(&self) -> &'static str {
+        "TickPartExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a tick part has no children") }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let schema = Arc::clone(&self.part.schema);
+        let metrics = BaselineMetrics::new(&self.metrics, partition);
+        let batches = stream::once(batches(Arc::clone(&self.part), Arc::clone(&self.ran), context))
+            .try_flatten()
+            .map(move |batch| batch.inspect(|batch| metrics.record_output(batch.num_rows())));
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Makes the engine stop when nobody waits for it any more.
+struct StopOnDrop(Arc<AtomicBool>);
+
+impl Drop for StopOnDrop {
+    fn drop(&mut self) {
+        // Relaxed: it says nothing of other memory.
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+async fn batches(
+    part: Arc<Part>,
+    ran: Arc<Mutex<Option<Ran>>>,
+    context: Arc<TaskContext>,
+) -> Result<BoxStream<'static, Result<RecordBatch>>> {
+    let note = |what| *ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
+    let memory = MemoryConsumer::new("TickPartExec").register(context.memory_pool());
+    let stop = StopOnDrop(Arc::default());
+    let (asked, given, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
+    let made = tokio::task::spawn_blocking(move || by_engine(&asked, &given, &stopped, memory));
+    let made = made.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
+    if let Some((batches, memory, read)) = made {
+        note(Ran::Ticks(read));
+        let size = context.session_config().batch_size().max(1);
+        let slices = batches.into_iter().flat_map(move |batch| {
+            let starts = (0..batch.num_rows()).step_by(size);
+            starts.map(move |start| batch.slice(start, size.min(batch.num_rows() - start)))
+        });
+        return Ok(stream::iter(slices).map(Ok).inspect(move |_| _ = &memory).boxed());
+    }
+    let plan = part.general.physical().await?;
+    note(Ran::General(Arc::clone(&plan)));
+    let schema = Arc::clone(&part.schema);
+    let batches = execute_stream(plan, context)?;
+    Ok(batches.map(move |batch| Ok(RecordBatch::try_new(Arc::clone(&schema), batch?.columns().to_vec())?)).boxed())
+}
+
+type Made = (Vec<RecordBatch>, MemoryReservation, Read);
+
+/// The rows, or `None` if the engine refuses or they need more memory than there is.
+fn by_engine(
+    part: &Part,
+    context: &TaskContext,
+    stopped: &AtomicBool,
+    memory: MemoryReservation,
+) -> Result<Option<Made>> {
+    let pool = context.memory_pool();
+    let memory_bytes = match pool.memory_limit() {
+        MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()),
+        _ => usize::MAX,
+    };
+    let is_stopped = || stopped.load(Ordering::Relaxed);
+    let setting = Setting {
+        tables: &part.tables,
+        constants: &part.constants,
+        threads: context.session_config().target_partitions(),
+        memory_bytes,
+        stop: Stop::when(&is_stopped),
+        reads: Reads::default(),
+    };
+    match splay_engine::run(&part.plan, &setting, &part.schema) {
+        Ok(batches) => {
+            let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
+            let fits = memory.try_grow(bytes).is_ok();
+            Ok(fits.then(|| (batches, memory, setting.reads.into_read())))
+        }
+        Err(splay_engine::Error::Store(error)) => Err(external(error)),
+        Err(splay_engine::Error::Stopped) => Err(DataFusionError::Execution("the statement was dropped".to_owned())),
+        Err(_) => Ok(None),
+    }
+}

@@ -1,0 +1,187 @@
+//! Finds the parts of a statement that have tick plans.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column, Result};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::logical_plan::{Extension, Join};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator, Subquery};
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
+use splay_engine::Plan;
+
+use super::node::TickPart;
+use super::{General, Part};
+use crate::joins::asof_parts;
+use crate::tick::recognise::{Recognised, recognise};
+
+/// The plan of a statement, before joins are converted, with tick plans for those parts that have one. A statement that has one as
+/// a whole is left as it is: it is here because the engine refused it, or because it is explained.
+///
+/// # Errors
+/// Those of DataFusion for a plan that can't be put together again.
+pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_joins: bool) -> Result<LogicalPlan> {
+    let options = Arc::new(state.config_options().as_ref().clone());
+    let finder = Finder { state, options, has_joins };
+    let whole = match &plan {
+        LogicalPlan::Explain(explain) => &explain.plan,
+        LogicalPlan::Analyze(analyze) => &analyze.input,
+        plan => plan,
+    };
+    if finder.recognise(whole).is_some() {
+        return Ok(plan);
+    }
+    finder.replace(plan, false).map(|replaced| replaced.data)
+}
+
+struct Finder<'a> {
+    state: &'a Arc<SessionState>,
+    options: Arc<ConfigOptions>,
+    has_joins: bool,
+}
+
+impl Finder<'_> {
+    /// `is_narrowed` says that a filter from above gets down to the tables: DataFusion reads fewer rows than the part would.
+    fn replace(&self, plan: LogicalPlan, is_narrowed: bool) -> Result<Transformed<LogicalPlan>> {
+        match &plan {
+            // Run once for each round, and over rows in the order that they have.
+            LogicalPlan::RecursiveQuery(_) | LogicalPlan::Extension(_) => return Ok(Transformed::no(plan)),
+            LogicalPlan::Join(join) if asof_parts(join)?.is_some() => return Ok(Transformed::no(plan)),
+            LogicalPlan::Projection(_)
+            | LogicalPlan::Filter(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Distinct(Distinct::All(_))
+                if !is_narrowed =>
+            {
+                if let Some(part) = self.part(&plan) {
+                    return Ok(Transformed::yes(part));
+                }
+            }
+            _ => {}
+        }
+        let is_narrowed = is_narrowed || narrows(&plan);
+        let plan = plan.map_children(|child| self.replace(child, is_narrowed))?;
+        match &plan.data {
+            LogicalPlan::Filter(_) | LogicalPlan::Projection(_) => {
+                plan.transform_data(|plan| self.in_expressions(plan))
+            }
+            _ => Ok(plan),
+        }
+    }
+
+    /// The same in subqueries that stand for a value, of which each is run once.
+    fn in_expressions(&self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        let is_value = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty());
+        if !plan.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_value(expr))).unwrap_or(false)) {
+            return Ok(Transformed::no(plan));
+        }
+        plan.map_expressions(|expr| {
+            expr.transform_down(|expr| match expr {
+                Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty() => {
+                    let replaced = self.replace(Arc::unwrap_or_clone(query.subquery), false)?;
+                    Ok(replaced
+                        .update_data(|plan| Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..query })))
+                }
+                other => Ok(Transformed::no(other)),
+            })
+        })
+    }
+
+    fn part(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
+        let recognised = self.recognise(plan).filter(|recognised| is_grouped(&recognised.plan))?;
+        let constants = recognised.constants.bind(&[]).ok()?;
+        let part = Part {
+            plan: recognised.plan,
+            constants,
+            tables: recognised.tables.into_iter().map(|(_, snapshot)| snapshot).collect(),
+            schema: Arc::clone(plan.schema().inner()),
+            general: General { plan: plan.clone(), has_joins: self.has_joins, state: Arc::clone(self.state) },
+        };
+        let node = TickPart { part: Arc::new(part), schema: Arc::clone(plan.schema()) };
+        Some(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+    }
+
+    fn recognise(&self, plan: &LogicalPlan) -> Option<Recognised> {
+        let coerced = TypeCoercion::new().analyze(plan.clone(), &self.options).ok()?;
+        let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
+        if types(coerced.schema().as_arrow()) != types(plan.schema().as_arrow()) {
+            return None;
+        }
+        recognise(&coerced, &self.options).ok()
+    }
+}
+
+/// Whether a plan ends in groups, of which something may be computed or left out.
+fn is_grouped(plan: &Plan) -> bool {
+    match plan {
+        Plan::AggregateTable { .. } | Plan::Aggregate { .. } | Plan::WindowJoin { .. } => true,
+        // A sort, which may be what the statement's order is about, stays where DataFusion sees it.
+        Plan::Filter { input, .. } | Plan::Project { input, .. } => is_grouped(input),
+        _ => false,
+    }
+}
+
+/// Whether a filter or a join's condition says something that gets below a grouping.
+fn narrows(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Filter(filter) => reach_groupings(&filter.predicate, &filter.input),
+        // What is said of both sides stays at the join.
+        LogicalPlan::Join(join) => join.filter.iter().flat_map(split_conjunction).any(|condition| {
+            let is_of =
+                |side: &LogicalPlan| condition.column_refs().iter().all(|column| side.schema().has_column(column));
+            [&join.left, &join.right].into_iter().any(|side| is_of(side) && reach_groupings(condition, side))
+        }),
+        _ => false,
+    }
+}
+
+/// Whether a predicate over the output of a plan may become one over the rows that a grouping of it reads.
+fn reach_groupings(predicate: &Expr, plan: &LogicalPlan) -> bool {
+    predicate.column_refs().into_iter().any(|column| match plan.schema().maybe_index_of_column(column) {
+        Some(position) => reaches_grouping(plan, position),
+        None => true,
+    })
+}
+
+/// The same for a predicate over one column.
+fn reaches_grouping(plan: &LogicalPlan, position: usize) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) | LogicalPlan::Values(_) | LogicalPlan::EmptyRelation(_) => false,
+        // What a limit leaves depends on all rows.
+        LogicalPlan::Limit(_) => false,
+        LogicalPlan::Sort(sort) => sort.fetch.is_none() && reaches_grouping(&sort.input, position),
+        LogicalPlan::SubqueryAlias(alias) => reaches_grouping(&alias.input, position),
+        LogicalPlan::Filter(filter) => reaches_grouping(&filter.input, position),
+        LogicalPlan::Projection(projection) => reach_groupings(&projection.expr[position], &projection.input),
+        LogicalPlan::Aggregate(aggregate) => position < aggregate.group_expr.len(),
+        LogicalPlan::Join(join) => reaches_grouping_of_join(join, position),
+        LogicalPlan::Union(union) => union.inputs.iter().any(|input| reaches_grouping(input, position)),
+        _ => true,
+    }
+}
+
+/// Of a join also by what the column equals on the other side.
+fn reaches_grouping_of_join(join: &Join, position: usize) -> bool {
+    let (left, right) = (join.left.schema().fields().len(), join.right.schema().fields().len());
+    if join.schema.fields().len() != left + right {
+        return true;
+    }
+    let (own, other, position) =
+        if position < left { (&join.left, &join.right, position) } else { (&join.right, &join.left, position - left) };
+    let column = Column::from(own.schema().qualified_field(position));
+    let equal = |one: &Expr, another: &Expr| {
+        one.column_refs().contains(&column)
+            && another.column_refs().iter().all(|column| other.schema().has_column(column))
+            && reach_groupings(another, other)
+    };
+    reaches_grouping(own, position)
+        || join.on.iter().any(|(one, another)| equal(one, another) || equal(another, one))
+        || join.filter.iter().flat_map(split_conjunction).any(|condition| match condition {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) => equal(left, right) || equal(right, left),
+            _ => false,
+        })
+}

@@ -1,0 +1,72 @@
+//! Parts of a statement that run as tick plans where the whole doesn't.
+//!
+//! A join of two groupings, a mean that rows are compared with, a union with something that the engine doesn't know: DataFusion
+//! runs such a statement, and each grouping in it that has a tick plan becomes a leaf of DataFusion's plan.
+//!
+//! ```text
+//! Join: Full                        Join: Full
+//!   Aggregate: by symbol     ──►      TickPart: AggregateTable: by [symbol]
+//!     TableScan: quote                TickPart: AggregateTable: by [symbol]
+//!   Aggregate: by symbol
+//!     TableScan: trade
+//! ```
+//!
+//! Groupings alone, for they make few rows of many; rows that aren't grouped stream through DataFusion. What the engine refuses
+//! when it runs, DataFusion plans then.
+
+mod exec;
+mod find;
+mod node;
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::SchemaRef;
+use datafusion::error::Result;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use splay_engine::Plan;
+use splay_store::TableSnapshot;
+
+pub(crate) use self::exec::{Ran as PartRan, TickPartExec};
+pub(crate) use self::find::with_tick_parts;
+pub(crate) use self::node::TickPartPlanner;
+use crate::planner;
+
+/// A part of a statement, with all that either way of running it needs.
+#[derive(Debug)]
+struct Part {
+    plan: Plan,
+    constants: Vec<ArrayRef>,
+    /// The tables as the statement sees them.
+    tables: Vec<TableSnapshot>,
+    schema: SchemaRef,
+    general: General,
+}
+
+impl Part {
+    /// The steps of the tick plan in one line, the last one first.
+    fn steps(&self) -> String {
+        self.plan.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" <- ")
+    }
+}
+
+/// The same part as DataFusion runs it.
+struct General {
+    plan: LogicalPlan,
+    has_joins: bool,
+    state: Arc<SessionState>,
+}
+
+impl General {
+    async fn physical(&self) -> Result<Arc<dyn ExecutionPlan>> {
+        planner::physical(&self.state, self.plan.clone(), self.has_joins).await
+    }
+}
+
+impl std::fmt::Debug for General {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("General").field("plan", &self.plan).field("has_joins", &self.has_joins).finish_non_exhaustive()
+    }
+}
