@@ -17,6 +17,7 @@ import sys
 
 from . import systems as all_systems
 from .data import FULL, QUICK, Data, Sizes
+from .measure import Rounds
 
 SUITES = ["crypto14", "taq84", "point", "filters", "asof", "windows", "curves"]
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -29,7 +30,7 @@ class Run:
         self.arguments = arguments
         self.data = data
         self.seed = arguments.seed
-        self.rounds = arguments.rounds
+        self.rounds = Rounds(arguments.rounds)
         self.full = arguments.full
         self.only = set(arguments.only.split(",")) if arguments.only else None
         self.classes = {}
@@ -93,7 +94,7 @@ def machine(run: Run) -> dict:
         "commit": commit,
         "versions": versions,
         "seed": run.seed,
-        "rounds": run.rounds,
+        "rounds": run.rounds.least,
         "command": "python -m engine " + " ".join(sys.argv[1:]),
     }
 

@@ -3,7 +3,7 @@
 from functools import partial
 
 from .compare import Different, check_equal, check_unique, normal
-from .measure import measure
+from .measure import Rounds, measure
 from .outcome import Cell, Outcome
 
 TIES_MAX = 0.01
@@ -18,7 +18,7 @@ def message(error: BaseException) -> str:
     return " ".join(str(error).split())[:300] or type(error).__name__
 
 
-def ask(question, parameters, systems, rounds: int) -> Outcome:
+def ask(question, parameters, systems, rounds: Rounds) -> Outcome:
     """One question to all systems."""
     outcome = Outcome(question.id, question.group, question.asks)
     variants = question.variants[:CHECKED]

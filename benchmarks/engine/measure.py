@@ -10,8 +10,14 @@ import time
 from dataclasses import dataclass
 
 ROUNDS_MAX = 250
-SHORT_SECONDS = 0.25
-"""Rounds beyond the asked ones go on until they took this long, or there are ROUNDS_MAX."""
+
+
+@dataclass(frozen=True)
+class Rounds:
+    """How often a question is timed: ``least`` times, and on until that took ``seconds``, or to ``ROUNDS_MAX``."""
+
+    least: int
+    seconds: float = 0.25
 
 
 @dataclass
@@ -36,14 +42,14 @@ def seconds_of(call) -> float:
     return seconds
 
 
-def measure(prepare, rounds: int) -> Timing:
+def measure(prepare, rounds: Rounds) -> Timing:
     """Times ``prepare(run)``, a call for each run."""
     seconds_of(prepare(0))
     gc.collect()
     gc.disable()
     try:
         seconds = []
-        while len(seconds) < rounds or (len(seconds) < ROUNDS_MAX and sum(seconds) < SHORT_SECONDS):
+        while len(seconds) < rounds.least or (len(seconds) < ROUNDS_MAX and sum(seconds) < rounds.seconds):
             seconds.append(seconds_of(prepare(len(seconds))))
     finally:
         gc.enable()

@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     run.add_argument("--clients", default="", help="counts of clients, with commas")
     run.add_argument("--out", type=pathlib.Path, default=pathlib.Path("results"), help="folder of the results")
     run.add_argument("--rounds", type=int, default=10, help="warm runs of each query")
+    run.add_argument("--passes", type=even, default=4, help="over all queries, among which a query's warm runs are divided")
     run.add_argument("--short-seconds", type=float, default=0.1, help="short queries are warmed and asked for so long")
     run.add_argument("--cold-rounds", type=int, default=3, help="cold runs of each query")
     run.add_argument("--cold-queries", default="", help="those that have cold runs, with commas; all if empty")
@@ -69,6 +70,14 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def even(text: str) -> int:
+    """A count of passes: half of them are made by one process."""
+    count = int(text)
+    if count < 2 or count % 2:
+        raise argparse.ArgumentTypeError(f"{count} isn't an even number from 2")
+    return count
+
+
 def settings_of(arguments) -> Settings:
     names = engines.NAMES if arguments.engines == "all" else arguments.engines.split(",")
     for name in names:
@@ -82,6 +91,7 @@ def settings_of(arguments) -> Settings:
         cold=arguments.cold or both,
         clients=numbers(arguments.clients, int),
         rounds=arguments.rounds,
+        passes=arguments.passes,
         short_seconds=arguments.short_seconds,
         warm_up_seconds=arguments.short_seconds,
         cold_rounds=arguments.cold_rounds,

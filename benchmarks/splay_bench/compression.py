@@ -18,7 +18,7 @@ import pyarrow.feather as feather
 import pyarrow.parquet as pq
 
 from engine.data import QUOTE_COLUMNS, TRADE_COLUMNS
-from engine.measure import measure as measure_calls
+from engine.measure import Rounds, measure as measure_calls
 from engine.report import milliseconds
 
 from . import inside
@@ -194,7 +194,7 @@ def busiest(values: pa.Table, symbol: str) -> str:
     return max(counts, key=lambda entry: entry["counts"])["values"]
 
 
-def table(name: str, values: pa.Table, readers: dict, rounds: int) -> dict:
+def table(name: str, values: pa.Table, readers: dict, rounds: Rounds) -> dict:
     """A row for each format: bytes, and times of reading all, one column, one symbol."""
     symbol = time_and_symbol(values)[1]
     chosen = (symbol, busiest(values, symbol))
@@ -214,7 +214,7 @@ def table(name: str, values: pa.Table, readers: dict, rounds: int) -> dict:
     return {"title": f"{values.num_rows:,} {ABOUT[name]}", "head": head, "rows": rows}
 
 
-def taken_ms(reader, name: str, ask, wanted: list[float], rounds: int) -> float | None:
+def taken_ms(reader, name: str, ask, wanted: list[float], rounds: Rounds) -> float | None:
     """Milliseconds of the median; ``None`` if the sums differ."""
 
     def call() -> list[float]:

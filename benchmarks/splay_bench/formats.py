@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from engine.compare import Different, check_equal
 from engine.data import QUOTE_COLUMNS, TRADE_COLUMNS
-from engine.measure import measure as measure_calls
+from engine.measure import Rounds, measure as measure_calls
 from engine.report import milliseconds
 from engines.rows import plain_texts
 
@@ -208,7 +208,7 @@ def splay_calls(database: pathlib.Path, threads: int, busy: str) -> list:
     return [lambda text=text: handle.sql(text).to_arrow() for text in texts]
 
 
-def table(found, rounds: int) -> dict:
+def table(found, rounds: Rounds) -> dict:
     """A row for each format; answers are compared with the first's before they are timed."""
     raw = sum(found["CSV"][0].values())
     expected = [as_arrow(call()) for call in found["Parquet, zstd"][1]]
@@ -234,7 +234,7 @@ def as_arrow(answer):
     return answer if isinstance(answer, pa.Table) else answer.to_arrow()
 
 
-def timed(call, expected, keys, rounds: int) -> str:
+def timed(call, expected, keys, rounds: Rounds) -> str:
     start = time.perf_counter()
     try:
         check_equal(expected, as_arrow(call()), keys)
@@ -242,5 +242,5 @@ def timed(call, expected, keys, rounds: int) -> str:
         print(f"differs: {difference}")
         return "wrong"
     # Reading CSV takes so long that fewer rounds must do.
-    rounds = rounds if time.perf_counter() - start < 5 else 1
+    rounds = rounds if time.perf_counter() - start < 5 else Rounds(1, 0)
     return milliseconds(measure_calls(lambda run: call, rounds).median)

@@ -16,6 +16,7 @@ import sys
 import tempfile
 
 from engine.data import Data, Sizes
+from engine.measure import Rounds
 from engines import load
 from engines.base import Skipped
 
@@ -29,7 +30,7 @@ SIZES = {
     "full": Sizes(symbols=2_000, quotes=20_000_000, scale=0.1),
 }
 """Quotes of the day of equities; trades are a tenth of them."""
-ROUNDS = {"smoke": 5, "full": 10}
+ROUNDS = {"smoke": Rounds(5, 0.05), "full": Rounds(10)}
 
 
 def run(suite: str, settings: Settings) -> None:
@@ -106,7 +107,7 @@ class Inside:
         from engine.systems import MODULES
 
         given = argparse.Namespace(
-            seed=self.seed, rounds=self.rounds, full=self.size == "full", only=None, systems=",".join(MODULES)
+            seed=self.seed, rounds=self.rounds.least, full=self.size == "full", only=None, systems=",".join(MODULES)
         )
         return Run(given, self.data)
 

@@ -257,6 +257,10 @@ def test_the_command_line_reads_lists(capsys):
     assert given.scales == [0.005, 0.02] and given.clients == [1, 4] and given.warm and not given.cold
     with pytest.raises(KeyError):
         command.settings_of(command.parser().parse_args(["run", "finance", "--engines", "oracle"]))
+    for odd in ("3", "0"):
+        with pytest.raises(SystemExit):
+            command.parser().parse_args(["run", "finance", "--passes", odd])
+    assert "an even number" in capsys.readouterr().err
     command.show()
     assert "questdb" in capsys.readouterr().out
 

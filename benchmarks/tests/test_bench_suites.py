@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import small_crypto
 
+from engine.measure import Rounds
 from ingest import keeping, latency, latest, lines
 from ingest.figures import Figure, middle_and_last, percentile
 from splay_bench import compression
@@ -144,7 +145,7 @@ def test_all_formats_hold_the_same_rows(tmp_path):
     given = types.SimpleNamespace(splay=SPLAY, threads=1)
     readers = compression.files(tmp_path / "files", rows) | compression.ours(given, tmp_path / "files", rows)
     for name, values in rows.items():
-        found = compression.table(name, values, readers, 1)
+        found = compression.table(name, values, readers, Rounds(1, 0))
         assert [row[0] for row in found["rows"]] == list(readers) and len(found["head"]) == len(found["rows"][0])
         assert all("wrong" not in row for row in found["rows"]), found
         plain, hot = found["rows"][0], found["rows"][-2]

@@ -15,7 +15,7 @@ from engine import limits, parameters, plot, report, systems, taq84  # noqa: E40
 from engine.ask import ask  # noqa: E402
 from engine.compare import Different, check_equal, check_unique, normal  # noqa: E402
 from engine.data import Data, Sizes  # noqa: E402
-from engine.measure import Timing  # noqa: E402
+from engine.measure import Rounds, Timing, measure  # noqa: E402
 from engine.outcome import Cell, Outcome  # noqa: E402
 from engine.suites import asof, crypto14, filters, windows  # noqa: E402
 
@@ -136,7 +136,7 @@ def failures(questions, drawn, tables):
     opened = [systems.load(name)() for name in systems.MODULES]
     for system in opened:
         system.open(tables)
-    outcomes = [ask(question, drawn, opened, rounds=1) for question in questions]
+    outcomes = [ask(question, drawn, opened, rounds=Rounds(1, 0)) for question in questions]
     return {
         f"{outcome.id} {name}": f"{cell.failure}: {cell.detail}"
         for outcome in outcomes
@@ -181,3 +181,11 @@ def test_as_of_joins_of_all_shapes_are_equal(data):
 def test_window_and_horizon_joins_are_equal(data):
     tables = data.taq()
     assert failures([windows.around(), windows.after()], parameters.draw(tables, 1), tables) == {}
+
+
+def test_short_questions_are_asked_more_often():
+    def rounds(of: Rounds) -> int:
+        return measure(lambda run: lambda: run, of).rounds
+
+    assert rounds(Rounds(7, 0)) == 7
+    assert rounds(Rounds(7, 60)) == 250, "the most there are"
