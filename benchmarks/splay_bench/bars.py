@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from engine.ask import ask, message
 from engine.latency import one_by_one, rate
+from engine.measure import Rounds
 from engine.polars_words import column
 from engine.question import Question
 from engine.report import milliseconds
@@ -58,7 +59,7 @@ def measure(given: inside.Inside) -> dict:
     outcomes = [run.tell(ask(question, limits, systems, given.rounds)) for question in filters.questions()]
     values = mixed(tables.read("bar", ["close"])["close"], given.seed, STATEMENTS[given.size])
     question = mix_question(values)
-    checked = ask(question, limits, systems, 1)
+    checked = ask(question, limits, systems, Rounds(1, 0))
     latencies = [mix(question, limits, system, given.threads, checked) for system in systems]
     return {
         "title": "bars: filters over one-minute bars",

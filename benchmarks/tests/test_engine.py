@@ -11,13 +11,14 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from engine import limits, parameters, plot, report, systems, taq84  # noqa: E402
+from engine import latency, limits, parameters, plot, report, systems, taq84  # noqa: E402
 from engine.ask import ask  # noqa: E402
 from engine.compare import Different, check_equal, check_unique, normal  # noqa: E402
 from engine.data import Data, Sizes  # noqa: E402
 from engine.measure import Rounds, Timing, measure  # noqa: E402
 from engine.outcome import Cell, Outcome  # noqa: E402
 from engine.suites import asof, crypto14, filters, windows  # noqa: E402
+from splay_bench import bars, formats, inside, taq  # noqa: E402
 
 SMALL = Sizes(symbols=20, quotes=60_000, scale=0.0005)
 
@@ -168,6 +169,20 @@ def test_answers_about_a_month_are_equal(data):
 def test_answers_about_bars_are_equal(data):
     tables = data.taq(only=("bar",))
     assert failures(filters.questions(), filters.Limits(tables), tables) == {}
+
+
+@pytest.mark.parametrize("suite", [bars, formats, taq])
+def test_suites_have_a_figure_in_every_place(suite, tmp_path, monkeypatch):
+    monkeypatch.setitem(inside.SIZES, "smoke", SMALL)
+    monkeypatch.setitem(inside.ROUNDS, "smoke", Rounds(1, 0))
+    monkeypatch.setitem(bars.STATEMENTS, "smoke", 8)
+    monkeypatch.setattr(latency, "SECONDS", 0.02)
+    splay = str(ROOT / "target" / "release" / "splay")
+    section = suite.measure(
+        inside.Inside({"size": "smoke", "seed": 1, "threads": 1, "splay": splay, "work": str(tmp_path)})
+    )
+    failed = [row for table in section["tables"] for row in table["rows"] if {"error", "wrong", "differs"} & set(row)]
+    assert section["tables"] and not failed, failed
 
 
 def test_as_of_joins_of_all_shapes_are_equal(data):
