@@ -1,9 +1,11 @@
 //! Expressions over columns, evaluated a chunk of rows at a time by Arrow's kernels.
 //!
 //! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Integers wrap,
-//! a division of integers by zero is an error, comparisons of floats follow IEEE 754 total order, nulls follow SQL. These are
+//! a division of integers by zero is an error, comparisons of floats follow IEEE 754 total order, but for zeros, whose
+//! sign doesn't count; nulls follow SQL. These are
 //! DataFusion's rules, so that a statement gives the same rows whichever way it runs.
 
+use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -20,6 +22,7 @@ use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
 use crate::shift::shifted;
 use crate::widen::widen;
+use crate::zeros;
 
 /// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
 #[derive(Debug, Clone)]
@@ -350,27 +353,57 @@ impl BinaryOp {
             return Ok(moved);
         }
         let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
-        let result = left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?;
+        let result = match self.comparison() {
+            Some(comparison) => {
+                let (left, right) = with_one_zero(left, right);
+                let compared = left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?;
+                Arc::new(compared) as ArrayRef
+            }
+            None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
+        };
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
     }
 
+    fn comparison(self) -> Option<Comparison> {
+        Some(match self {
+            BinaryOp::Equal => cmp::eq,
+            BinaryOp::NotEqual => cmp::neq,
+            BinaryOp::Less => cmp::lt,
+            BinaryOp::LessOrEqual => cmp::lt_eq,
+            BinaryOp::Greater => cmp::gt,
+            BinaryOp::GreaterOrEqual => cmp::gt_eq,
+            _ => return None,
+        })
+    }
+
     fn kernel(self, l: &dyn Datum, r: &dyn Datum, left: &Value, right: &Value) -> Result<ArrayRef> {
-        let compared = |result: Result<BooleanArray, arrow::error::ArrowError>| Ok(Arc::new(result?) as ArrayRef);
         match self {
             BinaryOp::Add => Ok(numeric::add_wrapping(l, r)?),
             BinaryOp::Subtract => Ok(numeric::sub_wrapping(l, r)?),
             BinaryOp::Multiply => Ok(numeric::mul_wrapping(l, r)?),
             BinaryOp::Divide => Ok(numeric::div(l, r)?),
             BinaryOp::Remainder => Ok(numeric::rem(l, r)?),
-            BinaryOp::Equal => compared(cmp::eq(l, r)),
-            BinaryOp::NotEqual => compared(cmp::neq(l, r)),
-            BinaryOp::Less => compared(cmp::lt(l, r)),
-            BinaryOp::LessOrEqual => compared(cmp::lt_eq(l, r)),
-            BinaryOp::Greater => compared(cmp::gt(l, r)),
-            BinaryOp::GreaterOrEqual => compared(cmp::gt_eq(l, r)),
-            BinaryOp::And | BinaryOp::Or => logical(self, left, right),
+            op => logical(op, left, right),
         }
     }
+}
+
+type Comparison = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
+
+/// Both sides of a comparison with zeros of one sign. A number other than zero compares with both zeros alike.
+fn with_one_zero<'a>(left: &'a Value, right: &'a Value) -> (Cow<'a, Value>, Cow<'a, Value>) {
+    let is_clear = |value: &Value| match value {
+        Value::Scalar(value) => !zeros::may_be(value),
+        Value::Array(_) => false,
+    };
+    if is_clear(left) || is_clear(right) {
+        return (Cow::Borrowed(left), Cow::Borrowed(right));
+    }
+    let unsigned = |value: &'a Value| match value {
+        Value::Scalar(array) => zeros::unsigned(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Scalar(it))),
+        Value::Array(array) => zeros::unsigned(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Array(it))),
+    };
+    (unsigned(left), unsigned(right))
 }
 
 /// Where a condition holds: where it is true, and not where it is null.

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array, StringArray, UInt32Array};
-use arrow::compute::{FilterBuilder, FilterPredicate, SortColumn, SortOptions, concat, take};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, UInt32Array};
+use arrow::compute::{SortColumn, SortOptions, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
+use crate::kept::Kept;
 use crate::order::order;
 
 /// Rows in memory.
@@ -65,9 +66,9 @@ impl Frame {
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        let kept = filter_of(&mask, self.columns.len());
-        let columns = self.columns.iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Frame { columns, rows: kept.count() })
+        let kept = Kept::new(mask, self.columns.len());
+        let columns = self.columns.iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>>>()?;
+        Ok(Frame { columns, rows: kept.rows() })
     }
 
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
@@ -93,12 +94,6 @@ impl Frame {
             Some(indices) => self.take(&indices),
         }
     }
-}
-
-/// What keeps the rows of a mask, of so many columns: which rows those are is found once if it is asked for more than once.
-pub(crate) fn filter_of(mask: &BooleanArray, columns: usize) -> FilterPredicate {
-    let filter = FilterBuilder::new(mask);
-    if columns > 1 { filter.optimize().build() } else { filter.build() }
 }
 
 /// Arrays one behind the other. A dictionary of several has no value twice.

@@ -12,6 +12,7 @@ mod expr;
 mod frame;
 mod gather;
 mod join;
+mod kept;
 mod lookup;
 pub mod moving;
 mod order;
@@ -27,6 +28,7 @@ mod stop;
 mod table;
 mod widen;
 mod window;
+mod zeros;
 
 pub use aggregate::{Aggregate, AggregateFunction, Buckets, Key};
 pub use error::{Error, Result};

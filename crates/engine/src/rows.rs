@@ -1,14 +1,14 @@
 //! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
 
 use arrow::array::{Array, ArrayRef};
-use arrow::compute::FilterPredicate;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
 use crate::codes::condition;
 use crate::error::Result;
 use crate::expr::{Chosen, Columns, Expr, Value};
-use crate::frame::{Frame, filter_of};
+use crate::frame::Frame;
+use crate::kept::Kept;
 use crate::parallel;
 use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
@@ -172,21 +172,20 @@ impl RowReader<'_> {
             return Ok(Frame::new(self.evaluate(all)?, rows));
         };
         let mask = condition(predicate, all, self.constants)?;
-        let kept = mask.true_count();
-        if kept == rows {
+        let kept = Kept::new(mask, self.outputs.len());
+        if kept.rows() == rows {
             return Ok(Frame::new(self.evaluate(all)?, rows));
         }
-        rows = kept;
-        if kept == 0 {
+        rows = kept.rows();
+        if rows == 0 {
             return Ok(Frame::new(Vec::new(), 0));
         }
-        let filter = filter_of(&mask, self.outputs.len());
         let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
         for output in self.outputs {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.column(position).and_then(|value| filtered(value, &filter)) {
+                    match all.column(position).and_then(|value| filtered(value, &kept)) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }
@@ -225,7 +224,7 @@ fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
     parts
 }
 
-fn filtered(value: Value, kept: &FilterPredicate) -> Result<Value> {
+fn filtered(value: Value, kept: &Kept) -> Result<Value> {
     Ok(match value {
         Value::Array(array) => Value::Array(kept.filter(&array)?),
         scalar => scalar,

@@ -268,8 +268,9 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
             let refused = || Error::Unsupported("groups by intervals of days or months".to_owned());
             words.collect::<Option<_>>().ok_or_else(refused)?
         }
-        DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
-        DataType::Float64 => words!(Float64Type, |value| value.to_bits()),
+        // What is added makes one zero of both.
+        DataType::Float32 => words!(Float32Type, |value| u64::from((value + 0.0).to_bits())),
+        DataType::Float64 => words!(Float64Type, |value| (value + 0.0).to_bits()),
         other => return Err(Error::Unsupported(format!("groups by a {other}"))),
     })
 }

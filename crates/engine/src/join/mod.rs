@@ -27,8 +27,9 @@ use self::keys::LeftKey;
 use crate::asof::MatchRule;
 use crate::error::{Error, Result};
 use crate::expr::{Chosen, Expr, Value};
-use crate::frame::{Frame, filter_of};
+use crate::frame::Frame;
 use crate::gather::{Gather, NOTHING};
+use crate::kept::Kept;
 use crate::plan::Scan;
 use crate::reads::column_bytes;
 use crate::run::{Setting, table};
@@ -163,8 +164,8 @@ impl Joiner<'_> {
         let (mut columns, gather, rows) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
-            let kept = filter_of(&mask, left.columns().len());
-            let columns = left.columns().iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>, _>>()?;
+            let kept = Kept::new(mask, left.columns().len());
+            let columns = left.columns().iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>>>()?;
             (columns, Gather::new(&found), found.len())
         } else {
             (left.columns().to_vec(), Gather::new(&positions), positions.len())

@@ -112,18 +112,19 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
         _ => return None,
     };
     let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
-    let value = bits(&constants[constant], &stored)?;
+    let (least, greatest) = bits(&constants[constant], &stored)?;
     let any = match op {
-        BinaryOp::Equal => (value, value),
-        BinaryOp::Less | BinaryOp::LessOrEqual => (0, value),
-        BinaryOp::Greater | BinaryOp::GreaterOrEqual => (value, u64::MAX),
+        BinaryOp::Equal => (least, greatest),
+        BinaryOp::Less | BinaryOp::LessOrEqual => (0, greatest),
+        BinaryOp::Greater | BinaryOp::GreaterOrEqual => (least, u64::MAX),
         _ => return None,
     };
     Some(Reach { column, any: vec![any] })
 }
 
-/// A constant of the column's own type as sortable bits; `None` for null, which nothing equals, and for other types.
-fn bits(constant: &ArrayRef, stored: &DataType) -> Option<u64> {
+/// A constant of the column's own type as sortable bits, the least and the greatest that are equal to it; `None` for null, which nothing
+/// equals, and for other types.
+fn bits(constant: &ArrayRef, stored: &DataType) -> Option<(u64, u64)> {
     if constant.data_type() != stored || constant.len() != 1 || constant.is_null(0) {
         return None;
     }
@@ -148,9 +149,16 @@ fn bits(constant: &ArrayRef, stored: &DataType) -> Option<u64> {
         DataType::UInt16 => unsigned!(UInt16Type),
         DataType::UInt32 => unsigned!(UInt32Type),
         DataType::UInt64 => unsigned!(UInt64Type),
-        // Both zeros and all NaN compare by the total order, as the filter itself does.
-        DataType::Float64 => constant.as_primitive::<Float64Type>().value(0).to_bits(),
+        // NaN compare by the total order, as the filter itself does; zeros are equal.
+        DataType::Float64 => match constant.as_primitive::<Float64Type>().value(0) {
+            0.0 => {
+                let bits = |zero: f64| sortable(ValueKind::Float, zero.to_bits());
+                return Some((bits(-0.0), bits(0.0)));
+            }
+            value => value.to_bits(),
+        },
         _ => return None,
     };
-    Some(sortable(ValueKind::of(stored)?, bits))
+    let bits = sortable(ValueKind::of(stored)?, bits);
+    Some((bits, bits))
 }

@@ -21,7 +21,7 @@ fn compare(both: &Both, seed: u64, count: u64) {
         }
     }
     assert!(errors.is_empty(), "{} of {count}:\n{}", errors.len(), errors[..errors.len().min(8)].join("\n\n"));
-    assert!(with_parts * 2 > count, "only {with_parts} of {count} statements had parts");
+    assert!(with_parts * 4 > count, "only {with_parts} of {count} statements had parts");
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn groupings_are_parts_wherever_they_stand() {
             "select a.sym, a.n, w.c from (select sym, count(*) as n from late group by sym) a join (select t.sym, count(q.ts) as c \
              from trade t asof join quote q match_condition (t.ts >= q.ts) on t.sym = q.sym group by t.sym) w on a.sym = w.sym"
                 .to_owned(),
-            2,
+            1,
         ),
     ] {
         assert_eq!(parts(&both, &text), expected, "{text}\n{}", both.plan(&text).unwrap());
@@ -113,6 +113,38 @@ fn the_rest_of_the_statement_keeps_its_meaning() {
     }
 }
 
+/// DataFusion computes what is asked for, and below the filters that it has moved down.
+#[test]
+fn what_nobody_asks_for_fails_nothing() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for text in [
+        format!("select g.sym, g.n from (select sym, count(*) as n, sum(cast(venue as bigint)) as x from trade group by sym) g join {OTHERS} o on g.sym = o.sym"),
+        format!(
+            "select a.sym, a.r from (select sym, venue, sum(seq) / (count(*) - 1) as r, count(*) as n from trade group by sym, venue) a \
+             join {GROUPS} g on a.sym = g.sym and a.venue = g.venue where a.n > 1"
+        ),
+        // Names that differ, and a type that the third one widens.
+        "select max(size) from trade union all select sum(seq) from trade union all select avg(bid) from quote".to_owned(),
+        "select count(distinct b), sum(n) from (select time_bucket_gapfill('1 hour', ts) as b, count(*) as n from trade where \
+         ts between '2019-10-07' and '2019-10-09' group by b)"
+            .to_owned(),
+    ] {
+        both.compare(&text).unwrap();
+    }
+}
+
+/// What DataFusion groups faster is left to it.
+#[test]
+fn groupings_by_other_values_are_no_parts() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for key in ["seq", "size % 10", "bid", "ts", "time_bucket('1 minute', ts)", "cast(size as text)"] {
+        let text = format!("select count(distinct n) from (select {key} as k, count(*) as n from quote group by 1)");
+        assert_eq!(parts(&both, &text), 0, "{text}");
+    }
+}
+
 #[test]
 fn what_parts_read_is_counted() {
     let (_folder, database) = database(SegmentFormat::Arrow);
@@ -133,7 +165,7 @@ fn what_parts_read_is_counted() {
 #[test]
 fn a_part_that_the_engine_refuses_is_run_by_datafusion() {
     let (_folder, database) = database(SegmentFormat::Arrow);
-    let text = "select count(distinct n), sum(n) from (select seq, bid, count(*) as n from quote group by seq, bid)";
+    let text = "select count(distinct n), sum(n) from (select sym, venue, date, count(*) as n from quote group by sym, venue, date)";
     let full = both(&database, 2);
     assert_eq!(parts(&full, text), 1);
     let session = |memory_bytes, tick_plans| {
@@ -143,7 +175,7 @@ fn a_part_that_the_engine_refuses_is_run_by_datafusion() {
     let ask = |session: &Session| session.sql(text, Parameters::None).unwrap().batches().map(|rows| cells(&rows));
     let expected = format!("{:?}", ask(&full.other).unwrap());
     let mut failed = 0;
-    for bytes in (14..26).map(|power| 1 << power) {
+    for bytes in (10..22).map(|power| 1 << power) {
         match (ask(&session(bytes, true)), ask(&session(bytes, false))) {
             (Ok(rows), _) => assert_eq!(format!("{rows:?}"), expected),
             (Err(Error::Memory { .. }), Err(Error::Memory { .. })) => failed += 1,
@@ -163,7 +195,7 @@ fn answers_that_are_dropped_leave_the_session_as_it_was() {
     load.append(&rows(&mut Numbers(5), &spec, 400_000, 0, 1)).unwrap();
     load.commit().unwrap();
     let session = both(&database, 2).tick;
-    let text = "select count(distinct m) from (select seq, median(bid) as m from long group by seq)";
+    let text = "select count(distinct m) from (select sym, venue, median(bid) as m from long group by sym, venue)";
     for _ in 0..20 {
         drop(session.sql_until(text, Parameters::None, Stop::NEVER).unwrap());
     }

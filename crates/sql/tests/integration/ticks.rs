@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use arrow::array::{DictionaryArray, RecordBatch};
+use arrow::array::{DictionaryArray, Float64Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use splay_sql::{Parameters, Session, SessionSettings};
@@ -271,6 +271,53 @@ fn what_summaries_leave_over_is_read_by_itself() {
                 assert_eq!(both(&database, 2).compare(&text), Ok(true), "{text}");
             }
         }
+    }
+}
+
+/// Both zeros are one value, in comparisons, as keys, and in blocks that hold one of them alone.
+#[test]
+fn zeros_of_both_signs_are_equal() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let spec = spec("zeros");
+    let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+    let rows = rows(&mut Numbers(5), &spec, 6_000, 0, 1);
+    let mut columns = rows.columns().to_vec();
+    // Whole blocks of one zero, then rows of each.
+    let zero = |row: usize| if row < 2_500 || row % 3 == 1 { -0.0 } else { 0.0 };
+    columns[3] = Arc::new(
+        (0..6_000).map(|row| Some(if row % 7 == 1 && row > 4_000 { 1.0 } else { zero(row) })).collect::<Float64Array>(),
+    );
+    columns[4] = Arc::new((0..6_000).map(|row| (row % 5 > 0).then(|| -zero(row / 2))).collect::<Float64Array>());
+    load.append(&RecordBatch::try_new(spec.arrow(), columns).unwrap()).unwrap();
+    load.commit().unwrap();
+    let both = both(&database, 2);
+    for condition in [
+        "bid = 0",
+        "bid = -0.0",
+        "bid < 0",
+        "bid <= -0.0",
+        "0 < bid",
+        "bid >= 0",
+        "bid <> 0",
+        "bid = ask",
+        "bid < ask",
+        "ask >= bid",
+    ] {
+        for rows in ["count(*)", "count(*), sum(seq)", "sym, count(*)"] {
+            let group = if rows.starts_with("sym") { " group by sym" } else { "" };
+            let text = format!("select {rows} from zeros where {condition}{group}");
+            assert_eq!(both.compare(&text), Ok(true), "{text}");
+        }
+        assert_eq!(both.compare(&format!("select seq, sym from zeros where {condition}")), Ok(true), "{condition}");
+    }
+    for text in [
+        "select bid, count(*) from zeros group by bid",
+        "select sym, ask, bid, sum(seq) from zeros group by sym, ask, bid",
+        "select distinct ask from zeros",
+        "select bid, count(*) from (select bid, sym, count(*) as n from zeros group by bid, sym) group by bid",
+    ] {
+        assert_eq!(both.compare(text), Ok(true), "{text}");
     }
 }
 

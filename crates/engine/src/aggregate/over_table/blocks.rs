@@ -15,8 +15,8 @@ use crate::aggregate::picks::Positions;
 use crate::codes;
 use crate::error::Result;
 use crate::expr::Columns;
-use crate::frame::filter_of;
 use crate::gather::position;
+use crate::kept::Kept;
 use crate::table::{Block, Cover, CoverColumns, Span};
 
 /// Places of a stretch for each of its rows, on average, up to which groups are looked up by place.
@@ -34,19 +34,21 @@ impl State<'_> {
     /// Aggregates a block of rows whose filter, keys and arguments are evaluated.
     pub(super) fn block(&mut self, columns: &CoverColumns<'_>, number: u32, block: &Block) -> Result<()> {
         let cover = columns.cover();
-        let mut chunk = BlockColumns { columns, rows: block.rows.clone(), mask: None, kept: block.rows.len() };
+        let mut chunk = BlockColumns { columns, rows: block.rows.clone(), kept: None };
         let mut positions: Option<Vec<u64>> = None;
         if let Some(predicate) = self.asked.predicate {
             let mask = self.conditions.hold(predicate, &chunk, self.asked.constants)?;
-            chunk.kept = mask.true_count();
-            if chunk.kept == 0 {
+            let kept = Kept::new(mask, self.asked.aggregates.len() + self.asked.keys.len());
+            if kept.rows() == 0 {
                 return Ok(());
             }
-            if chunk.kept < block.rows.len() {
-                let start = block.rows.start - cover.rows.start;
-                positions = Some(mask.values().set_indices().map(|row| position(number, start + row)).collect());
-                let kept = filter_of(&mask, self.asked.aggregates.len() + self.asked.keys.len());
-                chunk.mask = Some((mask, kept));
+            if kept.rows() < block.rows.len() {
+                // Nothing else asks where rows stand.
+                if self.slots.iter().any(|slot| matches!(slot, Slot::Picked(_))) {
+                    let (rows, start) = (kept.mask().values().set_indices(), block.rows.start - cover.rows.start);
+                    positions = Some(rows.map(|row| position(number, start + row)).collect());
+                }
+                chunk.kept = Some(kept);
             }
         }
         let positions = match &positions {
@@ -54,7 +56,7 @@ impl State<'_> {
             None => Positions::From(position(number, block.rows.start - cover.rows.start)),
         };
         let times = match self.needs_times() {
-            true => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.kept)?),
+            true => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.rows())?),
             false => None,
         };
         let times = times.as_ref().map(crate::table::times_of).transpose()?;
@@ -73,22 +75,22 @@ impl State<'_> {
             return Ok(());
         }
         let stretches = self.stretches(block, &chunk, times)?;
-        let places = ValueKey::places(&values, chunk.kept);
-        if let Some(places) = places.filter(|it| it.choices * stretches.len() <= PLACES_OF_ROW_MAX * chunk.kept) {
+        let places = ValueKey::places(&values, chunk.rows());
+        if let Some(places) = places.filter(|it| it.choices * stretches.len() <= PLACES_OF_ROW_MAX * chunk.rows()) {
             let parted = self.parted(cover, &stretches, &values, places)?;
             self.grow();
             self.pick(&chunk, Assigned::Places(&parted), positions, times)?;
             let ordered = if self.gains_by_order { parted.ordered() } else { None };
             return self.keep(&chunk, Assigned::Places(&parted), ordered.as_ref());
         }
-        let mut rows = Vec::with_capacity(chunk.kept);
+        let mut rows = Vec::with_capacity(chunk.rows());
         let mut last = None;
         for stretch in &stretches {
             self.set_stretch(cover, last.replace(stretch), stretch)?;
             rows.resize(stretch.rows.start, NO_GROUP);
             rows.extend(stretch.rows.clone().map(|row| self.find_row(&values, row)));
         }
-        rows.resize(chunk.kept, NO_GROUP);
+        rows.resize(chunk.rows(), NO_GROUP);
         self.grow();
         self.pick(&chunk, Assigned::Rows(&rows), positions, times)?;
         if self.gains_by_order {
@@ -232,7 +234,7 @@ impl State<'_> {
             }
             let array = match expr.evaluate_coded(chunk, asked.constants)? {
                 Some(coded) => coded,
-                None => expr.evaluate(chunk, asked.constants)?.into_array(chunk.kept)?,
+                None => expr.evaluate(chunk, asked.constants)?.into_array(chunk.rows())?,
             };
             keys.push(ValueKey::new(position, &array, texts, known)?);
         }

@@ -2,8 +2,7 @@
 
 use std::ops::Range;
 
-use arrow::array::{ArrayRef, BooleanArray};
-use arrow::compute::FilterPredicate;
+use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
@@ -12,6 +11,7 @@ use crate::aggregate::accumulate::{Assigned, Run};
 use crate::codes::Conditions;
 use crate::error::Result;
 use crate::expr::{Columns, Value};
+use crate::kept::Kept;
 use crate::table::{CoverColumns, date_position};
 
 /// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
@@ -52,24 +52,23 @@ pub(super) struct BlockColumns<'a> {
     pub columns: &'a CoverColumns<'a>,
     /// Rows of the segment.
     pub rows: Range<usize>,
-    /// Which of them are kept, and what keeps those of a column.
-    pub mask: Option<(BooleanArray, FilterPredicate)>,
-    pub kept: usize,
+    /// Which of them are kept; `None` if all are.
+    pub kept: Option<Kept>,
 }
 
 impl BlockColumns<'_> {
     /// How many of some rows of the block are kept.
     pub fn kept_of(&self, rows: Range<usize>) -> usize {
-        match &self.mask {
+        match &self.kept {
             None => rows.len(),
-            Some((mask, _)) => mask.values().slice(rows.start, rows.len()).count_set_bits(),
+            Some(kept) => kept.mask().values().slice(rows.start, rows.len()).count_set_bits(),
         }
     }
 }
 
 impl Columns for BlockColumns<'_> {
     fn rows(&self) -> usize {
-        self.kept
+        self.kept.as_ref().map_or(self.rows.len(), Kept::rows)
     }
 
     fn column(&self, position: usize) -> Result<Value> {
@@ -78,9 +77,9 @@ impl Columns for BlockColumns<'_> {
         }
         let start = self.rows.start - self.columns.cover().rows.start;
         let column = self.columns.column(position)?.slice(start, self.rows.len());
-        Ok(Value::Array(match &self.mask {
+        Ok(Value::Array(match &self.kept {
             None => column,
-            Some((_, kept)) => kept.filter(&column)?,
+            Some(kept) => kept.filter(&column)?,
         }))
     }
 }

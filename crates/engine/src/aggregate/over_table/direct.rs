@@ -224,7 +224,7 @@ fn over_runs(
         let mut start = run.start;
         while start < run.end {
             let end = run.end.min(start + BLOCK_ROWS_MAX);
-            let chunk = BlockColumns { columns, rows: first + start..first + end, mask: None, kept: end - start };
+            let chunk = BlockColumns { columns, rows: first + start..first + end, kept: None };
             let arguments = aggregate
                 .arguments
                 .iter()

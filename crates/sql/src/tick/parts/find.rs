@@ -2,22 +2,22 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{Column, Result};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::logical_plan::{Extension, Join};
 use datafusion::logical_expr::utils::split_conjunction;
-use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, LogicalPlan, Operator, Subquery};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::Plan;
+use splay_engine::{Expr as TickExpr, Key, Plan};
 
 use super::node::TickPart;
 use super::{General, Part};
 use crate::joins::asof_parts;
-use crate::tick::recognise::{Recognised, recognise};
+use crate::tick::recognise::recognise;
 
 /// The plan of a statement, before joins are converted, with tick plans for those parts that have one. A statement that has one as
 /// a whole is left as it is: it is here because the engine refused it, or because it is explained.
@@ -32,7 +32,7 @@ pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_
         LogicalPlan::Analyze(analyze) => &analyze.input,
         plan => plan,
     };
-    if finder.recognise(whole).is_some() {
+    if finder.coerced(whole).is_some_and(|whole| recognise(&whole, &finder.options).is_ok()) {
         return Ok(plan);
     }
     finder.replace(plan, false).map(|replaced| replaced.data)
@@ -51,12 +51,7 @@ impl Finder<'_> {
             // Run once for each round, and over rows in the order that they have.
             LogicalPlan::RecursiveQuery(_) | LogicalPlan::Extension(_) => return Ok(Transformed::no(plan)),
             LogicalPlan::Join(join) if asof_parts(join)?.is_some() => return Ok(Transformed::no(plan)),
-            LogicalPlan::Projection(_)
-            | LogicalPlan::Filter(_)
-            | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Distinct(Distinct::All(_))
-                if !is_narrowed =>
-            {
+            LogicalPlan::Aggregate(_) if !is_narrowed => {
                 if let Some(part) = self.part(&plan) {
                     return Ok(Transformed::yes(part));
                 }
@@ -92,7 +87,11 @@ impl Finder<'_> {
     }
 
     fn part(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
-        let recognised = self.recognise(plan).filter(|recognised| is_grouped(&recognised.plan))?;
+        let coerced = self.coerced(plan)?;
+        if !cannot_fail(&coerced).unwrap_or(false) {
+            return None;
+        }
+        let recognised = recognise(&coerced, &self.options).ok().filter(|recognised| is_fast(&recognised.plan))?;
         let constants = recognised.constants.bind(&[]).ok()?;
         let part = Part {
             plan: recognised.plan,
@@ -105,24 +104,78 @@ impl Finder<'_> {
         Some(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
     }
 
-    fn recognise(&self, plan: &LogicalPlan) -> Option<Recognised> {
+    /// The same plan with types settled, if that changes no type of its columns.
+    fn coerced(&self, plan: &LogicalPlan) -> Option<LogicalPlan> {
         let coerced = TypeCoercion::new().analyze(plan.clone(), &self.options).ok()?;
         let types = |schema: &Schema| schema.fields().iter().map(|field| field.data_type().clone()).collect::<Vec<_>>();
-        if types(coerced.schema().as_arrow()) != types(plan.schema().as_arrow()) {
-            return None;
-        }
-        recognise(&coerced, &self.options).ok()
+        (types(coerced.schema().as_arrow()) == types(plan.schema().as_arrow())).then_some(coerced)
     }
 }
 
-/// Whether a plan ends in groups, of which something may be computed or left out.
-fn is_grouped(plan: &Plan) -> bool {
-    match plan {
-        Plan::AggregateTable { .. } | Plan::Aggregate { .. } | Plan::WindowJoin { .. } => true,
-        // A sort, which may be what the statement's order is about, stays where DataFusion sees it.
-        Plan::Filter { input, .. } | Plan::Project { input, .. } => is_grouped(input),
+/// Whether a plan is a grouping that the engine makes faster than DataFusion: by codes, along the order of the rows, or as a whole.
+fn is_fast(plan: &Plan) -> bool {
+    let Plan::AggregateTable { keys, key_types, .. } = plan else { return false };
+    let is_by_symbol = keys.iter().any(|key| matches!(key, Key::Symbol));
+    keys.iter().zip(key_types).all(|(key, data_type)| match key {
+        Key::Symbol | Key::Date => true,
+        Key::Bucket(_) => is_by_symbol,
+        Key::Value(value) => matches!((value, data_type), (TickExpr::Column(_), DataType::Dictionary(_, _))),
+    })
+}
+
+/// Whether nothing that is computed for the groups may fail. DataFusion leaves out what nobody asks for; the engine computes it, and
+/// an error of something unasked would be the statement's.
+fn cannot_fail(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_safe = true;
+    plan.apply(|node| {
+        if let ([input], false) = (node.inputs().as_slice(), matches!(node, LogicalPlan::Filter(_))) {
+            for expr in node.expressions() {
+                is_safe &= !expr.exists(|expr| Ok(!is_safe_step(expr, input.schema())))?;
+            }
+        }
+        Ok(if is_safe { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(is_safe)
+}
+
+/// Whether a step of an expression gives a value whatever it is given.
+fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
+    let is = |expr: &Expr, wanted: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|found| wanted(&found));
+    match expr {
+        Expr::Column(_)
+        | Expr::Literal(_, _)
+        | Expr::Alias(_)
+        | Expr::AggregateFunction(_)
+        | Expr::Not(_)
+        | Expr::IsNull(_)
+        | Expr::IsNotNull(_)
+        | Expr::Between(_)
+        | Expr::Case(_) => true,
+        // A literal that doesn't fit isn't recognised.
+        Expr::Cast(cast) if matches!(*cast.expr, Expr::Literal(_, _)) => true,
+        Expr::Cast(cast) => match cast.field.data_type() {
+            DataType::Float64 => is(&cast.expr, DataType::is_numeric),
+            DataType::Int64 => is(&cast.expr, |from| from.is_integer() && *from != DataType::UInt64),
+            DataType::UInt64 => is(&cast.expr, DataType::is_unsigned_integer),
+            _ => false,
+        },
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+            Operator::Plus | Operator::Minus | Operator::Multiply => is(left, is_number) && is(right, is_number),
+            // A division by zero is an error of whole numbers alone.
+            Operator::Divide => is(left, DataType::is_floating) || is(right, DataType::is_floating),
+            op => {
+                use Operator::{And, Eq, Gt, GtEq, Lt, LtEq, NotEq, Or};
+                matches!(op, Eq | NotEq | Lt | LtEq | Gt | GtEq | And | Or)
+            }
+        },
+        Expr::ScalarFunction(call) => matches!(call.func.name(), "time_bucket" | "xbar" | "date_bin" | "date_trunc"),
         _ => false,
     }
+}
+
+/// Of numbers whose sums and products wrap or round.
+fn is_number(data_type: &DataType) -> bool {
+    data_type.is_integer() || data_type.is_floating()
 }
 
 /// Whether a filter or a join's condition says something that gets below a grouping.
