@@ -1,9 +1,8 @@
 //! Expressions over columns, evaluated a chunk of rows at a time by Arrow's kernels.
 //!
 //! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Integers wrap,
-//! a division of integers by zero is an error, comparisons of floats follow IEEE 754 total order, but for zeros, whose
-//! sign doesn't count; nulls follow SQL. These are
-//! DataFusion's rules, so that a statement gives the same rows whichever way it runs.
+//! a division of integers by zero is an error, comparisons of floats follow IEEE 754 total order but for zeros, whose sign
+//! doesn't count, nulls follow SQL. These are DataFusion's rules, so that a statement gives the same rows whichever way it runs.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
