@@ -7,24 +7,33 @@ CARGO ?= cargo
 PYTHON ?= python3
 VENV ?= target/venv
 SPLAY = target/release/splay
+# Notes how long a step takes in target/durations.tsv.
+TIMED = .ci/timed
 
-.PHONY: build demo test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-load bench-ingest \
+.PHONY: build demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-builds bench-load bench-ingest \
 	capture-day crash-test fuzz fuzz-seeded clippy clean
 
 build:
-	$(CARGO) build --release --workspace --locked
+	$(TIMED) "build" $(CARGO) build --release --workspace --locked
 
 demo: build
 	./examples/demo.sh $(SPLAY)
 
 test: lint test-rust test-python
 
-lint:
-	$(CARGO) fmt --all --check
-	./examples/check_dependencies.sh
+# For people at work: whether the crates that don't need DataFusion compile, their tests among them. CHECK=--workspace checks all.
+CHECK ?= -p splay-store -p splay-engine -p splay-import -p splay-capture -p splay-lab -p splay-mutate
 
-test-rust:
-	$(CARGO) test --release --workspace --locked
+check:
+	CARGO_INCREMENTAL=1 $(CARGO) check --release --locked --tests $(CHECK)
+
+lint:
+	$(TIMED) "format" $(CARGO) fmt --all --check
+	$(TIMED) "rules between crates" ./examples/check_dependencies.sh
+
+test-rust: build
+	$(TIMED) "compile Rust tests" $(CARGO) test --release --workspace --locked --no-run
+	$(TIMED) "Rust tests" $(CARGO) test --release --workspace --locked
 
 # 200,000 generated statements, as tick plans and by DataFusion.
 test-ticks:
@@ -32,7 +41,7 @@ test-ticks:
 
 $(VENV)/ready: python/requirements-test.txt
 	$(PYTHON) -m venv $(VENV)
-	$(VENV)/bin/pip install --quiet -r python/requirements-test.txt
+	$(TIMED) "install Python packages" $(VENV)/bin/pip install --quiet -r python/requirements-test.txt
 	touch $@
 
 wheel: build $(VENV)/ready
@@ -40,7 +49,7 @@ wheel: build $(VENV)/ready
 
 test-python: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
-	$(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
+	$(TIMED) "Python tests" $(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
 
 # The feeds with Cryptofeed itself, which comes as source and compiles for a minute; without it `test-python` skips these.
 test-feeds: wheel
@@ -91,6 +100,10 @@ bench-load: build $(VENV)/ready
 bench-engine: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine --splay $(SPLAY) $(ENGINE)
+
+# Two builds side by side, each a wheel: make bench-builds BEFORE=old.whl AFTER=new.whl. BUILDS takes options.
+bench-builds: $(VENV)/ready
+	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine.builds $(BEFORE) $(AFTER) $(BUILDS)
 
 # What capture takes in and what that costs, beside QuestDB. INGEST takes options: make bench-ingest INGEST="--full".
 bench-ingest: wheel
