@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from . import rows, server
 from .base import Base, Skipped, folder_bytes, sync
-from .influxdb_lines import as_lines
+from .influxdb_lines import UniqueTimes, as_lines
 from .influxdb_queries import DATABASE, Client
 
 PACKAGE = "influxdb"
@@ -117,12 +117,12 @@ max-row-limit = 0
 
     def fill(self, table: str, pieces) -> None:
         """Writes rows by as many connections as there are threads: the next lines are made while others are on their way."""
-        clients, under_way = queue.SimpleQueue(), collections.deque()
+        clients, under_way, times = queue.SimpleQueue(), collections.deque(), UniqueTimes()
         for _ in range(self.threads):
             clients.put(self.session())
         with ThreadPoolExecutor(self.threads) as pool:
             for piece in pieces:
-                lines = as_lines(table, piece)
+                lines = as_lines(table, piece, times)
                 for start in range(0, len(lines), BATCH_ROWS):
                     under_way.append(pool.submit(self.send, clients, lines.slice(start, BATCH_ROWS)))
                     if len(under_way) > 2 * self.threads:

@@ -25,16 +25,6 @@ from engines.rows import plain_texts
 from . import inside
 
 TABLES = {"trade": TRADE_COLUMNS, "quote": QUOTE_COLUMNS}
-PUBLISHED = {
-    "Feather, lz4": 1667,
-    "Feather, zstd": 1002,
-    "CSV, gzip": 887,
-    "kdb+, lz4": 847,
-    "Parquet, gzip": 526,
-    "kdb+, gzip": 521,
-    "Parquet, brotli": 444,
-}
-"""MB of the article's trades, about 34 million rows: quoted."""
 QUERY_TITLES = [
     "rows of a symbol and condition",
     "volume by symbol",
@@ -217,16 +207,8 @@ def table(found, rounds: Rounds) -> dict:
         row = [name, f"{sizes['trade'] / 1e6:,.1f}", f"{sizes['quote'] / 1e6:,.1f}", f"{sum(sizes.values()) / raw:.1%}"]
         for place, call in enumerate(calls):
             row.append(timed(call, expected[place], KEYS[place], rounds))
-        rows.append([*row, f"{PUBLISHED[name]:,}" if name in PUBLISHED else ""])
-    rows += [[f"{name}, quoted", *[""] * 7, f"{size:,}"] for name, size in PUBLISHED.items() if name not in found]
-    head = [
-        "format",
-        "trades, MB",
-        "quotes, MB",
-        "share of CSV",
-        *(f"{title}, ms" for title in QUERY_TITLES),
-        "quoted, MB",
-    ]
+        rows.append(row)
+    head = ["format", "trades, MB", "quotes, MB", "share of CSV", *(f"{title}, ms" for title in QUERY_TITLES)]
     return {"title": "", "head": head, "rows": rows}
 
 

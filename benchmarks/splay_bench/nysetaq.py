@@ -1,7 +1,7 @@
-"""The 84 questions about a day of US equities, against DuckDB and Polars, beside what KX published for its own 84.
+"""The 84 questions about a day of US equities, against DuckDB and Polars.
 
-Questions, data and rules are those of the side-by-side benchmark (``engine.taq84``). KX's figures are quoted, not measured:
-other queries of the same kinds, other data, another machine, older versions of the rivals.
+Questions, data and rules are those of the side-by-side benchmark (``engine.taq84``). They are our own, of the kinds of KX's NYSE TAQ
+benchmark; its published figures are of other queries, data and machines, and aren't set beside ours.
 """
 
 from engine import parameters, taq84
@@ -9,16 +9,6 @@ from engine.ask import ask
 from engine.report import means, milliseconds
 
 from . import inside
-
-SOURCE = "https://github.com/KxSystems/NYSETAQBenchmarks"
-PUBLISHED = {
-    # Geometric means over the queries that both answered, of the best warm run, 1.283 billion quotes in memory, KDB-X with the
-    # parted attribute; worked out from the repository's results of 2026.
-    "4": {"DuckDB": 75.0, "Polars": 15.8},
-    "16": {"DuckDB": 42.0, "Polars": 9.3},
-    "64": {"DuckDB": 26.0, "Polars": 7.4},
-}
-"""Time of each rival over that of KDB-X, by threads."""
 
 
 def run(settings) -> None:
@@ -35,7 +25,7 @@ def measure(given: inside.Inside) -> dict:
         "title": "nysetaq: 84 questions about a day of US equities",
         "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads. SplayDB maps its files, the rivals hold "
         "their tables in memory. Every answer was compared before it was timed.",
-        "tables": [groups(outcomes, run.names), published(outcomes, run.names), questions(outcomes, run.names)],
+        "tables": [groups(outcomes, run.names), questions(outcomes, run.names)],
     }
 
 
@@ -56,23 +46,6 @@ def groups(outcomes, names) -> dict:
         *(f"{name} / SplayDB" for name in rivals),
     ]
     return {"title": "By group", "head": head, "rows": rows}
-
-
-def published(outcomes, names) -> dict:
-    """Our ratios over all questions beside the quoted ones."""
-    (all_,) = [row for row in means(outcomes, names) if row["group"] == "all"]
-    rows = []
-    for rival in ("DuckDB", "Polars"):
-        ratio = all_.get(f"SplayDB / {rival}")
-        rows.append(
-            [rival, f"{1 / ratio:.1f}" if ratio else "", *(f"{found[rival]:g}" for found in PUBLISHED.values())]
-        )
-    head = ["time of", "over SplayDB's, here", *(f"over KDB-X's, {count} threads, quoted" for count in PUBLISHED)]
-    title = (
-        f"KX's published ratios, quoted from {SOURCE}: its own queries, 1.28 billion quotes, another machine and older versions, "
-        "so not to be set against ours one by one"
-    )
-    return {"title": title, "head": head, "rows": rows}
 
 
 def questions(outcomes, names) -> dict:

@@ -11,9 +11,6 @@ from engine.report import milliseconds
 
 from . import inside
 
-PUBLISHED = {"S0-Q1": ("314", "486"), "S0-Q2": ("4,956", "8,850"), "S0-Q3": ("166,711", "268,000")}
-"""Milliseconds of kdb+ 4.0 and Vaex 3.0, on 128 GB and a whole day of 2019, the page cache cleared: quoted for scale only."""
-
 
 def run(settings) -> None:
     inside.run("taq", settings)
@@ -76,8 +73,7 @@ def measure(given: inside.Inside) -> dict:
     return {
         "title": "taq: three queries with time and memory",
         "note": f"Rows: {run.size(tables)}; warm medians, {given.threads} threads; memory is the most anonymous memory of a "
-        "fresh process beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory. The last two columns "
-        "quote the article: its machine, its data, disks cold.",
+        "fresh process beyond what it held after opening. SplayDB maps its files, the rivals hold their tables in memory.",
         "tables": [table(outcomes, names, memory)],
     }
 
@@ -90,8 +86,8 @@ def table(outcomes, names, memory) -> dict:
             cell, used = outcome.cells[name], memory[outcome.id][name]
             row.append(cell.failure or milliseconds(cell.timing.median))
             row.append("error" if "error" in used else f"{used['peak_bytes'] / 1e6:,.0f}")
-        rows.append([*row, *PUBLISHED[outcome.id]])
+        rows.append(row)
     head = ["query", "asks"]
     for name in names:
         head += [f"{name}, ms", f"{name}, MB"]
-    return {"title": "", "head": [*head, "kdb+ 4.0, ms, quoted", "Vaex 3.0, ms, quoted"], "rows": rows}
+    return {"title": "", "head": head, "rows": rows}

@@ -64,7 +64,7 @@ def test_rows_are_numbered_in_their_order_of_arrival():
 
 
 def test_points_of_one_series_and_time_are_kept_apart():
-    from engines.influxdb_lines import as_lines, unique_times
+    from engines.influxdb_lines import UniqueTimes, as_lines
 
     instant = datetime.datetime(2022, 6, 18, tzinfo=datetime.UTC)
     table = pa.table(
@@ -76,12 +76,30 @@ def test_points_of_one_series_and_time_are_kept_apart():
         }
     )
     start = 1_655_510_400_000_000_000
-    assert unique_times(table).to_pylist() == [start, start, start + 1]
-    assert as_lines("trades", table).to_pylist() == [
+    assert UniqueTimes().of(table).to_pylist() == [start, start, start + 1]
+    assert as_lines("trades", table, UniqueTimes()).to_pylist() == [
         f"trades,symbol=A price=1.5,id=1i {start}",
         f"trades,symbol=B price=2,id=2i {start}",
         f"trades,symbol=A price=1e-7,id=3i {start + 1}",
     ]
+
+
+def test_points_of_one_time_are_kept_apart_across_pieces():
+    """Before, each piece of a file counted anew: rows of one time on both sides of a cut replaced each other in InfluxDB."""
+    from engines.influxdb_lines import UniqueTimes
+
+    instants = [datetime.datetime(2022, 6, 18, 0, 0, second, tzinfo=datetime.UTC) for second in (0, 1, 1, 1, 1, 2, 1)]
+    table = pa.table(
+        {"timestamp": pa.array(instants, pa.timestamp("ns", "UTC")), "symbol": ["A", "A", "A", "A", "A", "A", "B"]}
+    )
+    whole = UniqueTimes().of(table).to_pylist()
+    assert len(set(whole[:6])) == 6
+    for cut in range(8):
+        times = UniqueTimes()
+        pieces = [piece for piece in (table.slice(0, cut), table.slice(cut)) if piece.num_rows]
+        assert [time for piece in pieces for time in times.of(piece).to_pylist()] == whole
+    times = UniqueTimes()
+    assert [time for row in range(7) for time in times.of(table.slice(row, 1)).to_pylist()] == whole
 
 
 def test_results_count_for_their_commit_only(tmp_path):

@@ -299,6 +299,7 @@ impl Capture {
                 self.create(&shared.calendars.of(&spec.name).placed(spec))?
             }
         };
+        live.refuse_damaged()?;
         let new = new_columns(&live.spec(), &append.rows)?;
         if !new.is_empty() {
             let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -504,6 +505,11 @@ impl Capture {
         for live in self.tables().values() {
             live.table().attach(None);
         }
+        for (table, _) in self.shared.database.damaged() {
+            if let Ok(table) = self.shared.database.table(&table) {
+                table.withhold(None);
+            }
+        }
         drop(self.shared.lock.lock().unwrap_or_else(PoisonError::into_inner).take());
         match self.shared.failed() {
             Some(error @ Error::Failed { .. }) => Err(error),
@@ -622,15 +628,20 @@ fn first_number(kept: u64) -> u64 {
     if kept <= 1 { kept } else { kept.checked_add(NUMBERS_LEFT_OUT).unwrap_or(kept) }
 }
 
-/// Tables with captured rows in their files, and the greatest number of each.
+/// Tables with captured rows in their files, and the greatest number of each. Those that are damaged can't be read until the next
+/// start, even if their files are sound again before: numbers went on without them.
 fn captured_tables(database: &Database) -> Result<Vec<(String, u64)>> {
     let mut found = Vec::new();
-    for table in database.tables()? {
-        // A table that can't be read is reported by whoever asks for it.
-        if let Ok(stored) = database.table(&table).and_then(|table| table.stored())
-            && stored.captured() != Captured::default()
-        {
-            found.push((table, stored.captured().sequence));
+    for name in database.tables()? {
+        // What else can't be read is reported by whoever asks for it.
+        let Ok(table) = database.table(&name) else { continue };
+        match table.stored() {
+            Ok(stored) if stored.captured() != Captured::default() => found.push((name, stored.captured().sequence)),
+            Err(error) if error.is_damage() => {
+                tracing::error!(table = %name, %error, "a table is damaged and can't be served; the others are");
+                table.withhold(Some(error));
+            }
+            _ => {}
         }
     }
     Ok(found)

@@ -14,6 +14,7 @@ use arrow::datatypes::{DataType, Int32Type};
 use splay_store::TableSpec;
 
 use crate::conform::used_texts;
+use crate::error::Result;
 
 /// Why bytes are no rows.
 pub(crate) type Reason = &'static str;
@@ -201,6 +202,23 @@ pub(crate) fn compact(rows: &RecordBatch) -> RecordBatch {
     });
     // The columns are those it had.
     RecordBatch::try_new(rows.schema(), columns.collect()).unwrap_or_else(|_| rows.clone())
+}
+
+/// The same rows in memory of their own, not in slices of mapped files.
+pub(crate) fn owned(rows: &RecordBatch) -> Result<RecordBatch> {
+    let rows = compact(rows);
+    let columns = rows.columns().iter().map(|column| Ok(make_array(owned_data(&column.to_data())?)));
+    Ok(RecordBatch::try_new(rows.schema(), columns.collect::<Result<_>>()?)?)
+}
+
+fn owned_data(data: &ArrayData) -> Result<ArrayData> {
+    let copied = |buffer: &Buffer| Buffer::from(buffer.as_slice());
+    let nulls = data
+        .nulls()
+        .map(|nulls| NullBuffer::new(BooleanBuffer::new(copied(nulls.buffer()), nulls.offset(), nulls.len())));
+    let children = data.child_data().iter().map(owned_data).collect::<Result<_>>()?;
+    let builder = ArrayData::builder(data.data_type().clone()).len(data.len()).offset(data.offset()).nulls(nulls);
+    Ok(builder.buffers(data.buffers().iter().map(copied).collect()).child_data(children).build()?)
 }
 
 #[cfg(test)]

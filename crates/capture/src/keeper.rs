@@ -123,49 +123,70 @@ impl Keeper {
         }
     }
 
+    /// Does what is due. What one table's files refuse doesn't keep it from the others; the first error is told.
     fn look(&mut self, shared: &Arc<Shared>) -> Result<()> {
         let settings = &shared.settings;
         let all = shared.all_live();
+        let mut done = Ok(());
         for live in &all {
             // In this order: no row came in later than now, but while the clock was ahead. Such rows are old.
             let (size, now) = (live.size(), shared.clock.now());
             let age = |since: i64| if since > now { i64::MAX } else { now - since };
             let is_old = size.since.is_some_and(|since| age(since) > seconds(settings.write_down_age_s));
             if size.rows >= settings.live_rows_max {
-                write_down(shared, live, Cut::Settled)?;
+                done = done.and(write_down(shared, live, Cut::Settled).map(drop));
             } else if is_old && size.rows > 0 {
-                write_down(shared, live, Cut::Past)?;
+                done = done.and(write_down(shared, live, Cut::Past).map(drop));
             }
         }
-        if shared.live_bytes() > settings.live_bytes_max
-            && let Some(largest) = all.iter().max_by_key(|live| live.size().bytes)
-        {
-            write_down(shared, largest, Cut::Settled)?;
+        if shared.live_bytes() > settings.live_bytes_max {
+            done = done.and(write_largest_down(shared, &all));
         }
         if Instant::now() >= self.calendar_due {
             self.calendar_due = Instant::now() + PAUSE;
             for live in &all {
-                let (late, now) = (live.meter().late_days(), shared.clock.now());
-                let today = today(shared, live, now)?;
-                let name = live.spec().name.clone();
-                let quiet = now.saturating_sub(shared.calendars.of(&name).roll_delay);
-                let is_quiet = late.at <= quiet || late.at > now;
-                let is_due = self.rolled.get_mut(&name).is_none_or(|rolled| {
-                    // A clock that was ahead rolled dates that end only now.
-                    rolled.date = rolled.date.min(today - 1);
-                    let is_amended = rolled.late_rows != late.rows && is_quiet && Instant::now() >= rolled.rest_until;
-                    rolled.date < today - 1 || is_amended
-                });
-                if is_due && !is_coming_in(shared, live, today)? {
-                    let begun = Instant::now();
-                    roll_table(shared, live, today)?;
-                    let rest_until = Instant::now() + begun.elapsed() * Rolled::REST;
-                    self.rolled.insert(name, Rolled { date: today - 1, late_rows: late.rows, rest_until });
-                }
+                done = done.and(self.roll_if_due(shared, live));
             }
+        }
+        done
+    }
+
+    fn roll_if_due(&mut self, shared: &Shared, live: &LiveTable) -> Result<()> {
+        let (late, now) = (live.meter().late_days(), shared.clock.now());
+        let today = today(shared, live, now)?;
+        let name = live.spec().name.clone();
+        let quiet = now.saturating_sub(shared.calendars.of(&name).roll_delay);
+        let is_quiet = late.at <= quiet || late.at > now;
+        let is_due = self.rolled.get_mut(&name).is_none_or(|rolled| {
+            // A clock that was ahead rolled dates that end only now.
+            rolled.date = rolled.date.min(today - 1);
+            let is_amended = rolled.late_rows != late.rows && is_quiet && Instant::now() >= rolled.rest_until;
+            rolled.date < today - 1 || is_amended
+        });
+        if is_due && !is_coming_in(shared, live, today)? {
+            let begun = Instant::now();
+            roll_table(shared, live, today)?;
+            let rest_until = Instant::now() + begun.elapsed() * Rolled::REST;
+            self.rolled.insert(name, Rolled { date: today - 1, late_rows: late.rows, rest_until });
         }
         Ok(())
     }
+}
+
+/// Makes room by the table that holds most. One whose files are damaged keeps its rows in memory, and the next largest makes room.
+fn write_largest_down(shared: &Shared, all: &[Arc<LiveTable>]) -> Result<()> {
+    let mut by_size = all.to_vec();
+    by_size.sort_by_key(|live| std::cmp::Reverse(live.size().bytes));
+    let mut done = Ok(());
+    for live in &by_size {
+        let written = write_down(shared, live, Cut::Settled).map(drop);
+        let is_damaged = matches!(&written, Err(Error::Store(error)) if error.is_damage());
+        done = done.and(written);
+        if !is_damaged {
+            break;
+        }
+    }
+    done
 }
 
 impl Capture {
@@ -180,14 +201,16 @@ impl Capture {
             }
             None => self.shared.all_live(),
         };
-        let mut report = WriteDownReport::default();
+        let (mut report, mut done) = (WriteDownReport::default(), Ok(()));
         for live in tables {
-            let one = write_down(&self.shared, &live, Cut::All)?;
-            report.rows += one.rows;
-            report.segments += one.segments;
-            report.bytes += one.bytes;
+            // What one table's files refuse doesn't keep the others in memory.
+            done = done.and(write_down(&self.shared, &live, Cut::All).map(|one| {
+                report.rows += one.rows;
+                report.segments += one.segments;
+                report.bytes += one.bytes;
+            }));
         }
-        Ok(report)
+        done.map(|()| report)
     }
 
     /// Rolls the dates that have ended at an instant, in nanoseconds since the epoch; `None` for now.
@@ -195,14 +218,15 @@ impl Capture {
     /// # Errors
     /// As [`Capture::write_down`]. What was done stays done; call it again.
     pub fn roll(&self, now: Option<i64>) -> Result<RollReport> {
-        let mut report = RollReport::default();
+        let (mut report, mut done) = (RollReport::default(), Ok(()));
         for live in self.shared.all_live() {
             let today = today(&self.shared, &live, now.unwrap_or_else(|| self.shared.clock.now()))?;
-            let one = roll_table(&self.shared, &live, today)?;
-            report.rows += one.rows;
-            report.partitions += one.partitions;
+            done = done.and(roll_table(&self.shared, &live, today).map(|one| {
+                report.rows += one.rows;
+                report.partitions += one.partitions;
+            }));
         }
-        Ok(report)
+        done.map(|()| report)
     }
 }
 

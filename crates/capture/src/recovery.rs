@@ -3,7 +3,7 @@
 //! Batches of few rows that follow each other are put together: one by one they would take kilobytes each, and as much time as many
 //! rows.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray, RecordBatch};
@@ -27,6 +27,8 @@ pub(crate) struct Recovery<'a> {
     database: &'a Database,
     meters: &'a Meters,
     tables: HashMap<String, Returning>,
+    /// Tables whose files are damaged.
+    damaged: HashSet<String>,
     recovered: Recovered,
 }
 
@@ -41,19 +43,33 @@ struct Returning {
 
 impl<'a> Recovery<'a> {
     pub(crate) fn new(database: &'a Database, meters: &'a Meters) -> Recovery<'a> {
-        Recovery { database, meters, tables: HashMap::new(), recovered: Recovered::default() }
+        let (tables, damaged) = (HashMap::new(), HashSet::new());
+        Recovery { database, meters, tables, damaged, recovered: Recovered::default() }
     }
 
-    /// Takes the rows of a batch that aren't in the table's files.
+    /// Takes the rows of a batch that aren't in the table's files. Those of a table that is damaged stay in the journal.
     pub(crate) fn take(&mut self, mut batch: Batch) -> Result<()> {
         let name = batch.spec.name.to_lowercase();
-        let table = match self.tables.get_mut(&name) {
-            Some(table) => table,
-            None => {
-                let live = LiveTable::new(create_table(self.database, &batch.spec)?, self.meters)?;
-                self.tables.entry(name).or_insert(Returning { live, together: Vec::new(), rows: 0 })
+        if self.damaged.contains(&name) {
+            self.recovered.rows_withheld += batch.rows.num_rows() as u64;
+            return Ok(());
+        }
+        if !self.tables.contains_key(&name) {
+            let table = create_table(self.database, &batch.spec)?;
+            if let Err(error) = table.stored()
+                && error.is_damage()
+            {
+                // Without these rows it isn't whole, even if its files are sound again before the next start; and rows that it
+                // took meanwhile would make these be taken for stored.
+                table.withhold(Some(error));
+                self.recovered.rows_withheld += batch.rows.num_rows() as u64;
+                self.damaged.insert(name);
+                return Ok(());
             }
-        };
+            let live = LiveTable::new(table, self.meters)?;
+            self.tables.insert(name.clone(), Returning { live, together: Vec::new(), rows: 0 });
+        }
+        let Some(table) = self.tables.get_mut(&name) else { return Ok(()) };
         let captured = table.live.captured();
         if batch.sequence <= captured.sequence {
             batch.rows = behind(&batch.spec, &batch.rows, captured.cut)?;

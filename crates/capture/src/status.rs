@@ -116,14 +116,19 @@ pub struct Recovered {
     pub rows: u64,
     /// Bytes cut off the journal's end, and where they are kept.
     pub torn: Option<(u64, String)>,
+    /// Rows in the journal of tables that are damaged, where they stay until a start finds these whole. Some may be in the files, too.
+    pub rows_withheld: u64,
 }
 
 impl std::fmt::Display for Recovered {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "recovered {} rows in {} batches from {} journal files", self.rows, self.batches, self.files)?;
-        match &self.torn {
-            Some((bytes, path)) => write!(f, "; cut {bytes} bytes of a torn end off, kept in {path}"),
-            None => Ok(()),
+        if let Some((bytes, path)) = &self.torn {
+            write!(f, "; cut {bytes} bytes of a torn end off, kept in {path}")?;
+        }
+        match self.rows_withheld {
+            0 => Ok(()),
+            rows => write!(f, "; {rows} rows of damaged tables stay in the journal"),
         }
     }
 }

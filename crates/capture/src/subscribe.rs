@@ -13,6 +13,7 @@ use arrow::array::RecordBatch;
 use splay_store::{Bounds, Piece, Selection, TableSnapshot, TableSpec};
 
 use crate::capture::Capture;
+use crate::codec;
 use crate::error::{Error, Result};
 use crate::journal::Cursor;
 use crate::status::SubscriberStatus;
@@ -390,8 +391,9 @@ impl SnapshotParts {
             let spec = self.snapshot.spec();
             let all: Vec<usize> = (0..spec.columns.len()).collect();
             for rows in piece.segment.batches(spec, &all, piece.rows.clone(), SNAPSHOT_ROWS)? {
-                self.parts.push_back(rows?);
+                self.parts.push_back(codec::owned(&rows?)?);
             }
+            self.snapshot.watch().check()?;
         }
         let rows = match self.parts.pop_front() {
             Some(rows) => rows,

@@ -238,6 +238,7 @@ impl<P: Send + 'static> Run<'_, P> {
             Err(splay_sql::Error::Cancelled) => return Err(Some(self.out_of_time())),
             answer => answer.map_err(Problem::from)?,
         };
+        answer.read_with_checks();
         let mut pieces = encode.start(&answer.schema())?;
         loop {
             match answer.wait(LOOK_AROUND) {
@@ -251,6 +252,8 @@ impl<P: Send + 'static> Run<'_, P> {
                     for offset in (0..batch.num_rows()).step_by(PIECE_ROWS) {
                         let slice = batch.slice(offset, PIECE_ROWS.min(batch.num_rows() - offset));
                         pieces.extend(encode.rows(&slice)?);
+                        // Columns may be slices of files, which were read just now.
+                        answer.check().map_err(Problem::from)?;
                         self.send_all(&mut pieces)?;
                     }
                 }

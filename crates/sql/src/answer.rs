@@ -11,6 +11,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
 use splay_engine::Read;
 use splay_store::SelectionStats;
+use splay_store::storage::{ReadWatch, hand_out_mapped};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
@@ -95,6 +96,21 @@ pub struct Answer {
     pub(crate) start: Instant,
     pub(crate) rows: u64,
     pub(crate) failed: bool,
+    pub(crate) watches: Watches,
+}
+
+/// What tells whether all that a statement read of its tables' files was really read.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Watches {
+    pub(crate) tables: Vec<ReadWatch>,
+    /// Whether the reader of the answer asks, too, when it has read a batch.
+    pub(crate) reader_asks: bool,
+}
+
+impl Watches {
+    pub(crate) fn check(&self) -> Result<()> {
+        self.tables.iter().try_for_each(ReadWatch::check).map_err(Error::Store)
+    }
 }
 
 /// Where batches come from.
@@ -143,8 +159,40 @@ impl Answer {
         Arc::clone(&self.schema)
     }
 
+    /// The reader promises to call [`Answer::check`] when it has read a batch, before anything that it made of it leaves. Columns may be
+    /// slices of mapped files; where a page of one can't be read, an error comes of it then. Without the promise, the process ends, as
+    /// it does for any mapped file: nobody would notice the zeros that stand in the page's place.
+    pub fn read_with_checks(&mut self) {
+        self.watches.reader_asks = true;
+    }
+
+    /// Whether all that was read so far, by the statement and of its batches, was really read.
+    ///
+    /// # Errors
+    /// [`Error::Store`] with the file and the offset of a page that can't be read.
+    pub fn check(&self) -> Result<()> {
+        self.watches.check()
+    }
+
     /// Waits for the next batch for at most `timeout`, so that the caller can look after other things.
     pub fn wait(&mut self, timeout: Duration) -> Waited {
+        if !self.watches.reader_asks {
+            hand_out_mapped();
+        }
+        let waited = self.wait_unchecked(timeout);
+        if matches!(waited, Waited::Batch(Err(_)) | Waited::TimedOut) || self.failed {
+            return waited;
+        }
+        match self.check() {
+            Ok(()) => waited,
+            Err(error) => {
+                self.failed = true;
+                Waited::Batch(Err(error))
+            }
+        }
+    }
+
+    fn wait_unchecked(&mut self, timeout: Duration) -> Waited {
         let receiver = match &mut self.source {
             Source::Ready { batches, .. } => {
                 let batch = batches.pop_front();

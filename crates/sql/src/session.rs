@@ -26,7 +26,7 @@ use splay_store::{Database, Kept, SelectionStats};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::answer::{Answer, Source, Threads};
+use crate::answer::{Answer, Source, Threads, Watches};
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
@@ -250,10 +250,11 @@ impl Session {
             ran => ran,
         };
         Ok(match ran {
-            Ran::Rows(schema, batches, read) => {
+            Ran::Rows(schema, (batches, read, tables)) => {
+                let watches = Watches { tables, reader_asks: false };
                 let execution = start.elapsed().saturating_sub(planning);
                 let source = Source::Ready { batches: batches.into(), execution, read };
-                Some(Answer { schema, source, planning, start, rows: 0, failed: false })
+                Some(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
             }
             Ran::Not | Ran::Unknown | Ran::AsWritten => None,
         })
@@ -298,7 +299,11 @@ impl Session {
         Ok((plan, spellings, rewritten.is_some()))
     }
 
-    async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Arc<dyn ExecutionPlan>, Spellings, Duration)> {
+    async fn plan(
+        &self,
+        text: &str,
+        parameters: Parameters,
+    ) -> Result<((Arc<dyn ExecutionPlan>, Watches), Spellings, Duration)> {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
@@ -312,12 +317,13 @@ impl Session {
             return Err(Error::Statement { message: format!("the parameter {name} has no value") });
         }
         learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        let watches = watches(&plan).map_err(wrap)?;
         let plan = match self.settings.tick_plans {
             true => with_tick_parts(plan, &state, has_joins).map_err(wrap)?,
             false => plan,
         };
         let plan = planner::physical(&state, plan, has_joins).await.map_err(wrap)?;
-        Ok((plan, spellings, start.elapsed()))
+        Ok(((plan, watches), spellings, start.elapsed()))
     }
 
     /// An unknown table as the store reports it: with the names of those there are.
@@ -332,7 +338,12 @@ impl Session {
         }
     }
 
-    fn start(&self, plan: Arc<dyn ExecutionPlan>, spellings: &Spellings, planning: Duration) -> Result<Answer> {
+    fn start(
+        &self,
+        (plan, watches): (Arc<dyn ExecutionPlan>, Watches),
+        spellings: &Spellings,
+        planning: Duration,
+    ) -> Result<Answer> {
         let limit = self.settings.memory_bytes;
         let (task, peak) = self.task(&self.context.state()).map_err(|e| Error::from_datafusion(e, limit))?;
         let schema = spellings.restore(&plan.schema());
@@ -372,7 +383,7 @@ impl Session {
         });
         let threads = Arc::clone(&self.threads);
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak };
-        Ok(Answer { schema, source, planning, start, rows: 0, failed: false })
+        Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
     }
 
     /// What a statement runs in: a memory pool of its own.
@@ -396,6 +407,7 @@ impl Session {
 
 /// The answer of an `explain` with a row more, before the others.
 fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
+    answer.read_with_checks();
     let schema = answer.schema();
     let mut batches = answer.batches()?;
     let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
@@ -406,11 +418,13 @@ fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     let stats = answer.stats();
     let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read };
-    Ok(Answer { schema, source, planning: answer.planning, start: answer.start, rows: 0, failed: false })
+    let (planning, start, watches) = (answer.planning, answer.start, Watches::default());
+    Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
 }
 
 /// A tick plan that was run, and what that cost, in the place of its rows.
 fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
+    answer.read_with_checks();
     answer.batches()?;
     let stats = answer.stats();
     let kept = |kept: Kept| format!("{}/{}", kept.kept, kept.total);
@@ -510,6 +524,21 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
     planned.map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     Ok(context)
+}
+
+/// What watches over the files of the tables that a plan reads.
+fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
+    let mut found = Watches::default();
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<TickTable>()
+        {
+            found.tables.push(table.snapshot().watch().clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
 }
 
 /// Learns the columns' spellings from the tables that a plan reads.

@@ -16,7 +16,7 @@ use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableSt
 use crate::schema::{TableSpec, validate_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
-use crate::storage::{self, LocalStorage, LockMode, Storage};
+use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage, StorageEntry};
 
 pub(crate) const WRITER_LOCK: &str = "writer.lock";
 pub(crate) const READERS_LOCK: &str = "readers.lock";
@@ -44,10 +44,33 @@ struct Lease {
 }
 
 /// What was read of a table so far.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TableCache {
+    /// Where its files are, for messages and watches.
+    folder: Arc<Path>,
     last: Mutex<Option<Last>>,
     live: RwLock<Option<Arc<dyn LiveRows>>>,
+    damage: Mutex<Damage>,
+}
+
+/// What is wrong with a table's manifest.
+#[derive(Debug, Default)]
+struct Damage {
+    /// What the last look at it said.
+    found: Option<String>,
+    /// The error of every look until capture ends; see [`Table::withhold`].
+    withheld: Option<Error>,
+}
+
+impl TableCache {
+    fn new(folder: &Path) -> TableCache {
+        let (last, live, damage) = (Mutex::default(), RwLock::default(), Mutex::default());
+        TableCache { folder: folder.into(), last, live, damage }
+    }
+
+    fn damage(&self) -> std::sync::MutexGuard<'_, Damage> {
+        self.damage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// The commit that was seen last, and the HEAD that named it.
@@ -63,6 +86,8 @@ struct Known {
     head: Head,
     state: Arc<TableState>,
     partitions: Vec<Partition>,
+    /// Pages that couldn't be read when its segments were last looked at.
+    unreadable: u64,
 }
 
 /// Rows of one date, as a snapshot has them.
@@ -104,7 +129,7 @@ impl Database {
     /// [`Error::Io`] if the folder holds something or can't be made.
     pub fn create(path: impl AsRef<Path>) -> Result<Database> {
         let path = path.as_ref();
-        std::fs::create_dir_all(path).map_err(Error::io("create", path))?;
+        storage::create_folder(path)?;
         Database::create_on(Arc::new(LocalStorage::new(path)), &Settings::default())
     }
 
@@ -198,7 +223,30 @@ impl Database {
         Ok(names)
     }
 
-    /// A table, matched without regard to case.
+    /// Looks at every table, so that [`Database::damaged`] names all that can't be read.
+    ///
+    /// # Errors
+    /// [`Error::Io`] if the folder can't be read.
+    pub fn look_at_tables(&self) -> Result<()> {
+        for name in self.tables()? {
+            // What is wrong with it is noted.
+            let _ = self.table(&name).and_then(|table| table.stored());
+        }
+        Ok(())
+    }
+
+    /// The tables that couldn't be read when they were last looked at, by name, and why. They are damaged; the others are served.
+    /// Reads nothing.
+    #[must_use]
+    pub fn damaged(&self) -> Vec<(String, String)> {
+        let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut found: Vec<(String, String)> =
+            tables.iter().filter_map(|(name, cache)| Some((name.clone(), cache.damage().found.clone()?))).collect();
+        found.sort();
+        found
+    }
+
+    /// A table, matched without regard to case. It may be damaged, which its snapshots tell.
     ///
     /// # Errors
     /// [`Error::NoSuchTable`].
@@ -225,11 +273,17 @@ impl Database {
         let is_table = |found: &str| -> Result<bool> {
             match HeadFile::read(self.storage().as_ref(), found) {
                 Ok(_) => Ok(true),
+                Err(error) if error.is_damage() => Ok(true),
                 Err(error) if error.is_not_found() => manifest::was_created(self.storage().as_ref(), found),
                 Err(error) => Err(error),
             }
         };
         if validate_name("table", name).is_ok() && is_table(name)? {
+            let is_own = |entry: &StorageEntry| entry.name == name && entry.is_dir;
+            if !self.storage().list("")?.iter().any(is_own) {
+                let reason = "a symbolic link of that name stands in the database's folder, and a table is a folder";
+                return Err(Error::Name { what: "table", name: name.to_owned(), reason });
+            }
             return Ok(Some(name.to_owned()));
         }
         Ok(self.tables()?.into_iter().find(|found| found.eq_ignore_ascii_case(name)))
@@ -257,7 +311,8 @@ impl Database {
 
     fn cache(&self, table: &str) -> Arc<TableCache> {
         let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(tables.entry(table.to_owned()).or_default())
+        let new = || Arc::new(TableCache::new(&self.storage().display_path(table)));
+        Arc::clone(tables.entry(table.to_owned()).or_insert_with(new))
     }
 
     /// The lease that snapshots of this database share, taken anew if none lives.
@@ -313,27 +368,50 @@ impl Table {
     /// # Errors
     /// As [`Table::snapshot`].
     pub fn stored(&self) -> Result<TableSnapshot> {
+        if let Some(error) = &self.cache.damage().withheld {
+            return Err(error.repeated());
+        }
+        let stored = self.read_manifest();
+        let found = stored.as_ref().err().filter(|error| error.is_damage()).map(Error::to_string);
+        if found.is_some() || stored.is_ok() {
+            self.cache.damage().found = found;
+        }
+        stored
+    }
+
+    fn read_manifest(&self) -> Result<TableSnapshot> {
         let storage = self.database.storage().as_ref();
         // Before the manifest is looked at: from now on no file of it is removed.
         let lease = self.database.lease()?;
+        let watch = ReadWatch::begin(Arc::clone(&self.cache.folder));
+        let unreadable = watch.since();
         let mut last = self.cache.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Last { file, known }) = last.as_ref()
             && file.is_current(storage, &self.name).map_err(|error| self.without_head(error))?
         {
-            return Ok(TableSnapshot { known: Arc::clone(known), live: 0, _lease: lease });
+            if known.unreadable == unreadable {
+                return Ok(TableSnapshot { known: Arc::clone(known), live: 0, watch, _lease: lease });
+            }
+            // What couldn't be read is opened anew: perhaps it is whole again.
+            let (state, partitions) = (Arc::clone(&known.state), self.partitions(&known.state, Some(known)));
+            let known = Arc::new(Known { head: known.head, state, partitions, unreadable });
+            if let Some(last) = last.as_mut() {
+                last.known = Arc::clone(&known);
+            }
+            return Ok(TableSnapshot { known, live: 0, watch, _lease: lease });
         }
         let before = last.as_ref().map(|last| (last.known.head, Arc::clone(&last.known.state)));
         let refreshed = manifest::refresh(storage, &self.name, before.as_ref());
         let (file, state) = refreshed.map_err(|error| self.without_head(error))?;
         let known = match last.take() {
-            Some(last) if last.known.head == file.head => last.known,
+            Some(last) if last.known.head == file.head && last.known.unreadable == unreadable => last.known,
             other => {
                 let partitions = self.partitions(&state, other.as_ref().map(|last| last.known.as_ref()));
-                Arc::new(Known { head: file.head, state, partitions })
+                Arc::new(Known { head: file.head, state, partitions, unreadable })
             }
         };
         *last = Some(Last { file, known: Arc::clone(&known) });
-        Ok(TableSnapshot { known, live: 0, _lease: lease })
+        Ok(TableSnapshot { known, live: 0, watch, _lease: lease })
     }
 
     /// The table was found, so that its HEAD has to be there.
@@ -350,7 +428,7 @@ impl Table {
         let mut partitions: Vec<(i32, Vec<Arc<Segment>>)> = Vec::new();
         for entry in state.files.values() {
             let segment = match kept.get(entry.path.as_str()) {
-                Some(segment) if segment.entry() == entry => Arc::clone(segment),
+                Some(segment) if segment.entry() == entry && !segment.is_unreadable() => Arc::clone(segment),
                 _ => Arc::new(self.segment(entry)),
             };
             match partitions.last_mut().filter(|(date, _)| *date == entry.date) {
@@ -373,6 +451,14 @@ impl Table {
         *self.cache.live.write().unwrap_or_else(PoisonError::into_inner) = live;
     }
 
+    /// From now on every snapshot that this process takes of the table fails with this error, even if the files are sound again; with
+    /// `None` no longer. For a table that was damaged when rows of it should have come back to memory: without them it isn't whole.
+    pub fn withhold(&self, error: Option<Error>) {
+        let mut damage = self.cache.damage();
+        damage.found = error.as_ref().map(Error::to_string);
+        damage.withheld = error;
+    }
+
     /// The database that it belongs to.
     #[must_use]
     pub fn database(&self) -> &Database {
@@ -386,6 +472,7 @@ pub struct TableSnapshot {
     known: Arc<Known>,
     /// Number of the state of the live rows.
     live: u64,
+    watch: ReadWatch,
     _lease: Arc<Lease>,
 }
 
@@ -402,8 +489,16 @@ impl TableSnapshot {
                 Err(place) => all.insert(place, partition),
             }
         }
-        let known = Known { head: self.known.head, state: Arc::clone(&self.known.state), partitions: all };
-        TableSnapshot { known: Arc::new(known), live, _lease: Arc::clone(&self._lease) }
+        let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
+        let known = Known { head: self.known.head, state, partitions: all, unreadable };
+        TableSnapshot { known: Arc::new(known), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
+    }
+
+    /// What tells whether all that was read of the snapshot's files was really read. Rows are slices of mapped files: who has computed
+    /// something from them asks it before the result leaves, for a page that can't be read has zeros in its place.
+    #[must_use]
+    pub fn watch(&self) -> &ReadWatch {
+        &self.watch
     }
 
     /// Which of the captured rows are in the table's files.

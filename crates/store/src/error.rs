@@ -7,6 +7,9 @@ use crate::manifest::Captured;
 /// Result of a store operation.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// The system's number for a disk that fails to read or write.
+const EIO: i32 = 5;
+
 /// Failure of a store operation. Unless a variant says otherwise, the database is as it was before the call.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -180,6 +183,35 @@ impl Error {
     #[must_use]
     pub fn leaves_disk_unknown(&self) -> bool {
         matches!(self, Error::Io { act: "sync" | "rename", .. })
+    }
+
+    /// Whether stored bytes are damaged or can't be read: asking again won't help, other tables may be sound.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Error::Corrupt { .. } | Error::FormatVersion { .. } => true,
+            Error::Io { source, .. } => source.raw_os_error() == Some(EIO),
+            _ => false,
+        }
+    }
+
+    /// The same damage once more.
+    pub(crate) fn repeated(&self) -> Error {
+        match self {
+            Error::Corrupt { path, offset, expected, found } => Error::corrupt(path, *offset, expected, found),
+            Error::FormatVersion { path, found, supported } => {
+                Error::FormatVersion { path: path.clone(), found: *found, supported: *supported }
+            }
+            Error::Io { act, path, source } => Error::Io {
+                act,
+                path: path.clone(),
+                source: match source.raw_os_error() {
+                    Some(code) => std::io::Error::from_raw_os_error(code),
+                    None => std::io::Error::new(source.kind(), source.to_string()),
+                },
+            },
+            other => Error::Setting { setting: "damage", reason: other.to_string() },
+        }
     }
 
     /// Whether the failure is a file that isn't there.

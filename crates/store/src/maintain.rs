@@ -188,6 +188,7 @@ impl Table {
                 let path = format!("{}/{name}", partition::folder(partition.date));
                 let batch = segment.read_all(snapshot.spec(), &all)?;
                 bytes += segment::export(storage, &path, format, snapshot.spec(), &batch, written)?;
+                snapshot.watch().check()?;
                 rows += segment.rows();
                 go_on(observer, segment.entry().bytes)?;
             }

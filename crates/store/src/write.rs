@@ -22,7 +22,7 @@ use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
 use crate::settings::{self, Settings};
-use crate::storage::{LockMode, Storage};
+use crate::storage::{LockMode, ReadWatch, Storage};
 
 /// What a commit shall say.
 #[derive(Debug)]
@@ -51,6 +51,8 @@ pub(crate) struct Writer {
     next_file: AtomicU32,
     /// Files that aren't committed yet, without `.tmp`.
     written: Mutex<Vec<String>>,
+    /// What tells whether what was read of the table's files was really read.
+    watch: ReadWatch,
     _lock: Box<dyn std::fmt::Debug + Send + Sync>,
 }
 
@@ -65,6 +67,7 @@ impl Writer {
             return Err(Error::Locked { path: storage.display_path(WRITER_LOCK) });
         };
         let table = database.find_table(table)?.unwrap_or_else(|| table.to_owned());
+        let watch = ReadWatch::begin(storage.display_path(&table).into());
         let known = match manifest::refresh(storage.as_ref(), &table, None) {
             Ok((file, state)) => Some((file.head, state)),
             Err(error) if error.is_not_found() => {
@@ -80,9 +83,8 @@ impl Writer {
             synced.inspect_err(|_| database.poison())?;
             manifest::mark_created(storage.as_ref(), &table);
         }
-        let written = Mutex::new(Vec::new());
-        let writer =
-            Writer { database: database.clone(), table, known, next_file: AtomicU32::new(1), written, _lock: lock };
+        let (written, database) = (Mutex::new(Vec::new()), database.clone());
+        let writer = Writer { database, table, known, next_file: AtomicU32::new(1), written, watch, _lock: lock };
         writer.sweep()?;
         Ok(writer)
     }
@@ -157,6 +159,8 @@ impl Writer {
     /// Makes a change happen and gives its epoch.
     pub(crate) fn commit(mut self, change: Change) -> Result<u64> {
         let storage = Arc::clone(self.storage());
+        // Rows of older segments may be among the new ones.
+        self.watch.check()?;
         if let Err(error) = self.publish(!change.add.is_empty()) {
             self.poison_after(&error);
             return Err(error);

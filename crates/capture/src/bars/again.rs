@@ -5,6 +5,7 @@ use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use splay_store::{Bounds, Database, Selection, TableSpec};
 
+use crate::codec;
 use crate::error::Result;
 
 /// Reads rows of a table again.
@@ -51,9 +52,10 @@ impl BarRows for StoredBarRows {
         let all: Vec<usize> = (0..spec.columns.len()).collect();
         let mut batches = Vec::new();
         for piece in snapshot.select(&selection)?.0 {
-            let rows = piece.segment.read(spec, &all, piece.rows.clone())?;
+            let rows = codec::owned(&piece.segment.read(spec, &all, piece.rows.clone())?)?;
             batches.push(filter_record_batch(&rows, &mask(spec, &rows, symbol.is_none(), from, to))?);
         }
+        snapshot.watch().check()?;
         Ok((snapshot.live(), batches))
     }
 

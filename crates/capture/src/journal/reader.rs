@@ -48,7 +48,14 @@ pub(crate) fn replay(
         let is_last = place + 1 == numbers.len();
         let path = path(*number);
         let bytes = storage.map(&path)?;
-        let Some((version, in_file, first)) = format::parse_header(&bytes) else {
+        // Zeros in the place of a page that can't be read are no torn end.
+        let refuse_unreadable = || match bytes.unreadable_at().and_then(|offset| usize::try_from(offset).ok()) {
+            Some(offset) => Err(damaged(storage, &path, offset, "a page that can be read")),
+            None => Ok(()),
+        };
+        let header = format::parse_header(&bytes);
+        refuse_unreadable()?;
+        let Some((version, in_file, first)) = header else {
             if is_last {
                 // It was being begun: nothing in it was acknowledged.
                 found.torn = set_aside(storage, &path, &bytes, 0)?;
@@ -66,7 +73,9 @@ pub(crate) fn replay(
         }
         found.next_sequence = first;
         let mut file = JournalFile::new(*number, first);
-        let whole = found.walk(storage, &path, &bytes, &mut file, &wants, &mut take)?;
+        let whole = found.walk(storage, &path, &bytes, &mut file, &wants, &mut take);
+        refuse_unreadable()?;
+        let whole = whole?;
         if whole < bytes.len() {
             if !is_last {
                 return Err(damaged(storage, &path, whole, "whole frames up to the file's end"));

@@ -94,6 +94,8 @@ struct Reached {
 struct Composed {
     epoch: u64,
     last: u64,
+    /// Pages of files that couldn't be read until then: such files are opened anew.
+    unreadable: u64,
     partitions: Dated,
 }
 
@@ -142,6 +144,14 @@ impl LiveTable {
     /// The table as rows have to be.
     pub(crate) fn spec(&self) -> Arc<TableSpec> {
         Arc::clone(&self.spec.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Refuses rows for a table whose manifest is damaged: they could be neither read nor written down. Costs one look at its HEAD.
+    pub(crate) fn refuse_damaged(&self) -> Result<()> {
+        match self.table.stored() {
+            Err(error) if error.is_damage() => Err(error.into()),
+            _ => Ok(()),
+        }
     }
 
     /// Looks at the table's schema again.
@@ -254,7 +264,10 @@ impl LiveTable {
     /// The live rows over the files.
     fn compose(&self, stored: &TableSnapshot, layers: &Layers, last: u64) -> Result<TableSnapshot> {
         let mut composed = self.composed.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = composed.as_ref().filter(|known| (known.epoch, known.last) == (stored.epoch(), last)) {
+        let is_same = |known: &&Composed| {
+            (known.epoch, known.last, known.unreadable) == (stored.epoch(), last, stored.watch().since())
+        };
+        if let Some(known) = composed.as_ref().filter(is_same) {
             return Ok(stored.with_partitions(last, known.partitions.clone()));
         }
         let mut partitions = Vec::new();
@@ -264,7 +277,7 @@ impl LiveTable {
             partitions.push((*date, layers::over(stored.spec(), files, live)?));
         }
         let snapshot = stored.with_partitions(last, partitions.clone());
-        *composed = Some(Composed { epoch: stored.epoch(), last, partitions });
+        *composed = Some(Composed { epoch: stored.epoch(), last, unreadable: stored.watch().since(), partitions });
         Ok(snapshot)
     }
 

@@ -48,7 +48,7 @@ pub(super) struct Stored {
 struct StoredTable {
     spec: Arc<TableSpec>,
     /// Keeps the files.
-    _snapshot: TableSnapshot,
+    snapshot: TableSnapshot,
     /// Columns of each piece.
     pieces: Vec<Vec<ArrayRef>>,
     /// By symbol, and with each as the pieces follow each other.
@@ -192,7 +192,7 @@ impl StoredTable {
         }
         runs.sort_by(|(one, a), (other, b)| (one, a.piece).cmp(&(other, b.piece)));
         let runs = runs.into_iter().map(|(_, run)| run).collect();
-        Ok(StoredTable { spec: Arc::clone(spec), _snapshot: snapshot, pieces: read, runs, before: (0, 0) })
+        Ok(StoredTable { spec: Arc::clone(spec), snapshot, pieces: read, runs, before: (0, 0) })
     }
 
     fn time(&self, piece: u32, row: u32) -> i64 {
@@ -239,6 +239,8 @@ impl StoredTable {
                 _ => interleave(&parts, &local)?,
             });
         }
+        // The rows are copies now, and their order was made from the same files.
+        self.snapshot.watch().check()?;
         Ok(RecordBatch::try_new(self.spec.arrow(), columns)?)
     }
 }

@@ -4,6 +4,7 @@
 mod bars;
 mod basic;
 mod crash;
+mod damaged;
 mod golden;
 mod measures;
 mod model;

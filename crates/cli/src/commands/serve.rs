@@ -59,7 +59,9 @@ fn refuse_huge_pages() {
 /// The database, and capture unless the server only reads.
 fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Database, Option<Arc<dyn Ingest>>)> {
     if arguments.read_only {
-        return Ok((Database::open(&arguments.database)?, None));
+        let database = Database::open(&arguments.database)?;
+        database.look_at_tables()?;
+        return Ok((database, None));
     }
     let database = Database::open_or_create(&arguments.database)?;
     let (capture, recovered) = Capture::open(database.clone(), settings)?;

@@ -14,7 +14,7 @@ pub fn tables(arguments: &DatabaseArguments) -> Result<()> {
     for name in database.tables()? {
         let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
             Ok(snapshot) => snapshot,
-            Err(splay_store::Error::Corrupt { .. }) => {
+            Err(error) if error.is_damage() => {
                 let unknown = [String::new(), String::new(), String::new()];
                 rows.push([vec![name, "damaged: see splay verify".to_owned()], unknown.to_vec()].concat());
                 continue;

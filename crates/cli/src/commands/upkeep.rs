@@ -16,7 +16,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     for table in wanted(&database, arguments.table.as_deref())? {
         let snapshot = match table.snapshot() {
             Ok(snapshot) => snapshot,
-            Err(error @ splay_store::Error::Corrupt { .. }) => {
+            Err(error) if error.is_damage() => {
                 println!("{}: {error}", table.name());
                 found += 1;
                 continue;
@@ -56,8 +56,17 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
         before: arguments.before.map(splay_store::days),
         memory_bytes: arguments.memory.0,
     };
+    let mut damaged = 0;
     for table in wanted(&database, arguments.table.as_deref())? {
-        let report = table.compact(&options, &mut |_| ControlFlow::Continue(()))?;
+        let report = match table.compact(&options, &mut |_| ControlFlow::Continue(())) {
+            // It doesn't keep the others from being compacted.
+            Err(error) if error.is_damage() => {
+                println!("{}: {error}", table.name());
+                damaged += 1;
+                continue;
+            }
+            report => report?,
+        };
         println!(
             "{}: {} partitions rewritten, {} segments before, {} after, {} before, {} after",
             table.name(),
@@ -67,6 +76,9 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
             Human(report.bytes.0),
             Human(report.bytes.1)
         );
+    }
+    if damaged > 0 {
+        bail!("{damaged} damaged tables were left as they are: see splay verify");
     }
     Ok(())
 }

@@ -160,7 +160,15 @@ pub(super) fn table_types() -> Outcome<RecordBatch> {
 pub(super) fn tables(asked: CommandGetTables, database: &Database, as_texts: bool) -> Outcome<RecordBatch> {
     let mut builder = asked.into_builder();
     for name in database.tables()? {
-        let spec = database.table(&name).and_then(|table| table.snapshot())?.spec().clone();
+        let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
+            // It doesn't hide the others; who asks for its rows is told.
+            Err(error) if error.is_damage() => {
+                builder.append(CATALOG, SCHEMA, &name, TABLE_TYPE, &Schema::empty()).map_err(cant_write)?;
+                continue;
+            }
+            found => found?,
+        };
+        let spec = snapshot.spec();
         let schema = if as_texts { texts::schema(&spec.arrow()) } else { Schema::clone(&spec.arrow()) };
         builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &schema).map_err(cant_write)?;
     }

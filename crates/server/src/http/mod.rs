@@ -135,12 +135,15 @@ async fn health() -> Response {
 async fn ready(State(server): Server) -> Response {
     let stopping = *server.stop.borrow();
     let takes_rows = server.appends.as_ref().is_none_or(|appends| appends.ingest().is_ready());
-    let (status, text) = match (stopping, takes_rows) {
-        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
-        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "takes no rows"),
-        (false, true) => (StatusCode::OK, "ready"),
+    // Which ones, `/status` says to those who may read.
+    let damaged = server.statements.session().database().damaged().len();
+    let (status, text) = match (stopping, takes_rows, damaged) {
+        (true, _, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
+        (false, false, _) => (StatusCode::SERVICE_UNAVAILABLE, "takes no rows"),
+        (false, true, 0) => (StatusCode::OK, "ready"),
+        (false, true, _) => (StatusCode::OK, "degraded"),
     };
-    (status, axum::Json(json!({ "status": text }))).into_response()
+    (status, axum::Json(json!({ "status": text, "damaged_tables": damaged }))).into_response()
 }
 
 async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response> {

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use splay_store::Database;
 
 use super::{Server, on_thread};
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
 /// `GET /tables`
@@ -16,7 +16,7 @@ pub(super) async fn list(State(server): Server, headers: HeaderMap) -> Outcome<J
     let database = server.statements.session().database().clone();
     let tables = on_thread(move || {
         let names = database.tables()?;
-        names.iter().map(|name| describe(&database, name)).collect::<Outcome<Vec<_>>>()
+        names.iter().map(|name| describe_or_damage(&database, name)).collect::<Outcome<Vec<_>>>()
     });
     Ok(Json(Value::Array(tables.await??)))
 }
@@ -26,6 +26,14 @@ pub(super) async fn one(State(server): Server, Path(table): Path<String>, header
     server.tokens.check(&headers, Role::Read)?;
     let database = server.statements.session().database().clone();
     Ok(Json(on_thread(move || describe(&database, &table)).await??))
+}
+
+/// A table that is damaged doesn't hide the others.
+fn describe_or_damage(database: &Database, name: &str) -> Outcome<Value> {
+    match describe(database, name) {
+        Err(problem) if problem.code == Code::Corrupt => Ok(json!({ "name": name, "error": problem.message })),
+        described => described,
+    }
 }
 
 fn describe(database: &Database, name: &str) -> Outcome<Value> {

@@ -211,6 +211,25 @@ fn more_statements_than_may_wait_are_refused_as_busy() {
     assert_eq!(answer.json()["retryable"], true);
 }
 
+/// Before, one damaged table hid all others from `/tables`, and nothing told of it but statements.
+#[test]
+fn a_damaged_table_is_told_and_the_rest_is_served() {
+    let served = Served::new();
+    assert_eq!(served.get("/ready").json()["status"], "ready");
+    std::fs::remove_file(served.folder.path().join("trade/manifest/HEAD")).unwrap();
+    let answer = served.query("select count(*) from trade");
+    assert_eq!((answer.status, answer.code().as_str()), (500, "corrupt"));
+    let ready = served.get("/ready");
+    assert_eq!(
+        (ready.status, &ready.json()["status"], &ready.json()["damaged_tables"]),
+        (200, &"degraded".into(), &1.into())
+    );
+    let tables = served.get("/tables").json();
+    assert_eq!(tables[0]["name"], "trade");
+    assert!(tables[0]["error"].is_string() && tables[0]["rows"].is_null(), "{tables}");
+    assert_eq!(served.query("select 1").status, 200);
+}
+
 #[test]
 fn tables_health_and_metrics_are_told() {
     let served = Served::new();

@@ -46,7 +46,7 @@ pub fn trades(first: i64, rows: i64) -> RecordBatch {
 pub struct Served {
     pub addresses: Addresses,
     pub ingest: Arc<MemoryIngest>,
-    _folder: tempfile::TempDir,
+    pub folder: tempfile::TempDir,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -80,7 +80,7 @@ impl Served {
             runtime.shutdown_background();
         });
         let addresses = bound.recv().unwrap();
-        Served { addresses, ingest, _folder: folder, stop: Some(stop), thread: Some(thread) }
+        Served { addresses, ingest, folder, stop: Some(stop), thread: Some(thread) }
     }
 
     pub fn http(&self) -> SocketAddr {

@@ -25,7 +25,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
-use arrow::record_batch::RecordBatch;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::{ParamValues, ScalarValue};
@@ -34,13 +33,14 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Read, Reads, Setting, Stop};
+use splay_engine::{Plan, Reads, Setting, Stop};
+use splay_store::storage::ReadWatch;
 use splay_store::{Database, TableSpec};
 
 use self::constants::Constants;
 use self::convert::Unknown;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
-use self::results::{Asked, Results};
+use self::results::{Asked, Kept, Results};
 use self::shape::{LIFTED, Shape};
 use crate::error::{Error, Result};
 use crate::joins;
@@ -190,7 +190,7 @@ pub(crate) struct Limits<'a> {
 #[derive(Debug)]
 pub(crate) enum Ran {
     /// Its rows.
-    Rows(SchemaRef, Vec<RecordBatch>, Read),
+    Rows(SchemaRef, Kept),
     /// It is known not to be a tick plan, or its tick plan was refused.
     Not,
     /// Nothing is known of its shape.
@@ -238,21 +238,23 @@ impl TickStatements {
             let epochs = tables.iter().map(splay_store::TableSnapshot::epoch).collect();
             (results, Asked { shape: given.key.clone(), values: given.values.clone(), epochs })
         });
-        if let Some((batches, read)) =
-            asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked))
-        {
-            return Ok(Ran::Rows(Arc::clone(&statement.schema), batches, read));
+        let kept = asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked));
+        // Columns of what was kept may be slices of files that can't be read any more.
+        if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
+            return Ok(Ran::Rows(Arc::clone(&statement.schema), kept));
         }
         let Limits { threads, memory_bytes, stop, .. } = *limits;
         let setting =
             Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, reads: Reads::default() };
         match splay_engine::run(&statement.plan, &setting, &statement.schema) {
             Ok(batches) => {
-                let kept = (batches, setting.reads.into_read());
+                let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
+                watches.iter().try_for_each(ReadWatch::check).map_err(Error::Store)?;
+                let kept = (batches, setting.reads.into_read(), watches);
                 if let Some((results, asked)) = asked {
                     results.put(asked, &kept);
                 }
-                Ok(Ran::Rows(Arc::clone(&statement.schema), kept.0, kept.1))
+                Ok(Ran::Rows(Arc::clone(&statement.schema), kept))
             }
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
             Err(splay_engine::Error::Stopped) => Err(Error::Cancelled),

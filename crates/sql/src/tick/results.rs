@@ -10,6 +10,7 @@ use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
 use lru::LruCache;
 use splay_engine::Read;
+use splay_store::storage::ReadWatch;
 
 /// Most answers, however small they are.
 const ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
@@ -23,8 +24,8 @@ pub(super) struct Asked {
     pub epochs: Vec<u64>,
 }
 
-/// An answer: its rows, and what was read for them.
-pub(super) type Kept = (Vec<RecordBatch>, Read);
+/// An answer: its rows, what was read for them, and what tells whether that was really read.
+pub(super) type Kept = (Vec<RecordBatch>, Read, Vec<ReadWatch>);
 
 /// Answers of up to so many bytes together, those that were asked for longest ago going first.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ mod tests {
 
     fn kept(rows: usize) -> Kept {
         let column: ArrayRef = Arc::new(Int64Array::from(vec![1; rows]));
-        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], Read::default())
+        (vec![RecordBatch::try_from_iter([("n", column)]).unwrap()], Read::default(), Vec::new())
     }
 
     #[test]

@@ -112,6 +112,11 @@ impl Columns {
         Some(Columns::new(columns))
     }
 
+    /// No columns: nothing is summarised.
+    pub(super) fn none() -> Columns {
+        Columns::new(Vec::new())
+    }
+
     /// The columns of rows in memory that are summarised.
     pub(super) fn of(rows: &RecordBatch) -> Columns {
         let fields = rows.schema_ref().fields().iter();

@@ -68,9 +68,15 @@ impl SegmentIndex {
     pub(crate) fn verify(&self) -> Result<()> {
         if let Content::File(file) = &self.content {
             file.verify()?;
+            file.columns()?;
         }
         self.directory()?;
         self.columns().map(|_| ())
+    }
+
+    /// Checks what nothing can be found without: the directory of symbols.
+    pub(crate) fn verify_directory(&self) -> Result<()> {
+        self.directory().map(|_| ())
     }
 
     /// Checksums of the segment's blocks; rows in memory have none.
@@ -147,7 +153,7 @@ impl SegmentIndex {
         if read.get().is_none() {
             self.summarise(number, SectionKind::SymbolSummaries, read)?;
         }
-        Ok(read.get())
+        Ok(read.get().filter(|summaries| !summaries.is_empty()))
     }
 
     /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the column has none. Costs a search by name once they
@@ -162,7 +168,7 @@ impl SegmentIndex {
         if read.get().is_none() {
             self.summarise(number, SectionKind::BlockSummaries, read)?;
         }
-        Ok(read.get())
+        Ok(read.get().filter(|summaries| !summaries.is_empty()))
     }
 
     /// Summarises all columns of rows in memory, so that no reader has to.
@@ -182,7 +188,14 @@ impl SegmentIndex {
             Content::File(file) => {
                 let blocks = usize::try_from(self.rows).unwrap_or(usize::MAX).div_ceil(BLOCK_ROWS);
                 let len = if section == SectionKind::SymbolSummaries { self.symbols()? } else { blocks };
-                let summaries = file.summaries(section, number, *kind, len)?;
+                let summaries = match file.summaries(section, number, *kind, len) {
+                    // Without them more is read, and the rows are the same.
+                    Err(error) if error.is_damage() => {
+                        tracing::warn!(%error, "summaries in an index are unusable; blocks are read instead");
+                        ColumnSummaries::of(*kind, &[])
+                    }
+                    found => found?,
+                };
                 // Somebody else may have been first, with the same.
                 let _ = read.set(summaries);
             }
@@ -203,7 +216,13 @@ impl SegmentIndex {
             return Ok(columns);
         }
         let columns = match &self.content {
-            Content::File(file) => file.columns()?,
+            Content::File(file) => match file.columns() {
+                Err(error) if error.is_damage() => {
+                    tracing::warn!(%error, "column names in an index are unusable; blocks are read instead of summaries");
+                    Columns::none()
+                }
+                found => found?,
+            },
             Content::Rows(rows, _) => Columns::of(rows),
         };
         Ok(self.columns.get_or_init(|| Arc::new(columns)))

@@ -14,6 +14,7 @@ use arrow::ipc::{self, Block, RecordBatch as BatchHeader};
 use super::checksum::{CheckedFile, OnceBits};
 use super::{guarded, prefetch};
 use crate::error::{Error, Result};
+use crate::storage::Mapped;
 
 /// Rows that are checked together.
 const CHUNK_ROWS: usize = 8192;
@@ -55,6 +56,10 @@ impl ArrowFile {
 
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
+    }
+
+    pub(crate) fn mapped(&self) -> &Mapped {
+        &self.file.bytes
     }
 
     /// A range of a column.

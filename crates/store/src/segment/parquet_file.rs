@@ -17,6 +17,7 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::checksum::CheckedFile;
 use super::guarded;
 use crate::error::{Error, Result};
+use crate::storage::Mapped;
 
 /// An opened file.
 #[derive(Debug)]
@@ -36,6 +37,10 @@ impl ParquetFile {
             return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
         }
         Ok(ParquetFile { file, metadata })
+    }
+
+    pub(crate) fn mapped(&self) -> &Mapped {
+        &self.file.bytes
     }
 
     pub(crate) fn schema(&self) -> &SchemaRef {

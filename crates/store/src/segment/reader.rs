@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
 use arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
 
@@ -19,7 +20,7 @@ use crate::index::{self, SegmentIndex};
 use crate::load::in_order;
 use crate::manifest::{FileEntry, SegmentFormat};
 use crate::schema::TableSpec;
-use crate::storage::{Mapped, Storage};
+use crate::storage::{Mapped, Storage, unreadable};
 
 /// Bytes of an index that are read ahead when it is opened: its directory, and the summaries of a table that isn't wide.
 const INDEX_BYTES_AHEAD: usize = 256 << 10;
@@ -41,7 +42,16 @@ pub struct Segment {
     checks_data: bool,
     /// Rows that don't count.
     hidden: u64,
-    opened: OnceLock<(SegmentIndex, Arc<Opened>)>,
+    opened: OnceLock<Open>,
+}
+
+/// What was opened of a segment.
+#[derive(Debug)]
+struct Open {
+    index: SegmentIndex,
+    file: Arc<Opened>,
+    /// The index's file, as far as it is used.
+    index_bytes: Option<Mapped>,
 }
 
 #[derive(Debug)]
@@ -86,7 +96,7 @@ impl Segment {
             time_max: times.iter().copied().max().unwrap_or_default(),
             symbols: end_symbols(spec, &rows),
         };
-        let opened = OnceLock::from((index, Arc::new(Opened::Memory(rows))));
+        let opened = OnceLock::from(Open { index, file: Arc::new(Opened::Memory(rows)), index_bytes: None });
         let table = spec.name.clone();
         Ok(Some(Segment { storage: None, table, entry, checks_data: false, hidden: 0, opened }))
     }
@@ -97,7 +107,8 @@ impl Segment {
     /// # Errors
     /// As [`Segment::index`].
     pub fn cut(&self, ends: &[(usize, u64)]) -> Result<Segment> {
-        let (index, opened) = self.opened()?;
+        let opened = self.opened()?;
+        let index = &opened.index;
         let mut all: std::collections::BTreeMap<usize, u64> = index.ends().iter().copied().collect();
         let mut hidden = self.hidden;
         for (run, end) in ends {
@@ -106,7 +117,11 @@ impl Segment {
             hidden += rows.end - end;
             all.insert(*run, end);
         }
-        let opened = OnceLock::from((index.cut(all.into_iter().collect()), Arc::clone(opened)));
+        let opened = OnceLock::from(Open {
+            index: index.cut(all.into_iter().collect()),
+            file: Arc::clone(&opened.file),
+            index_bytes: opened.index_bytes.clone(),
+        });
         let (storage, table, entry) = (self.storage.clone(), self.table.clone(), self.entry.clone());
         Ok(Segment { storage, table, entry, checks_data: self.checks_data, hidden, opened })
     }
@@ -125,7 +140,7 @@ impl Segment {
         if self.hidden == 0 {
             return Ok(std::iter::once(0..self.entry.rows).filter(|rows| !rows.is_empty()).collect());
         }
-        let (index, _) = self.opened()?;
+        let index = &self.opened()?.index;
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut start = 0;
         for (run, end) in index.ends() {
@@ -161,7 +176,7 @@ impl Segment {
     /// # Errors
     /// [`Error::Corrupt`] or [`Error::Io`], as every call here.
     pub fn index(&self) -> Result<&SegmentIndex> {
-        self.opened().map(|(index, _)| index)
+        self.opened().map(|opened| &opened.index)
     }
 
     /// Reads a range of rows in batches of at most `batch_rows`: the columns of `spec` at the given ascending positions,
@@ -178,7 +193,7 @@ impl Segment {
     ) -> Result<SegmentBatches<'_>> {
         let to_usize = |row: u64| usize::try_from(row.min(self.entry.rows)).unwrap_or(usize::MAX);
         let rows = to_usize(rows.start)..to_usize(rows.end.max(rows.start));
-        let opened = self.opened()?.1.as_ref();
+        let opened = self.opened()?.file.as_ref();
         let stored = opened.schema();
         let positions: Vec<Option<usize>> = columns
             .iter()
@@ -210,7 +225,7 @@ impl Segment {
     pub fn column(&self, spec: &TableSpec, column: usize) -> Result<ColumnReader<'_>> {
         let wanted = &spec.columns[column];
         let (rows, data_type) = (usize::try_from(self.entry.rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
-        let opened = self.opened()?.1.as_ref();
+        let opened = self.opened()?.file.as_ref();
         let is_wanted = |field: &arrow::datatypes::FieldRef| field.name().eq_ignore_ascii_case(&wanted.name);
         let position = opened.schema().fields().iter().position(is_wanted);
         Ok(match (opened, position) {
@@ -270,13 +285,20 @@ impl Segment {
             return Err(Error::corrupt(shown, 0, "the digest in the manifest", "another"));
         }
         let index = self.open_index(storage.as_ref()).map_err(|error| self.without_index(storage.as_ref(), error))?;
+        let (index, index_bytes) = index;
         index.verify()?;
         if index.checksums()?[..] != checksums[..] {
             let shown = storage.display_path(&self.index_path());
             return Err(Error::corrupt(shown, 0, "the checksums of the segment", "others"));
         }
         let all: Vec<usize> = (0..spec.columns.len()).collect();
-        self.batches(spec, &all, 0..self.entry.rows, 1 << 16)?.try_for_each(|batch| batch.map(|_| ()))
+        self.batches(spec, &all, 0..self.entry.rows, 1 << 16)?.try_for_each(|batch| batch.map(|_| ()))?;
+        // Zeros in the place of pages that can't be read differ from what was written; this tells it by its name.
+        let read = [(bytes.unreadable_at(), self.path()), (index_bytes.unreadable_at(), self.index_path())];
+        match read.into_iter().find_map(|(offset, path)| offset.map(|offset| (offset, path))) {
+            Some((offset, path)) => Err(unreadable(&storage.display_path(&path), offset)),
+            None => Ok(()),
+        }
     }
 
     /// A missing index, with the segment that it belongs to.
@@ -297,8 +319,27 @@ impl Segment {
         format!("{}/{}", self.table, self.entry.index_path())
     }
 
-    fn opened(&self) -> Result<&(SegmentIndex, Arc<Opened>)> {
+    /// Whether a page of its files couldn't be read. Then nothing is read of it any more, and who wants it opens it anew.
+    #[must_use]
+    pub(crate) fn is_unreadable(&self) -> bool {
+        self.opened.get().is_some_and(|opened| self.refuse_unreadable(opened).is_err())
+    }
+
+    fn refuse_unreadable(&self, opened: &Open) -> Result<()> {
+        let Some(storage) = &self.storage else { return Ok(()) };
+        let refuse = |path: &str, offset| Err(unreadable(&storage.display_path(path), offset));
+        if let Some(offset) = opened.file.mapped().and_then(Mapped::unreadable_at) {
+            return refuse(&self.path(), offset);
+        }
+        match opened.index_bytes.as_ref().and_then(Mapped::unreadable_at) {
+            Some(offset) => refuse(&self.index_path(), offset),
+            None => Ok(()),
+        }
+    }
+
+    fn opened(&self) -> Result<&Open> {
         if let Some(opened) = self.opened.get() {
+            self.refuse_unreadable(opened)?;
             return Ok(opened);
         }
         // Rows in memory are open from the beginning.
@@ -313,28 +354,38 @@ impl Segment {
             let expected = format!("{} bytes", self.entry.bytes);
             return Err(Error::corrupt(shown, bytes.len() as u64, expected, format!("{} bytes", bytes.len())));
         }
-        let (index, rebuilt) = match self.open_index(storage) {
-            Ok(index) => (index, false),
-            Err(error) if error.is_not_found() || matches!(error, Error::Corrupt { .. }) => {
-                tracing::warn!(%error, "index is unusable; made anew in memory");
-                (self.rebuild_index(storage, &bytes)?, true)
-            }
-            Err(error) => return Err(error),
-        };
-        let file = match index.checksums() {
-            Ok(checksums) => (index, checksums),
-            Err(error) if !rebuilt => {
-                tracing::warn!(%error, "index is unusable; made anew in memory");
-                let index = self.rebuild_index(storage, &bytes)?;
-                let checksums = index.checksums()?;
-                (index, checksums)
-            }
-            Err(error) => return Err(error),
-        };
-        let (index, checksums) = file;
+        let (index, checksums, index_bytes) = self.sound_index(storage, &bytes)?;
         let file = CheckedFile::new(bytes, shown, checksums, self.checks_data)?;
-        let opened = (index, Arc::new(self.open_file(file)?));
-        Ok(self.opened.get_or_init(|| opened))
+        let opened = Open { index, file: Arc::new(self.open_file(file)?), index_bytes };
+        let opened = self.opened.get_or_init(|| opened);
+        self.refuse_unreadable(opened)?;
+        Ok(opened)
+    }
+
+    /// The index, with the checksums in it. One that is lost, damaged or can't be read is made anew in memory.
+    fn sound_index(
+        &self,
+        storage: &dyn Storage,
+        bytes: &Mapped,
+    ) -> Result<(SegmentIndex, ScalarBuffer<u32>, Option<Mapped>)> {
+        let found = self.open_index(storage).and_then(|(index, mapped)| {
+            // Of what isn't looked at here, summaries, answers can do without.
+            index.verify_directory()?;
+            let checksums = index.checksums()?;
+            match mapped.unreadable_at() {
+                Some(offset) => Err(unreadable(&storage.display_path(&self.index_path()), offset)),
+                None => Ok((index, checksums, Some(mapped))),
+            }
+        });
+        match found {
+            Err(error) if error.is_not_found() || error.is_damage() => {
+                tracing::warn!(%error, "index is unusable; made anew in memory");
+                let index = self.rebuild_index(storage, bytes)?;
+                let checksums = index.checksums()?;
+                Ok((index, checksums, None))
+            }
+            found => found,
+        }
     }
 
     fn open_file(&self, file: CheckedFile) -> Result<Opened> {
@@ -344,12 +395,14 @@ impl Segment {
         })
     }
 
-    fn open_index(&self, storage: &dyn Storage) -> Result<SegmentIndex> {
+    fn open_index(&self, storage: &dyn Storage) -> Result<(SegmentIndex, Mapped)> {
         let path = self.index_path();
         let shown = storage.display_path(&path);
         let index = storage.map(&path)?;
         index.read_ahead(0..INDEX_BYTES_AHEAD);
-        SegmentIndex::open(index.bytes().clone().into(), &self.entry.index_digest, self.entry.rows, shown)
+        let opened =
+            SegmentIndex::open(index.bytes().clone().into(), &self.entry.index_digest, self.entry.rows, shown)?;
+        Ok((opened, index))
     }
 
     /// Makes the index from the segment, after checking the segment against the manifest's digest.
@@ -381,6 +434,15 @@ impl Segment {
 }
 
 impl Opened {
+    /// The file's bytes, where there is a file.
+    fn mapped(&self) -> Option<&Mapped> {
+        match self {
+            Opened::Arrow(file) => Some(file.mapped()),
+            Opened::Parquet(file) => Some(file.mapped()),
+            Opened::Memory(_) => None,
+        }
+    }
+
     fn schema(&self) -> &SchemaRef {
         match self {
             Opened::Arrow(file) => file.schema(),

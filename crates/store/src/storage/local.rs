@@ -1,15 +1,29 @@
 //! A folder on a local disk.
+//!
+//! What is made in it is for its owner and group alone, as far as the process's umask leaves that: rows are nobody else's business
+//! unless the operator says so.
 
 use std::fmt::Debug;
-use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
-use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
 use super::{FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
+
+/// Who may do what with a new file: its owner read and write it, its group read it.
+const FILE_MODE: u32 = 0o640;
+
+/// Who may do what with a new folder.
+const FOLDER_MODE: u32 = 0o750;
+
+/// Makes a folder for a database, and those that it lies in.
+pub(crate) fn create_folder(path: &Path) -> Result<()> {
+    DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(path).map_err(Error::io("create", path))
+}
 
 /// A database folder on a local disk.
 #[derive(Debug)]
@@ -53,7 +67,8 @@ fn identity(metadata: &Metadata) -> FileIdentity {
 impl Storage for LocalStorage {
     fn create(&self, path: &str) -> Result<Box<dyn StorageFile>> {
         let path = self.at(path);
-        let file = OpenOptions::new().write(true).create_new(true).open(&path).map_err(Error::io("create", &path))?;
+        let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path);
+        let file = file.map_err(Error::io("create", &path))?;
         Ok(Box::new(LocalFile { file, path }))
     }
 
@@ -91,10 +106,10 @@ impl Storage for LocalStorage {
             return Ok(Bytes::new().into());
         }
         // SAFETY: a mapped file must not change below us. Files of the store are written once under a temporary name, then
-        // renamed and never changed or cut again; removal leaves the mapping intact. A foreign process that overwrites them
-        // is outside of what any mapping can defend against.
+        // renamed and never changed or cut again; removal leaves the mapping intact. Where a foreign process cuts one, or the disk
+        // fails, there are zeros in the place of what can't be read, and who reads them is told (`unreadable`).
         let map = unsafe { memmap2::Mmap::map(&file) }.map_err(Error::io("map", &path))?;
-        Ok(Mapped::of_file(map))
+        Mapped::of_file(map, &path)
     }
 
     fn read_identified(&self, path: &str) -> Result<IdentifiedFile> {
@@ -135,7 +150,7 @@ impl Storage for LocalStorage {
 
     fn create_dir(&self, path: &str) -> Result<()> {
         let path = self.at(path);
-        match std::fs::create_dir(&path) {
+        match DirBuilder::new().mode(FOLDER_MODE).create(&path) {
             Err(error) if error.kind() != ErrorKind::AlreadyExists => Err(Error::io("create", &path)(error)),
             _ => Ok(()),
         }
@@ -171,7 +186,7 @@ impl Storage for LocalStorage {
     fn try_lock(&self, path: &str, mode: LockMode) -> Result<Option<Box<dyn Debug + Send + Sync>>> {
         let path = self.at(path);
         let opened = match mode {
-            LockMode::Exclusive => OpenOptions::new().append(true).create(true).open(&path),
+            LockMode::Exclusive => OpenOptions::new().append(true).create(true).mode(FILE_MODE).open(&path),
             LockMode::Shared => File::open(&path),
         };
         let file = match opened {

@@ -1,10 +1,14 @@
 //! A file's bytes as they are mapped, and the hint to read some of them ahead.
 
 use std::ops::{Deref, Range};
+use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use memmap2::{Advice, Mmap};
+
+use super::unreadable::Watched;
+use crate::error::Result;
 
 /// Most bytes that one hint asks for.
 const HINT_BYTES_MAX: usize = 16 << 20;
@@ -14,23 +18,37 @@ const HINT_BYTES_MAX: usize = 16 << 20;
 pub struct Mapped {
     bytes: Bytes,
     /// `None` for bytes that are in memory.
-    map: Option<Arc<Mmap>>,
+    map: Option<Arc<Region>>,
+}
+
+/// A mapping that is watched for pages that can't be read. It is unmapped behind its watch.
+#[derive(Debug)]
+struct Region {
+    watched: Watched,
+    map: Mmap,
 }
 
 /// What keeps the mapping for slices of its bytes.
-struct Shared(Arc<Mmap>);
+struct Shared(Arc<Region>);
 
 impl AsRef<[u8]> for Shared {
     fn as_ref(&self) -> &[u8] {
-        &self.0
+        &self.0.map
     }
 }
 
 impl Mapped {
     /// A mapping of a file on disk.
-    pub(crate) fn of_file(map: Mmap) -> Mapped {
-        let map = Arc::new(map);
-        Mapped { bytes: Bytes::from_owner(Shared(Arc::clone(&map))), map: Some(map) }
+    pub(crate) fn of_file(map: Mmap, path: &Path) -> Result<Mapped> {
+        let map = Arc::new(Region { watched: Watched::new(&map, path)?, map });
+        Ok(Mapped { bytes: Bytes::from_owner(Shared(Arc::clone(&map))), map: Some(map) })
+    }
+
+    /// Offset of the first page that couldn't be read, if there is one: there are zeros now from there on. Look when the bytes have been
+    /// read.
+    #[must_use]
+    pub fn unreadable_at(&self) -> Option<u64> {
+        self.map.as_ref().and_then(|region| region.watched.failed())
     }
 
     /// The bytes; slices of them keep the mapping.
@@ -48,7 +66,7 @@ impl Mapped {
             && range.start < end
         {
             // A hint that isn't taken changes nothing.
-            let _ = map.advise_range(Advice::WillNeed, range.start, end - range.start);
+            let _ = map.map.advise_range(Advice::WillNeed, range.start, end - range.start);
         }
     }
 }

@@ -9,6 +9,7 @@
 pub mod fault;
 mod local;
 mod mapped;
+mod unreadable;
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,10 @@ use crate::background;
 use crate::error::Result;
 
 pub use local::LocalStorage;
+pub(crate) use local::create_folder;
 pub use mapped::Mapped;
+pub(crate) use unreadable::unreadable;
+pub use unreadable::{ReadWatch, hand_out_mapped};
 
 /// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

@@ -103,6 +103,14 @@ impl Expected {
     }
 }
 
+/// Whether summaries are as they should be, but for those that there aren't: a damaged section of an index has none.
+fn are_sound(found: &Summaries, expected: &Summaries) -> bool {
+    let is_sound = |(one, other): (&(u64, Option<String>, Vec<Summary>), &(u64, Option<String>, Vec<Summary>))| {
+        (one.0, &one.1) == (other.0, &other.1) && (one.2 == other.2 || one.2.is_empty())
+    };
+    found.len() == expected.len() && found.iter().zip(expected).all(is_sound)
+}
+
 /// Whether something was found to be wrong.
 fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, what: &str) -> bool {
     let mut refused = 0;
@@ -136,7 +144,7 @@ fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, w
         }
     }
     match summaries(&database) {
-        Ok(found) => assert!(found == expected.summaries, "{what}: wrong summaries"),
+        Ok(found) => assert!(are_sound(&found, &expected.summaries), "{what}: wrong summaries"),
         Err(error) => refuse(&error),
     }
     match database.table("trade").and_then(|table| table.verify(&mut go_on)) {
@@ -144,6 +152,27 @@ fn read_everything(storage: &FaultStorage, expected: &Expected, checked: bool, w
         Err(error) => refuse(&error),
     }
     refused > 0
+}
+
+/// No answer needs a sound index. Before, flips in the sections that are read last failed the statements that looked at them.
+#[test]
+fn every_answer_is_there_with_a_damaged_index() {
+    let (storage, model) = base(4);
+    let expected = Expected::of(&storage, &model);
+    for index in storage.paths().iter().filter(|path| path.ends_with(".index")) {
+        let length = storage.read(index).unwrap().len();
+        for place in (0..length).step_by(7) {
+            let damaged = storage.copy();
+            damaged.damage(index, |bytes| bytes[place] ^= 0x41).unwrap();
+            for (question, rows) in questions().iter().zip(&expected.answers) {
+                let database = Database::open_on(Arc::new(damaged.clone())).unwrap();
+                let snapshot = database.table("trade").unwrap().snapshot().unwrap();
+                let found = read_snapshot(&snapshot, &question.selection).unwrap();
+                let found = filter_record_batch(&found, &(question.matches)(&found)).unwrap();
+                assert!(found == *rows, "{index}, byte {place}: wrong rows for {:?}", question.selection);
+            }
+        }
+    }
 }
 
 /// Damages each file in many ways and reads everything each time.

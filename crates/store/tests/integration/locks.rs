@@ -35,6 +35,44 @@ fn a_second_writer_is_refused_until_the_first_is_done() {
     }
 }
 
+/// Before, everything was made for all users to read.
+#[test]
+fn files_are_for_their_owner_and_group() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("db");
+    let database = Database::create(&path).unwrap();
+    load(&database, &model::rows(1, 10, 0..1, 1), LoadOptions::default()).unwrap();
+    let (mut open, mut seen) = (vec![path], 0);
+    while let Some(path) = open.pop() {
+        let metadata = std::fs::metadata(&path).unwrap();
+        let mode = metadata.permissions().mode();
+        assert_eq!(mode & 0o027, 0, "{}: {mode:o}", path.display());
+        seen += 1;
+        if metadata.is_dir() {
+            open.extend(std::fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+    }
+    assert!(seen >= 10, "{seen}");
+}
+
+/// Before, it was served as a table, also where it led to a table of another database.
+#[test]
+fn a_symbolic_link_is_no_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let [own, other] = ["own", "other"].map(|name| Database::create(folder.path().join(name)).unwrap());
+    load(&other, &model::rows(1, 10, 0..1, 1), LoadOptions::default()).unwrap();
+    std::os::unix::fs::symlink(folder.path().join("other/trade"), folder.path().join("own/trade")).unwrap();
+    assert_eq!(own.tables().unwrap(), Vec::<String>::new());
+    for refused in [own.table("trade").map(drop), own.load(&trade(), LoadOptions::default()).map(drop)] {
+        let error = refused.unwrap_err();
+        assert!(matches!(&error, Error::Name { name, .. } if name == "trade"), "{error}");
+        assert!(error.to_string().contains("symbolic link"), "{error}");
+    }
+    assert!(matches!(own.table("TRADE"), Err(Error::NoSuchTable { .. })));
+    assert_eq!(other.table("trade").unwrap().snapshot().unwrap().rows(), 10);
+}
+
 #[test]
 fn a_dropped_load_leaves_no_file() {
     let before = Model::new(model::rows(1, 50, 0..2, 4));

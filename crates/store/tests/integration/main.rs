@@ -16,3 +16,4 @@ mod random;
 mod scenario;
 mod schema;
 mod select;
+mod unreadable;
