@@ -1,7 +1,7 @@
 # Everything that a developer or CI runs. `make demo` and `make test` are the two that a newcomer needs.
 #
-# Cargo is always called for the whole workspace: a call for one package unifies features differently and would compile
-# DataFusion a second time (docs/adr/0005-one-build-profile.md).
+# All calls that build ask for the same features of shared dependencies, so that DataFusion is compiled once
+# (docs/adr/0022-one-code-unit-a-crate.md); `make lint` checks it.
 
 CARGO ?= cargo
 PYTHON ?= python3
@@ -10,13 +10,18 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-builds bench-load bench-ingest \
+.PHONY: build splay demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-builds bench-load bench-ingest \
 	capture-day crash-test fuzz fuzz-seeded clippy clean
 
+# Everything: the command, the library of the Python package, and what tests need of both.
 build:
 	$(TIMED) "build" $(CARGO) build --release --workspace --locked
 
-demo: build
+# The command alone.
+splay:
+	$(TIMED) "build the command" $(CARGO) build --release --locked -p splay-cli
+
+demo: splay
 	./examples/demo.sh $(SPLAY)
 
 test: lint test-rust test-python

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Fails if `cargo test` would compile a dependency again that `cargo build` has compiled.
+"""Fails if one of the project's cargo calls would compile a dependency again that another has compiled.
 
-That happens when a test tool asks for a feature of a shared dependency that the binary doesn't ask for: everything above that
-dependency is then compiled for both. The cure is to name the feature in the `[dependencies]` of the crate that shares it.
+`make demo` builds the command alone, `make wheel` the workspace, `make test` the tests. If one of them asks for a feature of a shared
+dependency that another doesn't ask for, everything above that dependency is compiled for both. The cure is to name the feature
+in the `[dependencies]` of the crate that shares it.
 
 Cargo's unit graph tells what would be compiled, with which features and on top of what; it is unstable, hence RUSTC_BOOTSTRAP.
 """
@@ -14,9 +15,9 @@ import subprocess
 import sys
 
 
-def units(command: str) -> dict[tuple, set]:
+def units(*command: str) -> dict[tuple, set]:
     """What a command compiles: by package, target and mode, the variants, each with its features and those of all below it."""
-    arguments = ["cargo", command, "--release", "--workspace", "--locked", "--unit-graph", "-Z", "unstable-options"]
+    arguments = ["cargo", *command, "--release", "--locked", "--unit-graph", "-Z", "unstable-options"]
     done = subprocess.run(arguments, env=os.environ | {"RUSTC_BOOTSTRAP": "1"}, capture_output=True, text=True)
     if done.returncode != 0:
         sys.exit(f"splay: {' '.join(arguments)} failed: {done.stderr}")
@@ -36,11 +37,14 @@ def units(command: str) -> dict[tuple, set]:
 
 
 def main() -> None:
-    build, test = units("build"), units("test")
-    twice = sorted(str(name[0]) for name, variants in test.items() if name in build and variants - build[name])
-    if twice:
-        sys.exit(f"splay: the tests would compile again, with other features: {', '.join(dict.fromkeys(twice))}")
-    print("tests and binary share every dependency that both have")
+    build = units("build", "--workspace")
+    for call in (("build", "-p", "splay-cli"), ("test", "--workspace")):
+        others = units(*call)
+        twice = sorted(str(name[0]) for name, variants in others.items() if name in build and variants - build[name])
+        if twice:
+            names = ", ".join(dict.fromkeys(twice))
+            sys.exit(f"splay: cargo {' '.join(call)} would compile again, with other features: {names}")
+    print("binary, wheel and tests share every dependency")
 
 
 if __name__ == "__main__":
