@@ -21,11 +21,13 @@ pub(crate) struct Waiting {
     pub(crate) rows: RecordBatch,
     /// The rows as the journal keeps them.
     pub(crate) bytes: Vec<u8>,
+    /// Bytes that the rows take in memory, nulls included, which the journal hardly keeps.
+    pub(crate) live_bytes: u64,
     pub(crate) times: (i64, i64),
     pub(crate) received: i64,
     pub(crate) producer: Option<Producer>,
     pub(crate) class: AckClass,
-    /// Whether it counts only together with the one behind it.
+    /// Whether it counts only together with those behind it, up to the first that isn't joined.
     pub(crate) is_joined: bool,
     pub(crate) quarantined: u64,
     /// Rows that the acknowledgement counts: none for the part of a batch that went elsewhere.

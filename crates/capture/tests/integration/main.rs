@@ -10,3 +10,4 @@ mod model;
 mod replay;
 mod rows;
 mod subscriptions;
+mod together;
