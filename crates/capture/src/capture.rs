@@ -497,6 +497,12 @@ impl Capture {
         self.shared.failed().is_some()
     }
 
+    /// Whether the journal found no room when rows last came.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.shared.counters.full.get() > 0
+    }
+
     /// What was done, and what is held.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -525,6 +531,7 @@ impl Capture {
             subscriber_lags: shared.subscribers.status(),
             producers,
             producers_latest,
+            full: self.is_full(),
             failed: shared.failed().map(|error| error.to_string()),
         }
     }

@@ -60,6 +60,11 @@ impl std::fmt::Debug for State {
     }
 }
 
+/// Bytes of batches in memory, where nulls take as much as values once they are put in order.
+fn length(together: &[Waiting]) -> usize {
+    together.iter().map(|waiting| usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX)).sum()
+}
+
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -74,7 +79,7 @@ impl Queue {
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
-        state.bytes += together.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+        state.bytes += length(&together);
         let was_empty = state.waiting.is_empty();
         state.waiting.push_back(together);
         drop(state);
@@ -101,7 +106,7 @@ impl Queue {
         while bytes < bytes_max
             && let Some(together) = state.waiting.pop_front()
         {
-            bytes += together.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+            bytes += length(&together);
             taken.push(together);
         }
         state.bytes -= bytes;

@@ -132,6 +132,7 @@ impl Tickerplant {
                 .iter()
                 .filter_map(|(_, waiting)| waiting.producer.as_ref())
                 .for_each(|producer| self.held.turn_away(producer));
+            self.counters.full.set(u64::from(matches!(error, Error::Full { .. })));
             if matches!(error, Error::Failed { .. }) {
                 self.queue.close(error.clone());
             }
@@ -141,6 +142,9 @@ impl Tickerplant {
             return;
         }
         drop(producers);
+        if !fresh.is_empty() {
+            self.counters.full.set(0);
+        }
         let mut taken = Vec::with_capacity(fresh.len());
         // Readers see the parts of a message in one table all at once.
         for of_table in fresh.chunk_by(|(_, one), (_, other)| Arc::ptr_eq(&one.live, &other.live)) {

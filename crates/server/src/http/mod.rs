@@ -135,9 +135,12 @@ async fn health() -> Response {
 async fn ready(State(server): Server) -> Response {
     let stopping = *server.stop.borrow();
     let takes_rows = server.appends.as_ref().is_none_or(|appends| appends.ingest().is_ready());
+    let is_full = server.appends.as_ref().is_some_and(|appends| appends.ingest().is_full());
     let (status, text) = match (stopping, takes_rows) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "takes no rows"),
+        // Queries are answered, and only rows that come show whether there is room again.
+        (false, true) if is_full => (StatusCode::OK, "full"),
         (false, true) => (StatusCode::OK, "ready"),
     };
     (status, axum::Json(json!({ "status": text }))).into_response()
