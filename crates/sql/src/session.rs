@@ -122,7 +122,7 @@ impl Session {
     /// A session.
     ///
     /// # Errors
-    /// [`Error::Execution`] if threads can't be started.
+    /// [`Error::Internal`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let context = Arc::new(context(&database, &settings)?);
@@ -216,7 +216,7 @@ impl Session {
         self.threads.spawn(async move {
             let _ = sender.send(session.plan(&text, parameters).await);
         });
-        let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
+        let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
         let (plan, spellings, planning) = receiver.recv().map_err(broke_off)??;
         self.start(plan, &spellings, planning)
     }
@@ -271,7 +271,7 @@ impl Session {
         self.threads.spawn(async move {
             let _ = sender.send(session.plan_to_describe(&text).await);
         });
-        let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
+        let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
         receiver.recv().map_err(broke_off)?
     }
 
@@ -445,7 +445,7 @@ fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
     let texts = |texts: [&str; 2]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
     let columns = [("plan_type", ["tick_plan", "metrics"]), ("plan", [description, &metrics])];
     let batch = RecordBatch::try_from_iter(columns.map(|(name, values)| (name, texts(values))))
-        .map_err(|error| Error::Execution { message: error.to_string() })?;
+        .map_err(|error| Error::Internal { message: error.to_string() })?;
     answer.schema = batch.schema();
     answer.rows = 0;
     if let Source::Ready { batches, .. } = &mut answer.source {
