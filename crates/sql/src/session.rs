@@ -31,6 +31,7 @@ use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::joins;
+use crate::limits;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::pivot::PivotPlanner;
@@ -151,6 +152,7 @@ impl Session {
     /// # Errors
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
+        limits::check_text(text)?;
         let text = &*placeholders::numbered(text)?;
         if let Some(answer) = self.tick(text, &parameters, stop, true)? {
             return Ok(answer);
@@ -265,6 +267,7 @@ impl Session {
     /// # Errors
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
     pub fn describe(&self, text: &str) -> Result<Description> {
+        limits::check_text(text)?;
         let session = self.clone();
         let text = placeholders::numbered(text)?.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
@@ -291,7 +294,7 @@ impl Session {
     /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
     async fn plan_logically(&self, state: &SessionState, text: &str) -> Result<(LogicalPlan, Spellings, bool)> {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
-        let (folded, spellings) = Spellings::fold(text);
+        let (folded, spellings) = Spellings::fold(text)?;
         let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
         let text = rewritten.as_deref().unwrap_or(&folded);
         let plan = read_only::plan(state, text, rewritten.is_some()).await;
