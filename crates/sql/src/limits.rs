@@ -59,15 +59,17 @@ pub(crate) fn check_text(text: &str) -> Result<()> {
 ///
 /// The parser itself bounds how far it calls itself, but reads chains of infix operators and of `[…]` in a loop, and each of these
 /// makes the tree one level deeper. So the depth at a token is at most the number of operators and opening brackets since the
-/// expression began, plus those of each expression around it. A comma begins an expression, and so do the keywords of clauses.
+/// expression began, plus those of each expression around it. A comma begins an expression, and so does the keyword of a clause or of
+/// a set operator that stands behind an operand; behind an operator it is itself one, the name of a column.
 #[derive(Debug, Default)]
 pub(crate) struct TokenLimits {
-    /// Levels of the expressions around the one at hand.
-    around: Vec<usize>,
+    /// Levels at each bracket and `case` that is open, and whether it is a `case`.
+    around: Vec<(usize, bool)>,
     /// Levels up to here, those around included.
     depth: usize,
     operators: usize,
     combined: usize,
+    is_behind_operand: bool,
 }
 
 impl TokenLimits {
@@ -76,37 +78,38 @@ impl TokenLimits {
     /// # Errors
     /// [`Error::Statement`], which names the limit.
     pub(crate) fn take(&mut self, token: &Token) -> Result<()> {
+        let is_behind_operand = std::mem::replace(&mut self.is_behind_operand, false);
         match token {
-            Token::LParen | Token::LBracket | Token::LBrace => {
-                self.around.push(self.depth + 1);
-                self.deepen()
-            }
+            Token::Whitespace(_) => self.is_behind_operand = is_behind_operand,
+            Token::LParen | Token::LBracket | Token::LBrace => self.open(false)?,
             Token::RParen | Token::RBracket | Token::RBrace => {
-                // What was opened stands in the chain that goes on behind it: `x[1][1]`.
-                self.depth = self.around.pop().unwrap_or(self.depth);
-                Ok(())
+                while self.around.pop_if(|(_, is_case)| *is_case).is_some() {}
+                self.close();
             }
-            Token::Word(word) if word.keyword == Keyword::CASE => {
-                self.around.push(self.depth + 1);
-                self.deepen()
-            }
-            Token::Word(word) if word.keyword == Keyword::END => {
-                self.depth = self.around.pop().unwrap_or(self.depth);
-                Ok(())
-            }
-            Token::Comma | Token::SemiColon => {
-                self.begin();
-                Ok(())
-            }
-            Token::Word(word) if begins_expression(word.keyword) => {
-                self.begin();
-                Ok(())
-            }
-            Token::Word(word) if combines_queries(word.keyword) => self.combine(),
-            Token::Word(word) if !is_operator(word.keyword) => Ok(()),
-            token if is_operand(token) => Ok(()),
-            _ => self.deepen(),
+            Token::Comma | Token::SemiColon => self.begin(),
+            Token::Word(word) => self.word(word.keyword, is_behind_operand)?,
+            token if is_literal_token(token) => self.is_behind_operand = true,
+            _ => self.deepen()?,
         }
+        Ok(())
+    }
+
+    fn word(&mut self, keyword: Keyword, is_behind_operand: bool) -> Result<()> {
+        if is_operator(keyword) {
+            return self.deepen();
+        }
+        if keyword == Keyword::CASE {
+            return self.open(true);
+        }
+        if keyword == Keyword::END && self.around.last().is_some_and(|(_, is_case)| *is_case) {
+            self.close();
+        } else if is_behind_operand && combines_queries(keyword) {
+            self.combine()?;
+        } else if is_behind_operand && begins_expression(keyword) {
+            self.begin();
+        }
+        self.is_behind_operand = true;
+        Ok(())
     }
 
     fn combine(&mut self) -> Result<()> {
@@ -118,8 +121,22 @@ impl TokenLimits {
         Ok(())
     }
 
+    fn open(&mut self, is_case: bool) -> Result<()> {
+        self.deepen()?;
+        self.around.push((self.depth, is_case));
+        Ok(())
+    }
+
+    /// What was opened stands in the chain that goes on behind it: `x[1][1]`.
+    fn close(&mut self) {
+        if let Some((depth, _)) = self.around.pop() {
+            self.depth = depth;
+        }
+        self.is_behind_operand = true;
+    }
+
     fn begin(&mut self) {
-        self.depth = self.around.last().copied().unwrap_or(0);
+        self.depth = self.around.last().map_or(0, |(depth, _)| *depth);
     }
 
     fn deepen(&mut self) -> Result<()> {
@@ -186,12 +203,10 @@ fn combines_queries(keyword: Keyword) -> bool {
     matches!(keyword, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS)
 }
 
-/// Tokens that no level of a tree is made by.
-fn is_operand(token: &Token) -> bool {
+fn is_literal_token(token: &Token) -> bool {
     matches!(
         token,
-        Token::Whitespace(_)
-            | Token::Number(..)
+        Token::Number(..)
             | Token::SingleQuotedString(_)
             | Token::EscapedStringLiteral(_)
             | Token::HexStringLiteral(_)
