@@ -269,5 +269,9 @@ pub(crate) fn check_plan(plan: &LogicalPlan) -> DataFusionResult<()> {
         })?;
         Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
-    if nodes > NODES_MAX { Err(DataFusionError::External(Box::new(too_large("nodes in its plan", NODES_MAX)))) } else { Ok(()) }
+    if nodes > NODES_MAX {
+        Err(DataFusionError::External(Box::new(too_large("nodes in its plan", NODES_MAX))))
+    } else {
+        Ok(())
+    }
 }
