@@ -169,7 +169,7 @@ fn of_sql(error: &splay_sql::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'st
             "MemoryLimitError"
         }
         Error::Store(error) => of_store(error, fields)?,
-        Error::Execution { .. } => "ExecutionError",
+        Error::Execution { .. } | Error::Internal { .. } => "ExecutionError",
         Error::Cancelled => "CancelledError",
         _ => "Error",
     })

@@ -1,6 +1,6 @@
 //! Capture of a database: opens and recovers it, takes rows, and ends in good order.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
@@ -10,9 +10,9 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::storage::{LockMode, Storage};
-use splay_store::{Captured, Database, LoadOptions, TableSpec};
+use splay_store::{Captured, ColumnSpec, Database, LoadOptions, TableSpec};
 
-use crate::append::{Ack, Append, Producer};
+use crate::append::{Ack, Append};
 use crate::calendar::{Calendars, QUARANTINE};
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
@@ -38,6 +38,9 @@ const LOCK_WAIT: Duration = Duration::from_secs(1);
 /// Numbers that a start leaves out: more than there are batches between two syncs. So many starts fit in a number that every format
 /// keeps exactly: two million in 53 bits.
 const NUMBERS_LEFT_OUT: u64 = 1 << 32;
+
+/// Longest batch whatever the settings say: a frame of the journal has to hold it, and what stands before its rows.
+const BATCH_BYTES_CEILING: usize = journal::FRAME_BYTES_MAX - (1 << 20);
 
 /// Most producers.
 const PRODUCERS_MAX: usize = 1 << 16;
@@ -230,37 +233,62 @@ impl Capture {
     /// # Errors
     /// As [`Capture::append`]; `done` isn't called then.
     pub fn submit(&self, append: Append, done: impl FnOnce(Result<Ack>) + Send + 'static) -> Result<()> {
+        self.submit_together(vec![append], done)
+    }
+
+    /// Takes rows for one or several tables, all of them or none, whatever happens: a start finds them all or none. `done` is told
+    /// once, of the rows of all. Of the appends one may name a producer, and the last says what the acknowledgement shall mean.
+    ///
+    /// # Errors
+    /// As [`Capture::append`], also if the rows would make more tables or columns at once than `new_tables_max` and
+    /// `new_columns_max` say; `done` isn't called then.
+    pub fn submit_together(
+        &self,
+        mut appends: Vec<Append>,
+        done: impl FnOnce(Result<Ack>) + Send + 'static,
+    ) -> Result<()> {
         let shared = &self.shared;
         shared.check()?;
-        let live = self.live_for(&append)?;
-        let spec = live.spec();
-        if append.producer.as_ref().is_some_and(|p| p.name.is_empty() || p.name.len() > journal::PRODUCER_BYTES_MAX) {
-            return Err(Error::rejected(&spec.name, "the name of a producer has 1 to 256 bytes"));
+        let Some(last) = appends.last() else { return Err(Error::rejected("", "there are no rows")) };
+        let class = last.ack.unwrap_or(shared.settings.default_ack);
+        let producer = appends.iter_mut().find_map(|append| append.producer.take());
+        if producer.as_ref().is_some_and(|p| p.name.is_empty() || p.name.len() > journal::PRODUCER_BYTES_MAX) {
+            return Err(Error::rejected(&appends[0].table, "the name of a producer has 1 to 256 bytes"));
         }
         if shared.live_bytes() > shared.settings.live_bytes_max.saturating_mul(2) {
             shared.keeper.wake();
             return Err(Error::Full { reason: "the rows in memory wait to be written down".to_owned() });
         }
+        // Those of a table stand behind each other, in their order.
+        appends.sort_by_key(|append| append.table.to_lowercase());
+        let (lives, mut new_tables) = self.lives_for(&appends)?;
         let received = shared.clock.now();
         let latest = received.saturating_add(seconds(shared.settings.future_s));
-        shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
-        let rows = conform(&spec, &append.rows)?;
-        let (rows, ahead) = split_ahead(&spec, &rows, latest)?;
-        let mut together = Vec::with_capacity(2);
-        let count = rows.num_rows() as u64;
-        let quarantined = ahead.as_ref().map_or(0, |ahead| ahead.num_rows() as u64);
-        let class = append.ack.unwrap_or(shared.settings.default_ack);
-        if let Some(ahead) = ahead {
-            let live = self.quarantine(&spec)?;
-            // Not without the rest, which also carries the producer's number.
-            let mut ahead = self.waiting(live, ahead, received, class, None)?;
-            ahead.is_joined = true;
-            together.push(ahead);
+        let (mut near, mut far) = (Vec::with_capacity(appends.len()), Vec::new());
+        let (mut count, mut quarantined) = (0, 0);
+        for (append, live) in appends.into_iter().zip(lives) {
+            let spec = live.spec();
+            shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
+            let rows = conform(&spec, &append.rows)?;
+            let (rows, ahead) = split_ahead(&spec, &rows, latest)?;
+            count += rows.num_rows() as u64;
+            if let Some(ahead) = ahead {
+                quarantined += ahead.num_rows() as u64;
+                far.push(self.waiting(self.quarantine(&spec, &mut new_tables)?, ahead, received, class)?);
+            }
+            near.push(self.waiting(live, rows, received, class)?);
         }
-        let mut own = self.waiting(live, rows, received, class, append.producer)?;
-        (own.counted, own.quarantined) = (count + quarantined, quarantined);
-        own.done = Some(Box::new(done));
-        together.push(own);
+        if quarantined > 0 {
+            tracing::warn!(rows = quarantined, "rows are too far ahead of the clock and go to quarantine");
+        }
+        // Those of the quarantine don't count without the rest.
+        let mut together = far;
+        together.append(&mut near);
+        if let Some((last, others)) = together.split_last_mut() {
+            others.iter_mut().for_each(|other| other.is_joined = true);
+            (last.counted, last.quarantined, last.producer) = (count + quarantined, quarantined, producer);
+            last.done = Some(Box::new(done));
+        }
         shared.queue.push(together, shared.settings.queue_bytes_max)
     }
 
@@ -270,50 +298,98 @@ impl Capture {
         rows: RecordBatch,
         received: i64,
         class: crate::AckClass,
-        producer: Option<Producer>,
     ) -> Result<Waiting> {
         let spec = live.spec();
         let rows = codec::compact(&rows);
         let mut bytes = Vec::new();
         codec::encode(&rows, &mut bytes);
-        self.shared.check_length(&spec.name, bytes.len())?;
-        let times = times(&spec, &rows);
-        let (is_joined, quarantined, counted, done) = (false, 0, 0, None);
-        Ok(Waiting { live, spec, rows, bytes, times, received, producer, class, is_joined, quarantined, counted, done })
+        let in_memory = room::of_rows(&rows).max(bytes.len());
+        self.shared.check_length(&spec.name, in_memory)?;
+        Ok(Waiting {
+            times: times(&spec, &rows),
+            live_bytes: in_memory as u64,
+            live,
+            spec,
+            rows,
+            bytes,
+            received,
+            producer: None,
+            class,
+            is_joined: false,
+            quarantined: 0,
+            counted: 0,
+            done: None,
+        })
     }
 
-    /// The table of rows, created or given columns if need be.
-    fn live_for(&self, append: &Append) -> Result<Arc<LiveTable>> {
+    /// The tables of appends, which stand table by table: made or given columns if need be, each by one commit. Also gives how many
+    /// were made.
+    fn lives_for(&self, appends: &[Append]) -> Result<(Vec<Arc<LiveTable>>, usize)> {
         let shared = &self.shared;
-        let live = match self.live(&append.table)? {
-            Some(live) => live,
-            None if !shared.settings.create_tables => {
-                return Err(Error::NoSuchTable { table: append.table.clone() });
-            }
-            None => {
-                let spec = match &append.spec {
-                    Some(spec) => spec.clone(),
-                    None => TableWishes::default().table_for(&append.table, append.rows.schema_ref())?,
-                };
-                shared.check_columns(&spec.name, spec.columns.len())?;
-                self.create(&shared.calendars.of(&spec.name).placed(spec))?
-            }
-        };
-        live.refuse_damaged()?;
-        let new = new_columns(&live.spec(), &append.rows)?;
-        if !new.is_empty() {
-            let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-            live.refresh_spec()?;
-            let (spec, new) = (live.spec(), new_columns(&live.spec(), &append.rows)?);
-            if !new.is_empty() {
-                shared.check_columns(&spec.name, spec.columns.len() + new.len())?;
-            }
-            for column in new {
-                shared.settled(live.table().add_column(column))?;
-            }
-            live.refresh_spec()?;
+        let mut plans = Vec::new();
+        for of_table in appends.chunk_by(|one, other| one.table.to_lowercase() == other.table.to_lowercase()) {
+            plans.push((of_table, self.plan(of_table)?));
         }
-        Ok(live)
+        let made = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::New(_))).count();
+        shared.check_new_tables(&appends[0].table, made)?;
+        let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::Known(_)));
+        shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
+        let mut lives = Vec::with_capacity(appends.len());
+        for (of_table, plan) in plans {
+            let live = match plan.table {
+                Planned::Known(live) => live,
+                Planned::New(spec) => self.create(&shared.calendars.of(&spec.name).placed(spec))?,
+            };
+            if plan.lacked > 0 {
+                self.widen(&live, of_table)?;
+            }
+            lives.extend(of_table.iter().map(|_| Arc::clone(&live)));
+        }
+        Ok((lives, made))
+    }
+
+    /// What has to be done so that a table can take these rows.
+    fn plan(&self, appends: &[Append]) -> Result<TablePlan> {
+        let shared = &self.shared;
+        let first = &appends[0];
+        if let Some(live) = self.live(&first.table)? {
+            live.refuse_damaged()?;
+            let spec = live.spec();
+            let lacked = lacked(&spec, appends)?.len();
+            if lacked > 0 {
+                shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
+            }
+            return Ok(TablePlan { table: Planned::Known(live), lacked });
+        }
+        if !shared.settings.create_tables {
+            return Err(Error::NoSuchTable { table: first.table.clone() });
+        }
+        let mut spec = match &first.spec {
+            Some(spec) => spec.clone(),
+            None => TableWishes::default().table_for(&first.table, first.rows.schema_ref())?,
+        };
+        let lacked = lacked(&spec, appends)?;
+        spec.columns.extend(lacked);
+        shared.check_columns(&spec.name, spec.columns.len())?;
+        // Somebody else may make it meanwhile, with other columns.
+        Ok(TablePlan { table: Planned::New(spec), lacked: usize::MAX })
+    }
+
+    /// Gives a table the columns of rows that it lacks.
+    fn widen(&self, live: &Arc<LiveTable>, appends: &[Append]) -> Result<()> {
+        if lacked(&live.spec(), appends)?.is_empty() {
+            return Ok(());
+        }
+        let shared = &self.shared;
+        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        live.refresh_spec()?;
+        let spec = live.spec();
+        let new = lacked(&spec, appends)?;
+        if !new.is_empty() {
+            shared.check_columns(&spec.name, spec.columns.len() + new.len())?;
+            shared.settled(live.table().add_columns(new))?;
+        }
+        live.refresh_spec()
     }
 
     /// The live rows of a table, if there is such a table.
@@ -348,24 +424,28 @@ impl Capture {
         self.live(&spec.name)?.ok_or(Error::Closed)
     }
 
-    /// Where rows go whose time is too far ahead.
-    fn quarantine(&self, spec: &TableSpec) -> Result<Arc<LiveTable>> {
-        let name = format!("{}{QUARANTINE}", spec.name);
+    /// Where rows go whose time is too far ahead. Counts it if it is made.
+    fn quarantine(&self, spec: &TableSpec, new_tables: &mut usize) -> Result<Arc<LiveTable>> {
         let mut wanted = spec.clone();
-        wanted.name.clone_from(&name);
-        match self.live(&name)? {
+        wanted.name = format!("{}{QUARANTINE}", spec.name);
+        match self.live(&wanted.name)? {
             Some(live) if live.spec().columns == wanted.columns => Ok(live),
             Some(live) => {
                 let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-                for column in &wanted.columns {
-                    if live.spec().position(&column.name).is_none() {
-                        self.shared.settled(live.table().add_column(column.clone()))?;
-                    }
+                live.refresh_spec()?;
+                let known = live.spec();
+                wanted.columns.retain(|column| known.position(&column.name).is_none());
+                if !wanted.columns.is_empty() {
+                    self.shared.settled(live.table().add_columns(wanted.columns))?;
                 }
                 live.refresh_spec()?;
                 Ok(live)
             }
-            None => self.create(&wanted),
+            None => {
+                *new_tables += 1;
+                self.shared.check_new_tables(&wanted.name, *new_tables)?;
+                self.create(&wanted)
+            }
         }
     }
 
@@ -418,6 +498,12 @@ impl Capture {
         self.shared.failed().is_some()
     }
 
+    /// Whether the journal found no room when rows last came.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.shared.counters.full.get() > 0
+    }
+
     /// What was done, and what is held.
     #[must_use]
     pub fn status(&self) -> Status {
@@ -446,6 +532,7 @@ impl Capture {
             subscriber_lags: shared.subscribers.status(),
             producers,
             producers_latest,
+            full: self.is_full(),
             failed: shared.failed().map(|error| error.to_string()),
         }
     }
@@ -558,9 +645,29 @@ impl Shared {
         Ok(())
     }
 
+    /// Refuses rows that would make too many tables at once.
+    fn check_new_tables(&self, table: &str, tables: usize) -> Result<()> {
+        let most = self.settings.new_tables_max;
+        if tables > most {
+            let reason = format!("{tables} new tables at once are more than {most} (new_tables_max)");
+            return Err(Error::rejected(table, reason));
+        }
+        Ok(())
+    }
+
+    /// Refuses rows that would add too many columns at once.
+    fn check_new_columns(&self, table: &str, columns: usize) -> Result<()> {
+        let most = self.settings.new_columns_max;
+        if columns > most {
+            let reason = format!("{columns} new columns at once are more than {most} (new_columns_max)");
+            return Err(Error::rejected(table, reason));
+        }
+        Ok(())
+    }
+
     /// Refuses a batch that is too long.
     fn check_length(&self, table: &str, bytes: usize) -> Result<()> {
-        let most = self.settings.batch_bytes_max;
+        let most = self.settings.batch_bytes_max.min(BATCH_BYTES_CEILING);
         if bytes > most {
             return Err(Error::rejected(table, format!("a batch of {bytes} bytes is longer than {most}")));
         }
@@ -575,6 +682,30 @@ impl Shared {
     pub(crate) fn live_bytes(&self) -> u64 {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
     }
+}
+
+/// Columns of rows that a table lacks, each once.
+fn lacked(spec: &TableSpec, appends: &[Append]) -> Result<Vec<ColumnSpec>> {
+    let mut names = HashSet::new();
+    let mut lacked = Vec::new();
+    for append in appends {
+        let new = new_columns(spec, &append.rows)?;
+        lacked.extend(new.into_iter().filter(|column| names.insert(column.name.to_ascii_lowercase())));
+    }
+    Ok(lacked)
+}
+
+/// What a table needs before it takes rows.
+struct TablePlan {
+    table: Planned,
+    /// Columns that it lacks.
+    lacked: usize,
+}
+
+/// A table that is there, or one to be made.
+enum Planned {
+    Known(Arc<LiveTable>),
+    New(TableSpec),
 }
 
 fn table_status(live: &LiveTable) -> TableStatus {

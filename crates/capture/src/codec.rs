@@ -2,19 +2,33 @@
 //!
 //! - Columns follow each other in the order of the table; their types are known from the table's description.
 //! - A dictionary is written with the texts that its rows use, so that one row of a table of many symbols stays small.
+//! - A column of nulls alone is a mark; of one that is mostly null the values that there are are written.
 //! - Reading trusts nothing: lengths are checked before anything is allocated, and arrays are built with full validation.
 //!
 //! Bytes: docs/format/journal.md.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayData, ArrayRef, AsArray, RecordBatch, make_array};
+use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer};
+use arrow::compute::{filter, take};
 use arrow::datatypes::{DataType, Int32Type};
 use splay_store::TableSpec;
 
 use crate::conform::used_texts;
 use crate::error::Result;
+use crate::journal::FRAME_BYTES_MAX;
+use crate::nulls::NullColumns;
+use crate::room;
+
+/// All rows have a value.
+const ALL: u8 = 0;
+/// A bitmap says which rows have a value; there is a place for each row.
+const BITMAP: u8 = 1;
+/// No row has a value; nothing follows.
+const NONE: u8 = 2;
+/// A bitmap says which rows have a value; there is a place for each of these.
+const FEW: u8 = 3;
 
 /// Why bytes are no rows.
 pub(crate) type Reason = &'static str;
@@ -29,11 +43,23 @@ pub(crate) fn encode(rows: &RecordBatch, bytes: &mut Vec<u8>) {
 }
 
 fn encode_column(column: &ArrayRef, bytes: &mut Vec<u8>) {
-    let nulls = column.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-    bytes.push(u8::from(nulls.is_some()));
-    if let Some(nulls) = nulls {
-        put(bytes, nulls.inner().sliced().as_slice(), column.len().div_ceil(8));
+    let Some(nulls) = column.logical_nulls().filter(|nulls| nulls.null_count() > 0) else {
+        bytes.push(ALL);
+        return encode_values(column, bytes);
+    };
+    if nulls.null_count() == column.len() {
+        return bytes.push(NONE);
     }
+    let values = (nulls.null_count() > column.len() / 2)
+        .then(|| filter(column, &BooleanArray::new(nulls.inner().clone(), None)).ok())
+        .flatten();
+    bytes.push(if values.is_some() { FEW } else { BITMAP });
+    put(bytes, nulls.inner().sliced().as_slice(), column.len().div_ceil(8));
+    encode_values(values.as_ref().unwrap_or(column), bytes);
+}
+
+/// A place for each row, whether it has a value or not.
+fn encode_values(column: &ArrayRef, bytes: &mut Vec<u8>) {
     match column.data_type() {
         DataType::Boolean => put(bytes, column.as_boolean().values().sliced().as_slice(), column.len().div_ceil(8)),
         DataType::Utf8 => {
@@ -74,16 +100,21 @@ fn put_texts<'a>(bytes: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>) {
 
 /// Reads rows of a table. A table that was given columns since has more of them than the rows; those are left out.
 pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reason> {
-    let mut cursor = Cursor { bytes };
+    let mut cursor = Cursor { bytes, nulls: None };
     let (rows, columns) = (cursor.number()?, cursor.number()?);
     let schema = spec.arrow();
     if columns != schema.fields().len() {
         return Err("another number of columns");
     }
-    // Each row takes a byte at least of each column: times are never null.
-    if rows > bytes.len() {
+    // Each row has its time: that column is never null.
+    if rows > bytes.len() / 8 {
         return Err("more rows than bytes");
     }
+    // Nulls take no bytes here, but they do in memory.
+    if room::of_all_columns(spec, rows) > FRAME_BYTES_MAX {
+        return Err("more values than a batch may have");
+    }
+    cursor.nulls = Some(NullColumns::new(rows));
     let mut arrays = Vec::with_capacity(columns);
     for field in schema.fields() {
         arrays.push(make_array(cursor.column(field.data_type(), rows)?));
@@ -96,6 +127,8 @@ pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reas
 
 struct Cursor<'a> {
     bytes: &'a [u8],
+    /// Columns without a value, for the number of rows that the batch has.
+    nulls: Option<NullColumns>,
 }
 
 impl<'a> Cursor<'a> {
@@ -114,11 +147,30 @@ impl<'a> Cursor<'a> {
     }
 
     fn column(&mut self, data_type: &DataType, rows: usize) -> Result<ArrayData, Reason> {
-        let nulls = match self.take(1)?[0] {
-            0 => None,
-            1 => Some(NullBuffer::new(self.bits(rows)?)),
-            _ => return Err("a mark that is neither 0 nor 1"),
-        };
+        match self.take(1)?[0] {
+            ALL => self.values(data_type, rows, None),
+            BITMAP => {
+                let nulls = NullBuffer::new(self.bits(rows)?);
+                self.values(data_type, rows, Some(nulls))
+            }
+            NONE => Ok(match &mut self.nulls {
+                Some(nulls) if nulls.rows() == rows => nulls.of(data_type).to_data(),
+                _ => ArrayData::new_null(data_type, rows),
+            }),
+            FEW => {
+                let valid = self.bits(rows)?;
+                let count = valid.count_set_bits();
+                if count == 0 {
+                    return Err("a column without values that says it has some");
+                }
+                let values = make_array(self.values(data_type, count, None)?);
+                spread(&values, valid)
+            }
+            _ => Err("a mark from 0 to 3"),
+        }
+    }
+
+    fn values(&mut self, data_type: &DataType, rows: usize, nulls: Option<NullBuffer>) -> Result<ArrayData, Reason> {
         let builder = ArrayData::builder(data_type.clone()).len(rows).nulls(nulls);
         let builder = match data_type {
             DataType::Boolean => builder.add_buffer(self.bits(rows)?.into_inner()),
@@ -166,6 +218,21 @@ impl<'a> Cursor<'a> {
         }
         Ok((Buffer::from_vec(offsets), Buffer::from_vec(texts)))
     }
+}
+
+/// Values in the places of the rows that have one, of which there are as many; the others are null.
+fn spread(values: &ArrayRef, valid: BooleanBuffer) -> Result<ArrayData, Reason> {
+    let mut next = 0;
+    let places: Vec<u32> = valid
+        .iter()
+        .map(|is_there| {
+            let place = next;
+            next += u32::from(is_there);
+            if is_there { place } else { 0 }
+        })
+        .collect();
+    let places = UInt32Array::new(places.into(), Some(NullBuffer::new(valid)));
+    take(values, &places, None).map(|column| column.to_data()).map_err(|_| "values that can't be put in their places")
 }
 
 fn length(rows: usize, width: usize) -> Result<usize, Reason> {
@@ -273,6 +340,45 @@ mod tests {
             let back = decode(&spec(), &bytes).unwrap();
             let text = |rows: RecordBatch| arrow::util::pretty::pretty_format_batches(&[rows]).unwrap().to_string();
             assert_eq!(text(back), text(rows), "{start} {length}");
+        }
+    }
+
+    /// A thousand rows of which each has its own column took a megabyte for each eight kilobytes of values.
+    #[test]
+    fn nulls_take_no_room_and_come_back() {
+        let texts = ["IBM", "", "ä"];
+        for valid in
+            [vec![], vec![7], vec![0, 999], (0..500).collect(), (0..501).collect(), (0..1000).collect::<Vec<usize>>()]
+        {
+            let is_there = |row: usize| valid.binary_search(&row).is_ok();
+            let number = |row: usize| is_there(row).then_some(row as f64);
+            let text = |row: usize| is_there(row).then(|| texts[row % 3]);
+            let item = Arc::new(arrow::datatypes::Field::new("item", DataType::Float64, true));
+            let levels: Float64Array = (0..2000).map(|at| (at % 3 > 0).then_some(at as f64)).collect();
+            let nulls = NullBuffer::from((0..1000).map(is_there).collect::<Vec<bool>>());
+            let rows = RecordBatch::try_new(
+                spec().arrow(),
+                vec![
+                    Arc::new(TimestampNanosecondArray::from_iter_values(0..1000).with_timezone("UTC")),
+                    Arc::new((0..1000).map(text).collect::<DictionaryArray<Int32Type>>()),
+                    Arc::new((0..1000).map(number).collect::<Float64Array>()),
+                    Arc::new((0..1000).map(text).collect::<StringArray>()),
+                    Arc::new((0..1000).map(|row| is_there(row).then_some(row % 2 == 0)).collect::<BooleanArray>()),
+                    Arc::new(FixedSizeListArray::new(item, 2, Arc::new(levels), Some(nulls))),
+                ],
+            )
+            .unwrap();
+            for rows in [rows.clone(), rows.slice(3, 900)] {
+                let mut bytes = Vec::new();
+                encode(&rows, &mut bytes);
+                let back = decode(&spec(), &bytes).unwrap();
+                let shown = |rows: &RecordBatch| {
+                    arrow::util::pretty::pretty_format_batches(&[rows.clone()]).unwrap().to_string()
+                };
+                assert_eq!(shown(&back), shown(&rows));
+                let columns = bytes.len() - 8 * rows.num_rows();
+                assert!(columns < 1_000 + 80 * valid.len(), "{columns} bytes for {} values", valid.len());
+            }
         }
     }
 

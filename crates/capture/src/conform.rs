@@ -4,6 +4,7 @@
 //! - A cast is made only where it gives every value back; else the whole batch is refused.
 //! - Columns that the table lacks are named, so that the table can be given them first.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, new_null_array};
@@ -12,6 +13,34 @@ use arrow::datatypes::{DataType, Int32Type, TimestampNanosecondType};
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use crate::error::{Error, Result};
+use crate::nulls::NullColumns;
+
+/// Columns from which on names are looked up in a map.
+const FEW_COLUMNS: usize = 32;
+
+/// Where columns stand, by name without regard to case; of several of one name the first.
+enum Places<'a> {
+    Few(Vec<&'a str>),
+    Many(HashMap<String, usize>),
+}
+
+impl<'a> Places<'a> {
+    fn new(names: impl Iterator<Item = &'a str>) -> Places<'a> {
+        let names: Vec<&str> = names.collect();
+        if names.len() < FEW_COLUMNS {
+            return Places::Few(names);
+        }
+        let places = names.iter().enumerate().rev().map(|(place, name)| (name.to_ascii_lowercase(), place));
+        Places::Many(places.collect())
+    }
+
+    fn of(&self, name: &str) -> Option<usize> {
+        match self {
+            Places::Few(names) => names.iter().position(|other| other.eq_ignore_ascii_case(name)),
+            Places::Many(places) => places.get(&name.to_ascii_lowercase()).copied(),
+        }
+    }
+}
 
 fn column_type(table: &str, name: &str, data_type: &DataType) -> Result<ColumnType> {
     ColumnType::from_arrow(data_type)
@@ -20,7 +49,8 @@ fn column_type(table: &str, name: &str, data_type: &DataType) -> Result<ColumnTy
 
 /// Columns of the rows that the table lacks.
 pub(crate) fn new_columns(spec: &TableSpec, rows: &RecordBatch) -> Result<Vec<ColumnSpec>> {
-    let fields = rows.schema_ref().fields().iter().filter(|field| spec.position(field.name()).is_none());
+    let places = Places::new(spec.columns.iter().map(|column| column.name.as_str()));
+    let fields = rows.schema_ref().fields().iter().filter(|field| places.of(field.name()).is_none());
     let column = |field: &arrow::datatypes::FieldRef| {
         Ok(ColumnSpec::new(field.name().clone(), column_type(&spec.name, field.name(), field.data_type())?))
     };
@@ -31,14 +61,15 @@ pub(crate) fn new_columns(spec: &TableSpec, rows: &RecordBatch) -> Result<Vec<Co
 pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatch> {
     let schema = spec.arrow();
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(schema.fields().len());
+    let places = Places::new(rows.schema_ref().fields().iter().map(|field| field.name().as_str()));
+    let mut nulls = NullColumns::new(rows.num_rows());
     for field in schema.fields() {
-        let found = rows.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
-        columns.push(match found {
+        columns.push(match places.of(field.name()) {
             Some(position) => fit(spec, field.name(), rows.column(position), field.data_type())?,
             None if !field.is_nullable() => {
                 return Err(Error::rejected(&spec.name, format!("the rows lack the column {:?}", field.name())));
             }
-            None => new_null_array(field.data_type(), rows.num_rows()),
+            None => nulls.of(field.data_type()),
         });
     }
     let time = columns[spec.time_position()].as_primitive::<TimestampNanosecondType>();

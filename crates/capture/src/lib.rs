@@ -44,6 +44,7 @@ mod keeper;
 pub mod line;
 mod live;
 mod measure;
+mod nulls;
 mod organiser;
 mod queue;
 mod recovery;

@@ -21,11 +21,13 @@ pub(crate) struct Waiting {
     pub(crate) rows: RecordBatch,
     /// The rows as the journal keeps them.
     pub(crate) bytes: Vec<u8>,
+    /// Bytes that the rows take in memory, nulls included, which the journal hardly keeps.
+    pub(crate) live_bytes: u64,
     pub(crate) times: (i64, i64),
     pub(crate) received: i64,
     pub(crate) producer: Option<Producer>,
     pub(crate) class: AckClass,
-    /// Whether it counts only together with the one behind it.
+    /// Whether it counts only together with those behind it, up to the first that isn't joined.
     pub(crate) is_joined: bool,
     pub(crate) quarantined: u64,
     /// Rows that the acknowledgement counts: none for the part of a batch that went elsewhere.
@@ -58,6 +60,11 @@ impl std::fmt::Debug for State {
     }
 }
 
+/// Bytes of batches in memory, where nulls take as much as values once they are put in order.
+fn length(together: &[Waiting]) -> usize {
+    together.iter().map(|waiting| usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX)).sum()
+}
+
 impl Queue {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -72,7 +79,7 @@ impl Queue {
         if let Some(error) = &state.closed {
             return Err(error.clone());
         }
-        state.bytes += together.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+        state.bytes += length(&together);
         let was_empty = state.waiting.is_empty();
         state.waiting.push_back(together);
         drop(state);
@@ -99,7 +106,7 @@ impl Queue {
         while bytes < bytes_max
             && let Some(together) = state.waiting.pop_front()
         {
-            bytes += together.iter().map(|waiting| waiting.bytes.len()).sum::<usize>();
+            bytes += length(&together);
             taken.push(together);
         }
         state.bytes -= bytes;

@@ -117,7 +117,7 @@ impl Returning {
             several => concat_batches(&first.rows.schema(), several.iter().map(|batch| &batch.rows))?,
         };
         let (bytes, times) = (rows.get_array_memory_size() as u64, times(&first.spec, &rows));
-        self.live.push(Tail { sequence: last.sequence, received: first.received, rows, bytes, times });
+        self.live.push([Tail { sequence: last.sequence, received: first.received, rows, bytes, times }]);
         if self.live.size().tail_rows > RECOVERED_ROWS_MAX {
             self.live.organise()?;
         }

@@ -3,25 +3,41 @@
 //! Few bytes can say many: a column that is missing is a value for each row, and rows of a dictionary or of views share texts that
 //! the table keeps one by one. So a batch is measured before it is brought into its table's columns.
 
+use std::collections::HashSet;
+
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 use splay_store::TableSpec;
 
-/// Bytes that rows take at least in the journal once they have the table's columns.
+use crate::conform::is_text;
+
+/// Bytes that rows take at least in memory and in files once they have the table's columns, nulls included.
 pub(crate) fn bytes(spec: &TableSpec, rows: &RecordBatch) -> usize {
     let columns = spec.arrow();
-    let column = |name: &str| {
-        let place = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))?;
-        Some(rows.column(place))
-    };
-    let bytes = columns.fields().iter().map(|field| {
-        let texts = match (field.data_type(), column(field.name())) {
-            (DataType::Utf8, Some(column)) => texts(column),
-            _ => 0,
-        };
-        texts.saturating_add(rows.num_rows().saturating_mul(width(field.data_type())))
+    let given = rows.schema_ref().fields().iter().zip(rows.columns());
+    let mut places = HashSet::new();
+    let mut bytes = of_all_columns(spec, rows.num_rows());
+    for (field, column) in given.filter(|(_, column)| is_text(column.data_type())) {
+        let place = spec.position(field.name());
+        let texts = place.filter(|place| *columns.field(*place).data_type() == DataType::Utf8 && places.insert(*place));
+        bytes = bytes.saturating_add(texts.map_or(0, |_| self::texts(column)));
+    }
+    bytes
+}
+
+/// Bytes that rows take at least that have the table's columns.
+pub(crate) fn of_rows(rows: &RecordBatch) -> usize {
+    let columns = rows.columns().iter().map(|column| {
+        let texts = if *column.data_type() == DataType::Utf8 { texts(column) } else { 0 };
+        texts.saturating_add(rows.num_rows().saturating_mul(width(column.data_type())))
     });
-    bytes.fold(0, usize::saturating_add)
+    columns.fold(0, usize::saturating_add)
+}
+
+/// Bytes that so many rows take at least in the columns of a table, besides their texts.
+pub(crate) fn of_all_columns(spec: &TableSpec, rows: usize) -> usize {
+    let width = spec.columns.iter().map(|column| width(&column.column_type.arrow()));
+    width.fold(0, usize::saturating_add).saturating_mul(rows)
 }
 
 /// Bytes of each row, besides its text.

@@ -22,6 +22,10 @@ pub struct CaptureSettings {
     pub journal_keep_bytes: u64,
     /// Columns that rows may give a table, its time among them; no more than 4,096, which is the default.
     pub columns_max: usize,
+    /// Tables that one message may make, its quarantines among them. Each takes some syncs of the disk. Default 128.
+    pub new_tables_max: usize,
+    /// Columns that one message may add to tables that are there. Default 1,024.
+    pub new_columns_max: usize,
     /// Rows, in bytes, that wait for the journal before senders have to wait. Default 64 MiB.
     pub queue_bytes_max: usize,
     /// Bytes of one batch of rows. Default 64 MiB.
@@ -63,6 +67,8 @@ impl Default for CaptureSettings {
             journal_segment_bytes: 64 << 20,
             journal_keep_bytes: 256 << 20,
             columns_max: splay_store::COLUMNS_MAX,
+            new_tables_max: 128,
+            new_columns_max: 1_024,
             queue_bytes_max: 64 << 20,
             batch_bytes_max: 64 << 20,
             sync_interval_ms: 1_000,

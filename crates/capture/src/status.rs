@@ -43,6 +43,8 @@ pub struct Status {
     pub producers: u64,
     /// Those heard of last, latest first, at most 100.
     pub producers_latest: Vec<ProducerStatus>,
+    /// Whether the journal found no room when rows last came. It is tried again with the next.
+    pub full: bool,
     /// Why capture takes nothing more, if it doesn't.
     pub failed: Option<String>,
 }
@@ -147,6 +149,8 @@ pub(crate) struct Counters {
     pub(crate) write_downs_failed: Counter,
     pub(crate) sequence: Counter,
     pub(crate) journal_bytes: Counter,
+    /// 1 while the journal finds no room.
+    pub(crate) full: Counter,
 }
 
 #[derive(Debug, Default)]

@@ -132,6 +132,7 @@ impl Tickerplant {
                 .iter()
                 .filter_map(|(_, waiting)| waiting.producer.as_ref())
                 .for_each(|producer| self.held.turn_away(producer));
+            self.counters.full.set(u64::from(matches!(error, Error::Full { .. })));
             if matches!(error, Error::Failed { .. }) {
                 self.queue.close(error.clone());
             }
@@ -141,17 +142,34 @@ impl Tickerplant {
             return;
         }
         drop(producers);
-        let mut taken = Vec::with_capacity(fresh.len());
-        for (sequence, waiting) in fresh {
-            self.counters.batches.add(1);
-            self.counters.rows.add(waiting.rows.num_rows() as u64);
-            self.counters.quarantined.add(waiting.quarantined);
-            let (rows, bytes, times) = (waiting.rows.clone(), waiting.bytes.len() as u64, waiting.times);
-            taken.push((Arc::clone(&waiting.live), Arc::clone(&waiting.spec), rows.clone(), waiting.received));
-            waiting.live.push(Tail { sequence, received: waiting.received, rows, bytes, times });
-            // Behind the push: who registers or loses this batch from here on finds it in a snapshot that is taken then.
-            self.subscribers.publish(&waiting.spec.name, sequence, &waiting.rows);
+        if !fresh.is_empty() {
+            self.counters.full.set(0);
         }
+        let mut taken = Vec::with_capacity(fresh.len());
+        // Readers see the parts of a message in one table all at once.
+        for of_table in fresh.chunk_by(|(_, one), (_, other)| Arc::ptr_eq(&one.live, &other.live)) {
+            of_table[0].1.live.push(of_table.iter().map(|(sequence, waiting)| Tail {
+                sequence: *sequence,
+                received: waiting.received,
+                rows: waiting.rows.clone(),
+                bytes: waiting.live_bytes,
+                times: waiting.times,
+            }));
+            for (sequence, waiting) in of_table {
+                self.counters.batches.add(1);
+                self.counters.rows.add(waiting.rows.num_rows() as u64);
+                self.counters.quarantined.add(waiting.quarantined);
+                taken.push((
+                    Arc::clone(&waiting.live),
+                    Arc::clone(&waiting.spec),
+                    waiting.rows.clone(),
+                    waiting.received,
+                ));
+                // Behind the push: who registers or loses this batch from here on finds it in a snapshot that is taken then.
+                self.subscribers.publish(&waiting.spec.name, *sequence, &waiting.rows);
+            }
+        }
+        drop(fresh);
         self.counters.sequence.set(self.next_sequence - 1);
         let visible = self.clock.now();
         let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class == AckClass::Disk);

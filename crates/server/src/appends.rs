@@ -55,17 +55,17 @@ impl Appends {
     /// # Errors
     /// What refused them at once.
     pub(crate) async fn submit(&self, append: Append) -> Outcome<Awaited> {
-        self.submit_made(move |_| Ok(append)).await
+        self.submit_made(move |_| Ok(vec![append])).await
     }
 
-    /// Makes rows and hands them over, on one thread that may take long: each change of threads costs as much as the work on a small
+    /// Makes rows, which belong together, and hands them over, on one thread that may take long: each change of threads costs as much as the work on a small
     /// message.
     ///
     /// # Errors
     /// What `make` says, or what refused the rows at once.
     pub(crate) async fn submit_made(
         &self,
-        make: impl FnOnce(&dyn Ingest) -> Outcome<Append> + Send + 'static,
+        make: impl FnOnce(&dyn Ingest) -> Outcome<Vec<Append>> + Send + 'static,
     ) -> Outcome<Awaited> {
         let start = Instant::now();
         let closed = |_| Problem::new(Code::Closed, "the server is stopping");
@@ -86,11 +86,11 @@ impl Appends {
         }
     }
 
-    fn hand_over(&self, append: Append, start: Instant) -> Outcome<Awaited> {
+    fn hand_over(&self, rows: Vec<Append>, start: Instant) -> Outcome<Awaited> {
         let (sender, receiver) = oneshot::channel();
         let (appends, metrics, way) = (self.clone(), Arc::clone(&self.metrics), self.way);
-        let class = append.ack.map_or("default", class);
-        metrics.received(way, append.rows.get_array_memory_size());
+        let class = rows.last().and_then(|append| append.ack).map_or("default", class);
+        metrics.received(way, rows.iter().map(|append| append.rows.get_array_memory_size()).sum());
         let done = move |acked: Result<Ack, IngestError>| {
             match &acked {
                 Ok(ack) => metrics.append(way, "ok", class, if ack.duplicate { 0 } else { ack.rows }, start),
@@ -101,7 +101,7 @@ impl Appends {
             }
             let _ = sender.send(acked);
         };
-        self.ingest.submit(append, Box::new(done)).map_err(|error| {
+        self.ingest.submit(rows, Box::new(done)).map_err(|error| {
             self.metrics.append(way, "refused", class, 0, start);
             let problem = Problem::from(error);
             self.note(&problem);

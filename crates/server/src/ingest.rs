@@ -35,6 +35,17 @@ pub struct Figure {
     pub table: Option<String>,
     /// The number.
     pub value: u64,
+    /// What it is of several tables.
+    pub of_several: OfSeveral,
+}
+
+/// What a figure of several tables is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OfSeveral {
+    /// All of theirs together.
+    Sum,
+    /// The lowest of theirs.
+    Least,
 }
 
 /// Called when an append is done, from any thread.
@@ -42,11 +53,12 @@ pub type Done = Box<dyn FnOnce(Result<Ack, IngestError>) + Send>;
 
 /// What the server needs of capture. Calls block; the server makes them on threads that may.
 pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
-    /// Takes rows. Returns once they are accepted; blocks only as back-pressure. `done` is called with the ack.
+    /// Takes rows for one or several tables, all of them or none. Returns once they are accepted; blocks only as back-pressure. `done`
+    /// is called with the ack, once.
     ///
     /// # Errors
     /// What refused them at once; `done` is then not called.
-    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError>;
+    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError>;
 
     /// What the table is; none if there is none.
     ///
@@ -68,6 +80,11 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
 
     /// Whether it takes rows.
     fn is_ready(&self) -> bool;
+
+    /// Whether rows were refused for lack of room when they last came.
+    fn is_full(&self) -> bool {
+        false
+    }
 
     /// What was done, and what is held; with what was measured of each table's rows.
     fn status(&self) -> Status {
@@ -108,8 +125,8 @@ impl Subscription for Replay {
 }
 
 impl Ingest for Capture {
-    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError> {
-        Capture::submit(self, append, done)
+    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+        Capture::submit_together(self, appends, done)
     }
 
     fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {
@@ -132,6 +149,10 @@ impl Ingest for Capture {
         !self.is_failed()
     }
 
+    fn is_full(&self) -> bool {
+        Capture::is_full(self)
+    }
+
     fn status(&self) -> Status {
         Capture::status(self)
     }
@@ -146,8 +167,16 @@ impl Ingest for Capture {
 
     fn figures(&self) -> Vec<Figure> {
         let status = Capture::status(self);
-        let counter = |name, help, value| Figure { name, help, is_counter: true, table: None, value };
-        let gauge = |name, help, value| Figure { name, help, is_counter: false, table: None, value };
+        let figure = |is_counter, name, help, value| Figure {
+            name,
+            help,
+            is_counter,
+            table: None,
+            value,
+            of_several: OfSeveral::Sum,
+        };
+        let counter = |name, help, value| figure(true, name, help, value);
+        let gauge = |name, help, value| figure(false, name, help, value);
         let mut figures = vec![
             gauge("capture_sequence", "Number of the last batch", status.sequence),
             counter("capture_batches", "Batches taken", status.batches),
@@ -161,21 +190,16 @@ impl Ingest for Capture {
             gauge("capture_queue_bytes", "Bytes that wait for the journal", status.queue_bytes),
             counter("capture_write_downs", "Write-downs done", status.write_downs),
             counter("capture_write_downs_failed", "Write-downs that failed", status.write_downs_failed),
+            gauge("capture_full", "Whether the journal found no room when rows last came", u64::from(status.full)),
             gauge("capture_failed", "Whether capture has failed", u64::from(status.failed.is_some())),
         ];
         for table in status.tables {
-            let name = table.table;
-            let of_table = |name: String, what, help, value| Figure {
-                name: what,
-                help,
-                is_counter: false,
-                table: Some(name),
-                value,
-            };
-            figures.push(of_table(name.clone(), "capture_live_rows", "Rows in memory", table.live_rows));
-            figures.push(of_table(name.clone(), "capture_live_bytes", "Bytes of rows in memory", table.live_bytes));
+            let of_table = |name, help, value| Figure { table: Some(table.table.clone()), ..gauge(name, help, value) };
+            figures.push(of_table("capture_live_rows", "Rows in memory", table.live_rows));
+            figures.push(of_table("capture_live_bytes", "Bytes of rows in memory", table.live_bytes));
             let help = "Number of the last batch of which rows were written down";
-            figures.push(of_table(name, "capture_written_sequence", help, table.written_sequence));
+            let written = of_table("capture_written_sequence", help, table.written_sequence);
+            figures.push(Figure { of_several: OfSeveral::Least, ..written });
         }
         figures
     }

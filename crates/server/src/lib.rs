@@ -33,6 +33,8 @@ mod lines;
 mod listen;
 mod measured;
 mod metrics;
+mod named;
+mod opening;
 mod problem;
 mod server;
 pub mod settings;

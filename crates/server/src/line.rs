@@ -3,6 +3,7 @@
 //! - A connection has a thread of its own, which reads, decodes and hands over: the network's threads do nothing long.
 //! - What one read brought is handed over at once, so a lone line is not held back; under load reads grow, and so do batches.
 //! - Only a line with its line feed is a line: what a broken connection leaves may be cut within a number.
+//! - A connection that opens with a request of HTTP or a handshake of TLS is closed before a row of it is taken: a web page made it.
 //! - A bad line is counted and kept for the operator; the stream goes on.
 //! - Without answers the only way to slow a client down is not to read: so many appends may wait for their ack, and a full
 //!   disk is waited for. Batches that wait for it may come behind others of their connection that found room.
@@ -23,6 +24,7 @@ use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
 use crate::lines::Lines;
 use crate::listen::{self, Gate};
 use crate::metrics::Metrics;
+use crate::opening::{Opening, opening};
 use crate::settings::Limits;
 use crate::waiting::{Kept, Waiting};
 
@@ -88,6 +90,8 @@ enum Stop {
     Idle,
     Broken,
     Lost,
+    /// The client speaks another protocol.
+    Foreign,
 }
 
 impl Connection {
@@ -106,6 +110,7 @@ impl Connection {
             Err(Stop::Lost) => "lost",
             Err(Stop::Broken) => "broken",
             Err(Stop::Idle) => "idle",
+            Err(Stop::Foreign) => "foreign",
             Ok(()) | Err(Stop::Server) => "ok",
         };
         self.sink.front.metrics.request("line", outcome);
@@ -116,22 +121,29 @@ impl Connection {
         let set_up = stream.set_nonblocking(false).and_then(|()| stream.set_read_timeout(Some(LOOK_AROUND)));
         set_up.map_err(|_| Stop::Broken)?;
         let mut buffer = vec![0; READ_BYTES];
-        let mut heard = Instant::now();
+        // When its first byte came, and its last.
+        let (mut begun, mut heard) = (Instant::now(), Instant::now());
+        // What came of the first line, until it is known to be one.
+        let mut first = Some(Vec::new());
         loop {
             match stream.read(&mut buffer) {
                 Ok(0) => return Ok(()),
                 Ok(bytes) => {
                     heard = Instant::now();
-                    self.sink.front.metrics.received("line", bytes);
-                    self.lines.push(&buffer[..bytes], now(), |append| self.sink.submit(Arc::new(append)))?;
-                }
-                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                    if heard.elapsed() > self.sink.front.limits.idle() {
-                        return Err(Stop::Idle);
+                    if first.as_ref().is_some_and(Vec::is_empty) {
+                        begun = heard;
                     }
+                    self.sink.front.metrics.received("line", bytes);
+                    self.take(&buffer[..bytes], &mut first)?;
                 }
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(_) => return Err(Stop::Broken),
+            }
+            let limits = &self.sink.front.limits;
+            let is_cut = first.as_ref().is_some_and(|first| !first.is_empty());
+            if heard.elapsed() > limits.idle() || (is_cut && begun.elapsed() > limits.head()) {
+                return Err(Stop::Idle);
             }
             // Nothing is read while there is no room for what was.
             while self.sink.waiting.keeps_any() && !self.sink.is_stopping() {
@@ -145,6 +157,34 @@ impl Connection {
                 return Err(Stop::Server);
             }
         }
+    }
+}
+
+impl Connection {
+    /// Takes bytes, those of the first line only once they are known to be one.
+    fn take(&mut self, bytes: &[u8], first: &mut Option<Vec<u8>>) -> Result<(), Stop> {
+        let Some(mut held) = first.take() else { return self.push(bytes) };
+        held.extend_from_slice(bytes);
+        match opening(&held, self.sink.front.limits.line_bytes_max) {
+            Opening::Lines => self.push(&held),
+            Opening::Undecided => {
+                *first = Some(held);
+                Ok(())
+            }
+            Opening::Foreign(protocol) => {
+                let client = self.sink.client;
+                tracing::warn!(%client, protocol, "a connection that doesn't speak line protocol was closed");
+                let reason =
+                    format!("the connection opens with {protocol}; line protocol over HTTP goes to /api/v2/write");
+                self.sink.front.ingest.reject("line", reason, &held);
+                Err(Stop::Foreign)
+            }
+        }
+    }
+
+    fn push(&mut self, bytes: &[u8]) -> Result<(), Stop> {
+        let sink = &self.sink;
+        self.lines.push(bytes, now(), |append| sink.submit(Arc::new(append)))
     }
 }
 
@@ -202,7 +242,7 @@ impl Sink {
     fn submit(self: &Arc<Sink>, append: Arc<Append>) -> Result<(), Stop> {
         loop {
             self.waiting.enter(self.front.limits.appends_waiting_max);
-            match self.front.ingest.submit(Append::clone(&append), Box::new(self.done(Arc::clone(&append)))) {
+            match self.front.ingest.submit(vec![Append::clone(&append)], Box::new(self.done(Arc::clone(&append)))) {
                 Ok(()) => return Ok(()),
                 Err(IngestError::Full { reason }) => {
                     self.waiting.leave();
@@ -278,7 +318,7 @@ impl EndedPlace {
         let place = EndedPlace(Arc::clone(&front.kept));
         // Relaxed: the number alone counts. One too many gives its place back by going.
         let before = place.0.ended.fetch_add(1, Ordering::Relaxed);
-        (before < front.limits.client_connections_max / 2).then_some(place)
+        (before < front.limits.line_connections_max.div_ceil(2)).then_some(place)
     }
 }
 

@@ -38,7 +38,7 @@ const PING_INTERVAL: Duration = Duration::from_secs(20);
 /// Bytes of an HTTP/2 stream that may be under way: enough for a fast network on one machine.
 const WINDOW_BYTES: u32 = 4 << 20;
 
-/// Counts connections, over all listeners and for each client.
+/// Counts connections, over some listeners and for each client.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     all: Arc<Semaphore>,
@@ -57,9 +57,19 @@ pub(crate) struct Pass {
 }
 
 impl Gate {
+    /// Places for HTTP and Flight.
     pub(crate) fn new(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
-        let all = Arc::new(Semaphore::new(limits.connections_max.min(Semaphore::MAX_PERMITS)));
-        Gate { all, clients: Arc::default(), client_max: limits.client_connections_max, metrics }
+        Gate::of(limits.connections_max, limits.client_connections_max, metrics)
+    }
+
+    /// Places for line protocol over TCP: connections without an answer are held long, and must not keep requests out.
+    pub(crate) fn for_lines(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
+        Gate::of(limits.line_connections_max, limits.line_client_connections_max, metrics)
+    }
+
+    fn of(max: usize, client_max: usize, metrics: Arc<Metrics>) -> Gate {
+        let all = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
+        Gate { all, clients: Arc::default(), client_max, metrics }
     }
 
     /// A place for a connection of `client`, if there is one.

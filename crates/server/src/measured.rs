@@ -1,7 +1,7 @@
 //! What capture measures of rows, for `/metrics`: how long they took, and how good their feeds are.
 //!
-//! Symbols and venues are words of clients. Their number is bounded: of each table the first hundred that give reason to complain
-//! have their own names, and the others together have one.
+//! Tables, symbols and venues are words of clients. Their number is bounded: the first of them have their own names, and the others
+//! together have one ([`Named`]).
 
 use std::fmt::Error as FormatError;
 use std::sync::Arc;
@@ -15,9 +15,7 @@ use prometheus_client::registry::Unit;
 use splay_capture::{Defects, Latencies, Latency, Quality, SeriesQuality, TableStatus, latency_bounds};
 
 use crate::ingest::Ingest;
-
-/// The symbol of series that have no name of their own.
-const OTHER: &str = "_other";
+use crate::named::{Named, OTHER};
 
 type Labels<'a> = [(&'static str, &'a str)];
 
@@ -25,17 +23,18 @@ type Labels<'a> = [(&'static str, &'a str)];
 #[derive(Debug)]
 pub(crate) struct Measured {
     ingest: Arc<dyn Ingest>,
+    named: Arc<Named>,
 }
 
 impl Measured {
-    pub(crate) fn new(ingest: Arc<dyn Ingest>) -> Measured {
-        Measured { ingest }
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, named: Arc<Named>) -> Measured {
+        Measured { ingest, named }
     }
 }
 
 impl Collector for Measured {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
-        let tables = self.ingest.status().tables;
+        let tables = self.named.few(self.ingest.status().tables);
         for (name, help, of) in LATENCIES {
             let metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
             latencies(metric, &tables, of)?;

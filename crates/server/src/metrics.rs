@@ -1,6 +1,7 @@
 //! Numbers for `/metrics`, in OpenMetrics text.
 //!
-//! Labels are names of ours (ways in, outcomes, ack classes) and tables, never what a client made up: their number is bounded.
+//! Labels are names of ours (ways in, outcomes, ack classes) and tables. Tables are made by clients: the first hundred have numbers of
+//! their own, the others together one.
 
 use std::fmt::Error as FormatError;
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-use crate::ingest::Ingest;
+use crate::ingest::{Figure, Ingest, OfSeveral};
 use crate::measured::Measured;
+use crate::named::{Named, OTHER};
 
 /// Label values.
 type Label = [(&'static str, &'static str); 1];
@@ -82,8 +84,9 @@ impl Metrics {
         registry.register("updates_out", "Updates sent to subscribers", updates_out.clone());
         registry.register_collector(Box::new(Process { start: Instant::now() }));
         if let Some(ingest) = ingest {
-            registry.register_collector(Box::new(Measured::new(Arc::clone(&ingest))));
-            registry.register_collector(Box::new(Figures { ingest }));
+            let named = Arc::new(Named::default());
+            registry.register_collector(Box::new(Measured::new(Arc::clone(&ingest), Arc::clone(&named))));
+            registry.register_collector(Box::new(Figures { ingest, named }));
         }
         Metrics {
             registry,
@@ -192,13 +195,37 @@ fn resident_bytes() -> Option<i64> {
 #[derive(Debug)]
 struct Figures {
     ingest: Arc<dyn Ingest>,
+    named: Arc<Named>,
+}
+
+impl Figures {
+    /// Figures of tables that have a name of their own, and one for all others.
+    fn few(&self) -> Vec<Figure> {
+        let mut figures = self.ingest.figures();
+        for table in figures.iter_mut().filter_map(|figure| figure.table.as_mut()) {
+            if !self.named.table(table) {
+                *table = OTHER.to_owned();
+            }
+        }
+        // Figures of one name for several tables are one metric.
+        figures.sort_by(|one, other| (one.name, &one.table).cmp(&(other.name, &other.table)));
+        figures.dedup_by(|next, kept| {
+            let is_same = (next.name, &next.table) == (kept.name, &kept.table);
+            if is_same {
+                kept.value = match kept.of_several {
+                    OfSeveral::Sum => kept.value.saturating_add(next.value),
+                    OfSeveral::Least => kept.value.min(next.value),
+                };
+            }
+            is_same
+        });
+        figures
+    }
 }
 
 impl Collector for Figures {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), FormatError> {
-        let mut figures = self.ingest.figures();
-        // Figures of one name for several tables are one metric.
-        figures.sort_by(|one, other| (one.name, &one.table).cmp(&(other.name, &other.table)));
+        let figures = self.few();
         for same in figures.chunk_by(|one, other| one.name == other.name) {
             let kind = |is_counter: bool| {
                 if is_counter { ConstCounter::new(0u64).metric_type() } else { ConstGauge::new(0i64).metric_type() }

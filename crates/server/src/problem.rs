@@ -53,7 +53,7 @@ pub(crate) enum Code {
     Unsupported,
     /// Stored data is damaged.
     Corrupt,
-    /// Execution failed.
+    /// A value of the statement can't be computed.
     Execution,
     /// Our fault.
     Internal,
@@ -94,17 +94,19 @@ impl Code {
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Code::TooSlow => StatusCode::REQUEST_TIMEOUT,
-            Code::Memory | Code::Time | Code::Rows | Code::Cancelled => StatusCode::UNPROCESSABLE_ENTITY,
+            Code::Memory | Code::Time | Code::Rows | Code::Cancelled | Code::Execution => {
+                StatusCode::UNPROCESSABLE_ENTITY
+            }
             Code::Gone => StatusCode::GONE,
             Code::Busy | Code::Full | Code::Closed => StatusCode::SERVICE_UNAVAILABLE,
             Code::Unsupported => StatusCode::NOT_IMPLEMENTED,
-            Code::Corrupt | Code::Execution | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::Corrupt | Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     fn grpc(self) -> tonic::Code {
         match self {
-            Code::Request | Code::Statement | Code::Rejected => tonic::Code::InvalidArgument,
+            Code::Request | Code::Statement | Code::Execution | Code::Rejected => tonic::Code::InvalidArgument,
             Code::Unauthorized => tonic::Code::Unauthenticated,
             Code::ReadOnly | Code::Forbidden => tonic::Code::PermissionDenied,
             Code::NotFound => tonic::Code::NotFound,
@@ -115,7 +117,7 @@ impl Code {
             Code::Busy | Code::Full | Code::Closed => tonic::Code::Unavailable,
             Code::Unsupported => tonic::Code::Unimplemented,
             Code::Corrupt => tonic::Code::DataLoss,
-            Code::Execution | Code::Internal => tonic::Code::Internal,
+            Code::Internal => tonic::Code::Internal,
         }
     }
 
@@ -178,7 +180,7 @@ impl From<&splay_store::Error> for Problem {
             E::Name { .. } | E::Schema { .. } | E::Row { .. } => Code::Rejected,
             E::Corrupt { .. } | E::FormatVersion { .. } => Code::Corrupt,
             E::Locked { .. } => Code::Busy,
-            _ => Code::Execution,
+            _ => Code::Internal,
         };
         // Where files lie is nobody's business but the operator's.
         let message = match error {
@@ -205,7 +207,8 @@ impl From<splay_sql::Error> for Problem {
             E::Memory { .. } => Code::Memory,
             E::Store(store) => return Problem::from(store),
             E::Cancelled => Code::Time,
-            _ => Code::Execution,
+            E::Execution { .. } => Code::Execution,
+            _ => Code::Internal,
         };
         Problem { code, message: error.to_string() }
     }

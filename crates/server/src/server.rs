@@ -170,7 +170,7 @@ impl Server {
                 ack: settings.line.ack,
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
-                gate: gate.clone(),
+                gate: Gate::for_lines(&settings.limits, Arc::clone(&shared.metrics)),
                 kept: Arc::default(),
                 stop: shared.stop.clone(),
             };

@@ -130,16 +130,24 @@ pub struct Limits {
     /// Columns that rows may give a table, its time among them. A line or batch that would add more is refused. Default 4,096, which is
     /// the most that any table can have.
     pub columns_max: usize,
-    /// Connections over all listeners. More are closed at once. Default 1,024.
+    /// Bytes that the rows of one message of line protocol may take in all columns of their tables, nulls counted as values: few bytes
+    /// may name many columns. A message with more is refused. Default 256 MiB.
+    pub rows_bytes_max: usize,
+    /// Connections for HTTP and Flight. More are closed at once. Default 1,024.
     pub connections_max: usize,
-    /// Connections from one address. Default 256.
+    /// Those from one address. Default 256.
     pub client_connections_max: usize,
+    /// Connections for line protocol over TCP, which have places of their own. More are closed at once. Default 256.
+    pub line_connections_max: usize,
+    /// Those from one address. Default 128.
+    pub line_client_connections_max: usize,
     /// Seconds in which a client must have sent the head of a request, or a TLS handshake. Also how long an HTTP connection may
     /// wait for its next request. Default 30.
     pub head_seconds_max: u64,
     /// Seconds in which a client must have sent the body of a request. Default 60.
     pub body_seconds_max: u64,
-    /// Seconds that a connection for line protocol may be silent. Default 3,600.
+    /// Seconds that a connection for line protocol may be silent. Where its first line looks like a request's, the rest of that has to
+    /// come within [`Limits::head_seconds_max`]. Default 600.
     pub idle_seconds_max: u64,
     /// Bytes that a statement's sorts, joins and groups may hold. Default 1 GiB.
     pub statement_bytes_max: usize,
@@ -169,11 +177,14 @@ impl Default for Limits {
             message_bytes_max: 64 << 20,
             line_bytes_max: 64 << 10,
             columns_max: splay_store::COLUMNS_MAX,
+            rows_bytes_max: 256 << 20,
             connections_max: 1024,
             client_connections_max: 256,
+            line_connections_max: 256,
+            line_client_connections_max: 128,
             head_seconds_max: 30,
             body_seconds_max: 60,
-            idle_seconds_max: 3600,
+            idle_seconds_max: 600,
             statement_bytes_max: 1 << 30,
             statement_seconds_max: 60,
             statement_rows_max: 100_000_000,
@@ -218,6 +229,9 @@ impl Limits {
         let at_least_one = [
             ("limits.connections_max", self.connections_max),
             ("limits.client_connections_max", self.client_connections_max),
+            ("limits.line_connections_max", self.line_connections_max),
+            ("limits.line_client_connections_max", self.line_client_connections_max),
+            ("limits.rows_bytes_max", self.rows_bytes_max),
             ("limits.statements_max", self.statements_max),
             ("limits.prepared_max", self.prepared_max),
             ("limits.appends_waiting_max", self.appends_waiting_max),

@@ -35,7 +35,7 @@ impl Threads {
             .thread_stack_size(8 << 20)
             .enable_time()
             .build()
-            .map_err(|error| Error::Execution { message: format!("start query threads: {error}") })?;
+            .map_err(|error| Error::Internal { message: format!("start query threads: {error}") })?;
         Ok(Threads { runtime: Some(runtime) })
     }
 
@@ -255,7 +255,7 @@ impl Answer {
         let batch = match received {
             Some(batch) => batch,
             None if is_over() => return None,
-            None => Err(Error::Execution { message: "the statement broke off; this is a fault of SplayDB".to_owned() }),
+            None => Err(Error::Internal { message: "the statement broke off; this is a fault of SplayDB".to_owned() }),
         };
         match &batch {
             Ok(batch) => self.rows += batch.num_rows() as u64,

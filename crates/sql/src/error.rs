@@ -1,5 +1,6 @@
 //! What can go wrong in a statement.
 
+use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 /// Result of a statement.
@@ -36,10 +37,18 @@ pub enum Error {
     #[error(transparent)]
     Store(#[from] splay_store::Error),
 
-    /// Execution failed.
+    /// A value can't be computed: a division of integers by zero, a number out of range, a text that is no timestamp. Change the
+    /// statement, or the rows that it reads.
     #[error("{message}")]
     Execution {
         /// Why.
+        message: String,
+    },
+
+    /// The statement can't be run, which isn't its fault: SplayDB has one, or the machine gives no threads or files.
+    #[error("{message}")]
+    Internal {
+        /// What happened.
         message: String,
     },
 
@@ -64,7 +73,7 @@ impl Error {
                 _ => Error::Execution { message: source.to_string() },
             },
             DataFusionError::ResourcesExhausted(message) => Error::Memory { limit_bytes, message: message.clone() },
-            root => Error::Execution { message: root.strip_backtrace() },
+            root => Error::while_running(root),
         }
     }
 
@@ -89,9 +98,39 @@ impl Error {
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
-            other => Error::Execution { message: other.strip_backtrace() },
+            other => Error::while_running(&other),
         }
     }
+
+    /// What a kernel or a function refused is of the statement's values; the rest is no matter of them.
+    fn while_running(error: &DataFusionError) -> Error {
+        let message = error.strip_backtrace();
+        match error {
+            DataFusionError::Internal(_)
+            | DataFusionError::IoError(_)
+            | DataFusionError::ExecutionJoin(_)
+            | DataFusionError::ArrowError(..)
+                if !is_of_values(error) =>
+            {
+                Error::Internal { message }
+            }
+            _ => Error::Execution { message },
+        }
+    }
+}
+
+/// Whether Arrow refused values, and not memory, files or streams.
+fn is_of_values(error: &DataFusionError) -> bool {
+    let DataFusionError::ArrowError(error, _) = error else { return false };
+    !matches!(
+        **error,
+        ArrowError::IoError(..)
+            | ArrowError::IpcError(_)
+            | ArrowError::MemoryError(_)
+            | ArrowError::CDataInterface(_)
+            | ArrowError::ParquetError(_)
+            | ArrowError::SchemaError(_)
+    )
 }
 
 /// Carries a store error through DataFusion.

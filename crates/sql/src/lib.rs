@@ -21,6 +21,7 @@ mod error;
 pub mod functions;
 mod give_way;
 mod joins;
+mod limits;
 mod memory;
 mod names;
 mod pivot;

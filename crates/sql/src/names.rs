@@ -11,6 +11,9 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use crate::error::Result;
+use crate::limits::TokenLimits;
+
 /// Spellings by folded name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Spellings {
@@ -21,15 +24,20 @@ pub(crate) struct Spellings {
 
 impl Spellings {
     /// The statement with quoted names folded, and the aliases it spells with capitals.
-    pub(crate) fn fold(text: &str) -> (String, Spellings) {
+    ///
+    /// # Errors
+    /// [`Error::Statement`](crate::Error::Statement) for a statement whose tokens make it too large to be parsed.
+    pub(crate) fn fold(text: &str) -> Result<(String, Spellings)> {
         let mut spellings = Spellings::default();
         let Ok(mut tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             // The parser will say what is wrong.
-            return (text.to_owned(), spellings);
+            return Ok((text.to_owned(), spellings));
         };
+        let mut limits = TokenLimits::default();
         let mut after_as = false;
         let mut folded_any = false;
         for token in &mut tokens {
+            limits.take(token)?;
             match token {
                 Token::Whitespace(_) => {}
                 Token::Word(word) if after_as => {
@@ -55,7 +63,7 @@ impl Spellings {
             }
         }
         let folded = if folded_any { tokens.iter().map(ToString::to_string).collect() } else { text.to_owned() };
-        (folded, spellings)
+        Ok((folded, spellings))
     }
 
     /// Learns how a table spells its columns. The first table wins.
@@ -117,7 +125,7 @@ mod tests {
     use arrow::datatypes::DataType;
 
     fn names(statement: &str, columns: &[&str], answer: &[&str]) -> Vec<String> {
-        let (_, mut spellings) = Spellings::fold(statement);
+        let (_, mut spellings) = Spellings::fold(statement).unwrap();
         spellings.add_table("t", columns.iter().copied());
         let fields: Vec<Field> = answer.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
         spellings.restore(&Schema::new(fields)).fields().iter().map(|field| field.name().clone()).collect()
@@ -125,7 +133,7 @@ mod tests {
 
     #[test]
     fn quoted_names_are_folded_and_texts_are_not() {
-        let (folded, _) = Spellings::fold("select \"Symbol\", 'It''s \"X\"' from \"Trade\"");
+        let (folded, _) = Spellings::fold("select \"Symbol\", 'It''s \"X\"' from \"Trade\"").unwrap();
         assert_eq!(folded, "select \"symbol\", 'It''s \"X\"' from \"trade\"");
     }
 

@@ -1,4 +1,4 @@
-//! Nothing passes that changes a table, a setting or a file.
+//! Nothing passes that changes a table, a setting or a file, or that is too large to be planned.
 //!
 //! The parsed statement decides, before it is planned: what is to be changed may not exist, or may not fit, and the answer is
 //! the same. What reads is listed, so that a statement that the parser learns later is refused.
@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::ast::{self, Select, Visit, Visitor};
 
 use crate::error::Error;
 use crate::joins;
+use crate::limits::{self, StatementLimits};
 
 /// The plan of a statement that only reads; of one whose joins were rewritten if `has_joins`.
 ///
@@ -22,40 +23,48 @@ use crate::joins;
 pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> Result<LogicalPlan> {
     let dialect = state.config().options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(text, &dialect)?;
-    if let ControlFlow::Break(keyword) = changes(&statement) {
-        return Err(refusal(keyword));
+    if let ControlFlow::Break(error) = check(&statement) {
+        return Err(wrapped(error));
     }
     if has_joins {
         joins::arrange(&mut statement)?;
     }
     let plan = state.statement_to_plan(statement).await?;
+    limits::check_plan(&plan)?;
     // The list of what reads is ours; this one is DataFusion's.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-    options.verify_plan(&plan).map_err(|_| refusal("a statement within the statement".to_owned()))?;
+    options.verify_plan(&plan).map_err(|_| wrapped(refusal("a statement within the statement")))?;
     Ok(plan)
 }
 
-fn refusal(statement: String) -> DataFusionError {
-    DataFusionError::External(Box::new(Error::ReadOnly { statement }))
+fn refusal(statement: &str) -> Error {
+    Error::ReadOnly { statement: statement.to_owned() }
 }
 
-/// Breaks with the first keyword of a statement that changes something, also of one within another.
-fn changes(statement: &Statement) -> ControlFlow<String> {
+fn wrapped(error: Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+/// Breaks with why a statement is refused: it, or one within it, changes something, or it is too large.
+fn check(statement: &Statement) -> ControlFlow<Error> {
     match statement {
-        Statement::Statement(statement) => statement.visit(&mut Changes),
-        Statement::Explain(explain) => changes(&explain.statement),
+        Statement::Statement(statement) => statement.visit(&mut Check::default()),
+        Statement::Explain(explain) => check(&explain.statement),
         Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {
-            ControlFlow::Break(keyword(&statement.to_string()))
+            ControlFlow::Break(refusal(&keyword(&statement.to_string())))
         }
     }
 }
 
-struct Changes;
+#[derive(Default)]
+struct Check {
+    limits: StatementLimits,
+}
 
-impl Visitor for Changes {
-    type Break = String;
+impl Visitor for Check {
+    type Break = Error;
 
-    fn pre_visit_statement(&mut self, statement: &ast::Statement) -> ControlFlow<String> {
+    fn pre_visit_statement(&mut self, statement: &ast::Statement) -> ControlFlow<Error> {
         use ast::Statement as S;
         match statement {
             S::Query(_)
@@ -67,12 +76,20 @@ impl Visitor for Changes {
             | S::ShowTables { .. }
             | S::ShowVariable { .. }
             | S::ShowVariables { .. } => ControlFlow::Continue(()),
-            other => ControlFlow::Break(keyword(&other.to_string())),
+            other => ControlFlow::Break(refusal(&keyword(&other.to_string()))),
         }
     }
 
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<String> {
-        if select.into.is_some() { ControlFlow::Break("SELECT INTO".to_owned()) } else { ControlFlow::Continue(()) }
+    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
+        if select.into.is_some() { ControlFlow::Break(refusal("SELECT INTO")) } else { ControlFlow::Continue(()) }
+    }
+
+    fn pre_visit_expr(&mut self, expression: &ast::Expr) -> ControlFlow<Error> {
+        self.limits.expression(expression)
+    }
+
+    fn pre_visit_table_factor(&mut self, _: &ast::TableFactor) -> ControlFlow<Error> {
+        self.limits.relation()
     }
 }
 

@@ -31,6 +31,7 @@ use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::joins;
+use crate::limits;
 use crate::memory::StatementPool;
 use crate::names::Spellings;
 use crate::pivot::PivotPlanner;
@@ -122,7 +123,7 @@ impl Session {
     /// A session.
     ///
     /// # Errors
-    /// [`Error::Execution`] if threads can't be started.
+    /// [`Error::Internal`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let context = Arc::new(context(&database, &settings)?);
@@ -151,6 +152,7 @@ impl Session {
     /// # Errors
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
+        limits::check_text(text)?;
         let text = &*placeholders::numbered(text)?;
         if let Some(answer) = self.tick(text, &parameters, stop, true)? {
             return Ok(answer);
@@ -216,7 +218,7 @@ impl Session {
         self.threads.spawn(async move {
             let _ = sender.send(session.plan(&text, parameters).await);
         });
-        let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
+        let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
         let (plan, spellings, planning) = receiver.recv().map_err(broke_off)??;
         self.start(plan, &spellings, planning)
     }
@@ -265,13 +267,14 @@ impl Session {
     /// # Errors
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
     pub fn describe(&self, text: &str) -> Result<Description> {
+        limits::check_text(text)?;
         let session = self.clone();
         let text = placeholders::numbered(text)?.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.threads.spawn(async move {
             let _ = sender.send(session.plan_to_describe(&text).await);
         });
-        let broke_off = |_| Error::Execution { message: "planning broke off; this is a fault of SplayDB".to_owned() };
+        let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
         receiver.recv().map_err(broke_off)?
     }
 
@@ -291,7 +294,7 @@ impl Session {
     /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
     async fn plan_logically(&self, state: &SessionState, text: &str) -> Result<(LogicalPlan, Spellings, bool)> {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
-        let (folded, spellings) = Spellings::fold(text);
+        let (folded, spellings) = Spellings::fold(text)?;
         let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
         let text = rewritten.as_deref().unwrap_or(&folded);
         let plan = read_only::plan(state, text, rewritten.is_some()).await;
@@ -445,7 +448,7 @@ fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
     let texts = |texts: [&str; 2]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
     let columns = [("plan_type", ["tick_plan", "metrics"]), ("plan", [description, &metrics])];
     let batch = RecordBatch::try_from_iter(columns.map(|(name, values)| (name, texts(values))))
-        .map_err(|error| Error::Execution { message: error.to_string() })?;
+        .map_err(|error| Error::Internal { message: error.to_string() })?;
     answer.schema = batch.schema();
     answer.rows = 0;
     if let Source::Ready { batches, .. } = &mut answer.source {

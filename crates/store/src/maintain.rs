@@ -1,5 +1,6 @@
 //! Upkeep of a table: compaction, change of schema, verification, export.
 
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
@@ -90,11 +91,22 @@ impl Table {
     /// # Errors
     /// [`Error::Schema`] if there is a column of that name.
     pub fn add_column(&self, column: ColumnSpec) -> Result<()> {
+        self.add_columns(vec![column])
+    }
+
+    /// Adds columns, null in all rows there are, by one commit.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] if there is a column of one of the names, or two of them are one; no column is added then.
+    pub fn add_columns(&self, added: Vec<ColumnSpec>) -> Result<()> {
         self.change_schema(|columns| {
-            if columns.iter().any(|c| c.name.eq_ignore_ascii_case(&column.name)) {
-                return Err(format!("it has a column {:?} already", column.name));
+            let mut names: HashSet<String> = columns.iter().map(|column| column.name.to_ascii_lowercase()).collect();
+            for column in added {
+                if !names.insert(column.name.to_ascii_lowercase()) {
+                    return Err(format!("it has a column {:?} already", column.name));
+                }
+                columns.push(column);
             }
-            columns.push(column);
             Ok(())
         })
     }

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 use splay_store::TableSpec;
 
-/// Version that this release writes.
-pub(crate) const VERSION: u32 = 1;
+/// Version that this release writes. It reads all up to this one.
+pub(crate) const VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"SPLAYJNL";
 

@@ -22,7 +22,7 @@ use std::collections::HashMap;
 pub(crate) use cursor::Cursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
-pub(crate) use format::PRODUCER_BYTES_MAX;
+pub(crate) use format::{FRAME_BYTES_MAX, PRODUCER_BYTES_MAX};
 pub(crate) use look::{is_locked, look};
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use reader::Found;

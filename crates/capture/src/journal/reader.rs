@@ -64,7 +64,7 @@ pub(crate) fn replay(
             }
             return Err(damaged(storage, &path, 0, "the header of a journal file"));
         };
-        if version != format::VERSION || in_file != *number {
+        if !(1..=format::VERSION).contains(&version) || in_file != *number {
             return Err(damaged(storage, &path, 8, "a version and number of this release"));
         }
         // More than the next number is sound: files in between may have gone with all their rows stored.

@@ -10,21 +10,44 @@ use super::scan::Name;
 use super::settings::{LineSettings, Precision};
 use super::table::{LineRows, Table};
 
+/// Bytes that a batch may always have, however few values it holds.
+const SPARSE_BYTES: usize = 64 << 10;
+
+/// How many times the bytes of its values a batch may have beyond that. Rows that name few of many columns would otherwise take their
+/// square: each row brings a column, and each column a place in every row.
+const SPARSE_FACTOR: usize = 8;
+
 /// What a batch holds and may hold.
 #[derive(Debug)]
 pub(super) struct Budget {
-    pub bytes: usize,
+    pub size: Size,
     pub rows: usize,
     pub bytes_max: usize,
+    pub stored_max: usize,
     pub rows_max: usize,
     pub columns_max: usize,
     pub precision: Precision,
 }
 
+/// Bytes of a batch.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Size {
+    /// Of its columns, nulls counted as values.
+    pub columns: usize,
+    /// Of its values alone.
+    pub values: usize,
+    /// Of its rows in all columns of their tables.
+    pub stored: usize,
+}
+
 impl Budget {
-    /// Whether so many bytes more are within the limit; an empty batch takes any line.
-    pub fn fits(&self, bytes: usize) -> bool {
-        self.rows == 0 || self.bytes + bytes <= self.bytes_max
+    /// Whether so many bytes more of its columns, and of all columns of their tables, are within the limits; an empty batch takes any
+    /// line.
+    pub fn fits(&self, columns: usize, stored: usize) -> bool {
+        let columns = self.size.columns.saturating_add(columns);
+        let is_dense = columns <= self.size.values.saturating_mul(SPARSE_FACTOR).saturating_add(SPARSE_BYTES);
+        let is_stored = self.size.stored.saturating_add(stored) <= self.stored_max;
+        self.rows == 0 || (columns <= self.bytes_max && is_dense && is_stored)
     }
 }
 
@@ -50,9 +73,10 @@ impl Batch {
     pub fn new(settings: &LineSettings, lookup: Option<TableLookup>) -> Batch {
         Batch {
             budget: Budget {
-                bytes: 0,
+                size: Size::default(),
                 rows: 0,
                 bytes_max: settings.batch_bytes_max,
+                stored_max: settings.stored_bytes_max,
                 rows_max: settings.rows_max,
                 columns_max: settings.columns_max,
                 precision: settings.precision,
@@ -71,7 +95,7 @@ impl Batch {
     /// Whether another row goes in.
     #[inline(always)]
     pub fn has_room(&self) -> bool {
-        self.budget.rows < self.budget.rows_max && self.budget.fits(0)
+        self.budget.rows < self.budget.rows_max && self.budget.fits(0, 0)
     }
 
     /// The table of a measurement, made if there is none.
@@ -121,7 +145,7 @@ impl Batch {
     /// The rows of all tables that have some, in the order in which the tables first came. Tables that exist stay known
     /// if they had rows; all others are looked up again when they come again.
     pub fn take(&mut self) -> Vec<LineRows> {
-        self.budget.bytes = 0;
+        self.budget.size = Size::default();
         self.budget.rows = 0;
         let mut kept = Vec::new();
         let mut batches = Vec::new();

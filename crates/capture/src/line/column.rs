@@ -25,6 +25,17 @@ const LEVELS_MAX: usize = 1024;
 /// Largest whole number up to which floats have every one.
 const EXACT_MAX: u64 = 1 << 53;
 
+/// Bytes of a row in a column that isn't one of lists, texts left out.
+const WIDTH: usize = 9;
+
+/// Bytes that a row takes in a column of a table's type.
+pub(super) fn width_of(column_type: &ColumnType) -> usize {
+    match column_type {
+        ColumnType::Levels { size } => usize::try_from(*size).unwrap_or(0).saturating_mul(9) + 1,
+        _ => WIDTH,
+    }
+}
+
 /// Why a value doesn't go into a column.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Fault {
@@ -97,10 +108,11 @@ impl Column {
     }
 
     /// Bytes that a row takes, nulls included and texts left out.
+    #[inline(always)]
     pub fn width(&self) -> usize {
         match &self.values {
             Values::Levels { size, .. } => size * 9 + 1,
-            _ => 9,
+            _ => WIDTH,
         }
     }
 

@@ -8,7 +8,7 @@ use super::error::{Reason, Scanned, Stop, excerpt, expected, refused};
 use super::number::digits;
 use super::scan::Text;
 use super::settings::Precision;
-use super::table::Table;
+use super::table::{TIME_BYTES, Table};
 use super::value::{Value, value};
 
 /// What a line was.
@@ -39,18 +39,20 @@ pub(super) fn line(text: &Text<'_>, now: i64, batch: &mut Batch) -> Scanned<(Lin
     let position = batch.table(name)?;
     let Batch { budget, tables, .. } = batch;
     let table = &mut tables[position];
-    let bytes = budget.bytes;
+    let size = budget.size;
     table.begin();
     match row(text, end, table, budget) {
         Ok((time, next)) => {
             table.keep(time.unwrap_or(now));
             budget.rows += 1;
-            budget.bytes += table.row_bytes;
+            budget.size.columns += table.row_bytes;
+            budget.size.values += TIME_BYTES;
+            budget.size.stored += table.stored_row_bytes;
             Ok((Line::Row, next))
         }
         Err(stop) => {
             table.take_back();
-            budget.bytes = bytes;
+            budget.size = size;
             Err(stop)
         }
     }

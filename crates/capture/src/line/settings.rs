@@ -19,6 +19,9 @@ pub struct LineSettings {
     /// Most bytes of one batch's columns, nulls counted as values; the decoder is full before the line that would pass it.
     /// Default 64 MiB, at most 1 GiB.
     pub batch_bytes_max: usize,
+    /// Most bytes of one batch's rows in all columns of their tables, nulls counted as values: rows of a wide table are many bytes
+    /// even if they name few columns. The decoder is full before the line that would pass it. Default 48 MiB.
+    pub stored_bytes_max: usize,
     /// Most errors kept between two calls of [`take_errors`](super::LineDecoder::take_errors); more are only counted.
     /// Default 1,000.
     pub errors_max: usize,
@@ -34,6 +37,7 @@ impl Default for LineSettings {
             tables_max: 1024,
             rows_max: 65_536,
             batch_bytes_max: 64 << 20,
+            stored_bytes_max: 48 << 20,
             errors_max: 1000,
         }
     }
@@ -50,6 +54,7 @@ impl LineSettings {
         self.tables_max = self.tables_max.max(1);
         self.rows_max = self.rows_max.clamp(1, 1 << 24);
         self.batch_bytes_max = self.batch_bytes_max.clamp(1, BATCH_BYTES_CEILING);
+        self.stored_bytes_max = self.stored_bytes_max.clamp(1, BATCH_BYTES_CEILING);
         self
     }
 }

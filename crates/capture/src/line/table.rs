@@ -13,11 +13,14 @@ use arrow::datatypes::{Field, Schema};
 use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use super::batch::Budget;
-use super::column::{Column, Fault, times};
+use super::column::{Column, Fault, times, width_of};
 use super::error::{Reason, Scanned, Stop, excerpt, expected, refused};
 use super::names::column_fault;
 use super::scan::{Name, Text};
 use super::value::Value;
+
+/// Bytes of a row's time.
+pub(super) const TIME_BYTES: usize = 8;
 
 /// Place of the time column among a row's columns.
 const TIME: usize = usize::MAX;
@@ -34,6 +37,8 @@ pub struct LineRows {
     pub spec: TableSpec,
     /// Lines, which are as many as rows.
     pub lines: u64,
+    /// Bytes that the rows take in all columns of their table, nulls counted as values and texts left out.
+    pub stored_bytes: usize,
 }
 
 /// How many places a name is looked for.
@@ -58,10 +63,14 @@ pub(super) struct Table {
     added: usize,
     places: Vec<Place>,
     times: Vec<i64>,
-    /// Bytes of a row of all columns.
+    /// Bytes of a row in the columns that have a value in this batch.
     pub row_bytes: usize,
+    /// Bytes of a row in all columns of the table.
+    pub stored_row_bytes: usize,
     /// Columns before the row that is being set.
     columns_before: usize,
+    /// Columns that have their first value of the batch in the row that is being set.
+    begun: Vec<usize>,
     /// The row's time where a field gave it.
     field_time: Option<i64>,
     scratch: Vec<u8>,
@@ -70,6 +79,8 @@ pub(super) struct Table {
 impl Table {
     pub fn new(name: String, known: Option<TableSpec>, time_column: &str) -> Table {
         let time_column = known.as_ref().map_or(time_column, |spec| &spec.time).to_owned();
+        let width = |spec: &TableSpec| spec.columns.iter().map(|column| width_of(&column.column_type)).sum();
+        let stored_row_bytes = known.as_ref().map_or(TIME_BYTES, width);
         Table {
             name,
             known,
@@ -79,8 +90,10 @@ impl Table {
             added: 0,
             places: Vec::new(),
             times: Vec::new(),
-            row_bytes: 8,
+            row_bytes: TIME_BYTES,
+            stored_row_bytes,
             columns_before: 0,
+            begun: Vec::new(),
             field_time: None,
             scratch: Vec::new(),
         }
@@ -92,6 +105,7 @@ impl Table {
 
     pub fn begin(&mut self) {
         self.columns_before = self.columns.len();
+        self.begun.clear();
         self.field_time = None;
     }
 
@@ -173,12 +187,15 @@ impl Table {
         if added && columns >= budget.columns_max {
             return Err(refused(Reason::TooManyColumns { columns_max: budget.columns_max }, at));
         }
-        if !budget.fits(self.rows() * column.width()) {
-            return Err(Stop::Full);
+        if added {
+            let stored = self.rows() * column.width();
+            if !budget.fits(0, stored) {
+                return Err(Stop::Full);
+            }
+            self.added += 1;
+            self.stored_row_bytes += column.width();
+            budget.size.stored += stored;
         }
-        budget.bytes += self.rows() * column.width();
-        self.row_bytes += column.width();
-        self.added += usize::from(added);
         self.by_name.insert(lower, self.columns.len());
         self.columns.push(column);
         Ok(self.columns.len() - 1)
@@ -189,13 +206,25 @@ impl Table {
     #[inline(always)]
     pub fn set(&mut self, column: usize, value: &Value<'_>, tag: bool, at: usize, budget: &mut Budget) -> Scanned<()> {
         let row = self.times.len();
-        let Some(column) = self.columns.get_mut(column) else { return self.set_time(value, at, budget) };
+        let place = column;
+        let Some(column) = self.columns.get_mut(place) else { return self.set_time(value, at, budget) };
         if column.rows() > row || matches!(value, Value::Null) {
             return Ok(());
         }
+        let width = column.width();
+        if column.rows() == 0 {
+            // Its nulls in the rows before it come with its first value.
+            if !budget.fits(row * width, 0) {
+                return Err(Stop::Full);
+            }
+            budget.size.columns += row * width;
+            self.row_bytes += width;
+            self.begun.push(place);
+        }
         match column.set(row, value, tag, &mut self.scratch) {
             Ok(bytes) => {
-                budget.bytes += bytes;
+                budget.size.columns += bytes;
+                budget.size.values += bytes + width;
                 Ok(())
             }
             Err(fault) => Err(fault_of(column, fault, at)),
@@ -228,9 +257,16 @@ impl Table {
     #[cold]
     pub fn take_back(&mut self) {
         let rows = self.times.len();
-        for column in self.columns.split_off(self.columns_before) {
+        for place in std::mem::take(&mut self.begun) {
+            let column = &mut self.columns[place];
+            column.resize(0);
             self.row_bytes -= column.width();
-            self.added -= usize::from(self.is_added(&column.name));
+        }
+        for column in self.columns.split_off(self.columns_before) {
+            if self.is_added(&column.name) {
+                self.added -= 1;
+                self.stored_row_bytes -= column.width();
+            }
             self.by_name.remove(&column.name.to_ascii_lowercase());
         }
         let count = self.columns.len();
@@ -268,7 +304,9 @@ impl Table {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays);
         debug_assert!(batch.is_ok(), "{batch:?}");
         let lines = u64::try_from(rows).unwrap_or(u64::MAX);
-        Some(LineRows { table: self.name.clone(), rows: batch.ok()?, spec, lines })
+        let stored_bytes = rows.saturating_mul(self.stored_row_bytes);
+        self.row_bytes = TIME_BYTES;
+        Some(LineRows { table: self.name.clone(), rows: batch.ok()?, spec, lines, stored_bytes })
     }
 
     /// The symbol column of a new table: the tag named `symbol` or `sym`, since InfluxDB's clients sort tags by name; the

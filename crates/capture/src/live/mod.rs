@@ -165,10 +165,12 @@ impl LiveTable {
         self.states.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Appends a batch. Sequence numbers rise.
-    pub(crate) fn push(&self, tail: Tail) {
-        let tail = Arc::new(tail);
-        self.states().each().for_each(|state| state.push(Arc::clone(&tail)));
+    /// Appends batches, which readers see all at once. Sequence numbers rise.
+    pub(crate) fn push(&self, tails: impl IntoIterator<Item = Tail>) {
+        let mut states = self.states();
+        for tail in tails.into_iter().map(Arc::new) {
+            states.each().for_each(|state| state.push(Arc::clone(&tail)));
+        }
     }
 
     pub(crate) fn size(&self) -> LiveSize {

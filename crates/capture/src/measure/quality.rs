@@ -70,6 +70,14 @@ impl Defects {
         self.crossed += other.crossed;
     }
 
+    /// Both together.
+    #[must_use]
+    pub fn with(&self, other: &Defects) -> Defects {
+        let mut both = *self;
+        both.add(other);
+        both
+    }
+
     /// What is left without another's.
     #[must_use]
     pub fn without(&self, other: &Defects) -> Defects {

@@ -415,6 +415,7 @@ fn a_full_disk_refuses_rows_and_takes_them_once_there_is_room() {
     for room in [0, 100, 1_000, 3_000, 0, 50] {
         send(taken).unwrap();
         taken += 1;
+        assert!(!capture.status().full);
         storage.capacity(Some(storage.used() + room));
         let refused = loop {
             match send(taken) {
@@ -423,6 +424,7 @@ fn a_full_disk_refuses_rows_and_takes_them_once_there_is_room() {
             }
         };
         assert!(refused.is_retryable(), "{refused}");
+        assert!(capture.is_full() && capture.status().full);
         // Reads go on.
         assert_eq!(all(&database).len() as i64, taken * ROWS);
         let down = capture.write_down(None);

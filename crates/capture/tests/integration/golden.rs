@@ -65,6 +65,11 @@ fn golden_v1_captured_is_read() {
 }
 
 #[test]
+fn golden_v2_captured_is_read() {
+    assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v2_captured"));
+}
+
+#[test]
 fn a_damaged_journal_is_told_or_cut_and_gives_no_row_twice() {
     let golden = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v1_captured");
     let sound = std::fs::read(golden.join(".journal/00000001.jnl")).unwrap();

@@ -11,3 +11,4 @@ mod model;
 mod replay;
 mod rows;
 mod subscriptions;
+mod together;

@@ -136,7 +136,7 @@ pub(super) fn put(appends: Appends, target: Target, mut batches: FlightDataDecod
                 let Some((rows, metadata)) = next else { return Ok(None) };
                 is_decoded = true;
                 let target = target.clone();
-                appends.submit_made(move |_| target.append(rows, &metadata)).await.map(Some)
+                appends.submit_made(move |_| Ok(vec![target.append(rows, &metadata)?])).await.map(Some)
             };
             // A client that went away is given nothing more to wait for.
             let submitted = tokio::select! {

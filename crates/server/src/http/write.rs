@@ -1,6 +1,5 @@
 //! Rows over HTTP: Arrow streams at `/api/v1/write`, line protocol at InfluxDB's paths.
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,7 +19,7 @@ use splay_store::TableSpec;
 
 use super::{Server, Shared, on_thread, read_body, text};
 use crate::appends::{self, Appends};
-use crate::ingest::{AckClass, Append, Ingest, IngestError, Producer};
+use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError, Producer};
 use crate::ipc;
 use crate::lines::Lines;
 use crate::problem::{Code, Outcome, Problem};
@@ -58,11 +57,7 @@ pub(super) struct Target {
 
 impl Target {
     fn producer(&self) -> Outcome<Option<Producer>> {
-        match (&self.producer, self.sequence) {
-            (Some(name), Some(sequence)) => Ok(Some(Producer { name: name.clone(), sequence })),
-            (None, None) => Ok(None),
-            _ => Err(Problem::new(Code::Request, "producer and sequence belong together")),
-        }
+        numbered(self.producer.clone(), self.sequence)
     }
 
     fn wishes(&self) -> Outcome<TableWishes> {
@@ -132,7 +127,7 @@ async fn write_arrow(server: &Shared, appends: &Appends, target: Target, bytes: 
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
         let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
         let (spec, _) = target.table(ingest, |wishes| wishes.table_for(&target.table, &rows.schema()))?;
-        Ok(Append { table: target.table, rows, spec: Some(spec), producer, ack })
+        Ok(vec![Append { table: target.table, rows, spec: Some(spec), producer, ack }])
     });
     Ok(appends::json(&awaited.await?.ack().await?))
 }
@@ -163,6 +158,30 @@ pub(super) async fn producer(
 struct LineTarget {
     precision: Option<String>,
     ack: Option<String>,
+    producer: Option<String>,
+    sequence: Option<u64>,
+}
+
+impl LineTarget {
+    /// Who sends and the message's number, from the URL or from headers, which a sender may set whose client makes the URL.
+    fn producer(&self, headers: &HeaderMap) -> Outcome<Option<Producer>> {
+        let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_owned());
+        let wrong = |_| Problem::new(Code::Request, "splay-sequence is no whole number");
+        let sequence = match self.sequence {
+            Some(sequence) => Some(sequence),
+            None => text("splay-sequence").map(|text| text.parse().map_err(wrong)).transpose()?,
+        };
+        numbered(self.producer.clone().or_else(|| text("splay-producer")), sequence)
+    }
+}
+
+/// A producer and its number, both or none of them.
+fn numbered(name: Option<String>, sequence: Option<u64>) -> Outcome<Option<Producer>> {
+    match (name, sequence) {
+        (Some(name), Some(sequence)) => Ok(Some(Producer { name, sequence })),
+        (None, None) => Ok(None),
+        _ => Err(Problem::new(Code::Request, "producer and sequence belong together")),
+    }
 }
 
 /// `POST /api/v2/write?precision=ns`, as InfluxDB 2 and its clients have it.
@@ -187,11 +206,22 @@ pub(super) async fn lines_v1(
 
 async fn lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Response {
     let written = write_lines(server, query, headers, body).await;
-    server.metrics.request("influx", written.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"));
+    server.metrics.request("influx", written.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok"));
     match written {
-        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Ok(ack) => taken(ack.as_ref()),
         Err(problem) => refused(&problem),
     }
+}
+
+/// No body, as InfluxDB answers. What became of the rows is in headers.
+fn taken(ack: Option<&Ack>) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let told = ack.map_or([0; 4], |ack| [ack.sequence, ack.rows, ack.quarantined, u64::from(ack.duplicate)]);
+    let names = ["splay-sequence", "splay-rows", "splay-quarantined", "splay-duplicate"];
+    for (name, number) in names.into_iter().zip(told) {
+        response.headers_mut().insert(name, HeaderValue::from(number));
+    }
+    response
 }
 
 /// A problem as InfluxDB's clients of both versions read it, with ours beside.
@@ -225,42 +255,29 @@ pub(crate) fn now() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<()> {
+/// Stores the good lines of a body, all of them or none.
+async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Option<Ack>> {
     server.tokens.check(headers, Role::Write)?;
     let appends = server.appends()?.by("influx");
     let target: LineTarget = in_url(query)?;
     let precision: Precision = parsed(target.precision.as_deref())?.unwrap_or_default();
     let ack: Option<AckClass> = parsed(target.ack.as_deref())?;
+    let producer = target.producer(headers)?;
     let bytes = read_body(server, headers, body).await?;
     let settings = LineSettings { precision, ..server.limits.lines() };
     let mut lines = Lines::new(Arc::clone(appends.ingest()), "influx", ack.unwrap_or_default(), settings);
-    let decoded = on_thread(move || {
-        let (now, mut batches) = (now(), Vec::new());
-        let mut keep = |append| {
-            batches.push(append);
-            Ok::<(), Infallible>(())
-        };
-        let Ok(()) = lines.push(&bytes, now, &mut keep).and_then(|()| lines.finish(now, &mut keep));
-        (batches, lines)
-    });
-    let (batches, lines) = decoded.await?;
-    // All are on their way before the first is waited for: one sync serves them together.
-    let mut awaited = Vec::with_capacity(batches.len());
-    let mut first = None;
-    for append in batches {
-        match appends.submit(append).await {
-            Ok(ack) => awaited.push(ack),
-            Err(problem) => first = first.or(Some(problem)),
+    let bytes_max = server.limits.rows_bytes_max;
+    let decoded = on_thread(move || lines.message(&bytes, now(), bytes_max).map(|rows| (rows, lines)));
+    let (mut rows, lines) = decoded.await?.inspect_err(|problem| appends.note(problem))?;
+    let ack = match rows.last_mut() {
+        Some(last) => {
+            last.producer = producer;
+            Some(appends.submit_made(move |_| Ok(rows)).await?.ack().await?)
         }
-    }
-    for ack in awaited {
-        first = ack.ack().await.err().or(first);
-    }
-    if let Some(problem) = first {
-        return Err(problem);
-    }
+        None => None,
+    };
     match lines.refused() {
-        (0, _) => Ok(()),
+        (0, _) => Ok(ack),
         (refused, reasons) => {
             let text = format!("partial write: {refused} lines were refused: {}", reasons.join("; "));
             Err(Problem::new(Code::Request, text))

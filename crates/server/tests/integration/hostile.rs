@@ -129,14 +129,13 @@ fn connections_beyond_the_limit_are_closed_and_places_come_back() {
 }
 
 #[test]
-fn connections_of_all_listeners_have_one_limit() {
+fn connections_for_http_and_flight_have_one_limit() {
     let served = Served::with("limits.connections_max = 6");
-    let _held: Vec<_> =
-        (0..6).map(|number| connect([served.http(), served.line(), served.flight()][number % 3])).collect();
+    let _held: Vec<_> = (0..6).map(|number| connect([served.http(), served.flight()][number % 2])).collect();
     // Kept, so that there is one too many whoever is taken first.
     let mut probes = Vec::new();
     eventually("a connection too many is closed", || {
-        let mut stream = connect(served.line());
+        let mut stream = connect(served.http());
         let _ = stream.set_read_timeout(Some(Duration::from_millis(100)));
         let is_closed = matches!(stream.read(&mut [0; 10]), Ok(0)) || stream.write_all(b"\n").is_err();
         probes.push(stream);

@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use crate::support::{Served, connect, eventually};
+use crate::support::{Served, connect, eventually, request};
 
 #[test]
 fn lines_are_stored_as_they_come() {
@@ -76,4 +76,53 @@ fn a_line_that_was_cut_off_is_no_row() {
         served.get("/metrics").text().contains("splay_connections{listener=\"line\"} 0")
     });
     assert_eq!(served.ingest.rows("trade"), 3);
+}
+
+/// The browser of a page of any origin stored both lines: the request's head was refused line by line, its body was taken.
+#[test]
+fn what_a_web_page_sends_is_closed_before_a_line_of_it_is_taken() {
+    let served = Served::new();
+    let lines = "trade,sym=IBM price=1 1\ntrade,sym=IBM price=2 2\n";
+    let head = |method: &str| {
+        let address = served.line();
+        format!("{method} /{} HTTP/1.1\r\nHost: {address}\r\nOrigin: http://example.com\r\n\r\n", "x".repeat(100_000))
+    };
+    let handshake = b"\x16\x03\x01\x00\xf0\x01\n".as_slice();
+    for opening in [head("POST").as_bytes(), head("OPTIONS").as_bytes(), b"GET / HTTP/1.1\r\n\r\n", handshake] {
+        for piece in [1 << 20, 1_000, 7] {
+            let mut stream = connect(served.line());
+            let sent = [opening, lines.as_bytes()].concat();
+            // The server may have closed it before all of it is sent.
+            let _ = sent.chunks(piece).try_for_each(|piece| stream.write_all(piece));
+            assert_eq!(stream.read(&mut [0; 10]).unwrap_or(0), 0);
+        }
+    }
+    eventually("they are counted", || {
+        served.get("/metrics").text().contains("splay_requests_total{way=\"line\",outcome=\"foreign\"} 12")
+    });
+    assert_eq!(served.ingest.rows("trade"), 0);
+    let rejected = served.ingest.rejected();
+    assert_eq!(rejected.len(), 12, "{rejected:?}");
+    assert!(rejected.iter().all(|reason| reason.starts_with("line: the connection opens with ")), "{rejected:?}");
+    // A table of capital letters is none of that.
+    connect(served.line()).write_all(b"TRADE price=1 1\nPOST /=1 2\n").unwrap();
+    eventually("the lines", || (served.ingest.rows("TRADE"), served.ingest.rows("POST")) == (1, 1));
+}
+
+/// 300 silent connections for line protocol had all places of their address: each request over HTTP was reset.
+#[test]
+fn connections_for_lines_have_places_of_their_own() {
+    let served = Served::with("limits.client_connections_max = 2\nlimits.line_client_connections_max = 6");
+    let silent: Vec<_> = (0..6).map(|_| connect(served.line())).collect();
+    eventually("one too many is closed", || {
+        let refused = "splay_connections_refused_total{listener=\"line\"}";
+        drop(connect(served.line()));
+        request(served.http(), "GET", "/metrics", &[], b"").text().contains(refused)
+    });
+    assert_eq!(served.get("/health").status, 200);
+    drop(silent);
+    eventually("places come back", || {
+        let _ = connect(served.line()).write_all(b"trade,sym=IBM price=1 1\n");
+        served.ingest.rows("trade") > 0
+    });
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use splay_server::ingest::{
-    Ack, AckClass, Append, Done, Figure, From, Ingest, IngestError, SubscribeRequest, Subscription, Update, UpdateKind,
+    Ack, AckClass, Append, Done, Figure, From, Ingest, IngestError, OfSeveral, SubscribeRequest, Subscription, Update,
+    UpdateKind,
 };
 use splay_store::TableSpec;
 
@@ -26,6 +27,8 @@ struct State {
     subscribers: Vec<(String, SyncSender<Update>)>,
     rejected: Vec<String>,
     sequence: u64,
+    messages: u64,
+    quarantined: u64,
     full: u32,
     full_later: u32,
     closed: bool,
@@ -39,6 +42,16 @@ impl MemoryIngest {
 
     pub fn rejected(&self) -> Vec<String> {
         self.state.lock().unwrap().rejected.clone()
+    }
+
+    /// Messages that were taken, each of which may have rows for several tables.
+    pub fn messages(&self) -> u64 {
+        self.state.lock().unwrap().messages
+    }
+
+    /// Says of the next appends that so many of their rows are in quarantine.
+    pub fn quarantine(&self, rows: u64) {
+        self.state.lock().unwrap().quarantined = rows;
     }
 
     /// Refuses the next appends as if the disk were full.
@@ -57,7 +70,7 @@ impl MemoryIngest {
 }
 
 impl Ingest for MemoryIngest {
-    fn submit(&self, append: Append, done: Done) -> Result<(), IngestError> {
+    fn submit(&self, mut appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
         let mut state = self.state.lock().unwrap();
         if state.closed {
             return Err(IngestError::Closed);
@@ -72,21 +85,20 @@ impl Ingest for MemoryIngest {
             done(Err(IngestError::Full { reason: "the disk is full".to_owned() }));
             return Ok(());
         }
-        if append.rows.column_by_name("time").is_none() {
+        if let Some(append) = appends.iter().find(|append| append.rows.column_by_name("time").is_none()) {
             let reason = "there is no column \"time\"".to_owned();
             drop(state);
-            done(Err(IngestError::Rejected { table: append.table, reason }));
+            done(Err(IngestError::Rejected { table: append.table.clone(), reason }));
             return Ok(());
         }
-        let rows = append.rows.num_rows() as u64;
         let mut ack = Ack {
             sequence: state.sequence,
-            class: append.ack.unwrap_or(AckClass::Disk),
-            rows,
+            class: appends.last().unwrap().ack.unwrap_or(AckClass::Disk),
+            rows: appends.iter().map(|append| append.rows.num_rows() as u64).sum(),
             duplicate: false,
-            quarantined: 0,
+            quarantined: state.quarantined,
         };
-        if let Some(producer) = append.producer {
+        if let Some(producer) = appends.iter_mut().find_map(|append| append.producer.take()) {
             let last = state.producers.entry(producer.name).or_default();
             if producer.sequence <= *last {
                 (ack.duplicate, ack.rows) = (true, 0);
@@ -96,18 +108,21 @@ impl Ingest for MemoryIngest {
             }
             *last = producer.sequence;
         }
-        state.sequence += 1;
-        ack.sequence = state.sequence;
-        let update = Update {
-            table: Arc::from(append.table.as_str()),
-            sequence: ack.sequence,
-            kind: UpdateKind::Delta,
-            rows: append.rows.clone(),
-        };
-        state.subscribers.retain(|(table, queue)| {
-            *table != append.table || !matches!(queue.try_send(update.clone()), Err(TrySendError::Disconnected(_)))
-        });
-        state.tables.entry(append.table).or_default().push((ack.sequence, append.rows));
+        state.messages += 1;
+        for append in appends {
+            state.sequence += 1;
+            ack.sequence = state.sequence;
+            let update = Update {
+                table: Arc::from(append.table.as_str()),
+                sequence: ack.sequence,
+                kind: UpdateKind::Delta,
+                rows: append.rows.clone(),
+            };
+            state.subscribers.retain(|(table, queue)| {
+                *table != append.table || !matches!(queue.try_send(update.clone()), Err(TrySendError::Disconnected(_)))
+            });
+            state.tables.entry(append.table).or_default().push((ack.sequence, append.rows));
+        }
         drop(state);
         done(Ok(ack));
         Ok(())
@@ -164,6 +179,11 @@ impl Ingest for MemoryIngest {
         !self.is_closed()
     }
 
+    fn is_full(&self) -> bool {
+        let state = self.state.lock().unwrap();
+        state.full + state.full_later > 0
+    }
+
     fn figures(&self) -> Vec<Figure> {
         let state = self.state.lock().unwrap();
         let figure = |(table, batches): (&String, &Vec<_>)| Figure {
@@ -172,6 +192,7 @@ impl Ingest for MemoryIngest {
             is_counter: false,
             table: Some(table.clone()),
             value: batches.len() as u64,
+            of_several: OfSeveral::Sum,
         };
         state.tables.iter().map(figure).collect()
     }

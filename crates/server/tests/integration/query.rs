@@ -118,6 +118,49 @@ fn what_is_wrong_with_a_statement_is_said_with_a_code() {
     assert_eq!(served.post("/query", &[("content-type", "text/plain")], b"\xff\xfe").code(), "bad_request");
 }
 
+/// A value that can't be computed was answered as a fault of the server, with 500.
+#[test]
+fn a_value_that_can_not_be_computed_is_the_statements_matter() {
+    let served = Served::new();
+    for sql in [
+        "select 1 / 0",
+        "select 1 % (price - price)::bigint from trade",
+        "select 1 / (price::bigint - 5) from trade",
+        "select interval 'soon'",
+        "select cast('soon' as interval)",
+        "select cast(sym as timestamp) from trade",
+        "select cast(300 as tinyint)",
+        "select price from trade order by price limit -1",
+    ] {
+        let answer = served.query(sql);
+        assert!((400..500).contains(&answer.status), "{sql}: {} {}", answer.status, answer.text());
+        assert!(["execution", "statement"].contains(&answer.code().as_str()), "{sql}: {}", answer.text());
+    }
+}
+
+/// Nothing told of a full disk but the refusals themselves.
+#[test]
+fn a_full_disk_is_told_to_who_asks_whether_the_server_is_ready() {
+    let served = Served::new();
+    served.ingest.be_full_later(1);
+    let ready = || (served.get("/ready").status, served.get("/ready").json()["status"].as_str().map(str::to_owned));
+    assert_eq!(ready(), (200, Some("full".to_owned())));
+    assert_eq!(served.post("/write", &[], b"trade a=1 1").status, 503);
+    assert_eq!(ready(), (200, Some("ready".to_owned())));
+}
+
+/// 897 tables were 5.7 MB of metrics.
+#[test]
+fn metrics_name_so_many_tables_and_no_more() {
+    let served = Served::new();
+    let lines: String = (0..300).map(|table| format!("t{table} a=1 1\n")).collect();
+    assert_eq!(served.post("/write", &[], lines.as_bytes()).status, 204);
+    let metrics = served.get("/metrics").text().to_owned();
+    let of_tables = metrics.lines().filter(|line| line.starts_with("splay_live_batches{")).count();
+    assert_eq!(of_tables, 101, "a hundred tables and the others");
+    assert!(metrics.contains("splay_live_batches{table=\"_other\"} 200"));
+}
+
 #[test]
 fn limits_hold() {
     let served = Served::with("limits.statement_rows_max = 100\nlimits.statement_seconds_max = 1");

@@ -126,6 +126,76 @@ fn line_protocol_comes_by_both_of_influxdb_s_paths() {
     assert_eq!(served.ingest.rows("trade"), 100_004);
 }
 
+/// Without a line feed at its end a body was two batches, and beyond 65,536 rows several; after a kill some of them stood alone.
+#[test]
+fn a_body_of_lines_is_one_message_whatever_its_size_and_tables() {
+    let served = Served::new();
+    let many = "trade,sym=IBM price=1 5\nquote,sym=IBM bid=1 5\n".repeat(50_000);
+    let bodies = ["trade a=1 1\ntrade a=2 2", "trade a=1 1\nquote a=2 2\nother a=1 1\n", &many, many.trim_end()];
+    for (sent, body) in bodies.iter().enumerate() {
+        let answer = served.post("/write", &[], body.as_bytes());
+        let lines = body.lines().count().to_string();
+        assert_eq!((answer.status, &answer.headers["splay-rows"]), (204, &lines));
+        assert_eq!(served.ingest.messages(), sent as u64 + 1);
+    }
+    // Its parts are lines for the same tables: what the first made of a column, the others bring.
+    let turn = format!("{}new,tag=B a=1i,b=2 2\nnew,later=A,tag=B a=1.5 3\n", "new,tag=A a=1 1\n".repeat(70_000));
+    let answer = served.post("/write", &[], turn.as_bytes());
+    assert_eq!((answer.status, answer.headers["splay-rows"].as_str()), (204, "70002"), "{}", answer.text());
+    // None of it is stored if there is no room.
+    served.ingest.be_full_later(1);
+    let answer = served.post("/write", &[], b"late a=1 1\nlater a=1 1\n");
+    assert_eq!((answer.status, answer.json()["retryable"].as_bool()), (503, Some(true)));
+    assert_eq!((served.ingest.rows("late"), served.ingest.rows("later")), (0, 0));
+}
+
+/// That way in had no number, so that a retry stored the rows twice.
+#[test]
+fn lines_that_are_sent_again_with_their_number_are_stored_once() {
+    let served = Served::new();
+    let lines = b"trade,sym=IBM price=1 1\nquote,sym=IBM bid=1 1";
+    let told = |answer: crate::support::Answer| {
+        assert_eq!(answer.status, 204, "{}", answer.text());
+        (answer.headers["splay-duplicate"].clone(), answer.headers["splay-rows"].clone())
+    };
+    let told_as = |duplicate: &str, rows: &str| (duplicate.to_owned(), rows.to_owned());
+    let by_url = "/api/v2/write?producer=feed&sequence=1";
+    assert_eq!(told(served.post(by_url, &[], lines)), told_as("0", "2"));
+    assert_eq!(told(served.post(by_url, &[], lines)), told_as("1", "0"));
+    let numbered = |number| [("splay-producer", "feed"), ("splay-sequence", number)];
+    assert_eq!(told(served.post("/write?db=d", &numbered("1"), lines)), told_as("1", "0"));
+    assert_eq!(told(served.post("/write?db=d", &numbered("2"), lines)), told_as("0", "2"));
+    assert_eq!((served.ingest.rows("trade"), served.ingest.rows("quote")), (2, 2));
+    assert_eq!(served.get("/api/v1/write?producer=feed").json()["sequence"], 2);
+    for headers in [&numbered("2")[..1], &numbered("two")[..]] {
+        assert_eq!(served.post("/write", headers, lines).status, 400);
+    }
+}
+
+/// Rows too far ahead of the clock went to quarantine behind a 204 that said nothing.
+#[test]
+fn a_sender_of_lines_is_told_of_rows_in_quarantine() {
+    let served = Served::new();
+    served.ingest.quarantine(3);
+    let answer = served.post("/write", &[], b"trade,sym=IBM price=1 1\n");
+    assert_eq!((answer.status, answer.headers["splay-quarantined"].as_str()), (204, "3"));
+    let answer = served.post("/write", &[], b"# nothing");
+    assert_eq!((answer.status, answer.headers["splay-rows"].as_str()), (204, "0"));
+}
+
+/// 2.2 MB of rows that name one of many columns each took 2.4 GB of memory.
+#[test]
+fn rows_that_take_too_much_in_the_columns_of_their_tables_are_refused() {
+    let served = Served::with("limits.rows_bytes_max = 20000000");
+    let wide: Vec<String> = (0..1000).map(|column| format!("c{column}=1")).collect();
+    let sparse = |rows: usize| format!("t {} 1\n{}", wide.join(","), "t c7=1 2\n".repeat(rows));
+    let answer = served.post("/write", &[], sparse(3_000).as_bytes());
+    assert_eq!((answer.status, answer.json()["code"].as_str()), (413, Some("request too large")), "{}", answer.text());
+    assert!(answer.text().contains("limits.rows_bytes_max"), "{}", answer.text());
+    assert_eq!(served.ingest.messages(), 0);
+    assert_eq!(served.post("/write", &[], sparse(2_000).as_bytes()).status, 204);
+}
+
 #[test]
 fn bad_lines_are_named_and_good_ones_stored() {
     let served = Served::new();

@@ -300,10 +300,10 @@ impl TickStatements {
 
 /// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
 async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
-    let (folded, spellings) = Spellings::fold(&given.text);
+    let (folded, spellings) = Spellings::fold(&given.text).map_err(|error| DataFusionError::External(error.into()))?;
     let plan = match joins::rewrite(&folded).map_err(DataFusionError::Plan)? {
         Some(rewritten) => read_only::plan(state, &rewritten, true).await?,
-        None => state.create_logical_plan(&folded).await?,
+        None => read_only::plan(state, &folded, false).await?,
     };
     Ok((plan.with_param_values(given.marked())?, spellings))
 }

@@ -4,6 +4,7 @@
 mod both;
 mod generated;
 mod joins;
+mod limits;
 mod logic;
 mod market;
 mod parts;

@@ -122,6 +122,24 @@ fn a_new_column_is_null_in_old_rows() {
     }
 }
 
+/// Each column was a commit of its own: 3,900 of them took 80 s.
+#[test]
+fn columns_are_added_by_one_commit_all_or_none() {
+    let database = new_database();
+    load(&database, &model::rows(1, 10, 0..1, 4), LoadOptions::default()).unwrap();
+    let table = database.table("trade").unwrap();
+    let before = table.snapshot().unwrap();
+    let column = |name: &str| ColumnSpec::new(name, ColumnType::Float64);
+    for names in [["a", "A"], ["a", "price"]] {
+        table.add_columns(names.map(column).to_vec()).unwrap_err();
+    }
+    assert_eq!(table.snapshot().unwrap().epoch(), before.epoch());
+    table.add_columns((0..500).map(|i| column(&format!("c{i}"))).collect()).unwrap();
+    let after = table.snapshot().unwrap();
+    assert_eq!(after.epoch(), before.epoch() + 1);
+    assert_eq!(after.spec().columns.len(), before.spec().columns.len() + 500);
+}
+
 #[test]
 fn a_load_may_bring_a_new_column_and_lack_an_old_one() {
     let database = new_database();

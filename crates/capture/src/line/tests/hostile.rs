@@ -257,6 +257,68 @@ fn wide_tables_and_new_columns_stay_within_the_batchs_bytes() {
     assert_eq!(lines, 40 * 501);
 }
 
+/// All that a decoder takes of a stream, batch by batch.
+fn batches(settings: LineSettings, bytes: &[u8]) -> Vec<LineRows> {
+    let mut decoder = LineDecoder::new(settings);
+    let (mut used, mut batches) = (0, Vec::new());
+    loop {
+        used += decoder.push(&bytes[used..], NOW);
+        let is_full = decoder.is_full();
+        batches.extend(decoder.take());
+        if !is_full {
+            return batches;
+        }
+    }
+}
+
+/// Each line names another column of the table: 2.2 MB of them were 2.4 GB of columns.
+#[test]
+fn rows_that_name_few_of_many_columns_take_about_what_they_hold() {
+    let lines: Vec<String> = (0..20_000).map(|i| format!("t c{}=1i {i}\n", i % 4000)).collect();
+    let bytes = lines.concat();
+    let batches = batches(LineSettings::default(), bytes.as_bytes());
+    batches.iter().for_each(check);
+    assert_eq!(batches.iter().map(|batch| batch.lines).sum::<u64>(), 20_000);
+    let held: usize = batches.iter().map(|batch| batch.rows.get_array_memory_size()).sum();
+    assert!(held < 100 * bytes.len(), "{held} bytes of columns for {} of lines", bytes.len());
+    // Each batch has the columns of its own rows alone.
+    assert!(batches.iter().all(|batch| batch.rows.num_columns() as u64 <= batch.lines + 1));
+}
+
+/// A batch of rows of one column became hundreds of columns of nulls in its table, and was refused for its length.
+#[test]
+fn rows_of_a_wide_table_count_with_all_its_columns() {
+    let wide = || {
+        let mut columns = vec![splay_store::ColumnSpec::new("time", splay_store::ColumnType::Timestamp)];
+        let column = |i| splay_store::ColumnSpec::new(format!("c{i}"), splay_store::ColumnType::Float64);
+        columns.extend((0..1000).map(column));
+        splay_store::TableSpec::new("t", columns, "time", None)
+    };
+    let settings = LineSettings { stored_bytes_max: 1 << 20, ..LineSettings::default() };
+    let mut decoder = LineDecoder::with_lookup(settings, Box::new(move |_| Some(wide())));
+    let bytes = b"t c7=1 1\n".repeat(500);
+    let (mut used, mut lines) = (0, Vec::new());
+    loop {
+        used += decoder.push(&bytes[used..], NOW);
+        let is_full = decoder.is_full();
+        for batch in decoder.take() {
+            assert_eq!(batch.stored_bytes, batch.rows.num_rows() * 1001 * 9);
+            lines.push(batch.lines);
+        }
+        if !is_full {
+            break;
+        }
+    }
+    assert_eq!(lines, [117, 117, 117, 117, 32]);
+}
+
+/// A column that a refused line was the first to name stayed in the batch, as nulls.
+#[test]
+fn refused_lines_leave_no_columns_behind() {
+    let (batches, errors) = decode(b"t a=1 1\nt a=1,b=2,a= bad\nt a=2 2\n");
+    assert_eq!((names(&batches[0].rows), errors.len()), (vec!["time".to_owned(), "a".to_owned()], 1));
+}
+
 #[test]
 fn refused_lines_leave_no_texts_behind() {
     let mut decoder = LineDecoder::new(LineSettings { batch_bytes_max: 1 << 16, ..LineSettings::default() });

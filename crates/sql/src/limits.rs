@@ -1,0 +1,277 @@
+//! How large a statement may be: bounds that hold before it is parsed, before it is planned, and before its plan is optimised.
+//!
+//! Planners walk expressions and plans recursively, and some of their steps take time that grows faster than the statement. So
+//! each way in which a short text makes a deep or a large tree has a bound:
+//!
+//! | Bound | Checked on | Guards |
+//! | --- | --- | --- |
+//! | [`TEXT_BYTES_MAX`] | the text | memory of tokens and of the parsed statement |
+//! | [`DEPTH_MAX`] | tokens | stacks: `a and b and …` and `x[1][1]…` are as deep as they are long |
+//! | [`OPERATORS_MAX`] | tokens | time of the optimiser |
+//! | [`COMPUTED_ITEMS_MAX`] | the parsed statement | time and stacks: `in (a + 1, …)` is planned as a chain of comparisons |
+//! | [`RELATIONS_MAX`] | the parsed statement | stacks: a join is as deep as it has tables |
+//! | [`NODES_MAX`] | the plan | time and memory: common table expressions that refer to each other twice double the plan each |
+//!
+//! A list of literals costs little and is bounded by the text alone.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::sql::sqlparser::ast;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::error::{Error, Result};
+
+/// Bytes of a statement's text.
+pub const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Operators that may stand in one another, those of a chain such as `a and b and c` among them.
+pub const DEPTH_MAX: usize = 2_000;
+
+/// Operators and function calls of a statement.
+pub const OPERATORS_MAX: usize = 20_000;
+
+/// Items of all `IN` lists together that aren't literals.
+pub const COMPUTED_ITEMS_MAX: usize = 1_000;
+
+/// Tables and sub-queries that a statement names.
+pub const RELATIONS_MAX: usize = 500;
+
+/// Nodes of the plan, expressions among them, each counted as often as it is reached.
+pub const NODES_MAX: usize = 200_000;
+
+fn too_large(what: &str, limit: usize) -> Error {
+    Error::Statement { message: format!("the statement is too large: it may have at most {limit} {what}") }
+}
+
+/// Whether a text is short enough to be looked at.
+///
+/// # Errors
+/// [`Error::Statement`], which names the limit.
+pub(crate) fn check_text(text: &str) -> Result<()> {
+    if text.len() > TEXT_BYTES_MAX { Err(too_large("bytes of text", TEXT_BYTES_MAX)) } else { Ok(()) }
+}
+
+/// Bounds the depth of the tree that the tokens of a statement can be parsed to, and the number of its operators.
+///
+/// The parser itself bounds how far it calls itself, but reads chains of infix operators and of `[…]` in a loop, and each of these
+/// makes the tree one level deeper. So the depth at a token is at most the number of operators and opening brackets since the
+/// expression began, plus those of each expression around it. A comma begins an expression, and so does the keyword of a clause or of
+/// a set operator that stands behind an operand; behind an operator it is itself one, the name of a column.
+#[derive(Debug, Default)]
+pub(crate) struct TokenLimits {
+    /// Levels at each bracket and `case` that is open, and whether it is a `case`.
+    around: Vec<(usize, bool)>,
+    /// Levels up to here, those around included.
+    depth: usize,
+    operators: usize,
+    combined: usize,
+    is_behind_operand: bool,
+}
+
+impl TokenLimits {
+    /// Takes the next token.
+    ///
+    /// # Errors
+    /// [`Error::Statement`], which names the limit.
+    pub(crate) fn take(&mut self, token: &Token) -> Result<()> {
+        let is_behind_operand = std::mem::replace(&mut self.is_behind_operand, false);
+        match token {
+            Token::Whitespace(_) => self.is_behind_operand = is_behind_operand,
+            Token::LParen | Token::LBracket | Token::LBrace => self.open(false)?,
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                while self.around.pop_if(|(_, is_case)| *is_case).is_some() {}
+                self.close();
+            }
+            Token::Comma | Token::SemiColon => self.begin(),
+            Token::Word(word) => self.word(word.keyword, is_behind_operand)?,
+            token if is_literal_token(token) => self.is_behind_operand = true,
+            _ => self.deepen()?,
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, keyword: Keyword, is_behind_operand: bool) -> Result<()> {
+        if is_operator(keyword) {
+            return self.deepen();
+        }
+        if keyword == Keyword::CASE {
+            return self.open(true);
+        }
+        if keyword == Keyword::END && self.around.last().is_some_and(|(_, is_case)| *is_case) {
+            self.close();
+        } else if is_behind_operand && combines_queries(keyword) {
+            self.combine()?;
+        } else if is_behind_operand && begins_expression(keyword) {
+            self.begin();
+        }
+        self.is_behind_operand = true;
+        Ok(())
+    }
+
+    fn combine(&mut self) -> Result<()> {
+        self.combined += 1;
+        if self.combined > RELATIONS_MAX {
+            return Err(too_large("queries combined by UNION, INTERSECT and EXCEPT", RELATIONS_MAX));
+        }
+        self.begin();
+        Ok(())
+    }
+
+    fn open(&mut self, is_case: bool) -> Result<()> {
+        self.deepen()?;
+        self.around.push((self.depth, is_case));
+        Ok(())
+    }
+
+    /// What was opened stands in the chain that goes on behind it: `x[1][1]`.
+    fn close(&mut self) {
+        if let Some((depth, _)) = self.around.pop() {
+            self.depth = depth;
+        }
+        self.is_behind_operand = true;
+    }
+
+    fn begin(&mut self) {
+        self.depth = self.around.last().map_or(0, |(depth, _)| *depth);
+    }
+
+    fn deepen(&mut self) -> Result<()> {
+        self.depth += 1;
+        if self.depth > DEPTH_MAX {
+            return Err(too_large("operators within one expression", DEPTH_MAX));
+        }
+        self.operators += 1;
+        if self.operators > OPERATORS_MAX {
+            return Err(too_large("operators and function calls", OPERATORS_MAX));
+        }
+        Ok(())
+    }
+}
+
+/// Keywords behind which an expression begins that isn't below what stands before it.
+fn begins_expression(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::SELECT
+            | Keyword::FROM
+            | Keyword::WHERE
+            | Keyword::GROUP
+            | Keyword::HAVING
+            | Keyword::QUALIFY
+            | Keyword::ORDER
+            | Keyword::LIMIT
+            | Keyword::WHEN
+            | Keyword::THEN
+            | Keyword::ELSE
+    )
+}
+
+/// Keywords that are infix operators, and `not`.
+fn is_operator(keyword: Keyword) -> bool {
+    matches!(
+        keyword,
+        Keyword::AND
+            | Keyword::AT
+            | Keyword::BETWEEN
+            | Keyword::COLLATE
+            | Keyword::DIV
+            | Keyword::ILIKE
+            | Keyword::IN
+            | Keyword::IS
+            | Keyword::ISNULL
+            | Keyword::LIKE
+            | Keyword::MATCH
+            | Keyword::MEMBER
+            | Keyword::NOT
+            | Keyword::NOTNULL
+            | Keyword::OPERATOR
+            | Keyword::OR
+            | Keyword::OVERLAPS
+            | Keyword::REGEXP
+            | Keyword::RLIKE
+            | Keyword::SIMILAR
+            | Keyword::XOR
+    )
+}
+
+/// Set operators, which the parser reads in a loop.
+fn combines_queries(keyword: Keyword) -> bool {
+    matches!(keyword, Keyword::UNION | Keyword::INTERSECT | Keyword::EXCEPT | Keyword::MINUS)
+}
+
+fn is_literal_token(token: &Token) -> bool {
+    matches!(
+        token,
+        Token::Number(..)
+            | Token::SingleQuotedString(_)
+            | Token::EscapedStringLiteral(_)
+            | Token::HexStringLiteral(_)
+            | Token::NationalStringLiteral(_)
+            | Token::Placeholder(_)
+            | Token::EOF
+    )
+}
+
+/// Bounds what a parsed statement names and lists.
+#[derive(Debug, Default)]
+pub(crate) struct StatementLimits {
+    computed: usize,
+    relations: usize,
+}
+
+impl StatementLimits {
+    /// Takes the next expression.
+    pub(crate) fn expression(&mut self, expression: &ast::Expr) -> ControlFlow<Error> {
+        if let ast::Expr::InList { list, .. } = expression {
+            self.computed += list.iter().filter(|item| !is_literal(item)).count();
+            if self.computed > COMPUTED_ITEMS_MAX {
+                return ControlFlow::Break(too_large("items of IN lists that aren't literals", COMPUTED_ITEMS_MAX));
+            }
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Takes the next relation.
+    pub(crate) fn relation(&mut self) -> ControlFlow<Error> {
+        self.relations += 1;
+        if self.relations > RELATIONS_MAX {
+            return ControlFlow::Break(too_large("tables and sub-queries", RELATIONS_MAX));
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+fn is_literal(expression: &ast::Expr) -> bool {
+    match expression {
+        ast::Expr::Value(_) | ast::Expr::TypedString(_) => true,
+        ast::Expr::UnaryOp { op: ast::UnaryOperator::Minus | ast::UnaryOperator::Plus, expr } => is_literal(expr),
+        _ => false,
+    }
+}
+
+/// Bounds the size of a plan, each node counted as often as it is reached: that is how often an optimiser's rule visits it.
+///
+/// # Errors
+/// [`Error::Statement`], which names the limit, wrapped.
+pub(crate) fn check_plan(plan: &LogicalPlan) -> DataFusionResult<()> {
+    let mut nodes = 0;
+    plan.apply_with_subqueries(|node| {
+        nodes += 1;
+        node.apply_expressions(|expression| {
+            expression.apply(|_| {
+                nodes += 1;
+                Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+            })
+        })?;
+        Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if nodes > NODES_MAX {
+        Err(DataFusionError::External(Box::new(too_large("nodes in its plan", NODES_MAX))))
+    } else {
+        Ok(())
+    }
+}
