@@ -9,11 +9,12 @@
 //! | [`DEPTH_MAX`] | tokens | stacks: `a and b and …` and `x[1][1]…` are as deep as they are long |
 //! | [`OPERATORS_MAX`] | tokens | time of the optimiser |
 //! | [`COMPUTED_ITEMS_MAX`] | the parsed statement | time and stacks: `in (a + 1, …)` is planned as a chain of comparisons |
-//! | [`RELATIONS_MAX`] | the parsed statement | stacks: a join is as deep as it has tables |
-//! | [`NODES_MAX`] | the plan | time and memory: common table expressions that refer to each other twice double the plan each |
+//! | [`RELATIONS_MAX`] | the parsed statement | stacks: a join is as deep as it has tables; time: common table expressions that each name the one before twice |
+//! | [`NODES_MAX`] | the plan | time and memory of the optimiser |
 //!
 //! A list of literals costs little and is bounded by the text alone.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
@@ -37,7 +38,7 @@ pub const OPERATORS_MAX: usize = 20_000;
 /// Items of all `IN` lists together that aren't literals.
 pub const COMPUTED_ITEMS_MAX: usize = 1_000;
 
-/// Tables and sub-queries that a statement names.
+/// Tables and sub-queries that a statement names, each as often as it is planned, and queries that it combines.
 pub const RELATIONS_MAX: usize = 500;
 
 /// Nodes of the plan, expressions among them, each counted as often as it is reached.
@@ -182,7 +183,6 @@ fn is_operator(keyword: Keyword) -> bool {
             | Keyword::ILIKE
             | Keyword::IN
             | Keyword::IS
-            | Keyword::ISNULL
             | Keyword::LIKE
             | Keyword::MATCH
             | Keyword::MEMBER
@@ -217,10 +217,18 @@ fn is_literal_token(token: &Token) -> bool {
 }
 
 /// Bounds what a parsed statement names and lists.
+///
+/// A common table expression is planned anew wherever it is named, so it counts for as many relations as it names itself. Of several
+/// with one name the largest counts.
 #[derive(Debug, Default)]
 pub(crate) struct StatementLimits {
     computed: usize,
-    relations: usize,
+    /// Relations of the queries that are being visited, from the outermost.
+    relations: Vec<usize>,
+    /// The common table expressions of these queries by the address of their own.
+    expressions: HashMap<*const ast::Query, String>,
+    /// Relations of each common table expression.
+    sizes: HashMap<String, usize>,
 }
 
 impl StatementLimits {
@@ -235,11 +243,43 @@ impl StatementLimits {
         ControlFlow::Continue(())
     }
 
+    /// Enters a query, whose common table expressions come before its relations.
+    pub(crate) fn begin_query(&mut self, query: &ast::Query) {
+        self.relations.push(1);
+        for expression in query.with.iter().flat_map(|with| &with.cte_tables) {
+            let name = expression.alias.name.value.to_lowercase();
+            self.expressions.insert(&raw const *expression.query, name);
+        }
+    }
+
     /// Takes the next relation.
-    pub(crate) fn relation(&mut self) -> ControlFlow<Error> {
-        self.relations += 1;
-        if self.relations > RELATIONS_MAX {
-            return ControlFlow::Break(too_large("tables and sub-queries", RELATIONS_MAX));
+    pub(crate) fn relation(&mut self, relation: &ast::TableFactor) -> ControlFlow<Error> {
+        let size = match relation {
+            ast::TableFactor::Table { name, .. } => self.sizes.get(&name.to_string().to_lowercase()).copied(),
+            _ => None,
+        };
+        self.add(size.unwrap_or(1))
+    }
+
+    /// Leaves a query.
+    pub(crate) fn end_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
+        let size = self.relations.pop().unwrap_or_default();
+        match self.expressions.remove(&(&raw const *query)) {
+            Some(name) => {
+                let known = self.sizes.entry(name).or_default();
+                *known = size.max(*known);
+                ControlFlow::Continue(())
+            }
+            None => self.add(size),
+        }
+    }
+
+    fn add(&mut self, relations: usize) -> ControlFlow<Error> {
+        let Some(size) = self.relations.last_mut() else { return ControlFlow::Continue(()) };
+        *size = size.saturating_add(relations);
+        if *size > RELATIONS_MAX {
+            let what = "tables and sub-queries, each as often as it is planned";
+            return ControlFlow::Break(too_large(what, RELATIONS_MAX));
         }
         ControlFlow::Continue(())
     }

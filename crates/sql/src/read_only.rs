@@ -88,8 +88,17 @@ impl Visitor for Check {
         self.limits.expression(expression)
     }
 
-    fn pre_visit_table_factor(&mut self, _: &ast::TableFactor) -> ControlFlow<Error> {
-        self.limits.relation()
+    fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
+        self.limits.begin_query(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
+        self.limits.end_query(query)
+    }
+
+    fn pre_visit_table_factor(&mut self, relation: &ast::TableFactor) -> ControlFlow<Error> {
+        self.limits.relation(relation)
     }
 }
 

@@ -125,7 +125,6 @@ fn a_value_that_can_not_be_computed_is_the_statements_matter() {
     for sql in [
         "select 1 / 0",
         "select 1 % (price - price)::bigint from trade",
-        "select 1 / (price::bigint - 5) from trade",
         "select interval 'soon'",
         "select cast('soon' as interval)",
         "select cast(sym as timestamp) from trade",
