@@ -54,14 +54,14 @@ fn encode_column(column: &ArrayRef, bytes: &mut Vec<u8>) {
         .then(|| filter(column, &BooleanArray::new(nulls.inner().clone(), None)).ok())
         .flatten();
     bytes.push(if values.is_some() { FEW } else { BITMAP });
-    put(bytes, nulls.inner().sliced().as_slice(), column.len().div_ceil(8));
+    put(bytes, nulls.inner().sliced().as_slice(), column.len());
     encode_values(values.as_ref().unwrap_or(column), bytes);
 }
 
 /// A place for each row, whether it has a value or not.
 fn encode_values(column: &ArrayRef, bytes: &mut Vec<u8>) {
     match column.data_type() {
-        DataType::Boolean => put(bytes, column.as_boolean().values().sliced().as_slice(), column.len().div_ceil(8)),
+        DataType::Boolean => put(bytes, column.as_boolean().values().sliced().as_slice(), column.len()),
         DataType::Utf8 => {
             let column = column.as_string::<i32>();
             put_texts(bytes, (0..column.len()).map(|row| if column.is_valid(row) { column.value(row) } else { "" }));
@@ -86,9 +86,13 @@ fn encode_values(column: &ArrayRef, bytes: &mut Vec<u8>) {
     }
 }
 
-/// Bytes of a buffer that may be shorter than its bits ask for only if it is empty.
-fn put(bytes: &mut Vec<u8>, bits: &[u8], length: usize) {
-    bytes.extend_from_slice(&bits[..length.min(bits.len())]);
+/// A bit for each row; those behind the last row are 0, so that equal rows are equal bytes. The buffer may be shorter than that only if
+/// it is empty.
+fn put(bytes: &mut Vec<u8>, bits: &[u8], rows: usize) {
+    bytes.extend_from_slice(&bits[..rows.div_ceil(8).min(bits.len())]);
+    if let Some(last) = bytes.last_mut().filter(|_| rows % 8 != 0 && !bits.is_empty()) {
+        *last &= (1 << (rows % 8)) - 1;
+    }
 }
 
 fn put_texts<'a>(bytes: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>) {
@@ -312,6 +316,16 @@ mod tests {
             "time",
             Some("sym"),
         )
+    }
+
+    /// Bits behind the last row were written as they stood in memory, and came back otherwise.
+    #[test]
+    fn bits_behind_the_last_row_are_zero() {
+        let values = BooleanBuffer::new(Buffer::from_vec(vec![0xff_u8]), 0, 3);
+        let nulls = NullBuffer::new(BooleanBuffer::new(Buffer::from_vec(vec![0b1111_1011_u8]), 0, 3));
+        let mut bytes = Vec::new();
+        encode_column(&(Arc::new(BooleanArray::new(values, Some(nulls))) as ArrayRef), &mut bytes);
+        assert_eq!(bytes, [BITMAP, 0b011, 0b111]);
     }
 
     fn rows() -> RecordBatch {
