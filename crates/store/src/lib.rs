@@ -73,5 +73,5 @@ pub use manifest::{Captured, FileEntry, SegmentFormat, Source};
 pub use partition::{Dates, date, days};
 pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};
 pub use segment::{ColumnReader, RowList, Segment, SegmentBatches};
-pub use select::{Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats};
+pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::Settings;

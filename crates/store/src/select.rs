@@ -3,6 +3,7 @@
 //! What is left out holds no matching row; what is kept may hold rows that don't match, so the filters still have to be
 //! evaluated on it. Nothing but indexes is read.
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -120,7 +121,7 @@ impl TableSnapshot {
             let wanted = selection.date.contains(partition.date);
             for segment in partition.segments.iter() {
                 stats.rows.total += segment.rows();
-                stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
+                stats.blocks.total += blocks_of(segment);
                 if wanted && partition.is_in_sequence() {
                     self.select_segment(selection, partition, segment, &mut pieces, &mut stats)?;
                 }
@@ -132,7 +133,9 @@ impl TableSnapshot {
             stats.partitions.kept += u64::from(pieces.len() > kept_before);
         }
         stats.rows.kept = pieces.iter().map(|piece| piece.rows.end - piece.rows.start).sum();
-        stats.blocks.kept = pieces.iter().map(|piece| blocks(&piece.rows)).sum();
+        let mut read = BlocksRead::default();
+        pieces.iter().for_each(|piece| read.mark(&piece.segment, &piece.rows));
+        stats.blocks.kept = read.count();
         Ok((pieces, stats))
     }
 
@@ -308,8 +311,34 @@ fn next_block(row: u64) -> u64 {
     (row / BLOCK_ROWS as u64 + 1) * BLOCK_ROWS as u64
 }
 
-fn blocks(rows: &Range<u64>) -> u64 {
-    if rows.is_empty() { 0 } else { rows.end.div_ceil(BLOCK_ROWS as u64) - rows.start / BLOCK_ROWS as u64 }
+/// Blocks of a segment, those of rows that were cut from it among them.
+#[must_use]
+pub fn blocks_of(segment: &Segment) -> u64 {
+    segment.entry().rows.div_ceil(BLOCK_ROWS as u64)
+}
+
+/// Blocks that are read. One that several ranges of rows touch, since symbols share it, counts once.
+#[derive(Debug, Default)]
+pub struct BlocksRead {
+    by_segment: HashMap<*const Segment, Vec<bool>>,
+}
+
+impl BlocksRead {
+    /// Marks the blocks of some rows.
+    pub fn mark(&mut self, segment: &Arc<Segment>, rows: &Range<u64>) {
+        if rows.is_empty() {
+            return;
+        }
+        let blocks =
+            self.by_segment.entry(Arc::as_ptr(segment)).or_insert_with(|| vec![false; to_usize(blocks_of(segment))]);
+        blocks[to_usize(rows.start) / BLOCK_ROWS..to_usize(rows.end).div_ceil(BLOCK_ROWS)].fill(true);
+    }
+
+    /// How many are marked.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.by_segment.values().flatten().filter(|is_read| **is_read).count() as u64
+    }
 }
 
 fn to_usize(row: u64) -> usize {

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use splay_store::{BLOCK_ROWS, SelectionStats, TableSnapshot};
+use splay_store::{BlocksRead, SelectionStats, TableSnapshot, blocks_of};
 
 use super::cover::Cover;
 use crate::error::Result;
@@ -15,20 +15,22 @@ pub(crate) fn count(snapshot: &TableSnapshot, covers: &[Cover]) -> Result<Select
         stats.partitions.total += 1;
         for segment in partition.segments.iter() {
             stats.rows.total += segment.rows();
-            stats.blocks.total += segment.rows().div_ceil(BLOCK_ROWS as u64);
+            stats.blocks.total += blocks_of(segment);
         }
     }
-    let (mut date, mut segments) = (None, HashSet::new());
+    let (mut dates, mut segments, mut blocks) = (HashSet::new(), HashSet::new(), BlocksRead::default());
     for cover in covers {
-        stats.partitions.kept += u64::from(date.replace(cover.date) != Some(cover.date));
+        dates.insert(cover.date);
         if segments.insert(Arc::as_ptr(&cover.segment)) && cover.spans.iter().any(|span| span.run.is_some()) {
             stats.symbols.total += cover.segment.index()?.symbols()? as u64;
         }
         for span in &cover.spans {
             stats.rows.kept += span.rows.len() as u64;
             stats.symbols.kept += u64::from(span.run.is_some());
-            stats.blocks.kept += (span.rows.end.div_ceil(BLOCK_ROWS) - span.rows.start / BLOCK_ROWS) as u64;
+            blocks.mark(&cover.segment, &(span.rows.start as u64..span.rows.end as u64));
         }
     }
+    stats.partitions.kept = dates.len() as u64;
+    stats.blocks.kept = blocks.count();
     Ok(stats)
 }
