@@ -1,11 +1,11 @@
-//! Nothing passes that changes a table, a setting or a file, or that is too large to be planned.
+//! Nothing passes that changes a table, a setting or a file, that is too large to be planned, or that nobody would carry out.
 //!
 //! The parsed statement decides, before it is planned: what is to be changed may not exist, or may not fit, and the answer is
 //! the same. What reads is listed, so that a statement that the parser learns later is refused.
 
 use std::ops::ControlFlow;
 
-use datafusion::error::{DataFusionError, Result};
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
@@ -15,17 +15,20 @@ use datafusion::sql::sqlparser::ast::{self, Select, Visit, Visitor};
 use crate::error::Error;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
+use crate::resolve::resolve;
+use crate::unsupported;
 
 /// The plan of a statement that only reads; of one whose joins were rewritten if `has_joins`.
 ///
 /// # Errors
 /// [`Error::ReadOnly`], wrapped, for any other; those of DataFusion.
-pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> Result<LogicalPlan> {
+pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> DataFusionResult<LogicalPlan> {
     let dialect = state.config().options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(text, &dialect)?;
-    if let ControlFlow::Break(error) = check(&statement) {
+    if let ControlFlow::Break(error) = check(&statement, state) {
         return Err(wrapped(error));
     }
+    resolve(&mut statement).map_err(wrapped)?;
     if has_joins {
         joins::arrange(&mut statement)?;
     }
@@ -46,22 +49,30 @@ fn wrapped(error: Error) -> DataFusionError {
 }
 
 /// Breaks with why a statement is refused: it, or one within it, changes something, or it is too large.
-fn check(statement: &Statement) -> ControlFlow<Error> {
+fn check(statement: &Statement, state: &SessionState) -> ControlFlow<Error> {
     match statement {
-        Statement::Statement(statement) => statement.visit(&mut Check::default()),
-        Statement::Explain(explain) => check(&explain.statement),
+        Statement::Statement(statement) => statement.visit(&mut Check { state, limits: StatementLimits::default() }),
+        Statement::Explain(explain) => check(&explain.statement, state),
         Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {
             ControlFlow::Break(refusal(&keyword(&statement.to_string())))
         }
     }
 }
 
-#[derive(Default)]
-struct Check {
+struct Check<'a> {
+    state: &'a SessionState,
     limits: StatementLimits,
 }
 
-impl Visitor for Check {
+/// Goes on after a check that passed.
+fn flow(checked: Result<(), Error>) -> ControlFlow<Error> {
+    match checked {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(error) => ControlFlow::Break(error),
+    }
+}
+
+impl Visitor for Check<'_> {
     type Break = Error;
 
     fn pre_visit_statement(&mut self, statement: &ast::Statement) -> ControlFlow<Error> {
@@ -81,16 +92,22 @@ impl Visitor for Check {
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<Error> {
-        if select.into.is_some() { ControlFlow::Break(refusal("SELECT INTO")) } else { ControlFlow::Continue(()) }
+        if select.into.is_some() {
+            return ControlFlow::Break(refusal("SELECT INTO"));
+        }
+        flow(unsupported::check_select(select))
     }
 
     fn pre_visit_expr(&mut self, expression: &ast::Expr) -> ControlFlow<Error> {
+        if let ast::Expr::Function(call) = expression {
+            flow(unsupported::check_call(call, self.state))?;
+        }
         self.limits.expression(expression)
     }
 
     fn pre_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
         self.limits.begin_query(query);
-        ControlFlow::Continue(())
+        flow(unsupported::check_query(query))
     }
 
     fn post_visit_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
@@ -98,6 +115,7 @@ impl Visitor for Check {
     }
 
     fn pre_visit_table_factor(&mut self, relation: &ast::TableFactor) -> ControlFlow<Error> {
+        flow(unsupported::check_relation(relation))?;
         self.limits.relation(relation)
     }
 }

@@ -35,7 +35,7 @@ mod window_stream;
 
 pub(crate) use convert::{AsofParts, asof_parts, convert};
 pub(crate) use planner::{JoinPlanner, register};
-pub(crate) use statement::arrange;
+pub(crate) use statement::{arrange, is_by_time};
 pub(crate) use syntax::rewrite;
 pub(crate) use window_convert::{WindowParts, window_parts};
 

@@ -86,6 +86,11 @@ fn arrange_select(select: &mut Select) -> Result<()> {
     Ok(())
 }
 
+/// Whether a join in a rewritten FROM is one by time.
+pub(crate) fn is_by_time(from: &TableWithJoins) -> bool {
+    has_marker(from, Marker::Asof) || has_marker(from, Marker::Window)
+}
+
 fn has_marker(from: &TableWithJoins, wanted: Marker) -> bool {
     let relations = std::iter::once(&from.relation).chain(from.joins.iter().map(|join| &join.relation));
     relations.into_iter().any(|relation| match relation {

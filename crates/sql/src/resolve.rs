@@ -1,0 +1,274 @@
+//! Completes a parsed statement where DataFusion's planner would read it otherwise than SQL means it.
+//!
+//! - A named window becomes its definition wherever it is used. The planner looks for names in the select list alone, and leaves out what a
+//!   window inherits: <https://www.postgresql.org/docs/current/sql-select.html#SQL-WINDOW> has the rules.
+//! - `FROM t` without a select list selects all columns, as in DuckDB.
+//! - The query of `ANY` and `ALL` becomes a relation of its own. Where it reads a table that is read around it, too, the planner would compare
+//!   a column with itself.
+//! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectFlavor, SelectItem,
+    SetExpr, TableFactor, TableWithJoins, UnaryOperator, VisitMut, VisitorMut, WildcardAdditionalOptions, WindowSpec,
+    WindowType,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::error::{Error, Result};
+
+/// Completes a statement.
+///
+/// # Errors
+/// [`Error::Statement`] for a window that isn't defined, or can't be what another one is based on.
+pub(crate) fn resolve(statement: &mut Statement) -> Result<()> {
+    match statement {
+        Statement::Statement(statement) => match statement.visit(&mut Resolver::default()) {
+            ControlFlow::Break(error) => Err(error),
+            ControlFlow::Continue(()) => Ok(()),
+        },
+        Statement::Explain(explain) => resolve(&mut explain.statement),
+        _ => Ok(()),
+    }
+}
+
+/// Definitions of one select by folded name.
+type Windows = HashMap<String, WindowSpec>;
+
+#[derive(Default)]
+struct Resolver {
+    /// The windows of each query and select around the place that is being visited. A query has those of its select, for its `ORDER BY`.
+    scopes: Vec<Windows>,
+    /// Queries of `ANY` and `ALL` up to here.
+    compared: usize,
+}
+
+impl Resolver {
+    fn enter(&mut self, definitions: &[NamedWindowDefinition]) -> ControlFlow<Error> {
+        match define(definitions) {
+            Ok(windows) => {
+                self.scopes.push(windows);
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn leave(&mut self) -> ControlFlow<Error> {
+        self.scopes.pop();
+        ControlFlow::Continue(())
+    }
+}
+
+impl VisitorMut for Resolver {
+    type Break = Error;
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        match &*query.body {
+            SetExpr::Select(select) => self.enter(&select.named_window),
+            _ => self.enter(&[]),
+        }
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<Error> {
+        self.leave()
+    }
+
+    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        if select.flavor == SelectFlavor::FromFirstNoSelect && select.projection.is_empty() {
+            select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
+        }
+        self.enter(&select.named_window)
+    }
+
+    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<Error> {
+        self.leave()
+    }
+
+    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
+        let Expr::Function(ast::Function { over: Some(over), .. }) = expression else {
+            return ControlFlow::Continue(());
+        };
+        let none = Windows::new();
+        match resolved(over, self.scopes.last().unwrap_or(&none)) {
+            Ok(None) => ControlFlow::Continue(()),
+            Ok(Some(window)) => {
+                *over = WindowType::WindowSpec(window);
+                ControlFlow::Continue(())
+            }
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
+        bind_by_precedence(expression);
+        if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expression
+            && let Expr::Subquery(query) = right.as_mut()
+        {
+            self.compared += 1;
+            name_relation(query, self.compared);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Makes the rows of a query those of a relation that no other in the statement is named like.
+fn name_relation(query: &mut Query, number: usize) {
+    let name = format!("compared_{number}");
+    let text = format!("SELECT {name}.value FROM (SELECT 1) AS {name} (value)");
+    // The text parses: without a relation to fill, the query would stay as it is.
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_query());
+    let Ok(mut named) = parsed else { return };
+    if let SetExpr::Select(select) = named.body.as_mut()
+        && let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = select.from.first_mut()
+    {
+        std::mem::swap(subquery.as_mut(), query);
+        *query = *named;
+    }
+}
+
+/// The window of a call, if it isn't complete as it stands.
+fn resolved(over: &WindowType, windows: &Windows) -> Result<Option<WindowSpec>> {
+    match over {
+        WindowType::NamedWindow(name) => find(name, windows).cloned().map(Some),
+        WindowType::WindowSpec(window) if window.window_name.is_some() => refined(window, windows).map(Some),
+        WindowType::WindowSpec(_) => Ok(None),
+    }
+}
+
+/// The definitions of a `WINDOW` clause. Each may name those before it.
+fn define(definitions: &[NamedWindowDefinition]) -> Result<Windows> {
+    let mut windows = Windows::new();
+    for NamedWindowDefinition(name, definition) in definitions {
+        let window = match definition {
+            NamedWindowExpr::NamedWindow(other) => find(other, &windows)?.clone(),
+            NamedWindowExpr::WindowSpec(window) => refined(window, &windows)?,
+        };
+        if windows.insert(name.value.to_lowercase(), window).is_some() {
+            return Err(Error::Statement { message: format!("the window {name} is defined twice") });
+        }
+    }
+    Ok(windows)
+}
+
+fn find<'a>(name: &Ident, windows: &'a Windows) -> Result<&'a WindowSpec> {
+    let missing = || Error::Statement { message: format!("the window {name} is not defined here") };
+    windows.get(&name.value.to_lowercase()).ok_or_else(missing)
+}
+
+/// A window with what it inherits from the one that it names.
+fn refined(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
+    let Some(name) = &window.window_name else { return Ok(window.clone()) };
+    let base = find(name, windows)?;
+    let faults = [
+        (!window.partition_by.is_empty(), "can't be given another PARTITION BY"),
+        (!window.order_by.is_empty() && !base.order_by.is_empty(), "has an ORDER BY already"),
+        (base.window_frame.is_some(), "has a frame, so that only OVER without brackets can name it"),
+    ];
+    if let Some((_, fault)) = faults.iter().find(|(is_there, _)| *is_there) {
+        return Err(Error::Statement { message: format!("the window {name} {fault}") });
+    }
+    let order_by = if window.order_by.is_empty() { &base.order_by } else { &window.order_by };
+    Ok(WindowSpec {
+        window_name: None,
+        partition_by: base.partition_by.clone(),
+        order_by: order_by.clone(),
+        window_frame: window.window_frame.clone(),
+    })
+}
+
+/// Puts `AND` and `OR` above an `IS DISTINCT FROM`, and a `NOT` before it, that swallowed them. What it contains is in order already.
+fn bind_by_precedence(expression: &mut Expr) {
+    let swallows = match &*expression {
+        Expr::IsDistinctFrom(_, right) | Expr::IsNotDistinctFrom(_, right) => logical(right).is_some(),
+        Expr::UnaryOp { op: UnaryOperator::Not, expr } => logical(expr).is_some(),
+        Expr::BinaryOp { right, .. } => logical(expression).zip(logical(right)).is_some_and(|(op, below)| below < op),
+        _ => false,
+    };
+    if !swallows {
+        return;
+    }
+    let mut chain = Chain::default();
+    match std::mem::replace(expression, nothing()) {
+        Expr::IsDistinctFrom(left, right) => {
+            chain.take(*right);
+            chain.wrap_first(|first| Expr::IsDistinctFrom(left, Box::new(first)));
+        }
+        Expr::IsNotDistinctFrom(left, right) => {
+            chain.take(*right);
+            chain.wrap_first(|first| Expr::IsNotDistinctFrom(left, Box::new(first)));
+        }
+        Expr::UnaryOp { op, expr } => {
+            chain.take(*expr);
+            chain.wrap_first(|first| Expr::UnaryOp { op, expr: Box::new(first) });
+        }
+        other => chain.take(other),
+    }
+    *expression = chain.bound();
+}
+
+/// How tightly an `OR` or `AND` that no brackets are around binds.
+fn logical(expression: &Expr) -> Option<u8> {
+    match expression {
+        Expr::BinaryOp { op: BinaryOperator::Or, .. } => Some(0),
+        Expr::BinaryOp { op: BinaryOperator::And, .. } => Some(1),
+        _ => None,
+    }
+}
+
+fn nothing() -> Expr {
+    Expr::Identifier(Ident::new(""))
+}
+
+/// Operands of `AND` and `OR` in the order of the text, and the operator behind each but the last.
+#[derive(Default)]
+struct Chain {
+    operands: Vec<Expr>,
+    operators: Vec<BinaryOperator>,
+}
+
+impl Chain {
+    fn take(&mut self, expression: Expr) {
+        match expression {
+            Expr::BinaryOp { left, op: op @ (BinaryOperator::And | BinaryOperator::Or), right } => {
+                self.take(*left);
+                self.operators.push(op);
+                self.take(*right);
+            }
+            other => self.operands.push(other),
+        }
+    }
+
+    fn wrap_first(&mut self, wrap: impl FnOnce(Expr) -> Expr) {
+        if let Some(first) = self.operands.first_mut() {
+            *first = wrap(std::mem::replace(first, nothing()));
+        }
+    }
+
+    /// The operands of each `AND` first, then those of `OR`.
+    fn bound(self) -> Expr {
+        let join = |left, op, right| Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right) };
+        let mut operands = self.operands.into_iter();
+        let mut below = operands.next().unwrap_or_else(nothing);
+        let mut above: Option<Expr> = None;
+        for (op, operand) in self.operators.into_iter().zip(operands) {
+            if op == BinaryOperator::And {
+                below = join(below, op, operand);
+            } else {
+                let done = std::mem::replace(&mut below, operand);
+                above = Some(match above {
+                    Some(above) => join(above, op, done),
+                    None => done,
+                });
+            }
+        }
+        match above {
+            Some(above) => join(above, BinaryOperator::Or, below),
+            None => below,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Refuses by name what the parser takes and nobody carries out.
+//!
+//! The parser reads the dialects of many systems, and DataFusion leaves out what it doesn't know of a parsed statement: `select * from t
+//! tablesample (10)` would count all rows. Each function here takes a node of the parsed statement apart into all of its fields, so that a
+//! field that a later version of the parser adds doesn't compile until somebody has decided about it.
+
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::sqlparser::ast::{
+    Cte, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
+    FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, NullTreatment, Query, Select, SelectFlavor,
+    SelectItem, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
+};
+
+use crate::error::{Error, Result};
+use crate::joins;
+
+/// Window functions that can leave out nulls, besides the aggregates that say so.
+const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
+
+/// Fails if something is there that isn't supported.
+fn refuse(is_there: bool, what: &str) -> Result<()> {
+    if is_there { Err(Error::Statement { message: format!("{what} isn't supported") }) } else { Ok(()) }
+}
+
+/// Fails with what has to be changed.
+fn needs(is_wrong: bool, what: &str) -> Result<()> {
+    if is_wrong { Err(Error::Statement { message: what.to_owned() }) } else { Ok(()) }
+}
+
+/// Checks what surrounds a select: clauses of a query.
+///
+/// # Errors
+/// [`Error::Statement`], which names the clause.
+pub(crate) fn check_query(query: &Query) -> Result<()> {
+    // The planner refuses FETCH and the pipe operators that it doesn't know.
+    let Query {
+        with,
+        body: _,
+        order_by: _,
+        limit_clause: _,
+        fetch: _,
+        locks,
+        for_clause,
+        settings,
+        format_clause,
+        pipe_operators: _,
+    } = query;
+    for expression in with.iter().flat_map(|with| &with.cte_tables) {
+        // Whether it is materialized changes no row.
+        let Cte { alias, query: _, from, materialized: _, closing_paren_token: _ } = expression;
+        check_alias(alias)?;
+        refuse(from.is_some(), "FROM behind a common table expression")?;
+    }
+    refuse(!locks.is_empty(), "FOR UPDATE and FOR SHARE")?;
+    refuse(for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE")?;
+    refuse(settings.is_some(), "SETTINGS")?;
+    refuse(format_clause.is_some(), "FORMAT")
+}
+
+/// Checks the clauses of a select.
+///
+/// # Errors
+/// [`Error::Statement`], which names the clause.
+pub(crate) fn check_select(select: &Select) -> Result<()> {
+    // The planner refuses CLUSTER BY, SORT BY, TOP and LATERAL VIEW; `read_only.rs` refuses INTO.
+    let Select {
+        select_token: _,
+        optimizer_hints: _,
+        distinct: _,
+        select_modifiers,
+        top: _,
+        top_before_distinct: _,
+        projection,
+        exclude,
+        into: _,
+        from,
+        lateral_views: _,
+        prewhere,
+        selection: _,
+        connect_by,
+        group_by,
+        cluster_by: _,
+        distribute_by,
+        sort_by: _,
+        having: _,
+        named_window: _,
+        qualify: _,
+        window_before_qualify: _,
+        value_table_mode,
+        flavor,
+    } = select;
+    let is_empty = projection.is_empty() && *flavor != SelectFlavor::FromFirstNoSelect;
+    needs(is_empty, "SELECT names no column: write * for all")?;
+    refuse(select_modifiers.is_some(), "a modifier behind SELECT such as STRAIGHT_JOIN or SQL_NO_CACHE")?;
+    refuse(exclude.is_some(), "EXCLUDE behind the select list: write it behind *")?;
+    refuse(prewhere.is_some(), "PREWHERE: write WHERE")?;
+    refuse(!connect_by.is_empty(), "CONNECT BY: write WITH RECURSIVE")?;
+    refuse(!distribute_by.is_empty(), "DISTRIBUTE BY")?;
+    refuse(value_table_mode.is_some(), "SELECT AS VALUE and SELECT AS STRUCT")?;
+    let (GroupByExpr::All(modifiers) | GroupByExpr::Expressions(_, modifiers)) = group_by;
+    if let Some(modifier) = modifiers.first() {
+        refuse(true, &format!("GROUP BY … {modifier}: write GROUP BY ROLLUP (…), CUBE (…) or GROUPING SETS (…)"))?;
+    }
+    for item in projection {
+        if let SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options) = item {
+            check_wildcard(options)?;
+        }
+    }
+    from.iter().try_for_each(check_joins)
+}
+
+fn check_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
+    // The planner takes EXCLUDE, EXCEPT and REPLACE and refuses RENAME and an alias.
+    let WildcardAdditionalOptions {
+        wildcard_token: _,
+        opt_ilike,
+        opt_exclude: _,
+        opt_except: _,
+        opt_replace: _,
+        opt_rename: _,
+        opt_alias: _,
+    } = options;
+    refuse(opt_ilike.is_some(), "* ILIKE")
+}
+
+fn check_alias(alias: &TableAlias) -> Result<()> {
+    let TableAlias { explicit: _, name: _, columns, at } = alias;
+    refuse(columns.iter().any(|column| column.data_type.is_some()), "a type in a list of column aliases")?;
+    refuse(at.is_some(), "AT in the alias of a table")
+}
+
+fn check_joins(from: &TableWithJoins) -> Result<()> {
+    let TableWithJoins { relation: _, joins } = from;
+    // Joins by time have their condition in a marker behind them, and need none on other columns.
+    let is_by_time = joins::is_by_time(from);
+    joins.iter().try_for_each(|Join { relation: _, global, join_operator }| {
+        refuse(*global, "GLOBAL JOIN")?;
+        let is_outer_without_condition = matches!(
+            join_operator,
+            JoinOperator::Left(JoinConstraint::None)
+                | JoinOperator::LeftOuter(JoinConstraint::None)
+                | JoinOperator::Right(JoinConstraint::None)
+                | JoinOperator::RightOuter(JoinConstraint::None)
+                | JoinOperator::FullOuter(JoinConstraint::None)
+        );
+        needs(is_outer_without_condition && !is_by_time, "an outer join needs ON or USING")
+    })
+}
+
+/// Checks what stands in FROM.
+///
+/// # Errors
+/// [`Error::Statement`], which names the clause.
+pub(crate) fn check_relation(relation: &TableFactor) -> Result<()> {
+    match relation {
+        TableFactor::Table {
+            name: _,
+            alias,
+            args: _,
+            with_hints,
+            version,
+            with_ordinality,
+            partitions,
+            json_path,
+            sample,
+            index_hints,
+        } => {
+            refuse(!with_hints.is_empty() || !index_hints.is_empty(), "a hint behind a table's name")?;
+            refuse(version.is_some(), "a table as of a time or version")?;
+            refuse(*with_ordinality, "WITH ORDINALITY")?;
+            refuse(!partitions.is_empty(), "PARTITION behind a table's name")?;
+            refuse(json_path.is_some(), "a JSON path behind a table's name")?;
+            refuse(sample.is_some(), "TABLESAMPLE")?;
+            alias.iter().try_for_each(check_alias)
+        }
+        TableFactor::Derived { lateral: _, subquery: _, alias, sample } => {
+            refuse(sample.is_some(), "TABLESAMPLE")?;
+            alias.iter().try_for_each(check_alias)
+        }
+        TableFactor::Function { lateral: _, name: _, args: _, with_ordinality, alias } => {
+            refuse(*with_ordinality, "WITH ORDINALITY")?;
+            alias.iter().try_for_each(check_alias)
+        }
+        TableFactor::NestedJoin { table_with_joins, alias } => {
+            alias.iter().try_for_each(check_alias)?;
+            check_joins(table_with_joins)
+        }
+        // The planner refuses the others, and what it doesn't know of these.
+        _ => Ok(()),
+    }
+}
+
+/// Checks what a call says besides its arguments.
+///
+/// # Errors
+/// [`Error::Statement`], which names the clause.
+pub(crate) fn check_call(call: &Function, state: &SessionState) -> Result<()> {
+    let Function { name, uses_odbc_syntax: _, parameters, args, filter, null_treatment, over, within_group } = call;
+    refuse(*parameters != FunctionArguments::None, "a second list of arguments, as in quantile(0.5)(x),")?;
+    refuse(matches!(args, FunctionArguments::Subquery(_)), "a query as the argument of a function")?;
+    let (is_distinct, clauses) = match args {
+        FunctionArguments::List(FunctionArgumentList { duplicate_treatment, args: _, clauses }) => {
+            (*duplicate_treatment == Some(DuplicateTreatment::Distinct), clauses.as_slice())
+        }
+        _ => (false, [].as_slice()),
+    };
+    let name = name.to_string().to_lowercase();
+    let says_nulls = clauses.iter().find_map(|clause| match clause {
+        FunctionArgumentClause::IgnoreOrRespectNulls(treatment) => Some(treatment),
+        _ => None,
+    });
+    let has_aggregate = state.aggregate_functions().get(&name);
+    let is_by_row = state.scalar_functions().contains_key(&name)
+        && has_aggregate.is_none()
+        && !state.window_functions().contains_key(&name);
+    if is_by_row {
+        let of_rows = [
+            (over.is_some(), "OVER"),
+            (filter.is_some(), "FILTER"),
+            (is_distinct, "DISTINCT"),
+            (!within_group.is_empty(), "WITHIN GROUP"),
+            (!clauses.is_empty() || null_treatment.is_some(), "ORDER BY or IGNORE NULLS"),
+        ];
+        if let Some((_, clause)) = of_rows.iter().find(|(is_there, _)| *is_there) {
+            let message = format!("{name} is computed from one row: it takes no {clause}");
+            return Err(Error::Statement { message });
+        }
+    }
+    let knows_nulls = has_aggregate.is_some_and(|function| function.supports_null_handling_clause())
+        || state
+            .window_functions()
+            .get(&name)
+            .is_some_and(|function| WINDOW_FUNCTIONS_WITH_NULL_TREATMENT.contains(&function.name()));
+    let ignores_nulls = null_treatment.as_ref().or(says_nulls) == Some(&NullTreatment::IgnoreNulls);
+    needs(ignores_nulls && !knows_nulls, &format!("{name} has no IGNORE NULLS"))?;
+    check_offset(&name, args, ignores_nulls)
+}
+
+/// Checks the second argument of functions that look at another row.
+fn check_offset(name: &str, args: &FunctionArguments, ignores_nulls: bool) -> Result<()> {
+    let FunctionArguments::List(FunctionArgumentList { args, .. }) = args else { return Ok(()) };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(offset))) = args.get(1) else { return Ok(()) };
+    let written = offset.to_string();
+    // DataFusion gives the wrong row or none.
+    let is_lead = matches!(name, "lead" | "next");
+    needs(is_lead && ignores_nulls && written != "1", &format!("{name} with an offset has no IGNORE NULLS"))?;
+    let is_before_the_first = written.starts_with('-') || written == "0";
+    needs(name == "nth_value" && is_before_the_first, "nth_value counts rows from 1")
+}
