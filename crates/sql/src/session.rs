@@ -13,6 +13,7 @@ use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::DataFusionError;
+use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -30,6 +31,7 @@ use crate::answer::{Answer, Source, Threads, Watches};
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
 use crate::memory::StatementPool;
@@ -93,24 +95,41 @@ pub struct Description {
 pub struct Session {
     database: Database,
     settings: SessionSettings,
-    context: Arc<dyn StatementStates>,
+    states: Arc<dyn StatementStates>,
     threads: Arc<Threads>,
     statements: Arc<TickStatements>,
 }
 
-/// Gives each statement a state of DataFusion's.
+/// DataFusion's state: functions, rules and the catalog.
 ///
 /// A trait object, since the compiler proves for each future that holds a session that it can go to another thread, and would look
 /// into each type of DataFusion's and of the SQL parser's for that: half a minute in the server alone.
 trait StatementStates: Send + Sync {
-    /// The state that a statement is planned with, as of now.
-    fn state(&self) -> SessionState;
+    /// The state that all statements share, for what doesn't ask for the time: parsing, and the resolution of names and types.
+    fn shared(&self) -> Arc<SessionState>;
+
+    /// A state for one statement, whose `now()` is the time of this call. Copies the tables of functions, some 100 microseconds.
+    fn of_statement(&self) -> SessionState;
 }
 
-impl StatementStates for SessionContext {
-    fn state(&self) -> SessionState {
-        SessionContext::state(self)
+impl StatementStates for Arc<SessionState> {
+    fn shared(&self) -> Arc<SessionState> {
+        Arc::clone(self)
     }
+
+    fn of_statement(&self) -> SessionState {
+        let mut state = SessionState::clone(self);
+        state.mark_start_execution();
+        state
+    }
+}
+
+/// A statement that DataFusion planned, ready to run.
+struct Planned {
+    plan: Arc<dyn ExecutionPlan>,
+    state: Arc<SessionState>,
+    watches: Watches,
+    planning: Duration,
 }
 
 impl std::fmt::Debug for Session {
@@ -126,9 +145,9 @@ impl Session {
     /// [`Error::Internal`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
-        let context = Arc::new(context(&database, &settings)?);
+        let states = Arc::new(Arc::new(state(&database, &settings)?));
         let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
-        Ok(Session { database, settings, context, threads, statements })
+        Ok(Session { database, settings, states, threads, statements })
     }
 
     /// The database it reads.
@@ -186,7 +205,10 @@ impl Session {
             return None;
         }
         let Some(given) = Given::new(text, parameters) else {
-            return Some("none, because the text has a comment or something else that is not looked into".to_owned());
+            return Some(
+                "none, because the text has something in it that is not looked into, such as a literal with a prefix"
+                    .to_owned(),
+            );
         };
         let learnt = |given: Given| {
             let given = Arc::new(given);
@@ -200,7 +222,7 @@ impl Session {
 
     /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
     fn learn(&self, given: &Arc<Given>) -> Result<(), String> {
-        let (statements, state, given) = (Arc::clone(&self.statements), self.context.state(), Arc::clone(given));
+        let (statements, state, given) = (Arc::clone(&self.statements), self.states.shared(), Arc::clone(given));
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.threads.spawn(async move {
             let _ = sender.send(statements.learn(&given, &state).await);
@@ -219,8 +241,8 @@ impl Session {
             let _ = sender.send(session.plan(&text, parameters).await);
         });
         let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
-        let (plan, spellings, planning) = receiver.recv().map_err(broke_off)??;
-        self.start(plan, &spellings, planning)
+        let (planned, spellings) = receiver.recv().map_err(broke_off)??;
+        self.start(planned, &spellings)
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
@@ -281,7 +303,7 @@ impl Session {
     async fn plan_to_describe(&self, text: &str) -> Result<Description> {
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
-        let (plan, mut spellings, has_joins) = self.plan_logically(&self.context.state(), text).await?;
+        let (plan, mut spellings, has_joins) = self.plan_logically(&self.states.shared(), text).await?;
         let mut parameters: Vec<_> = plan.get_parameter_types().map_err(wrap)?.into_iter().collect();
         // `$10` comes behind `$9`.
         parameters.sort_by_key(|(name, _)| (name.len(), name.clone()));
@@ -302,15 +324,11 @@ impl Session {
         Ok((plan, spellings, rewritten.is_some()))
     }
 
-    async fn plan(
-        &self,
-        text: &str,
-        parameters: Parameters,
-    ) -> Result<((Arc<dyn ExecutionPlan>, Watches), Spellings, Duration)> {
+    async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Planned, Spellings)> {
         let start = Instant::now();
         let limit = self.settings.memory_bytes;
         let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
-        let state = Arc::new(self.context.state());
+        let state = Arc::new(self.states.of_statement());
         let (plan, mut spellings, has_joins) = self.plan_logically(&state, text).await?;
         let plan = match parameters {
             Parameters::None => plan,
@@ -326,7 +344,7 @@ impl Session {
             false => plan,
         };
         let plan = planner::physical(&state, plan, has_joins).await.map_err(wrap)?;
-        Ok(((plan, watches), spellings, start.elapsed()))
+        Ok((Planned { plan, state, watches, planning: start.elapsed() }, spellings))
     }
 
     /// An unknown table as the store reports it: with the names of those there are.
@@ -341,14 +359,10 @@ impl Session {
         }
     }
 
-    fn start(
-        &self,
-        (plan, watches): (Arc<dyn ExecutionPlan>, Watches),
-        spellings: &Spellings,
-        planning: Duration,
-    ) -> Result<Answer> {
+    fn start(&self, planned: Planned, spellings: &Spellings) -> Result<Answer> {
+        let Planned { plan, state, watches, planning } = planned;
         let limit = self.settings.memory_bytes;
-        let (task, peak) = self.task(&self.context.state()).map_err(|e| Error::from_datafusion(e, limit))?;
+        let (task, peak) = self.task(&state).map_err(|e| Error::from_datafusion(e, limit))?;
         let schema = spellings.restore(&plan.schema());
         let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
         let start = Instant::now();
@@ -393,17 +407,7 @@ impl Session {
     fn task(&self, state: &SessionState) -> Result<(Arc<TaskContext>, Arc<AtomicUsize>), DataFusionError> {
         let (pool, peak) = StatementPool::new(self.settings.memory_bytes);
         let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env()).with_memory_pool(Arc::new(pool));
-        let shared = state.task_ctx();
-        let task = TaskContext::new(
-            None,
-            shared.session_id(),
-            shared.session_config().clone(),
-            state.scalar_functions().clone(),
-            HashMap::new(),
-            state.aggregate_functions().clone(),
-            state.window_functions().clone(),
-            runtime.build_arc()?,
-        );
+        let task = TaskContext::from(state).with_runtime(runtime.build_arc()?);
         Ok((Arc::new(task), peak))
     }
 }
@@ -500,7 +504,7 @@ fn rename(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFu
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
-fn context(database: &Database, settings: &SessionSettings) -> Result<SessionContext> {
+fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState> {
     let mut config = SessionConfig::new()
         .with_target_partitions(settings.threads.max(1))
         .with_batch_size(settings.batch_rows.max(1))
@@ -511,9 +515,16 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
     let wrap = |error| Error::from_datafusion(error, settings.memory_bytes);
+    // DataFusion's defaults without its file formats and table factories: a statement reads tables and nothing else.
+    let table_functions = SessionStateDefaults::default_table_functions();
     let state = SessionStateBuilder::new()
         .with_config(config)
-        .with_default_features()
+        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_functions(table_functions.into_iter().map(|f| (f.name().to_owned(), f)).collect())
         .with_query_planner(Arc::new(TickQueryPlanner))
         .build();
     let state = joins::register(state).map_err(wrap)?;
@@ -523,10 +534,11 @@ fn context(database: &Database, settings: &SessionSettings) -> Result<SessionCon
     registered.map_err(wrap)?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
+    context.add_analyzer_rule(Arc::new(CompareIntervals));
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
     planned.map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
-    Ok(context)
+    Ok(context.state())
 }
 
 /// What watches over the files of the tables that a plan reads.

@@ -25,7 +25,6 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
-use datafusion::common::config::ConfigOptions;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::{ParamValues, ScalarValue};
 use datafusion::error::DataFusionError;
@@ -43,6 +42,7 @@ pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_p
 use self::results::{Asked, Kept, Results};
 use self::shape::{LIFTED, Shape};
 use crate::error::{Error, Result};
+use crate::intervals;
 use crate::joins;
 use crate::names::Spellings;
 use crate::read_only;
@@ -166,9 +166,9 @@ impl<'a> Explained<'a> {
     }
 }
 
-/// The first word of a text in small letters, and what is behind it.
+/// The first word of a text in small letters, comments left out, and what is behind it.
 fn word(text: &str) -> Option<(String, &str)> {
-    let text = text.trim_start();
+    let text = shape::behind_blanks(text)?;
     let (word, rest) = text.split_at(text.find(|c: char| !c.is_ascii_alphabetic())?);
     Some((word.to_ascii_lowercase(), rest))
 }
@@ -235,8 +235,8 @@ impl TickStatements {
             Err(_) => return Ok(Ran::Not),
         };
         let asked = self.results.as_ref().map(|results| {
-            let epochs = tables.iter().map(splay_store::TableSnapshot::epoch).collect();
-            (results, Asked { shape: given.key.clone(), values: given.values.clone(), epochs })
+            let states = tables.iter().map(|table| (table.epoch(), table.live())).collect();
+            (results, Asked { shape: given.key.clone(), values: given.values.clone(), states })
         });
         let kept = asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked));
         // Columns of what was kept may be slices of files that can't be read any more.
@@ -321,11 +321,11 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     ) {
         return convert::unknown("a statement that isn't a query of one table");
     }
-    let options: Arc<ConfigOptions> = Arc::new(state.config_options().as_ref().clone());
-    let plan = TypeCoercion::new().analyze(plan, &options).map_err(said)?;
+    let options = state.config_options();
+    let plan = TypeCoercion::new().analyze(plan, options).and_then(intervals::by_length).map_err(said)?;
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
-    let recognised = recognise::recognise(&plan, &options)?;
+    let recognised = recognise::recognise(&plan, options)?;
     let tables = recognised.tables.into_iter().map(|(name, snapshot)| (name, snapshot.spec().clone())).collect();
     Ok(TickStatement { plan: recognised.plan, constants: recognised.constants, schema, tables })
 }

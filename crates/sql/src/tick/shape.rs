@@ -49,7 +49,7 @@ enum Before {
     ListItem,
 }
 
-/// The shape of a text, or `None` if it has something in it that makes lifting doubtful, such as a comment.
+/// The shape of a text, or `None` if it has something in it that makes lifting doubtful, such as a text with a prefix. Comments are blanks.
 pub(super) fn shape(text: &str) -> Option<Shape> {
     if text.len() > TEXT_BYTES_MAX {
         return None;
@@ -65,15 +65,14 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
     let mut at = 0;
     while at < bytes.len() {
         let byte = bytes[at];
-        match byte {
-            b' ' | b'\t' | b'\n' | b'\r' => {
-                if !shape.key.ends_with(' ') {
-                    shape.key.push(' ');
-                }
-                at += 1;
+        if let Some(end) = blank_end(text, at)? {
+            if !shape.key.ends_with(' ') {
+                shape.key.push(' ');
             }
-            b'-' if bytes.get(at + 1) == Some(&b'-') => return None,
-            b'/' if bytes.get(at + 1) == Some(&b'*') => return None,
+            at = end;
+            continue;
+        }
+        match byte {
             b'\'' => {
                 let (end, value) = text_literal(text, at)?;
                 before = take(&mut shape, &mut seen, before, &text[at..end], ScalarValue::Utf8(Some(value)));
@@ -132,6 +131,31 @@ pub(super) fn shape(text: &str) -> Option<Shape> {
         }
     }
     Some(shape)
+}
+
+/// The end of the blank or comment that begins at `at`, if one does. Outside, `None` for a comment that has another one in it, or no end.
+fn blank_end(text: &str, at: usize) -> Option<Option<usize>> {
+    let rest = &text[at..];
+    if rest.starts_with([' ', '\t', '\n', '\r']) {
+        return Some(Some(at + 1));
+    }
+    if rest.starts_with("--") {
+        return Some(Some(rest.find('\n').map_or(text.len(), |end| at + end + 1)));
+    }
+    if let Some(comment) = rest.strip_prefix("/*") {
+        let end = comment.find("*/")?;
+        return (!comment[..end].contains("/*")).then_some(Some(at + end + 4));
+    }
+    Some(None)
+}
+
+/// What stands behind the blanks and comments that a text begins with. `None` as for [`shape`].
+pub(super) fn behind_blanks(text: &str) -> Option<&str> {
+    let mut at = 0;
+    while let Some(end) = blank_end(text, at)? {
+        at = end;
+    }
+    Some(&text[at..])
 }
 
 /// Lifts a literal, or leaves it in the shape.
@@ -322,10 +346,26 @@ mod tests {
     #[test]
     fn doubtful_texts_have_no_shape() {
         for text in
-            ["select 1 -- x = 2", "select /* x */ 1", "select 'a", "select e'\\n'", "select $$a$$", "select \"a"]
+            ["select /* a /* b */ c */ 1", "select /* 1", "select 'a", "select e'\\n'", "select $$a$$", "select \"a"]
         {
             assert_eq!(shape(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn comments_are_blanks() {
+        let plain = shape("select 1 from q where x = 5 and y - 1 / 2 < 3").unwrap();
+        for text in [
+            "-- x = 2\nselect 1 from q where x = 5 and y - 1 / 2 < 3",
+            "select/**/1 from q /* 'a' -- */ where x = 5 and y - 1 / 2 < 3",
+            "select 1 from q where x =--'\n5 and y - 1 / 2 < 3",
+        ] {
+            let commented = shape(text).unwrap();
+            assert_eq!((commented.key.trim(), &commented.literals), (plain.key.as_str(), &plain.literals), "{text}");
+        }
+        assert_eq!(shape("select 1 -- x = 2").unwrap(), shape("select 1 ").unwrap());
+        assert_eq!(shape("select '--', \"/*\"").unwrap().key, "select '--', \"/*\"");
+        assert_eq!(behind_blanks(" /* a */ -- b\n select"), Some("select"));
     }
 
     #[test]

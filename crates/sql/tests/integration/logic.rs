@@ -1,5 +1,5 @@
 //! Runs every `.slt` file below `tests/slt` against a database on disk: with one thread and with four, with batches of 8,192
-//! rows and of 2, over Arrow and over Parquet segments.
+//! rows and of 2, over Arrow and over Parquet segments, and without tick plans.
 
 use std::path::{Path, PathBuf};
 
@@ -84,16 +84,17 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 
 fn run_all(format: SegmentFormat, threads: usize, batch_rows: usize) {
     let (_folder, database) = market::database(format);
-    let errors = errors(&database, threads, batch_rows);
+    let errors = errors(|| market::session(&database, threads, batch_rows));
     assert!(errors.is_empty(), "{format:?}, {threads} threads, {batch_rows} rows:\n{}", errors.join("\n\n"));
 }
 
-fn errors(database: &splay_store::Database, threads: usize, batch_rows: usize) -> Vec<String> {
+/// What goes wrong with a session for each file.
+fn errors(session: impl Fn() -> Session) -> Vec<String> {
     let files = files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/slt"));
     assert!(!files.is_empty());
     let mut errors = Vec::new();
     for file in files {
-        let session = market::session(database, threads, batch_rows);
+        let session = session();
         let mut runner = Runner::new(|| async { Ok(Database(session.clone())) });
         let records = sqllogictest::parse_file(&file).unwrap();
         errors.extend(records.into_iter().filter_map(|record| runner.run(record).err()).map(|error| error.to_string()));
@@ -104,9 +105,16 @@ fn errors(database: &splay_store::Database, threads: usize, batch_rows: usize) -
 #[test]
 fn logic_files_hold_over_captured_rows() {
     let (_folder, database, capture) = market::captured();
-    let errors = errors(&database, 2, 8192);
+    let errors = errors(|| market::session(&database, 2, 8192));
     assert!(errors.is_empty(), "{}", errors.join("\n\n"));
     capture.close().unwrap();
+}
+
+#[test]
+fn logic_files_hold_without_tick_plans() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let errors = errors(|| market::session_without_tick_plans(&database));
+    assert!(errors.is_empty(), "{}", errors.join("\n\n"));
 }
 
 #[test]

@@ -186,3 +186,8 @@ pub fn session(database: &Database, threads: usize, batch_rows: usize) -> Sessio
     let settings = SessionSettings { threads, batch_rows, ..SessionSettings::default() };
     Session::new(database.clone(), settings).unwrap()
 }
+
+pub fn session_without_tick_plans(database: &Database) -> Session {
+    Session::new(database.clone(), SessionSettings { threads: 2, tick_plans: false, ..SessionSettings::default() })
+        .unwrap()
+}

@@ -248,3 +248,55 @@ fn explain_analyze_of_a_tick_plan_runs_that_and_shows_what_it_cost() {
     assert_eq!(kinds[0].column(0).as_string::<i32>().value(0), "tick_plan");
     assert!(kinds[0].column(1).as_string::<i32>().value(0).starts_with("none, because"));
 }
+
+#[test]
+fn no_more_blocks_are_counted_than_there_are() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    for text in [
+        "select sym, first(price), last(size) from tick group by sym",
+        "select sym, avg(price * size) from tick where size > 10 group by sym",
+        "select a.sym, a.m + b.m from (select sym, max(price) m from tick group by sym) a \
+         join (select sym, min(price) m from tick group by sym) b on a.sym = b.sym",
+    ] {
+        let mut answer = session.sql(text, Parameters::None).unwrap();
+        answer.batches().unwrap();
+        let stats = answer.stats().selection;
+        assert!(stats.blocks.kept > 0 && stats.blocks.kept <= stats.blocks.total, "{text}: {stats:?}");
+        assert!(stats.partitions.kept <= stats.partitions.total, "{text}: {stats:?}");
+    }
+}
+
+#[test]
+fn comments_leave_a_statement_a_tick_plan() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    for text in [
+        "-- The last price.\nexplain select last(price) from tick where sym = 'S07'",
+        "explain /* of one */ select last(price) from tick /* symbol -- */ where sym = 'S07' -- and no other",
+    ] {
+        let batches = session.sql(text, Parameters::None).unwrap().batches().unwrap();
+        assert_eq!(batches[0].column(0).as_string::<i32>().value(0), "tick_plan");
+        let plan = batches[0].column(1).as_string::<i32>().value(0);
+        assert!(plan.contains("AggregateTable"), "{plan}");
+    }
+}
+
+#[test]
+fn kept_answers_are_of_the_rows_that_are_there() {
+    let (_folder, database, capture) = market::captured();
+    let settings = SessionSettings { result_cache_bytes: 1 << 20, ..SessionSettings::default() };
+    let session = Session::new(database.clone(), settings).unwrap();
+    let rows = || {
+        let batches = session.sql("select count(*) from tick", Parameters::None).unwrap().batches().unwrap();
+        batches[0].column(0).as_primitive::<Int64Type>().value(0)
+    };
+    let before = rows();
+    assert_eq!(rows(), before, "a kept answer");
+    let batches =
+        session.sql("select * exclude (date) from tick limit 3", Parameters::None).unwrap().batches().unwrap();
+    let batch = concat_batches(batches[0].schema_ref(), &batches).unwrap();
+    capture.append(splay_capture::Append::new("tick", batch)).unwrap();
+    assert_eq!(rows(), before + 3, "captured, and not yet in files");
+    capture.close().unwrap();
+}

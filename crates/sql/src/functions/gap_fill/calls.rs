@@ -13,10 +13,11 @@ const BUCKET: &str = "time_bucket_gapfill";
 const LOCF: &str = "locf";
 const INTERPOLATE: &str = "interpolate";
 
+/// Stable, not immutable: they mean nothing without the fill around them, so that a tick plan must not take them for functions of a row.
 pub(super) fn functions() -> Vec<ScalarUDF> {
     [BUCKET, LOCF, INTERPOLATE]
         .into_iter()
-        .map(|name| ScalarUDF::from(GapFillCall { name, signature: Signature::user_defined(Volatility::Immutable) }))
+        .map(|name| ScalarUDF::from(GapFillCall { name, signature: Signature::user_defined(Volatility::Stable) }))
         .collect()
 }
 
