@@ -18,7 +18,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
 use crate::error::{Error, Result};
 use crate::held::Held;
-use crate::journal::{self, JournalWriter, Producers};
+use crate::journal::{self, JournalLoss, JournalWriter, Producers};
 use crate::live::LiveTable;
 use crate::measure::{Meters, Unsynced};
 use crate::queue::{Queue, Waiting};
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     pub(crate) changing: Mutex<()>,
     /// Numbers that were not given, at the start.
     numbers_left_out: Range<u64>,
+    /// What the journal has lost, and the operator hasn't accepted, at the start.
+    losses: Vec<JournalLoss>,
     failed: Mutex<Option<Error>>,
     pub(crate) keeper: Arc<Signal>,
     pub(crate) organiser: Arc<Signal>,
@@ -108,7 +110,7 @@ impl Capture {
         let meters = Meters::new(&settings.quality, calendars.clone());
         let known = RwLock::new(HashMap::new());
         let mut recovery = Recovery::new(&database, &meters);
-        let found = journal::replay(
+        let mut found = journal::replay(
             storage.as_ref(),
             |table, sequence, latest| {
                 let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
@@ -126,26 +128,26 @@ impl Capture {
         let (tables, mut recovered) = recovery.finish()?;
         tables.values().map(|live| live.spec()).for_each(|spec| calendars.of(&spec.name).compare(&spec));
         recovered.files = found.files.len() as u64;
-        recovered.torn = found.torn;
+        recovered.torn.clone_from(&found.torn);
         let captured = captured_tables(&database)?;
         let greatest = captured.iter().map(|(_, sequence)| *sequence).max().unwrap_or(0);
+        found.tell_gone(greatest);
+        recovered.losses.clone_from(&found.losses);
+        found.settle(storage.as_ref())?;
+        let losses = found.catalog.open_losses().cloned().collect();
         // Numbers go on behind those of the tables even if the journal was removed.
         let kept = found.next_sequence.max(greatest.saturating_add(1));
         let next_sequence = first_number(kept);
-        let writer = JournalWriter::begin(
-            Arc::clone(&storage),
-            found.files,
-            next_sequence,
-            &found.producers,
-            settings.journal_segment_bytes,
-        )?;
+        let producers = std::mem::take(&mut found.producers);
+        let bytes_max = settings.journal_segment_bytes;
+        let writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
         let shared = Arc::new(Shared {
             database,
             clock,
             tables: RwLock::new(tables),
             meters,
             calendars,
-            producers: Arc::new(Mutex::new(found.producers)),
+            producers: Arc::new(Mutex::new(producers)),
             queue: Arc::default(),
             journal: Arc::new(Mutex::new(writer)),
             counters: Arc::default(),
@@ -153,6 +155,7 @@ impl Capture {
             refusals: Refusals::default(),
             changing: Mutex::new(()),
             numbers_left_out: kept..next_sequence,
+            losses,
             failed: Mutex::new(None),
             keeper: Arc::default(),
             organiser: Arc::default(),
@@ -498,6 +501,12 @@ impl Capture {
         self.shared.failed().is_some()
     }
 
+    /// What the journal has lost, and the operator hasn't accepted. It doesn't change while capture is open.
+    #[must_use]
+    pub fn journal_losses(&self) -> &[JournalLoss] {
+        &self.shared.losses
+    }
+
     /// Whether the journal found no room when rows last came.
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -533,6 +542,7 @@ impl Capture {
             producers,
             producers_latest,
             full: self.is_full(),
+            journal_losses: shared.losses.clone(),
             failed: shared.failed().map(|error| error.to_string()),
         }
     }
@@ -587,6 +597,9 @@ impl Capture {
         let threads = std::mem::take(&mut *self.shared.threads.lock().unwrap_or_else(PoisonError::into_inner));
         for thread in threads {
             drop(thread.join());
+        }
+        if let Err(error) = self.journal().close() {
+            tracing::warn!(%error, "the journal's catalog doesn't say that capture ended in good order");
         }
         self.shared.subscribers.close();
         for live in self.tables().values() {

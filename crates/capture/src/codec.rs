@@ -102,6 +102,11 @@ fn put_texts<'a>(bytes: &mut Vec<u8>, texts: impl Iterator<Item = &'a str>) {
     }
 }
 
+/// How many rows encoded bytes say that they hold.
+pub(crate) fn rows(bytes: &[u8]) -> u64 {
+    bytes.first_chunk().map_or(0, |rows| u64::from(u32::from_le_bytes(*rows)))
+}
+
 /// Reads rows of a table. A table that was given columns since has more of them than the rows; those are left out.
 pub(crate) fn decode(spec: &TableSpec, bytes: &[u8]) -> Result<RecordBatch, Reason> {
     let mut cursor = Cursor { bytes, nulls: None };

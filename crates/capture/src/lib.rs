@@ -67,6 +67,9 @@ pub use calendar::CalendarSettings;
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
+pub use journal::{
+    JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers,
+};
 pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,

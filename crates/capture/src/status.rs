@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::journal::JournalLoss;
 use crate::measure::{Latencies, Quality};
 
 /// State of capture.
@@ -45,6 +46,8 @@ pub struct Status {
     pub producers_latest: Vec<ProducerStatus>,
     /// Whether the journal found no room when rows last came. It is tried again with the next.
     pub full: bool,
+    /// What the journal has lost, and the operator hasn't accepted.
+    pub journal_losses: Vec<JournalLoss>,
     /// Why capture takes nothing more, if it doesn't.
     pub failed: Option<String>,
 }
@@ -120,6 +123,8 @@ pub struct Recovered {
     pub torn: Option<(u64, String)>,
     /// Rows in the journal of tables that are damaged, where they stay until a start finds these whole. Some may be in the files, too.
     pub rows_withheld: u64,
+    /// What the journal has lost since the last start.
+    pub losses: Vec<JournalLoss>,
 }
 
 impl std::fmt::Display for Recovered {
@@ -128,10 +133,10 @@ impl std::fmt::Display for Recovered {
         if let Some((bytes, path)) = &self.torn {
             write!(f, "; cut {bytes} bytes of a torn end off, kept in {path}")?;
         }
-        match self.rows_withheld {
-            0 => Ok(()),
-            rows => write!(f, "; {rows} rows of damaged tables stay in the journal"),
+        if self.rows_withheld > 0 {
+            write!(f, "; {} rows of damaged tables stay in the journal", self.rows_withheld)?;
         }
+        self.losses.iter().try_for_each(|loss| write!(f, "\nthe journal has lost something: {loss}"))
     }
 }
 

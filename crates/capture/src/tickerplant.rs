@@ -236,7 +236,10 @@ impl Tickerplant {
     }
 
     fn sync(&mut self) -> Result<()> {
-        let synced = self.journal().sync();
+        let mut journal = self.journal();
+        let synced = journal.sync();
+        self.counters.journal_bytes.set(journal.bytes());
+        drop(journal);
         match &synced {
             Ok(()) => {
                 self.counters.syncs.add(1);

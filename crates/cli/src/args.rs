@@ -37,13 +37,16 @@ pub enum Command {
     /// Look at what is captured, and capture rows from standard input
     #[command(subcommand)]
     Tick(TickCommand),
+    /// Look at the journal, and mend what it has lost
+    #[command(subcommand)]
+    Journal(JournalCommand),
     /// Write captured rows of ended dates to their files and join these; a server does so by itself
     Roll(DatabaseArguments),
     /// List the tables of a database
     Tables(DatabaseArguments),
     /// Show a table's columns, order, dates and size
     Describe(TableArguments),
-    /// Check every byte of a database, or of one table
+    /// Check every byte of a database, its journal's as well, or of one table
     Verify(VerifyArguments),
     /// Copy a table to Parquet or Arrow files for other tools
     Export(ExportArguments),
@@ -310,6 +313,23 @@ pub enum TickCommand {
     Status(TickStatusArguments),
     /// Store rows that come on standard input as lines
     Write(TickWriteArguments),
+}
+
+#[derive(Debug, Subcommand)]
+pub enum JournalCommand {
+    /// Show the journal's files, what they hold, and what is lost; changes nothing
+    Inspect(JournalInspectArguments),
+    /// Say that all losses are known: they are listed no longer
+    Accept(DatabaseArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct JournalInspectArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// How it is shown
+    #[arg(long, value_enum, default_value = "table")]
+    pub format: StatusFormat,
 }
 
 /// A database, by its folder or by the server that captures into it.

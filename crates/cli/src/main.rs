@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::args::{Arguments, Command, TickCommand};
+use crate::args::{Arguments, Command, JournalCommand, TickCommand};
 
 /// Keeps what is freed for the next column instead of giving it back to the system, page by page (ADR 11).
 #[global_allocator]
@@ -27,6 +27,8 @@ fn main() -> ExitCode {
         Command::Token(token) => commands::serve::token(&token),
         Command::Tick(TickCommand::Status(status)) => commands::tick_status::run(&status),
         Command::Tick(TickCommand::Write(write)) => commands::tick_write::run(&write),
+        Command::Journal(JournalCommand::Inspect(inspect)) => commands::journal::inspect(&inspect),
+        Command::Journal(JournalCommand::Accept(database)) => commands::journal::accept(&database),
         Command::Roll(database) => commands::serve::roll(&database),
         Command::Tables(database) => commands::tables::tables(&database),
         Command::Describe(table) => commands::tables::describe(&table),

@@ -86,6 +86,11 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
         false
     }
 
+    /// Losses of the journal that the operator hasn't accepted.
+    fn journal_losses(&self) -> usize {
+        0
+    }
+
     /// What was done, and what is held; with what was measured of each table's rows.
     fn status(&self) -> Status {
         Status::default()
@@ -153,6 +158,10 @@ impl Ingest for Capture {
         Capture::is_full(self)
     }
 
+    fn journal_losses(&self) -> usize {
+        Capture::journal_losses(self).len()
+    }
+
     fn status(&self) -> Status {
         Capture::status(self)
     }
@@ -177,6 +186,8 @@ impl Ingest for Capture {
         };
         let counter = |name, help, value| figure(true, name, help, value);
         let gauge = |name, help, value| figure(false, name, help, value);
+        let losses = status.journal_losses.len() as u64;
+        let lost_batches = status.journal_losses.iter().map(splay_capture::JournalLoss::batches).fold(0, u64::saturating_add);
         let mut figures = vec![
             gauge("capture_sequence", "Number of the last batch", status.sequence),
             counter("capture_batches", "Batches taken", status.batches),
@@ -191,6 +202,8 @@ impl Ingest for Capture {
             counter("capture_write_downs", "Write-downs done", status.write_downs),
             counter("capture_write_downs_failed", "Write-downs that failed", status.write_downs_failed),
             gauge("capture_full", "Whether the journal found no room when rows last came", u64::from(status.full)),
+            gauge("capture_journal_losses", "Losses of the journal that nobody has accepted", losses),
+            gauge("capture_journal_lost_batches", "Batches that they have lost, as far as it is known", lost_batches),
             gauge("capture_failed", "Whether capture has failed", u64::from(status.failed.is_some())),
         ];
         for table in status.tables {

@@ -12,6 +12,7 @@ use splay_store::storage::Storage;
 
 use super::format::{self, HEADER_BYTES};
 use super::reader::{Batch, batch, damaged, numbers};
+use super::scan::Damage;
 use super::walk::{Step, Walk};
 use super::{JournalFile, path};
 use crate::error::{Error, Result};
@@ -35,6 +36,8 @@ struct Extent {
     number: u64,
     /// Its whole frames, if that is known; else all up to where the first stands that isn't whole.
     bytes: Option<u64>,
+    /// What the start passed over.
+    damage: VecDeque<Damage>,
     is_last: bool,
 }
 
@@ -45,6 +48,7 @@ struct Open {
     bytes: Bytes,
     walk: Walk,
     may_be_torn: bool,
+    damage: VecDeque<Damage>,
     joined: Vec<Batch>,
 }
 
@@ -57,6 +61,7 @@ impl Cursor {
         let extent = |(place, file): (usize, &JournalFile)| Extent {
             number: file.number,
             bytes: Some(file.bytes),
+            damage: file.damage.iter().cloned().collect(),
             is_last: place + 1 == wanted.len(),
         };
         let files = wanted.iter().enumerate().map(extent).collect();
@@ -74,6 +79,7 @@ impl Cursor {
         let extent = |(place, number): (usize, &u64)| Extent {
             number: *number,
             bytes: None,
+            damage: VecDeque::new(),
             is_last: place + 1 == numbers.len(),
         };
         let files = numbers.iter().enumerate().map(extent).collect();
@@ -91,7 +97,7 @@ impl Cursor {
             }
             let Some(open) = &mut self.open else {
                 let Some(file) = self.files.pop_front() else { return Ok(None) };
-                self.open = Some(self.begin(&file)?);
+                self.open = Some(self.begin(file)?);
                 continue;
             };
             if !open.step(self.storage.as_ref(), self.after, &wants, &mut self.ready)? {
@@ -100,7 +106,7 @@ impl Cursor {
         }
     }
 
-    fn begin(&self, file: &Extent) -> Result<Open> {
+    fn begin(&self, file: Extent) -> Result<Open> {
         let path = path(file.number);
         let read = match file.bytes {
             Some(bytes) if file.is_last => {
@@ -129,9 +135,12 @@ impl Cursor {
         let first = match format::parse_header(&bytes) {
             Some((_, _, first)) => first,
             None if may_be_torn => 0,
+            // A start has read it all the same.
+            None if file.damage.front().is_some_and(|damage| damage.range.start == 0) => 0,
             None => return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file")),
         };
-        Ok(Open { path, bytes, walk: Walk::new(first), may_be_torn, joined: Vec::new() })
+        let damage = file.damage;
+        Ok(Open { path, bytes, walk: Walk::new(first), may_be_torn, damage, joined: Vec::new() })
     }
 }
 
@@ -146,6 +155,15 @@ impl Open {
     ) -> Result<bool> {
         let offset = self.walk.offset();
         let told = |what: &str| damaged(storage, &self.path, offset, what);
+        if let Some(damage) = self.damage.pop_front_if(|damage| damage.range.start == offset) {
+            // Who has all that is lost in between misses nothing.
+            if after.saturating_add(1) < damage.sequences.end && !damage.sequences.is_empty() {
+                return Err(told("the batches that a start reported as lost"));
+            }
+            self.walk.resume(damage.range.end, damage.sequences.end, damage.has_producers);
+            damage.learnt.into_iter().for_each(|(id, spec)| self.walk.learn(id, spec));
+            return Ok(true);
+        }
         match self.walk.next(&self.bytes).map_err(told)? {
             Some(Step::Rows(rows, spec)) => {
                 if rows.sequence > after && wants(&spec.name) {

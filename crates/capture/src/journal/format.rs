@@ -4,7 +4,10 @@ use serde::{Deserialize, Serialize};
 use splay_store::TableSpec;
 
 /// Version that this release writes. It reads all up to this one.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
+
+/// Version from which on a file names the one before it, says what was synced, and marks the parts of a message.
+pub(crate) const LINKED: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"SPLAYJNL";
 
@@ -24,6 +27,20 @@ const LAYOUT: u8 = 1;
 const ROWS: u8 = 2;
 const PRODUCERS: u8 = 3;
 const ROWS_JOINED: u8 = 4;
+const LINK: u8 = 5;
+const SYNCED: u8 = 6;
+
+/// Added to the kind of a batch that belongs to the message of the batch before it.
+const CONTINUED: u8 = 0x10;
+
+/// Bytes of a batch's content up to its producer's name: kind and fixed part.
+const ROWS_BYTES_MIN: usize = 47;
+
+/// Length of the content of a frame that says what was synced.
+pub(crate) const MARK_LENGTH: u32 = 9;
+
+/// More numbers than are passed over by damage in one file, also where its header is lost and starts have left numbers out.
+const NUMBERS_LOST_MAX: u64 = 1 << 40;
 
 /// The first bytes of a file: its number, and the sequence number of the first batch that it may hold.
 pub(crate) fn header(number: u64, first: u64) -> [u8; HEADER_BYTES] {
@@ -60,8 +77,30 @@ pub(crate) enum Frame<'a> {
     Layout(Layout),
     /// The last number of each producer up to here, and when its batch came in, in nanoseconds since the epoch.
     Producers(Vec<(String, u64, i64)>),
+    /// The file before this one.
+    Link(Link),
+    /// So many of the file's first bytes had been synced when this was written.
+    Synced(u64),
     /// A batch.
     Rows(RowsFrame<'a>),
+}
+
+/// What a file says of the one before it, which was whole and synced by then. All zeros where there is none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) number: u64,
+    /// Its length.
+    pub(crate) bytes: u64,
+    /// Number of its last batch; without one, the number before the first that it could have had.
+    pub(crate) sequence: u64,
+    /// CRC32C of all its bytes.
+    pub(crate) crc: u32,
+}
+
+/// The number of a layout, by which it has the same number in every file, but for two in one file that share theirs.
+pub(crate) fn layout_id(spec: &TableSpec) -> u32 {
+    // Plain data to memory: can't fail.
+    crc32c::crc32c(&serde_json::to_vec(spec).unwrap_or_default())
 }
 
 /// A batch of rows.
@@ -77,6 +116,8 @@ pub(crate) struct RowsFrame<'a> {
     pub(crate) producer: (&'a str, u64),
     /// Whether it counts only if the next rows are there, too.
     pub(crate) is_joined: bool,
+    /// Whether it counts only if the rows before are there, too. Never so in files before version 3, which don't tell.
+    pub(crate) is_continued: bool,
     /// See the crate's `codec`.
     pub(crate) rows: &'a [u8],
 }
@@ -95,8 +136,20 @@ pub(crate) fn put(bytes: &mut Vec<u8>, frame: &Frame<'_>) {
             bytes.push(PRODUCERS);
             bytes.extend(serde_json::to_vec(producers).unwrap_or_default());
         }
+        Frame::Link(link) => {
+            bytes.push(LINK);
+            bytes.extend_from_slice(&link.number.to_le_bytes());
+            bytes.extend_from_slice(&link.bytes.to_le_bytes());
+            bytes.extend_from_slice(&link.sequence.to_le_bytes());
+            bytes.extend_from_slice(&link.crc.to_le_bytes());
+        }
+        Frame::Synced(synced) => {
+            bytes.push(SYNCED);
+            bytes.extend_from_slice(&synced.to_le_bytes());
+        }
         Frame::Rows(rows) => {
-            bytes.push(if rows.is_joined { ROWS_JOINED } else { ROWS });
+            let kind = if rows.is_joined { ROWS_JOINED } else { ROWS };
+            bytes.push(if rows.is_continued { kind | CONTINUED } else { kind });
             bytes.extend_from_slice(&rows.sequence.to_le_bytes());
             bytes.extend_from_slice(&rows.layout.to_le_bytes());
             bytes.extend_from_slice(&rows.received.to_le_bytes());
@@ -137,21 +190,52 @@ pub(crate) fn parse(content: &[u8]) -> Option<Frame<'_>> {
             Frame::Layout(layout)
         }
         PRODUCERS => Frame::Producers(serde_json::from_slice(rest).ok()?),
-        ROWS | ROWS_JOINED => {
-            let fixed = rest.get(..46)?;
+        LINK => {
+            let fixed = rest.get(..28).filter(|_| rest.len() == 28)?;
+            let (number, bytes, sequence) = (u64_at(fixed, 0), u64_at(fixed, 8), u64_at(fixed, 16));
+            Frame::Link(Link { number, bytes, sequence, crc: u32_at(fixed, 24) })
+        }
+        SYNCED => Frame::Synced(u64_at(rest.get(..8).filter(|_| rest.len() == 8)?, 0)),
+        kind if is_rows(kind) => {
+            let fixed = rest.get(..ROWS_BYTES_MIN - 1)?;
             let name = usize::from(u16::from_le_bytes([fixed[44], fixed[45]]));
             Frame::Rows(RowsFrame {
                 sequence: u64_at(fixed, 0),
                 layout: u32_at(fixed, 8),
                 received: u64_at(fixed, 12).cast_signed(),
                 times: (u64_at(fixed, 20).cast_signed(), u64_at(fixed, 28).cast_signed()),
-                is_joined: *kind == ROWS_JOINED,
+                is_joined: kind & !CONTINUED == ROWS_JOINED,
+                is_continued: kind & CONTINUED != 0,
                 producer: (std::str::from_utf8(rest.get(46..46 + name)?).ok()?, u64_at(fixed, 36)),
                 rows: rest.get(46 + name..)?,
             })
         }
         _ => return None,
     })
+}
+
+fn is_rows(kind: u8) -> bool {
+    matches!(kind & !CONTINUED, ROWS | ROWS_JOINED)
+}
+
+/// Whether the bytes look like a frame that may stand behind batch `last`, so that its checksum is worth taking. Gives the length of its
+/// content.
+pub(crate) fn plausible(bytes: &[u8], last: u64) -> Option<usize> {
+    let length = length(bytes)?;
+    let content = &bytes[FRAME_HEADER_BYTES..FRAME_HEADER_BYTES + length];
+    let (kind, rest) = content.split_first()?;
+    let is_plausible = match *kind {
+        LAYOUT => rest.first() == Some(&b'{'),
+        PRODUCERS => rest.first() == Some(&b'['),
+        SYNCED => length == MARK_LENGTH as usize,
+        kind => is_rows(kind) && length >= ROWS_BYTES_MIN && may_follow(u64_at(rest, 0), last),
+    };
+    is_plausible.then_some(length)
+}
+
+/// Whether a batch of this number may stand in the same file behind the batch `last`.
+pub(crate) fn may_follow(sequence: u64, last: u64) -> bool {
+    sequence != u64::MAX && sequence.checked_sub(last).is_some_and(|ahead| (1..=NUMBERS_LOST_MAX).contains(&ahead))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -180,6 +264,7 @@ mod tests {
             times: (i64::MIN, i64::MAX),
             producer: ("feed", 9),
             is_joined: false,
+            is_continued: true,
             rows: b"rows",
         };
         let mut bytes = Vec::new();

@@ -55,7 +55,7 @@ pub(crate) fn look(storage: &dyn Storage, captured: impl Fn(&str) -> Captured) -
                         seen.note(&rows, spec, captured(&spec.name));
                     }
                 }
-                None => {}
+                Some(Frame::Link(_) | Frame::Synced(_)) | None => {}
             }
             offset += length;
         }

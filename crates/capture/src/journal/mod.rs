@@ -1,16 +1,24 @@
 //! The journal: every batch of rows, in the order in which they were taken, before anything else is done with them.
 //!
-//! - Files `.journal/00000001.jnl`, ... follow each other. All but the last are synced whole before the next one begins.
-//! - What stands behind the last whole frame of the last file was never acknowledged as `disk`; it is cut off, kept beside as
-//!   `.torn`, and reported. A broken frame in an earlier file is damage.
+//! - Files `.journal/00000001.jnl`, ... follow each other. All but the last are synced whole before the next one begins, which names
+//!   the one before with its length and checksum. The catalog says which files have to be there.
+//! - What isn't there, or isn't what was written, is told and listed until the operator accepts it. Whole batches behind damage count.
+//! - What stands behind the last whole frame of the last file, and wasn't synced, was never acknowledged as `disk`; it is cut off,
+//!   kept beside as `.torn`, and reported.
 //! - A file goes when its rows are in the tables' files and it is not kept for subscribers that come back.
 //!
-//! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-one-journal-and-live-segments.md.
+//! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-live-rows-are-segments-over-the-files.md,
+//! docs/adr/0023-the-journal-accounts-for-itself.md.
 
+mod catalog;
 mod cursor;
 pub(crate) mod format;
+mod inspect;
 mod look;
+mod loss;
 mod reader;
+mod scan;
+mod settle;
 #[cfg(test)]
 #[expect(clippy::unwrap_used, reason = "tests")]
 mod tests;
@@ -23,11 +31,15 @@ pub(crate) use cursor::Cursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
 pub(crate) use format::{FRAME_BYTES_MAX, PRODUCER_BYTES_MAX};
+pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
 pub(crate) use look::{is_locked, look};
+pub use loss::{JournalLoss, LossKind, MissingNumbers};
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use reader::Found;
 pub(crate) use reader::{Batch, replay};
 pub(crate) use writer::{Entry, JournalWriter};
+
+use crate::codec;
 
 /// The last batch of each producer: its number, and when it came in, in nanoseconds since the epoch.
 pub(crate) type Producers = HashMap<String, (u64, i64)>;
@@ -46,29 +58,58 @@ pub(crate) struct JournalFile {
     pub(crate) first: u64,
     /// Length of its whole frames and its header.
     pub(crate) bytes: u64,
-    /// Layouts that it has more than tables.
-    pub(crate) layouts: u32,
-    /// For each table the last sequence number and the latest time of its rows.
-    tables: HashMap<String, (u64, i64)>,
+    /// Number of its last batch; without one, the number before `first`.
+    pub(crate) last: u64,
+    /// CRC32C of these bytes; of files that others follow it isn't known.
+    crc: u32,
+    /// Bytes that a start passed over.
+    damage: Vec<scan::Damage>,
+    /// What it has of each table.
+    tables: HashMap<String, OfTable>,
+}
+
+/// Rows of a table in a file.
+#[derive(Debug, Clone, Copy, Default)]
+struct OfTable {
+    /// The last sequence number.
+    sequence: u64,
+    /// The latest time.
+    latest: i64,
+    batches: u64,
+    rows: u64,
 }
 
 impl JournalFile {
     fn new(number: u64, first: u64) -> JournalFile {
-        JournalFile { number, first, bytes: 0, layouts: 0, tables: HashMap::new() }
+        let last = first.saturating_sub(1);
+        JournalFile { number, first, bytes: 0, last, crc: 0, damage: Vec::new(), tables: HashMap::new() }
     }
 
-    fn note(&mut self, table: &str, sequence: u64, latest: i64) {
-        match self.tables.get_mut(table) {
-            Some(last) => *last = (sequence.max(last.0), latest.max(last.1)),
-            None => {
-                self.tables.insert(table.to_owned(), (sequence, latest));
-            }
+    /// Takes bytes that were written behind the others.
+    fn grow(&mut self, bytes: &[u8]) {
+        self.bytes += bytes.len() as u64;
+        self.crc = crc32c::crc32c_append(self.crc, bytes);
+    }
+
+    fn link(&self) -> format::Link {
+        format::Link { number: self.number, bytes: self.bytes, sequence: self.last, crc: self.crc }
+    }
+
+    /// Notes a batch, whose rows are these bytes.
+    fn note(&mut self, table: &str, sequence: u64, latest: i64, rows: &[u8]) {
+        if !self.tables.contains_key(table) {
+            self.tables.insert(table.to_owned(), OfTable { latest: i64::MIN, ..OfTable::default() });
         }
+        let Some(of_table) = self.tables.get_mut(table) else { return };
+        of_table.sequence = of_table.sequence.max(sequence);
+        of_table.latest = of_table.latest.max(latest);
+        of_table.batches += 1;
+        of_table.rows += codec::rows(rows);
     }
 
     /// Whether all its rows are in the tables' files.
     fn is_stored(&self, is_stored: &impl Fn(&str, u64, i64) -> bool) -> bool {
-        self.tables.iter().all(|(table, (sequence, latest))| is_stored(table, *sequence, *latest))
+        self.tables.iter().all(|(table, of_table)| is_stored(table, of_table.sequence, of_table.latest))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 
-use super::{FOLDER, format, read};
+use super::{FOLDER, LossKind, format, read};
 use crate::error::Error;
 use crate::fuzz::journal::{SOUND, replay, split, stored};
 
@@ -21,18 +21,22 @@ fn changed(change: impl FnOnce(&mut Vec<Vec<u8>>)) -> FaultStorage {
 /// A file system that gave a block back twice made rows that were there twice: each frame was sound.
 #[test]
 fn a_frame_twice_or_gone_or_elsewhere_is_damage() {
-    assert_eq!(replay(&changed(|_| {})).unwrap().1.len(), 8);
-    let last = SOUND.files[0].frames.len() - 1;
+    let sound = replay(&changed(|_| {})).unwrap().1;
+    assert_eq!(sound.len(), 8);
+    let batches = SOUND.files[0].frames.iter().enumerate().filter(|(_, frame)| matches!(frame[8], 0x02));
+    let (last, one) = (batches.clone().next_back().unwrap().0, batches.clone().next().unwrap().0);
     type Change = Box<dyn Fn(&mut Vec<Vec<u8>>)>;
     let changes: [(&str, Change); 4] = [
-        ("twice", Box::new(move |frames| frames.push(frames[last].clone()))),
-        ("gone", Box::new(|frames| drop(frames.remove(2)))),
-        ("elsewhere", Box::new(move |frames| frames.swap(2, last))),
-        ("the producers twice", Box::new(|frames| frames.insert(1, frames[0].clone()))),
+        ("twice", Box::new(move |frames| frames.insert(last, frames[one].clone()))),
+        ("gone", Box::new(move |frames| drop(frames.remove(one)))),
+        ("elsewhere", Box::new(move |frames| frames.swap(one, last))),
+        ("the producers twice", Box::new(|frames| frames.insert(2, frames[1].clone()))),
     ];
     for (what, change) in changes {
-        let replayed = replay(&changed(change));
-        assert!(matches!(replayed, Err(Error::Damaged { .. })), "{what}");
+        let (found, given) = replay(&changed(change)).unwrap();
+        assert!(found.losses.iter().any(|loss| loss.kind == LossKind::Damaged), "{what}");
+        assert!(given.len() >= 5 && given.iter().all(|batch| sound.contains(batch)), "{what}");
+        assert!(given.windows(2).all(|two| two[0].0 < two[1].0), "{what}");
     }
 }
 
@@ -53,10 +57,24 @@ fn a_copy_under_another_name_is_no_journal() {
 fn who_catches_up_is_told_of_damage() {
     let storage = changed(|_| {});
     let files = replay(&storage).unwrap().0.files;
-    for at in [40, 600] {
+    for at in [90, 600] {
         let storage = storage.copy();
         storage.damage(&format!("{FOLDER}/00000001.jnl"), |bytes| bytes[at] ^= 1).unwrap();
         let caught_up = read(Arc::new(storage), &files, |_| Ok(()));
         assert!(matches!(caught_up, Err(Error::Damaged { .. })), "{at}");
     }
+}
+
+/// Any four bytes may look like a length, and each is a checksum over so many bytes.
+#[test]
+fn looking_for_frames_behind_damage_takes_linear_time() {
+    let storage = changed(|frames| {
+        let mut rows = frames.iter().find(|frame| frame[8] == 2).unwrap()[8..55].to_vec();
+        rows[1..9].copy_from_slice(&9u64.to_le_bytes());
+        // Each says that it goes on to near the end, and that its batch comes next.
+        let one = [&2_000_000u32.to_le_bytes()[..], &[0; 4], &rows].concat();
+        frames.push(one.repeat(80_000));
+    });
+    let (found, given) = replay(&storage).unwrap();
+    assert_eq!(given.len(), 8, "{:?}", found.losses);
 }

@@ -1,6 +1,6 @@
 //! The frames of one journal file, one after the other, and what has to be true of them.
 //!
-//! - The producers come first, and once.
+//! - From version 3 on the file before is named first. Then come the producers, and once.
 //! - A layout is described once, before its first rows.
 //! - Batches have numbers that rise by one, beginning with the one in the file's header. A frame that is there twice, or is missing
 //!   before others, is damage that no checksum sees.
@@ -13,7 +13,7 @@ use splay_store::TableSpec;
 use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
 
 /// Where the frames of a file are being read.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Walk {
     offset: usize,
     has_producers: bool,
@@ -25,6 +25,10 @@ pub(super) struct Walk {
 pub(super) enum Step<'a> {
     /// Another layout was described.
     Layout,
+    /// The file before this one.
+    Link,
+    /// So many bytes of the file were synced before this was written.
+    Synced(u64),
     /// All producers that were known when the file was begun.
     Producers(Vec<(String, u64, i64)>),
     /// A batch, of this table.
@@ -42,6 +46,30 @@ impl Walk {
         self.offset
     }
 
+    /// Goes on at a sound frame behind damage; the next batch has this number. `has_producers` says whether theirs is behind it already.
+    pub(super) fn resume(&mut self, offset: usize, next_sequence: u64, has_producers: bool) {
+        (self.offset, self.next_sequence) = (offset, next_sequence);
+        self.has_producers |= has_producers;
+    }
+
+    pub(super) fn has_producers(&self) -> bool {
+        self.has_producers
+    }
+
+    /// The table of a layout that was described or learnt.
+    pub(super) fn layout(&self, id: u32) -> Option<&Arc<TableSpec>> {
+        self.layouts.get(&id)
+    }
+
+    pub(super) fn into_layouts(self) -> HashMap<u32, Arc<TableSpec>> {
+        self.layouts
+    }
+
+    /// Takes a layout from elsewhere that damage has taken from here.
+    pub(super) fn learn(&mut self, id: u32, spec: Arc<TableSpec>) {
+        self.layouts.entry(id).or_insert(spec);
+    }
+
     /// The next frame of the file, whose bytes these are; `None` where no sound one stands.
     ///
     /// # Errors
@@ -50,12 +78,20 @@ impl Walk {
         let Some((content, length)) = bytes.get(self.offset..).and_then(format::content) else { return Ok(None) };
         let step = match format::parse(content) {
             None => return Err("a frame of this release"),
+            Some(Frame::Link(_)) if self.offset == HEADER_BYTES => Step::Link,
+            Some(Frame::Link(_)) => return Err("the file before to be named but at the begin"),
             Some(Frame::Producers(_)) if self.has_producers => return Err("the producers but once"),
             Some(Frame::Producers(producers)) => {
                 self.has_producers = true;
                 Step::Producers(producers)
             }
             Some(_) if !self.has_producers => return Err("the producers before all else"),
+            Some(Frame::Synced(synced)) => {
+                if synced > self.offset as u64 {
+                    return Err("no more to be synced than was written");
+                }
+                Step::Synced(synced)
+            }
             Some(Frame::Layout(layout)) => {
                 if self.layouts.insert(layout.id, Arc::new(layout.spec)).is_some() {
                     return Err("each layout but once");

@@ -2,6 +2,8 @@
 //!
 //! - A file begins with the producers' last numbers and describes each table before its first rows, so that it is read alone.
 //! - A write that fails for lack of room is taken back to the last whole frame; nothing of the group was kept.
+//! - Behind each sync a frame says so, before anyone is told: after a kill, what was acknowledged as `disk` is known to have been synced.
+//! - The catalog is written before the first batch of a file, before files are removed, and at an orderly stop.
 //! - A sync that fails is never repeated: what is on disk is unknown, and the journal takes nothing more.
 
 use std::collections::HashMap;
@@ -10,7 +12,9 @@ use std::sync::Arc;
 use splay_store::TableSpec;
 use splay_store::storage::{Storage, StorageFile};
 
+use super::catalog::Catalog;
 use super::format::{self, Frame, Layout, RowsFrame};
+use super::reader::Found;
 use super::{FOLDER, JournalFile, Producers, path};
 use crate::error::{Error, Result};
 
@@ -23,10 +27,16 @@ pub(crate) struct JournalWriter {
     current: JournalFile,
     /// Files before it, oldest first.
     older: Vec<JournalFile>,
-    /// Layouts that the file has, by table.
-    layouts: HashMap<String, (u32, Arc<TableSpec>)>,
+    /// Layouts that the file has, by their numbers.
+    layouts: HashMap<u32, Arc<TableSpec>>,
+    /// The number of each table's layout, as long as it has the same columns.
+    of_tables: HashMap<String, (u32, Arc<TableSpec>)>,
+    catalog: Catalog,
     segment_bytes: u64,
+    /// Whether all batches are synced.
     is_synced: bool,
+    /// Whether all bytes are: the last frame says that those before it are, and isn't synced itself.
+    is_whole: bool,
     failed: Option<Error>,
 }
 
@@ -43,35 +53,47 @@ pub(crate) struct Entry<'a> {
 }
 
 impl JournalWriter {
-    /// Goes on behind the files that were found, in a new one.
+    /// Goes on behind the files that were found, in a new one. What a start had to mend is mended.
     pub(crate) fn begin(
         storage: Arc<dyn Storage>,
-        older: Vec<JournalFile>,
+        found: Found,
         next_sequence: u64,
         producers: &Producers,
         segment_bytes: u64,
     ) -> Result<JournalWriter> {
-        let number = older.iter().map(|file| file.number).max().unwrap_or(0);
+        let mut older = found.files;
+        let current = match older.last() {
+            Some(last) if last.number == found.last_number => older.pop(),
+            _ => None,
+        };
         let mut writer = JournalWriter {
             storage,
             file: None,
-            current: JournalFile::new(number, next_sequence),
+            current: current.unwrap_or_else(|| JournalFile::new(found.last_number, next_sequence)),
             older,
             layouts: HashMap::new(),
+            of_tables: HashMap::new(),
+            catalog: found.catalog,
             segment_bytes,
             is_synced: true,
+            is_whole: true,
             failed: None,
         };
         writer.next_file(next_sequence, producers)?;
         Ok(writer)
     }
 
-    /// Begins the next file: with its header and the producers, all of it synced, and its name, too.
+    /// Begins the next file: with its header, the file before and the producers, all of it synced, and its name, too.
     fn next_file(&mut self, first: u64, producers: &Producers) -> Result<()> {
-        self.sync()?;
+        self.sync_whole()?;
+        // Without bytes it isn't there: it went with a start, or never was.
+        let before = [Some(&self.current).filter(|file| file.bytes > 0), self.older.last()];
+        let link = before.into_iter().flatten().next().map_or_else(format::Link::default, JournalFile::link);
         let number = self.current.number + 1;
-        let path = path(number);
+        let mut next = JournalFile::new(number, first);
+        let catalog = Catalog { newest: number, sequence: first.saturating_sub(1), is_orderly: false, ..self.catalog.clone() };
         let begun = (|| {
+            let path = path(number);
             if self.storage.list(FOLDER)?.iter().any(|entry| entry.name == super::name(number)) {
                 // Left by an attempt that found no room.
                 self.storage.remove(&path)?;
@@ -81,20 +103,25 @@ impl JournalWriter {
             let mut all: Vec<(String, u64, i64)> =
                 producers.iter().map(|(name, (number, at))| (name.clone(), *number, *at)).collect();
             all.sort();
+            format::put(&mut bytes, &Frame::Link(link));
             format::put(&mut bytes, &Frame::Producers(all));
             file.write(&bytes)?;
             file.sync()?;
             self.storage.sync_dir(FOLDER)?;
-            Ok((file, bytes.len() as u64))
+            next.grow(&bytes);
+            let catalog = Catalog { bytes: next.bytes, ..catalog };
+            catalog.store(self.storage.as_ref())?;
+            Ok((file, catalog))
         })();
-        let (file, bytes) = begun.map_err(|error| self.note(error))?;
-        let mut next = JournalFile::new(number, first);
-        next.bytes = bytes;
+        let (file, catalog) = begun.map_err(|error| self.note(error))?;
+        self.catalog = catalog;
         let last = std::mem::replace(&mut self.current, next);
-        if self.file.replace(file).is_some() {
+        self.file = Some(file);
+        if last.bytes > 0 {
             self.older.push(last);
         }
         self.layouts.clear();
+        self.of_tables.clear();
         Ok(())
     }
 
@@ -112,40 +139,48 @@ impl JournalWriter {
         }
         let mut bytes = Vec::with_capacity(entries.iter().map(|entry| entry.rows.len() + 128).sum());
         let mut described = Vec::new();
+        let mut is_continued = false;
         for entry in entries {
-            let known = self.layouts.get(&entry.spec.name).filter(|(_, spec)| spec == entry.spec);
-            let layout = match known {
-                Some((layout, _)) => *layout,
-                None => {
-                    let id = self.current.layouts + u32::try_from(described.len()).unwrap_or(u32::MAX);
-                    format::put(&mut bytes, &Frame::Layout(Layout { id, spec: entry.spec.as_ref().clone() }));
-                    let before = self.layouts.insert(entry.spec.name.clone(), (id, Arc::clone(entry.spec)));
-                    described.push((entry.spec.name.clone(), before));
-                    id
-                }
-            };
+            let layout = self.layout(entry.spec, &mut described, &mut bytes);
             let (sequence, received, times) = (entry.sequence, entry.received, entry.times);
             let (producer, is_joined, rows) = (entry.producer, entry.is_joined, entry.rows);
-            let frame = RowsFrame { sequence, layout, received, times, producer, is_joined, rows };
+            let frame = RowsFrame { sequence, layout, received, times, producer, is_joined, is_continued, rows };
             format::put(&mut bytes, &Frame::Rows(frame));
+            is_continued = is_joined;
         }
         let Some(file) = &mut self.file else { return Err(Error::Closed) };
         if let Err(error) = file.write(&bytes) {
-            for (table, before) in described.into_iter().rev() {
-                match before {
-                    Some(before) => self.layouts.insert(table, before),
-                    None => self.layouts.remove(&table),
-                };
+            for layout in described {
+                self.layouts.remove(&layout);
             }
+            self.of_tables.clear();
             return Err(self.take_back(error.into()));
         }
-        self.is_synced = false;
-        self.current.layouts += u32::try_from(described.len()).unwrap_or(u32::MAX);
-        self.current.bytes += bytes.len() as u64;
+        (self.is_synced, self.is_whole) = (false, false);
+        self.current.grow(&bytes);
         for entry in entries {
-            self.current.note(&entry.spec.name, entry.sequence, entry.times.1);
+            self.current.last = entry.sequence;
+            self.current.note(&entry.spec.name, entry.sequence, entry.times.1, entry.rows);
         }
         Ok(())
+    }
+
+    /// The number of a table's layout, which is described if it isn't yet.
+    fn layout(&mut self, spec: &Arc<TableSpec>, described: &mut Vec<u32>, bytes: &mut Vec<u8>) -> u32 {
+        let known = self.of_tables.get(&spec.name).filter(|(_, known)| known == spec);
+        if let Some((id, _)) = known {
+            return *id;
+        }
+        let mut id = format::layout_id(spec);
+        while self.layouts.get(&id).is_some_and(|known| known != spec) {
+            id = id.wrapping_add(1);
+        }
+        if self.layouts.insert(id, Arc::clone(spec)).is_none() {
+            format::put(bytes, &Frame::Layout(Layout { id, spec: spec.as_ref().clone() }));
+            described.push(id);
+        }
+        self.of_tables.insert(spec.name.clone(), (id, Arc::clone(spec)));
+        id
     }
 
     /// Cuts the file back to its whole frames after a write that failed.
@@ -160,17 +195,55 @@ impl JournalWriter {
         }
     }
 
-    /// Makes all that was written durable.
+    /// Makes all that was written durable, and says so in the file.
     pub(crate) fn sync(&mut self) -> Result<()> {
         self.check()?;
         if self.is_synced {
+            return Ok(());
+        }
+        self.sync_whole()?;
+        self.mark();
+        Ok(())
+    }
+
+    /// Makes all bytes durable.
+    fn sync_whole(&mut self) -> Result<()> {
+        self.check()?;
+        if self.is_whole {
             return Ok(());
         }
         let Some(file) = &mut self.file else { return Err(Error::Closed) };
         if let Err(error) = file.sync() {
             return Err(self.fail(error.to_string()));
         }
-        self.is_synced = true;
+        (self.is_synced, self.is_whole) = (true, true);
+        Ok(())
+    }
+
+    /// Says that all bytes so far are synced. If there is no room for that, the next time says it.
+    fn mark(&mut self) {
+        let mut bytes = Vec::new();
+        format::put(&mut bytes, &Frame::Synced(self.current.bytes));
+        let Some(file) = &mut self.file else { return };
+        match file.write(&bytes) {
+            Ok(()) => {
+                self.is_whole = false;
+                self.current.grow(&bytes);
+            }
+            Err(error) => drop(self.take_back(error.into())),
+        }
+    }
+
+    /// Syncs and notes in the catalog that capture has ended in good order.
+    pub(crate) fn close(&mut self) -> Result<()> {
+        self.sync_whole()?;
+        if self.catalog.is_orderly || self.file.is_none() {
+            return Ok(());
+        }
+        let (bytes, sequence) = (self.current.bytes, self.current.last);
+        let catalog = Catalog { bytes, sequence, is_orderly: true, ..self.catalog.clone() };
+        catalog.store(self.storage.as_ref()).map_err(|error| self.note(error))?;
+        self.catalog = catalog;
         Ok(())
     }
 
@@ -183,12 +256,23 @@ impl JournalWriter {
     /// `keep_bytes` stay.
     pub(crate) fn release(&mut self, keep_bytes: u64, is_stored: impl Fn(&str, u64, i64) -> bool) -> Result<()> {
         let mut kept: u64 = self.bytes();
-        while let Some(oldest) = self.older.first() {
-            if kept - oldest.bytes < keep_bytes || !oldest.is_stored(&is_stored) {
-                break;
-            }
-            self.storage.remove(&path(oldest.number))?;
-            kept -= oldest.bytes;
+        let is_free = |file: &&JournalFile| {
+            let is_free = kept - file.bytes >= keep_bytes && file.is_stored(&is_stored);
+            kept -= if is_free { file.bytes } else { 0 };
+            is_free
+        };
+        let count = self.older.iter().take_while(is_free).count();
+        if count == 0 {
+            return self.check();
+        }
+        self.check()?;
+        let oldest = self.older.get(count).unwrap_or(&self.current);
+        let mut catalog = Catalog { oldest: oldest.number, first: oldest.first, ..self.catalog.clone() };
+        catalog.forget();
+        catalog.store(self.storage.as_ref()).map_err(|error| self.note(error))?;
+        self.catalog = catalog;
+        for _ in 0..count {
+            self.storage.remove(&path(self.older[0].number))?;
             self.older.remove(0);
         }
         Ok(())

@@ -66,7 +66,10 @@ fn check(storage: &FaultStorage, sent: i64, acknowledged: &[i64], what: &str) {
         return;
     };
     let opened = Capture::open_with(database.clone(), small(), TestClock::at(START + 12 * SECOND));
-    let capture = opened.unwrap_or_else(|error| panic!("{what}: {error}")).0;
+    let (capture, recovered) = opened.unwrap_or_else(|error| panic!("{what}: {error}"));
+    // Whole batches may stand behind a broken one that was on its way to the disk; nothing else is told of.
+    let is_false = |loss: &splay_capture::JournalLoss| loss.kind != splay_capture::LossKind::Torn;
+    assert!(!recovered.losses.iter().any(is_false), "{what}: {:?}", recovered.losses);
     let ids = || -> Vec<i64> {
         let mut ids: Vec<i64> = match database.table("trade") {
             Ok(_) => all(&database).into_iter().map(|(_, row)| row.id).collect(),
@@ -369,7 +372,8 @@ fn after_any_failure_capture_goes_on_with_all_tables_or_says_that_it_has_failed(
 #[test]
 fn a_subscriber_that_saw_what_a_power_cut_took_misses_nothing_afterwards() {
     let storage = FaultStorage::new();
-    let settings = || CaptureSettings { sync_interval_ms: 1 << 40, ..small() };
+    // One file: the end of each is synced.
+    let settings = || CaptureSettings { sync_interval_ms: 1 << 40, journal_segment_bytes: 1 << 20, ..small() };
     let open = |storage: &FaultStorage| {
         let database = match Database::open_on(Arc::new(storage.clone())) {
             Ok(database) => database,

@@ -6,6 +6,7 @@ mod basic;
 mod crash;
 mod damaged;
 mod golden;
+mod lost;
 mod measures;
 mod model;
 mod replay;

@@ -1,6 +1,7 @@
 //! One file for each group of commands.
 
 pub mod generate;
+pub mod journal;
 pub mod load;
 pub mod place;
 pub mod replay;

@@ -34,6 +34,9 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
         }
         found += problems.len();
     }
+    if arguments.table.is_none() {
+        found += super::journal::verify(&database)?;
+    }
     if found > 0 {
         bail!("{found} damaged files; every other file can still be read");
     }

@@ -137,16 +137,17 @@ async fn ready(State(server): Server) -> Response {
     let takes_rows = server.appends.as_ref().is_none_or(|appends| appends.ingest().is_ready());
     // Which ones, `/status` says to those who may read.
     let damaged = server.statements.session().database().damaged().len();
+    let losses = server.appends.as_ref().map_or(0, |appends| appends.ingest().journal_losses());
     // While the disk is full queries are answered, and only rows that come show whether there is room again.
     let is_full = server.appends.as_ref().is_some_and(|appends| appends.ingest().is_full());
-    let (status, text) = match (stopping, takes_rows, damaged) {
+    let (status, text) = match (stopping, takes_rows, damaged + losses) {
         (true, _, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         (false, false, _) => (StatusCode::SERVICE_UNAVAILABLE, "takes no rows"),
         (false, true, _) if is_full => (StatusCode::OK, "full"),
         (false, true, 0) => (StatusCode::OK, "ready"),
         (false, true, _) => (StatusCode::OK, "degraded"),
     };
-    (status, axum::Json(json!({ "status": text, "damaged_tables": damaged }))).into_response()
+    (status, axum::Json(json!({ "status": text, "damaged_tables": damaged, "journal_losses": losses }))).into_response()
 }
 
 async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response> {

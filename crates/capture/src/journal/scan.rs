@@ -1,0 +1,227 @@
+//! Reads a journal file past its damage: whole messages, and between them what is damaged.
+//!
+//! The next sound frame behind a broken one is looked for first where the broken one says that it ends, which a text in its rows can't
+//! imitate, then at every byte. A frame is taken if its checksum is right, its batch's number is higher than the last one's, and its
+//! table is described. The parts of a message count only if they are all there.
+//!
+//! Cost: each byte is looked at once. Checksums behind damage are taken over at most [`CHECKED_FILES_MAX`] times the file's length,
+//! whatever lengths its bytes pretend.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use splay_store::TableSpec;
+
+use super::format::{self, FRAME_HEADER_BYTES, Frame, LINKED, RowsFrame};
+use super::walk::{Step, Walk};
+
+/// How many times a file's length is summed up at most while sound frames are looked for behind damage.
+const CHECKED_FILES_MAX: usize = 4;
+
+/// The least that is summed up, of files that are short.
+const CHECKED_BYTES_MIN: usize = 1 << 20;
+
+/// Tables by the numbers of their layouts, which are the same in all files from version 3 on.
+pub(super) type Layouts = HashMap<u32, Arc<TableSpec>>;
+
+/// A part of a file.
+#[derive(Debug)]
+pub(super) enum Piece<'a> {
+    /// What stands between batches.
+    Other,
+    /// All producers that were known when the file was begun.
+    Producers(Vec<(String, u64, i64)>),
+    /// A batch, or several that belong together.
+    Message(Range<usize>, Vec<(RowsFrame<'a>, Arc<TableSpec>)>),
+    /// Sound frames follow behind it.
+    Damage(Damage),
+    /// No sound frame follows. Here whole messages end, which is the file's end if all is well.
+    End(usize),
+}
+
+/// Bytes that count for nothing, with sound frames behind them.
+#[derive(Debug, Clone)]
+pub(super) struct Damage {
+    pub(super) range: Range<usize>,
+    /// The number that the next batch would have, and the one that it has.
+    pub(super) sequences: Range<u64>,
+    /// Whether the producers' frame stands before the end of it.
+    pub(super) has_producers: bool,
+    /// Layouts that are needed behind it.
+    pub(super) learnt: Vec<(u32, Arc<TableSpec>)>,
+}
+
+/// A place in a file.
+#[derive(Debug, Clone)]
+pub(super) struct Scan<'a> {
+    bytes: &'a [u8],
+    is_linked: bool,
+    walk: Walk,
+    joined: Vec<(RowsFrame<'a>, Arc<TableSpec>)>,
+    /// Where the message begins whose last part hasn't come.
+    open: Option<usize>,
+    /// Number behind the last message.
+    next_sequence: u64,
+    layouts: &'a Layouts,
+    /// Bytes that may still be summed up.
+    left: usize,
+    ended: Option<usize>,
+    synced: u64,
+}
+
+impl<'a> Scan<'a> {
+    /// Of a file whose header says these. `layouts` are known from elsewhere.
+    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, layouts: &'a Layouts) -> Scan<'a> {
+        Scan {
+            bytes,
+            is_linked: version >= LINKED,
+            walk: Walk::new(first),
+            joined: Vec::new(),
+            open: None,
+            next_sequence: first,
+            layouts,
+            left: bytes.len().saturating_mul(CHECKED_FILES_MAX).max(CHECKED_BYTES_MIN),
+            ended: None,
+            synced: 0,
+        }
+    }
+
+    /// How many of the file's bytes were synced for certain, by what was read so far.
+    pub(super) fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// The layouts that were described so far.
+    pub(super) fn into_layouts(self) -> Layouts {
+        self.walk.into_layouts()
+    }
+
+    /// The next part; the end again and again once it was reached.
+    pub(super) fn next(&mut self) -> Piece<'a> {
+        loop {
+            if let Some(end) = self.ended {
+                return Piece::End(end);
+            }
+            let offset = self.walk.offset();
+            let step = self.walk.next(self.bytes);
+            let has_open = self.open.is_some();
+            match step {
+                Ok(Some(Step::Rows(rows, _))) if self.is_linked && rows.is_continued != has_open => {
+                    return self.pass_over(offset);
+                }
+                Ok(Some(Step::Rows(rows, spec))) => {
+                    let (is_joined, sequence) = (rows.is_joined, rows.sequence);
+                    self.joined.push((rows, spec));
+                    if is_joined {
+                        self.open.get_or_insert(offset);
+                        continue;
+                    }
+                    let start = self.open.take().unwrap_or(offset);
+                    self.next_sequence = sequence.saturating_add(1);
+                    return Piece::Message(start..self.walk.offset(), std::mem::take(&mut self.joined));
+                }
+                Ok(Some(Step::Layout | Step::Link)) => return Piece::Other,
+                Ok(Some(Step::Synced(synced))) => {
+                    self.synced = self.synced.max(synced);
+                    return Piece::Other;
+                }
+                Ok(Some(Step::Producers(producers))) => return Piece::Producers(producers),
+                Ok(None) if offset >= self.bytes.len() => {
+                    let end = self.open.unwrap_or(self.bytes.len());
+                    self.ended = Some(end);
+                }
+                Ok(None) | Err(_) => return self.pass_over(offset),
+            }
+        }
+    }
+
+    /// Goes on behind what is damaged at an offset.
+    fn pass_over(&mut self, offset: usize) -> Piece<'a> {
+        let start = self.open.take().unwrap_or(offset);
+        self.joined.clear();
+        let mut learnt = Vec::new();
+        let Some((end, behind)) = self.find(offset, &mut learnt) else {
+            self.ended = Some(start);
+            return Piece::End(start);
+        };
+        let sequences = self.next_sequence..behind.unwrap_or(self.next_sequence);
+        self.walk.resume(end, sequences.end, behind.is_some());
+        self.next_sequence = sequences.end;
+        let has_producers = self.walk.has_producers();
+        Piece::Damage(Damage { range: start..end, sequences, has_producers, learnt })
+    }
+
+    /// The place of the first frame behind or at an offset with which the file can be read on, and its number if it is a batch.
+    fn find(&mut self, offset: usize, learnt: &mut Vec<(u32, Arc<TableSpec>)>) -> Option<(usize, Option<u64>)> {
+        let mut at = offset;
+        loop {
+            let rest = self.bytes.get(at..)?;
+            let length = format::length(rest);
+            if let Some((content, length)) = format::content(rest) {
+                if let Some(behind) = self.may_go_on(at, content, learnt) {
+                    return Some((at, behind));
+                }
+                at += length;
+                continue;
+            }
+            let end = length.map(|length| at + FRAME_HEADER_BYTES + length);
+            match end {
+                Some(end) if end == self.bytes.len() => return None,
+                Some(end) if self.is_frame(end) => at = end,
+                _ => at = self.search(at + 1)?,
+            }
+        }
+    }
+
+    /// Whether a sound frame that may stand there begins at an offset.
+    fn is_frame(&mut self, at: usize) -> bool {
+        let Some(rest) = self.bytes.get(at..) else { return false };
+        let Some(length) = format::plausible(rest, self.next_sequence.saturating_sub(1)) else { return false };
+        let Some(left) = self.left.checked_sub(length) else { return false };
+        self.left = left;
+        format::content(rest).is_some()
+    }
+
+    /// The first place from an offset on where such a frame begins.
+    fn search(&mut self, from: usize) -> Option<usize> {
+        (from..self.bytes.len()).find(|at| self.is_frame(*at))
+    }
+
+    /// Whether the file can be read on from a sound frame, and its number if it is a batch. Learns the layouts of those that are
+    /// passed over.
+    fn may_go_on(
+        &mut self,
+        at: usize,
+        content: &[u8],
+        learnt: &mut Vec<(u32, Arc<TableSpec>)>,
+    ) -> Option<Option<u64>> {
+        match format::parse(content)? {
+            Frame::Producers(_) => (!self.walk.has_producers()).then_some(None),
+            Frame::Layout(layout) => {
+                if self.walk.layout(layout.id).is_none() {
+                    let spec = Arc::new(layout.spec);
+                    self.walk.learn(layout.id, Arc::clone(&spec));
+                    learnt.push((layout.id, spec));
+                }
+                None
+            }
+            Frame::Rows(rows) => {
+                if rows.is_continued || !format::may_follow(rows.sequence, self.next_sequence.saturating_sub(1)) {
+                    return None;
+                }
+                if self.walk.layout(rows.layout).is_none() {
+                    let spec = Arc::clone(self.layouts.get(&rows.layout).filter(|_| self.is_linked)?);
+                    self.walk.learn(rows.layout, Arc::clone(&spec));
+                    learnt.push((rows.layout, spec));
+                }
+                Some(Some(rows.sequence))
+            }
+            Frame::Synced(synced) => {
+                self.synced = self.synced.max(if synced <= at as u64 { synced } else { 0 });
+                None
+            }
+            Frame::Link(_) => None,
+        }
+    }
+}

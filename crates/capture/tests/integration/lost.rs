@@ -1,0 +1,295 @@
+//! The journal accounts for itself: a file that is gone, and a bit that has changed, are told, listed until the operator accepts
+//! them, and cost no batch but those whose bytes they are.
+//!
+//! Before, a start was normal whichever journal files were deleted, and one changed bit in the newest dropped every batch behind it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use splay_capture::{
+    AckClass, Append, Capture, CaptureSettings, Error, From, JournalLoss, JournalReport, LossKind, Producer, Recovered,
+    SubscribeRequest,
+};
+use splay_store::Database;
+
+use crate::rows::{SECOND, START, TestClock, all, batch, row, settings, spec};
+
+/// Batches of a test, each of one row, whose number is its own.
+const BATCHES: i64 = 24;
+
+fn open(folder: &Path, segment_bytes: u64) -> (Capture, Recovered) {
+    let settings = CaptureSettings { journal_segment_bytes: segment_bytes, ..settings() };
+    let database = Database::open_or_create(folder).unwrap();
+    Capture::open_with(database, settings, TestClock::at(START + 100 * SECOND)).unwrap()
+}
+
+fn send(capture: &Capture, id: i64) -> splay_capture::Result<splay_capture::Ack> {
+    let producer = Some(Producer { name: format!("p{}", id % 2), sequence: id as u64 + 1 });
+    let rows = batch(&[row("A", START + id * SECOND, id)]);
+    capture.append(Append { spec: Some(spec("UTC")), producer, ack: Some(AckClass::Disk), ..Append::new("trade", rows) })
+}
+
+fn ids(capture: &Capture) -> BTreeSet<i64> {
+    let rows = all(capture.database());
+    let ids: BTreeSet<i64> = rows.iter().map(|(_, row)| row.id).collect();
+    assert_eq!(ids.len(), rows.len(), "each once");
+    ids
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy_all(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// What a killed process leaves behind that had all its batches acknowledged.
+fn killed(to: &Path, segment_bytes: u64) {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    let (capture, recovered) = open(&folder, segment_bytes);
+    assert_eq!(recovered, Recovered::default());
+    (0..BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    copy_all(&folder, to);
+    capture.close().unwrap();
+}
+
+fn journal_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder.join(".journal")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|end| end == "jnl")).collect();
+    files.sort();
+    files
+}
+
+fn kinds(losses: &[JournalLoss]) -> Vec<LossKind> {
+    losses.iter().map(|loss| loss.kind).collect()
+}
+
+/// Starts, and checks that what is lost is told once, listed until it is accepted, and then no more. Gives the rows and the losses.
+fn told(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<JournalLoss>) {
+    let before = JournalReport::of(&Database::open(folder).unwrap()).unwrap();
+    assert!(!before.is_sound(), "{what}: {before:?}");
+    let (capture, recovered) = open(folder, segment_bytes);
+    assert_eq!(recovered.losses, before.losses_found, "{what}");
+    assert_eq!(capture.status().journal_losses, recovered.losses, "{what}");
+    let found = ids(&capture);
+    assert!(!send(&capture, 200).unwrap().duplicate, "{what}");
+    assert!(matches!(JournalReport::accept(capture.database()), Err(Error::Locked { .. })), "{what}");
+    capture.close().unwrap();
+    drop(capture);
+
+    let (capture, again) = open(folder, segment_bytes);
+    assert_eq!(again.losses, [], "{what}: told once");
+    assert_eq!(capture.status().journal_losses, recovered.losses, "{what}: listed");
+    let with_more: BTreeSet<i64> = found.iter().copied().chain([200]).collect();
+    assert_eq!(ids(&capture), with_more, "{what}");
+    capture.close().unwrap();
+    drop(capture);
+    let database = Database::open(folder).unwrap();
+    assert!(!JournalReport::of(&database).unwrap().is_sound(), "{what}");
+    assert_eq!(JournalReport::accept(&database).unwrap(), recovered.losses, "{what}");
+    assert!(JournalReport::of(&database).unwrap().is_sound(), "{what}");
+
+    let (capture, last) = open(folder, segment_bytes);
+    assert_eq!((last.losses.len(), capture.journal_losses().len()), (0, 0), "{what}: accepted");
+    assert_eq!(ids(&capture), with_more, "{what}");
+    capture.close().unwrap();
+    (found, recovered.losses)
+}
+
+#[test]
+fn files_that_are_gone_are_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let whole = temporary.path().join("whole");
+    killed(&whole, 900);
+    let files = journal_files(&whole);
+    assert!(files.len() >= 4, "{files:?}");
+    let report = JournalReport::of(&Database::open(&whole).unwrap()).unwrap();
+    assert!(report.is_sound() && report.has_catalog, "{report:?}");
+    let of_file = |place: usize| report.files[place].first_sequence..=report.files[place].last_sequence;
+    let last = files.len() - 1;
+    let cases = [("oldest", vec![0]), ("middle", vec![1]), ("two", vec![1, 2]), ("newest", vec![last])];
+    for (what, gone) in cases.into_iter().chain([("all", (0..=last).collect())]) {
+        let folder = temporary.path().join(what);
+        copy_all(&whole, &folder);
+        gone.iter().for_each(|place| std::fs::remove_file(folder.join(".journal").join(files[*place].file_name().unwrap())).unwrap());
+        let (found, losses) = told(&folder, 900, what);
+        assert_eq!(kinds(&losses), [LossKind::Missing], "{what}");
+        assert_eq!(losses[0].files, (gone[0] as u64 + 1, gone[gone.len() - 1] as u64 + 1), "{what}");
+        let is_gone = |id: &i64| gone.iter().any(|place| of_file(*place).contains(&(*id as u64 + 1)));
+        let expected: BTreeSet<i64> = (0..BATCHES).filter(|id| !is_gone(id)).collect();
+        assert_eq!(found, expected, "{what}");
+    }
+}
+
+#[test]
+fn a_journal_that_is_gone_is_told_and_so_is_its_catalog() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    let (capture, _) = open(&folder, 1 << 20);
+    (0..BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    capture.write_down(None).unwrap();
+    capture.close().unwrap();
+    drop(capture);
+    let whole = temporary.path().join("whole");
+    copy_all(&folder, &whole);
+    std::fs::remove_dir_all(folder.join(".journal")).unwrap();
+    let (_, losses) = told(&folder, 1 << 20, "the folder");
+    assert_eq!(kinds(&losses), [LossKind::Gone]);
+    for what in ["removed", "damaged"] {
+        let folder = temporary.path().join(what);
+        copy_all(&whole, &folder);
+        let catalog = folder.join(".journal/catalog");
+        if what == "removed" {
+            std::fs::remove_file(&catalog).unwrap();
+        } else {
+            let mut bytes = std::fs::read(&catalog).unwrap();
+            bytes[20] ^= 1;
+            std::fs::write(&catalog, bytes).unwrap();
+        }
+        let (found, losses) = told(&folder, 1 << 20, what);
+        assert_eq!(kinds(&losses), [LossKind::Catalog], "{what}");
+        assert_eq!(found, (0..BATCHES).collect(), "{what}: it costs no row");
+    }
+}
+
+/// Places in a file of which each is in another batch's frame, and the batch.
+fn places(bytes: &[u8], first: i64, count: i64) -> Vec<(usize, i64)> {
+    (first..first + count)
+        .map(|id| {
+            let needle = (START + id * SECOND).to_le_bytes();
+            // The last time it stands in its frame, among the rows.
+            let place = bytes.windows(8).rposition(|window| window == needle).unwrap();
+            (place, id)
+        })
+        .collect()
+}
+
+#[test]
+fn a_changed_bit_costs_the_batch_that_it_is_in_wherever_it_is() {
+    let temporary = tempfile::tempdir().unwrap();
+    for (case, segment_bytes) in [("one file", 1 << 20), ("files", 900)] {
+        let whole = temporary.path().join(case);
+        killed(&whole, segment_bytes);
+        let report = JournalReport::of(&Database::open(&whole).unwrap()).unwrap();
+        for file in &report.files {
+            let bytes = std::fs::read(whole.join(".journal").join(&file.file)).unwrap();
+            let count = i64::try_from(file.last_sequence + 1 - file.first_sequence).unwrap();
+            for (place, id) in places(&bytes, file.first_sequence as i64 - 1, count) {
+                let what = format!("{case}, {}, batch {id}", file.file);
+                let folder = temporary.path().join(&what);
+                copy_all(&whole, &folder);
+                let mut damaged = bytes.clone();
+                damaged[place] ^= 0x20;
+                std::fs::write(folder.join(".journal").join(&file.file), &damaged).unwrap();
+                let (found, losses) = told(&folder, segment_bytes, &what);
+                assert_eq!(found, (0..BATCHES).filter(|other| *other != id).collect(), "{what}");
+                assert_eq!(kinds(&losses), [LossKind::Damaged], "{what}");
+                let (first, last) = losses[0].sequences.unwrap();
+                assert_eq!(first, id as u64 + 1, "{what}");
+                assert!(last.is_none_or(|last| last == id as u64 + 1), "{what}: {losses:?}");
+                // What is damaged is kept as it is.
+                let kept = std::fs::read(folder.join(".journal").join(losses[0].kept.as_ref().unwrap())).unwrap();
+                assert!(kept.windows(8).any(|window| damaged[place / 8 * 8..].starts_with(window) || window == &damaged[place..place + 8]), "{what}");
+                std::fs::remove_dir_all(&folder).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn missing_numbers_are_told_by_producer() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    killed(&folder, 1 << 20);
+    let file = journal_files(&folder).pop().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let (place, _) = places(&bytes, 10, 1)[0];
+    bytes[place] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let (_, losses) = told(&folder, 1 << 20, "batch 10");
+    // Of p1, whose numbers are even, none is lost; p0 is told once.
+    let of_p0: Vec<_> = losses[0].producers.iter().filter(|missing| missing.producer == "p0").collect();
+    assert_eq!((of_p0.len(), of_p0[0].after, of_p0[0].before), (1, 9, 13));
+}
+
+#[test]
+fn an_older_file_that_was_cut_or_exchanged_is_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let whole = temporary.path().join("whole");
+    killed(&whole, 900);
+    let files = journal_files(&whole);
+    let names: Vec<_> = files.iter().map(|file| file.file_name().unwrap().to_owned()).collect();
+    let cut = temporary.path().join("cut");
+    copy_all(&whole, &cut);
+    let bytes = std::fs::read(&files[1]).unwrap();
+    std::fs::write(cut.join(".journal").join(&names[1]), &bytes[..bytes.len() / 2]).unwrap();
+    let (found, losses) = told(&cut, 900, "cut");
+    assert_eq!(kinds(&losses), [LossKind::Damaged]);
+    assert!(found.len() < BATCHES as usize && found.contains(&(BATCHES - 1)), "{found:?}");
+    let exchanged = temporary.path().join("exchanged");
+    copy_all(&whole, &exchanged);
+    std::fs::copy(&files[0], exchanged.join(".journal").join(&names[1])).unwrap();
+    let (found, losses) = told(&exchanged, 900, "exchanged");
+    assert_eq!(kinds(&losses), [LossKind::Missing]);
+    assert_eq!(losses[0].files, (2, 2));
+    assert!(found.contains(&0) && found.contains(&(BATCHES - 1)), "{found:?}");
+    // Of another database: each of its frames is sound.
+    let other = temporary.path().join("other");
+    let (capture, _) = open(&other, 900);
+    (100..100 + BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    capture.close().unwrap();
+    let of_other = temporary.path().join("of_other");
+    copy_all(&whole, &of_other);
+    std::fs::copy(&journal_files(&other)[1], of_other.join(".journal").join(&names[1])).unwrap();
+    let (_, losses) = told(&of_other, 900, "of another database");
+    assert!(!losses.is_empty());
+}
+
+#[test]
+fn a_cut_newest_file_is_told_after_an_orderly_stop() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    let (capture, _) = open(&folder, 1 << 20);
+    (0..BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    capture.close().unwrap();
+    drop(capture);
+    let file = journal_files(&folder).pop().unwrap();
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    let (found, losses) = told(&folder, 1 << 20, "cut");
+    assert_eq!(kinds(&losses), [LossKind::Damaged]);
+    assert!(!found.is_empty() && found.len() < BATCHES as usize);
+}
+
+/// Subscribers that have all that is lost go on; others are told.
+#[test]
+fn who_catches_up_over_a_loss_is_told_of_it() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    killed(&folder, 1 << 20);
+    let file = journal_files(&folder).pop().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let (place, _) = places(&bytes, 10, 1)[0];
+    bytes[place] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let (capture, _) = open(&folder, 1 << 20);
+    let behind = |after: u64| {
+        let request = SubscribeRequest { from: From::After(after), ..SubscribeRequest::new("trade") };
+        let mut subscriber = capture.subscribe(request)?;
+        let mut seen = Vec::new();
+        while seen.last() != Some(&(BATCHES as u64)) {
+            seen.extend(subscriber.next(std::time::Duration::from_secs(60))?.map(|update| update.sequence));
+        }
+        Ok(seen)
+    };
+    assert_eq!(behind(11).unwrap(), (12..=BATCHES as u64).collect::<Vec<_>>());
+    let told: splay_capture::Result<Vec<u64>> = behind(5);
+    assert!(matches!(told, Err(Error::Damaged { .. })), "{told:?}");
+    capture.close().unwrap();
+}
