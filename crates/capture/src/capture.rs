@@ -12,7 +12,7 @@ use arrow::datatypes::TimestampNanosecondType;
 use splay_store::storage::{LockMode, Storage};
 use splay_store::{Captured, ColumnSpec, Database, LoadOptions, TableSpec};
 
-use crate::append::{Ack, Append};
+use crate::append::{Ack, AckClass, Append, Producer};
 use crate::calendar::{Calendars, QUARANTINE};
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
@@ -21,7 +21,7 @@ use crate::held::Held;
 use crate::journal::{self, JournalLoss, JournalWriter, Producers};
 use crate::live::LiveTable;
 use crate::measure::{Meters, Unsynced};
-use crate::queue::{Queue, Waiting};
+use crate::queue::{Done, Queue, Waiting};
 use crate::recovery::Recovery;
 use crate::refusals::{Refusals, Rejected};
 use crate::settings::CaptureSettings;
@@ -63,6 +63,8 @@ pub(crate) struct Shared {
     pub(crate) calendars: Calendars,
     producers: Arc<Mutex<Producers>>,
     queue: Arc<Queue>,
+    /// Producers that were told to send again.
+    held: Arc<Mutex<Held>>,
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     subscribers: Arc<Subscribers>,
@@ -149,6 +151,7 @@ impl Capture {
             calendars,
             producers: Arc::new(Mutex::new(producers)),
             queue: Arc::default(),
+            held: Arc::default(),
             journal: Arc::new(Mutex::new(writer)),
             counters: Arc::default(),
             subscribers: Arc::default(),
@@ -187,7 +190,7 @@ impl Capture {
             next_sequence,
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
             unsynced: Unsynced::default(),
-            held: Held::default(),
+            held: Arc::clone(&shared.held),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -255,6 +258,23 @@ impl Capture {
         let Some(last) = appends.last() else { return Err(Error::rejected("", "there are no rows")) };
         let class = last.ack.unwrap_or(shared.settings.default_ack);
         let producer = appends.iter_mut().find_map(|append| append.producer.take());
+        let number = producer.clone();
+        let submitted = self.submit_of(appends, producer, class, Box::new(done));
+        if let (Err(Error::Full { .. }), Some(number)) = (&submitted, &number) {
+            // Or a later one of this producer finds room, and this one is taken for a repeat when it comes again.
+            shared.held.lock().unwrap_or_else(PoisonError::into_inner).turn_away(number);
+        }
+        submitted
+    }
+
+    fn submit_of(
+        &self,
+        mut appends: Vec<Append>,
+        producer: Option<Producer>,
+        class: AckClass,
+        done: Done,
+    ) -> Result<()> {
+        let shared = &self.shared;
         if producer.as_ref().is_some_and(|p| p.name.is_empty() || p.name.len() > journal::PRODUCER_BYTES_MAX) {
             return Err(Error::rejected(&appends[0].table, "the name of a producer has 1 to 256 bytes"));
         }
@@ -290,7 +310,7 @@ impl Capture {
         if let Some((last, others)) = together.split_last_mut() {
             others.iter_mut().for_each(|other| other.is_joined = true);
             (last.counted, last.quarantined, last.producer) = (count + quarantined, quarantined, producer);
-            last.done = Some(Box::new(done));
+            last.done = Some(done);
         }
         shared.queue.push(together, shared.settings.queue_bytes_max)
     }
@@ -300,7 +320,7 @@ impl Capture {
         live: Arc<LiveTable>,
         rows: RecordBatch,
         received: i64,
-        class: crate::AckClass,
+        class: AckClass,
     ) -> Result<Waiting> {
         let spec = live.spec();
         let rows = codec::compact(&rows);

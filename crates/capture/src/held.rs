@@ -2,7 +2,8 @@
 //!
 //! A producer's numbers rise, and a number up to its last is a repeat. If a batch found no room, and one behind it, which was under way
 //! already, did, the first would be taken for a repeat when it comes again. So those behind are told to come again as well, each of
-//! them once: a producer that goes on without the batch is let go on.
+//! them once: a producer that goes on without the batch is let go on. It is the same whether there was no room in memory, where a batch
+//! isn't even put into the queue, or on disk.
 
 use std::collections::HashMap;
 

@@ -108,6 +108,7 @@ impl Report {
             journal_bytes: seen.bytes,
             producers,
             producers_latest,
+            journal_losses: seen.losses,
             ..Status::default()
         };
         let state = if is_elsewhere { "elsewhere" } else { "at_rest" };

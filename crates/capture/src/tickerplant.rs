@@ -37,7 +37,7 @@ pub(crate) struct Tickerplant {
     pub(crate) sync_interval: Duration,
     pub(crate) unsynced: Unsynced,
     /// Those who were told to send again.
-    pub(crate) held: Held,
+    pub(crate) held: Arc<Mutex<Held>>,
 }
 
 /// An acknowledgement that is due.
@@ -94,7 +94,7 @@ impl Tickerplant {
             if together
                 .iter()
                 .filter_map(|waiting| waiting.producer.as_ref())
-                .any(|producer| self.held.is_behind(producer))
+                .any(|producer| self.held().is_behind(producer))
             {
                 let reason = "a batch of this producer with a lower number found none".to_owned();
                 for done in together.into_iter().filter_map(|waiting| waiting.done) {
@@ -131,7 +131,7 @@ impl Tickerplant {
             fresh
                 .iter()
                 .filter_map(|(_, waiting)| waiting.producer.as_ref())
-                .for_each(|producer| self.held.turn_away(producer));
+                .for_each(|producer| self.held().turn_away(producer));
             self.counters.full.set(u64::from(matches!(error, Error::Full { .. })));
             if matches!(error, Error::Failed { .. }) {
                 self.queue.close(error.clone());
@@ -233,6 +233,10 @@ impl Tickerplant {
 
     fn journal(&self) -> MutexGuard<'_, JournalWriter> {
         self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn sync(&mut self) -> Result<()> {

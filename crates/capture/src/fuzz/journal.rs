@@ -140,14 +140,7 @@ fn recover(files: &[Vec<u8>]) -> Option<Vec<Given>> {
     assert!(given.windows(2).all(|two| two[0].0 < two[1].0), "numbers don't rise");
     assert!(given.iter().all(|batch| batch.0 < found.next_sequence));
     assert!(found.settle(&storage).is_ok());
-    // What subscribers read is the same, and so is what the next start finds.
-    let mut read = Vec::new();
-    let was_read = journal::read(Arc::new(storage.clone()), &found.files, |batch| {
-        read.push(given_of(&batch));
-        Ok(())
-    });
-    assert!(was_read.is_ok(), "{was_read:?}");
-    assert_eq!(read, given);
+    assert_eq!(read(&storage, &found, &given), given);
     let (again, same) = replay(&storage).unwrap_or_else(|error| panic!("after it was recovered: {error}"));
     assert_eq!((again.torn, &same, again.next_sequence), (None, &given, found.next_sequence));
     assert_eq!(again.losses, [], "told twice");
@@ -158,6 +151,28 @@ fn recover(files: &[Vec<u8>]) -> Option<Vec<Given>> {
     assert_eq!(more[..given.len()], given);
     assert_eq!(more[given.len()..].iter().map(|batch| batch.0).collect::<Vec<_>>(), [next]);
     Some(given)
+}
+
+/// What subscribers read. Where batches are lost they are told so, and go on behind these.
+fn read(storage: &FaultStorage, found: &Found, given: &[Given]) -> Vec<Given> {
+    let mut read: Vec<Given> = Vec::new();
+    let mut after = 0;
+    loop {
+        let before = after;
+        let was_read = journal::read(Arc::new(storage.clone()), &found.files, after, |batch| {
+            read.push(given_of(&batch));
+            Ok(())
+        });
+        match was_read {
+            Ok(()) => return read,
+            Err(Error::Damaged { .. }) => {}
+            Err(ref other) => panic!("{other}"),
+        }
+        let last = read.last().map_or(0, |batch| batch.0);
+        let next = given.iter().find(|batch| batch.0 > last).map_or(u64::MAX - 1, |batch| batch.0);
+        after = next - 1;
+        assert!(after > before, "what is there behind batch {before} can't be read: {was_read:?}");
+    }
 }
 
 pub(crate) fn replay(storage: &FaultStorage) -> Result<(Found, Vec<Given>)> {

@@ -9,8 +9,8 @@
 use serde::{Deserialize, Serialize};
 use splay_store::storage::Storage;
 
-use super::FOLDER;
 use super::loss::JournalLoss;
+use super::{FOLDER, NUMBER_MAX};
 use crate::error::{Error, Result};
 
 const MAGIC: &[u8; 8] = b"SPLAYCAT";
@@ -21,10 +21,10 @@ const NAME: &str = "catalog";
 const HEADER_BYTES: usize = 16;
 
 /// Longest content that is believed.
-const CONTENT_BYTES_MAX: usize = 64 << 20;
+const CONTENT_BYTES_MAX: usize = 256 << 20;
 
 /// Losses that are listed; the oldest accepted ones go first.
-const LOSSES_MAX: usize = 10_000;
+const LOSSES_MAX: usize = 1_000;
 
 /// See the module's text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -71,7 +71,13 @@ impl Catalog {
                 found: format!("version {version}"),
             });
         }
-        Ok(serde_json::from_slice(content).map_or(Stored::Damaged, Stored::Sound))
+        let catalog = serde_json::from_slice(content).ok().filter(Catalog::is_plausible);
+        Ok(catalog.map_or(Stored::Damaged, Stored::Sound))
+    }
+
+    /// Whether others can follow its numbers.
+    fn is_plausible(&self) -> bool {
+        [self.oldest, self.newest, self.first, self.sequence].iter().all(|number| *number < NUMBER_MAX)
     }
 
     /// Replaces what is on disk, durably.

@@ -36,6 +36,10 @@ struct Extent {
     number: u64,
     /// Its whole frames, if that is known; else all up to where the first stands that isn't whole.
     bytes: Option<u64>,
+    /// Number of its first batch, if that is known; else its header says it.
+    first: Option<u64>,
+    /// Whether batches are lost before it.
+    is_behind_loss: bool,
     /// What the start passed over.
     damage: VecDeque<Damage>,
     is_last: bool,
@@ -61,6 +65,8 @@ impl Cursor {
         let extent = |(place, file): (usize, &JournalFile)| Extent {
             number: file.number,
             bytes: Some(file.bytes),
+            first: Some(file.first),
+            is_behind_loss: file.is_behind_loss,
             damage: file.damage.iter().cloned().collect(),
             is_last: place + 1 == wanted.len(),
         };
@@ -79,6 +85,8 @@ impl Cursor {
         let extent = |(place, number): (usize, &u64)| Extent {
             number: *number,
             bytes: None,
+            first: None,
+            is_behind_loss: false,
             damage: VecDeque::new(),
             is_last: place + 1 == numbers.len(),
         };
@@ -132,13 +140,15 @@ impl Cursor {
             bytes.truncate(length);
         }
         let may_be_torn = file.bytes.is_none() && file.is_last;
-        let first = match format::parse_header(&bytes) {
-            Some((_, _, first)) => first,
-            None if may_be_torn => 0,
-            // A start has read it all the same.
-            None if file.damage.front().is_some_and(|damage| damage.range.start == 0) => 0,
-            None => return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file")),
+        let first = match (file.first, format::parse_header(&bytes)) {
+            // A start has read it, whatever its header says.
+            (Some(first), _) | (None, Some((_, _, first))) => first,
+            (None, None) if may_be_torn => 0,
+            (None, None) => return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file")),
         };
+        if file.is_behind_loss && self.after.saturating_add(1) < first {
+            return Err(damaged(self.storage.as_ref(), &path, 0, "the batches before it, which a start reported as lost"));
+        }
         let damage = file.damage;
         Ok(Open { path, bytes, walk: Walk::new(first), may_be_torn, damage, joined: Vec::new() })
     }
@@ -161,7 +171,7 @@ impl Open {
                 return Err(told("the batches that a start reported as lost"));
             }
             self.walk.resume(damage.range.end, damage.sequences.end, damage.has_producers);
-            damage.learnt.into_iter().for_each(|(id, spec)| self.walk.learn(id, spec));
+            damage.layouts.into_iter().for_each(|(id, spec)| self.walk.learn(id, spec));
             return Ok(true);
         }
         match self.walk.next(&self.bytes).map_err(told)? {
@@ -181,14 +191,15 @@ impl Open {
     }
 }
 
-/// Gives all batches of files to `take`.
+/// Gives all batches of files behind a number to `take`.
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) fn read(
     storage: Arc<dyn Storage>,
     files: &[JournalFile],
+    after: u64,
     mut take: impl FnMut(Batch) -> Result<()>,
 ) -> Result<()> {
-    let mut cursor = Cursor::new(storage, files, 0);
+    let mut cursor = Cursor::new(storage, files, after);
     while let Some(batch) = cursor.next(|_| true)? {
         take(batch)?;
     }

@@ -7,8 +7,9 @@ use arrow::datatypes::TimestampNanosecondType;
 use splay_store::Captured;
 use splay_store::storage::Storage;
 
+use super::catalog::{Catalog, Stored};
 use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
-use super::{FOLDER, LOCK, Producers, path, reader};
+use super::{FOLDER, JournalLoss, LOCK, Producers, path, reader};
 use crate::codec;
 use crate::error::Result;
 
@@ -24,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) tables: HashMap<String, (u64, u64)>,
     /// What doesn't follow from a sound file, if anything.
     pub(crate) damage: Option<String>,
+    /// What is listed as lost, and the operator hasn't accepted.
+    pub(crate) losses: Vec<JournalLoss>,
 }
 
 /// Whether a process captures into the database. `None` of its files are made.
@@ -36,6 +39,9 @@ pub(crate) fn is_locked(storage: &dyn Storage) -> Result<bool> {
 /// Looks at all files, as far as they are whole. `captured` says what the files of a table have.
 pub(crate) fn look(storage: &dyn Storage, captured: impl Fn(&str) -> Captured) -> Result<Seen> {
     let mut seen = Seen::default();
+    if let Stored::Sound(catalog) = Catalog::load(storage)? {
+        seen.losses = catalog.open_losses().cloned().collect();
+    }
     for number in reader::numbers(storage)? {
         let path = path(number);
         // Another process may have removed it meanwhile, which is none of our business.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::JournalFile;
+
 /// Producers that a loss names; of more only the number is kept.
 const PRODUCERS_NAMED_MAX: usize = 100;
 
@@ -67,6 +69,16 @@ impl JournalLoss {
     /// Whether another one tells of the same.
     pub(super) fn is_same(&self, other: &JournalLoss) -> bool {
         (self.kind, self.files, self.bytes) == (other.kind, other.files, other.bytes)
+    }
+
+    /// Whether it has taken batches between the end of a file and the begin of the one of this number.
+    pub(super) fn is_between(&self, before: &JournalFile, number: u64) -> bool {
+        let is_between = match self.kind {
+            LossKind::Missing => before.number < self.files.0 && self.files.1 < number,
+            LossKind::Damaged => self.files.0 == before.number && self.bytes.0 >= before.bytes,
+            _ => false,
+        };
+        is_between && self.sequences.is_some()
     }
 
     /// Batches that may be lost, as far as their number is known.

@@ -50,6 +50,9 @@ pub(crate) const FOLDER: &str = ".journal";
 /// Held by the process that captures.
 pub(crate) const LOCK: &str = ".journal/lock";
 
+/// No file has this number: others can follow each one.
+const NUMBER_MAX: u64 = u64::MAX >> 1;
+
 /// One file of the journal.
 #[derive(Debug, Clone)]
 pub(crate) struct JournalFile {
@@ -60,10 +63,12 @@ pub(crate) struct JournalFile {
     pub(crate) bytes: u64,
     /// Number of its last batch; without one, the number before `first`.
     pub(crate) last: u64,
-    /// CRC32C of these bytes; of files that others follow it isn't known.
+    /// CRC32C of these bytes.
     crc: u32,
     /// Bytes that a start passed over.
     damage: Vec<scan::Damage>,
+    /// Whether batches are lost between the file before and this one.
+    is_behind_loss: bool,
     /// What it has of each table.
     tables: HashMap<String, OfTable>,
 }
@@ -82,7 +87,8 @@ struct OfTable {
 impl JournalFile {
     fn new(number: u64, first: u64) -> JournalFile {
         let last = first.saturating_sub(1);
-        JournalFile { number, first, bytes: 0, last, crc: 0, damage: Vec::new(), tables: HashMap::new() }
+        let (damage, tables) = (Vec::new(), HashMap::new());
+        JournalFile { number, first, bytes: 0, last, crc: 0, damage, is_behind_loss: false, tables }
     }
 
     /// Takes bytes that were written behind the others.

@@ -16,7 +16,7 @@ use super::catalog::{Catalog, Stored};
 use super::format::{self, HEADER_BYTES, LINKED, Link, RowsFrame};
 use super::loss::{JournalLoss, LossKind};
 use super::scan::{Damage, Layouts, Piece, Scan};
-use super::{FOLDER, JournalFile, Producers, name, path};
+use super::{FOLDER, JournalFile, NUMBER_MAX, Producers, name, path};
 use crate::codec;
 use crate::error::{Error, Result};
 
@@ -92,8 +92,14 @@ pub(crate) fn replay(
 ) -> Result<Found> {
     let mut found = Found { next_sequence: 1, ..Found::default() };
     let numbers = numbers(storage)?;
-    let heads = numbers.iter().map(|number| Head::read(storage, *number)).collect::<Result<Vec<_>>>()?;
+    let mut heads = numbers.iter().map(|number| Head::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     found.open_catalog(storage, &numbers, &heads)?;
+    if let Some(last) = heads.last()
+        && found.is_begun(storage, last)?
+    {
+        heads.pop();
+    }
+    let numbers = &numbers[..heads.len()];
     for (place, head) in heads.iter().enumerate() {
         found.tell_missing_before(head, numbers[..place].last().copied());
         found.read_file(storage, head, heads.get(place + 1), &wants, &mut take)?;
@@ -101,6 +107,7 @@ pub(crate) fn replay(
     }
     found.tell_missing_at_the_end(numbers.last().copied());
     found.last_number = found.last_number.max(found.catalog.newest);
+    found.note_files_behind_losses();
     found.next_sequence = found.next_sequence.max(found.catalog.sequence.saturating_add(1));
     Ok(found)
 }
@@ -146,6 +153,22 @@ impl Found {
         Ok(())
     }
 
+    /// Whether the newest file was being begun, so that nothing in it was acknowledged. It will be removed.
+    fn is_begun(&mut self, storage: &dyn Storage, head: &Head) -> Result<bool> {
+        let may_be = head.header.is_none() && (!self.has_catalog || head.number > self.catalog.newest);
+        if !may_be {
+            return Ok(false);
+        }
+        let bytes = storage.map(&path(head.number))?;
+        let holds_batches = self.first_behind_header(&bytes, head, &Layouts::new()).is_some();
+        if bytes.unreadable_at().is_some() || holds_batches {
+            return Ok(false);
+        }
+        self.tear(storage, head.number, 0..bytes.len(), 0);
+        self.mends.push(Mend::Remove(head.number));
+        Ok(true)
+    }
+
     /// Tells of files that should stand before this one, and behind the one before it.
     fn tell_missing_before(&mut self, head: &Head, before: Option<u64>) {
         // Files before the oldest are left over from a crash while they were removed.
@@ -167,6 +190,15 @@ impl Found {
         let first = last.map_or(self.catalog.oldest, |last| last + 1).max(self.catalog.oldest);
         let sequence = Some(self.catalog.sequence).filter(|last| *last >= self.next_sequence);
         self.tell_missing(first, self.catalog.newest, sequence);
+    }
+
+    /// Notes which files come behind batches that are lost between files.
+    fn note_files_behind_losses(&mut self) {
+        for place in 1..self.files.len() {
+            let (before, file) = (&self.files[place - 1], &self.files[place]);
+            let all = self.catalog.losses.iter().chain(&self.losses);
+            self.files[place].is_behind_loss = all.into_iter().any(|loss| loss.is_between(before, file.number));
+        }
     }
 
     /// Tells of missing files, but for those that are listed. `sequence` is the number of their last batch.
@@ -222,14 +254,11 @@ impl Found {
             }
             Some((version, _, first)) => (version, first.max(self.next_sequence)),
             None => match self.first_behind_header(bytes, head, &layouts) {
-                Some(first) => (first.0, first.1),
-                None if next.is_none() && (!self.has_catalog || head.number > self.catalog.newest) => {
-                    // It was being begun: nothing in it was acknowledged.
-                    self.layouts = layouts;
-                    self.tear(storage, head.number, 0..bytes.len(), 0);
-                    self.mends.push(Mend::Remove(head.number));
-                    return Ok(());
+                // The catalog says the same at each start.
+                Some((version, _)) if self.has_catalog && head.number == self.catalog.oldest => {
+                    (version, self.catalog.first.max(self.next_sequence))
                 }
+                Some(behind) => behind,
                 None => (format::VERSION, self.next_sequence),
             },
         };
@@ -324,7 +353,7 @@ impl Found {
                     // Its checksum is right, and yet it is no batch.
                     Err(_) => {
                         let sequences = parts[0].0.sequence..self.next_sequence_behind(&parts);
-                        let damage = Damage { range, sequences, has_producers: true, learnt: Vec::new() };
+                        let damage = Damage { range, sequences, has_producers: true, layouts: Layouts::new() };
                         self.tell_damage(of_file, &mut file, damage);
                     }
                 },
@@ -343,10 +372,9 @@ impl Found {
         file.bytes = end as u64;
         file.last = self.next_sequence.saturating_sub(1);
         self.tell_end(of_file, bytes, end, synced, scan);
-        if of_file.is_newest {
-            file.crc = crc32c::crc32c(&bytes[..end]);
-        } else if end as u64 == of_file.sure.bytes
-            && of_file.sure.crc.is_some_and(|crc| crc != crc32c::crc32c(bytes))
+        file.crc = crc32c::crc32c(&bytes[..end]);
+        if end as u64 == of_file.sure.bytes
+            && of_file.sure.crc.is_some_and(|crc| crc != file.crc)
             && self.losses.len() == of_file.losses
             && !self.catalog.losses.iter().any(|known| known.files == (number, number))
         {
@@ -548,7 +576,7 @@ pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     let names = storage.list(FOLDER)?;
     let number = |entry: &str| {
         let number = entry.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());
-        number.filter(|number| name(*number) == entry)
+        number.filter(|number| *number < NUMBER_MAX && name(*number) == entry)
     };
     let mut numbers: Vec<u64> = names.iter().filter_map(|entry| number(&entry.name)).collect();
     numbers.sort_unstable();

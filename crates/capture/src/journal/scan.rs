@@ -48,8 +48,8 @@ pub(super) struct Damage {
     pub(super) sequences: Range<u64>,
     /// Whether the producers' frame stands before the end of it.
     pub(super) has_producers: bool,
-    /// Layouts that are needed behind it.
-    pub(super) learnt: Vec<(u32, Arc<TableSpec>)>,
+    /// Layouts that are known behind it.
+    pub(super) layouts: Layouts,
 }
 
 /// A place in a file.
@@ -94,7 +94,7 @@ impl<'a> Scan<'a> {
 
     /// The layouts that were described so far.
     pub(super) fn into_layouts(self) -> Layouts {
-        self.walk.into_layouts()
+        self.walk.layouts().clone()
     }
 
     /// The next part; the end again and again once it was reached.
@@ -140,8 +140,7 @@ impl<'a> Scan<'a> {
     fn pass_over(&mut self, offset: usize) -> Piece<'a> {
         let start = self.open.take().unwrap_or(offset);
         self.joined.clear();
-        let mut learnt = Vec::new();
-        let Some((end, behind)) = self.find(offset, &mut learnt) else {
+        let Some((end, behind)) = self.find(offset) else {
             self.ended = Some(start);
             return Piece::End(start);
         };
@@ -149,17 +148,18 @@ impl<'a> Scan<'a> {
         self.walk.resume(end, sequences.end, behind.is_some());
         self.next_sequence = sequences.end;
         let has_producers = self.walk.has_producers();
-        Piece::Damage(Damage { range: start..end, sequences, has_producers, learnt })
+        let layouts = self.walk.layouts().clone();
+        Piece::Damage(Damage { range: start..end, sequences, has_producers, layouts })
     }
 
     /// The place of the first frame behind or at an offset with which the file can be read on, and its number if it is a batch.
-    fn find(&mut self, offset: usize, learnt: &mut Vec<(u32, Arc<TableSpec>)>) -> Option<(usize, Option<u64>)> {
+    fn find(&mut self, offset: usize) -> Option<(usize, Option<u64>)> {
         let mut at = offset;
         loop {
             let rest = self.bytes.get(at..)?;
             let length = format::length(rest);
             if let Some((content, length)) = format::content(rest) {
-                if let Some(behind) = self.may_go_on(at, content, learnt) {
+                if let Some(behind) = self.may_go_on(at, content) {
                     return Some((at, behind));
                 }
                 at += length;
@@ -190,30 +190,20 @@ impl<'a> Scan<'a> {
 
     /// Whether the file can be read on from a sound frame, and its number if it is a batch. Learns the layouts of those that are
     /// passed over.
-    fn may_go_on(
-        &mut self,
-        at: usize,
-        content: &[u8],
-        learnt: &mut Vec<(u32, Arc<TableSpec>)>,
-    ) -> Option<Option<u64>> {
+    fn may_go_on(&mut self, at: usize, content: &[u8]) -> Option<Option<u64>> {
         match format::parse(content)? {
             Frame::Producers(_) => (!self.walk.has_producers()).then_some(None),
             Frame::Layout(layout) => {
-                if self.walk.layout(layout.id).is_none() {
-                    let spec = Arc::new(layout.spec);
-                    self.walk.learn(layout.id, Arc::clone(&spec));
-                    learnt.push((layout.id, spec));
-                }
+                self.walk.learn(layout.id, Arc::new(layout.spec));
                 None
             }
             Frame::Rows(rows) => {
                 if rows.is_continued || !format::may_follow(rows.sequence, self.next_sequence.saturating_sub(1)) {
                     return None;
                 }
-                if self.walk.layout(rows.layout).is_none() {
-                    let spec = Arc::clone(self.layouts.get(&rows.layout).filter(|_| self.is_linked)?);
-                    self.walk.learn(rows.layout, Arc::clone(&spec));
-                    learnt.push((rows.layout, spec));
+                if !self.walk.layouts().contains_key(&rows.layout) {
+                    let spec = self.layouts.get(&rows.layout).filter(|_| self.is_linked)?;
+                    self.walk.learn(rows.layout, Arc::clone(spec));
                 }
                 Some(Some(rows.sequence))
             }

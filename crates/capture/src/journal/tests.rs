@@ -60,7 +60,7 @@ fn who_catches_up_is_told_of_damage() {
     for at in [90, 600] {
         let storage = storage.copy();
         storage.damage(&format!("{FOLDER}/00000001.jnl"), |bytes| bytes[at] ^= 1).unwrap();
-        let caught_up = read(Arc::new(storage), &files, |_| Ok(()));
+        let caught_up = read(Arc::new(storage), &files, 0, |_| Ok(()));
         assert!(matches!(caught_up, Err(Error::Damaged { .. })), "{at}");
     }
 }

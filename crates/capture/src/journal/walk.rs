@@ -56,13 +56,9 @@ impl Walk {
         self.has_producers
     }
 
-    /// The table of a layout that was described or learnt.
-    pub(super) fn layout(&self, id: u32) -> Option<&Arc<TableSpec>> {
-        self.layouts.get(&id)
-    }
-
-    pub(super) fn into_layouts(self) -> HashMap<u32, Arc<TableSpec>> {
-        self.layouts
+    /// The tables of layouts that were described or learnt.
+    pub(super) fn layouts(&self) -> &HashMap<u32, Arc<TableSpec>> {
+        &self.layouts
     }
 
     /// Takes a layout from elsewhere that damage has taken from here.

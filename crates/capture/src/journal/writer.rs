@@ -80,6 +80,10 @@ impl JournalWriter {
             failed: None,
         };
         writer.next_file(next_sequence, producers)?;
+        if let Some(before) = writer.older.last() {
+            let number = writer.current.number;
+            writer.current.is_behind_loss = writer.catalog.losses.iter().any(|loss| loss.is_between(before, number));
+        }
         Ok(writer)
     }
 

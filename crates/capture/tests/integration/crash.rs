@@ -311,6 +311,28 @@ fn a_batch_for_which_there_was_no_room_is_no_repeat_behind_one_for_which_there_w
     capture.close().unwrap();
 }
 
+/// Before, a batch for which there was no room in memory, and which never reached the queue, was taken for a repeat when it came again.
+#[test]
+fn a_batch_for_which_there_was_no_memory_is_no_repeat_behind_one_for_which_there_was() {
+    let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
+    let settings = CaptureSettings { live_bytes_max: 100, ..small() };
+    let capture = Capture::open_with(database.clone(), settings, TestClock::at(START + DAY)).unwrap().0;
+    let send = |number: u64| {
+        let rows: Vec<Row> = (0..10).map(|at| row("A", START + at, number as i64 * 1_000 + at)).collect();
+        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows)) })
+    };
+    send(1).unwrap();
+    assert!(matches!(send(2), Err(Error::Full { .. })));
+    capture.write_down(None).unwrap();
+    assert!(matches!(send(3), Err(Error::Full { .. })), "has room, and comes behind one that had none");
+    assert!(!send(2).unwrap().duplicate);
+    capture.write_down(None).unwrap();
+    assert!(!send(3).unwrap().duplicate);
+    assert_eq!(all(&database).len(), 30);
+    capture.close().unwrap();
+}
+
 /// Tables are created, given columns and rolled by commits of their own, whose syncs may fail as well.
 #[test]
 fn after_any_failure_capture_goes_on_with_all_tables_or_says_that_it_has_failed() {

@@ -292,4 +292,20 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
     let told: splay_capture::Result<Vec<u64>> = behind(5);
     assert!(matches!(told, Err(Error::Damaged { .. })), "{told:?}");
     capture.close().unwrap();
+    drop(capture);
+    // A file that is gone is between two others.
+    let folder = temporary.path().join("files");
+    killed(&folder, 900);
+    let report = JournalReport::of(&Database::open(&folder).unwrap()).unwrap();
+    std::fs::remove_file(&journal_files(&folder)[1]).unwrap();
+    let (capture, _) = open(&folder, 900);
+    let behind = |after: u64| {
+        let request = SubscribeRequest { from: From::After(after), ..SubscribeRequest::new("trade") };
+        capture.subscribe(request)?.next(std::time::Duration::from_secs(60))
+    };
+    let (last, first) = (report.files[0].last_sequence, report.files[2].first_sequence);
+    assert_eq!(behind(last - 1).unwrap().unwrap().sequence, last);
+    assert!(matches!(behind(last), Err(Error::Damaged { .. })));
+    assert_eq!(behind(first - 1).unwrap().unwrap().sequence, first);
+    capture.close().unwrap();
 }

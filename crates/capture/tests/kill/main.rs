@@ -138,7 +138,8 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
             continue;
         }
         let database = Database::open(folder.path()).unwrap();
-        let capture = Capture::open(database.clone(), settings()).unwrap().0;
+        let (capture, recovered) = Capture::open(database.clone(), settings()).unwrap();
+        assert_eq!(recovered.losses, [], "cycle {cycle}");
         let mut found: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
         if database.table("trade").is_ok() {
             for (_, row) in all(&database) {

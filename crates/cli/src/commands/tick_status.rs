@@ -37,6 +37,10 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
     if let Some(damage) = told["journal_damage"].as_str() {
         writeln!(out, "journal   {damage}")?;
     }
+    let losses = list(&capture["journal_losses"]).count();
+    if losses > 0 {
+        writeln!(out, "LOST      {losses} losses of the journal: see splay journal inspect")?;
+    }
     writeln!(out, "sequence  {}", count(&capture["sequence"]))?;
     writeln!(out, "journal   {}", Human(number(&capture["journal_bytes"])))?;
     if told["state"] == "running" {

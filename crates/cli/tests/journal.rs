@@ -1,0 +1,110 @@
+//! What the command says of a journal that has lost something, until the operator accepts it.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// A folder that isn't there yet.
+fn folder(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    drop(std::fs::remove_dir_all(&folder));
+    folder
+}
+
+/// Whether it went well, and what it said.
+fn splay(arguments: &[&str], input: &str) -> (bool, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_splay"))
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let done = child.wait_with_output().unwrap();
+    let said = [done.stdout, done.stderr].concat();
+    (done.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// A database with some captured batches.
+fn captured(name: &str) -> PathBuf {
+    let database = folder(name);
+    let lines: String = (1..=400).map(|n| format!("{},IBM,{n}\n", 1_767_364_200_000_000_000_i64 + n)).collect();
+    let path = database.to_str().unwrap();
+    let types = ["--type", "time=timestamp", "--type", "sym=symbol", "--type", "price=float64"];
+    let write = ["tick", "write", path, "trade", "--format", "csv", "--batch-rows", "20", "--producer", "feed"];
+    let (is_done, said) = splay(&[&write[..], &types].concat(), &format!("time,sym,price\n{lines}"));
+    assert!(is_done, "{said}");
+    database
+}
+
+fn newest(database: &Path) -> PathBuf {
+    let entries = std::fs::read_dir(database.join(".journal")).unwrap().map(|entry| entry.unwrap().path());
+    entries.filter(|path| path.extension().is_some_and(|end| end == "jnl")).max().unwrap()
+}
+
+#[test]
+fn damage_is_shown_and_accepted() {
+    let database = captured("damage");
+    let path = database.to_str().unwrap();
+    let (is_sound, said) = splay(&["verify", path], "");
+    assert!(is_sound && said.contains("journal: 1 files"), "{said}");
+    let (_, said) = splay(&["journal", "inspect", path], "");
+    assert!(said.contains("catalog   sound") && said.contains("00000001.jnl") && said.contains("400"), "{said}");
+    let file = newest(&database);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let place = bytes.len() / 2;
+    bytes[place] ^= 4;
+    std::fs::write(&file, bytes).unwrap();
+
+    let (is_sound, said) = splay(&["verify", path], "");
+    assert!(!is_sound && said.contains("00000001.jnl is damaged from byte"), "{said}");
+    let (_, said) = splay(&["journal", "inspect", path], "");
+    assert!(said.contains("lost, and not listed yet"), "{said}");
+    let (is_started, said) = splay(&["roll", path], "");
+    assert!(is_started && said.contains("the journal has lost something: 00000001.jnl is damaged"), "{said}");
+    let (_, said) = splay(&["tick", "status", path], "");
+    assert!(said.contains("1 losses of the journal"), "{said}");
+    let (_, said) = splay(&["journal", "inspect", path, "--format", "json"], "");
+    let told: serde_json::Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&told["losses"][0]["kind"], &told["losses_found"]), (&"damaged".into(), &serde_json::json!([])), "{told}");
+    assert!(!splay(&["verify", path], "").0);
+    let (is_done, said) = splay(&["journal", "accept", path], "");
+    assert!(is_done && said.contains("accepted 1 losses"), "{said}");
+    let (is_sound, said) = splay(&["verify", path], "");
+    assert!(is_sound, "{said}");
+}
+
+/// Before, `/ready` said `ready`.
+#[test]
+fn a_server_that_misses_a_journal_file_says_so() {
+    let database = captured("missing");
+    let path = database.to_str().unwrap();
+    std::fs::remove_file(newest(&database)).unwrap();
+    let (is_sound, said) = splay(&["verify", path], "");
+    assert!(!is_sound && said.contains("00000001.jnl is missing"), "{said}");
+    let mut server = Command::new(env!("CARGO_BIN_EXE_splay"))
+        .args(["serve", path, "--http", "127.0.0.1:0", "--flight", "off", "--line", "off"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(server.stdout.take().unwrap()).lines();
+    let address = lines.find_map(|line| Some(line.unwrap().split_once("http://")?.1.to_owned())).unwrap();
+    let get = |what: &str| {
+        let mut stream = std::net::TcpStream::connect(&address).unwrap();
+        write!(stream, "GET {what} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    };
+    let (ready, metrics, (is_accepted, said)) = (get("/ready"), get("/metrics"), splay(&["journal", "accept", path], ""));
+    let (is_sound, while_running) = splay(&["verify", path], "");
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert!(ready.contains("200 OK") && ready.contains("degraded") && ready.contains("\"journal_losses\":1"), "{ready}");
+    assert!(metrics.contains("splay_capture_journal_losses{} 1"), "{metrics}");
+    assert!(!is_accepted && said.contains("stop the server first"), "{said}");
+    assert!(!is_sound && while_running.contains("is missing"), "{while_running}");
+}
