@@ -315,13 +315,7 @@ impl Capture {
         shared.queue.push(together, shared.settings.queue_bytes_max)
     }
 
-    fn waiting(
-        &self,
-        live: Arc<LiveTable>,
-        rows: RecordBatch,
-        received: i64,
-        class: AckClass,
-    ) -> Result<Waiting> {
+    fn waiting(&self, live: Arc<LiveTable>, rows: RecordBatch, received: i64, class: AckClass) -> Result<Waiting> {
         let spec = live.spec();
         let rows = codec::compact(&rows);
         let mut bytes = Vec::new();

@@ -68,7 +68,7 @@ pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
 pub use journal::{
-    JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers,
+    JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, RecoveredBatch,
 };
 pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{

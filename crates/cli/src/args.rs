@@ -319,8 +319,22 @@ pub enum TickCommand {
 pub enum JournalCommand {
     /// Show the journal's files, what they hold, and what is lost; changes nothing
     Inspect(JournalInspectArguments),
+    /// Read the whole batches out of a file that a start has set aside, and write those that the journal lacks to Arrow files
+    Recover(JournalRecoverArguments),
     /// Say that all losses are known: they are listed no longer
     Accept(DatabaseArguments),
+}
+
+#[derive(Debug, Args)]
+pub struct JournalRecoverArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// The file: a path, or a name in the journal's folder
+    #[arg(long, value_name = "FILE")]
+    pub from: PathBuf,
+    /// Folder for the Arrow files, one for each table; made if need be. Without it the batches are only shown
+    #[arg(long, value_name = "FOLDER")]
+    pub to: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

@@ -28,6 +28,7 @@ fn main() -> ExitCode {
         Command::Tick(TickCommand::Status(status)) => commands::tick_status::run(&status),
         Command::Tick(TickCommand::Write(write)) => commands::tick_write::run(&write),
         Command::Journal(JournalCommand::Inspect(inspect)) => commands::journal::inspect(&inspect),
+        Command::Journal(JournalCommand::Recover(recover)) => commands::journal::recover(&recover),
         Command::Journal(JournalCommand::Accept(database)) => commands::journal::accept(&database),
         Command::Roll(database) => commands::serve::roll(&database),
         Command::Tables(database) => commands::tables::tables(&database),

@@ -68,12 +68,46 @@ fn damage_is_shown_and_accepted() {
     assert!(said.contains("1 losses of the journal"), "{said}");
     let (_, said) = splay(&["journal", "inspect", path, "--format", "json"], "");
     let told: serde_json::Value = serde_json::from_str(&said).unwrap();
-    assert_eq!((&told["losses"][0]["kind"], &told["losses_found"]), (&"damaged".into(), &serde_json::json!([])), "{told}");
+    assert_eq!(
+        (&told["losses"][0]["kind"], &told["losses_found"]),
+        (&"damaged".into(), &serde_json::json!([])),
+        "{told}"
+    );
     assert!(!splay(&["verify", path], "").0);
     let (is_done, said) = splay(&["journal", "accept", path], "");
     assert!(is_done && said.contains("accepted 1 losses"), "{said}");
     let (is_sound, said) = splay(&["verify", path], "");
     assert!(is_sound, "{said}");
+}
+
+/// What a start cut off is no dead end.
+#[test]
+fn what_was_set_aside_is_read_and_loaded() {
+    let database = captured("aside");
+    let path = database.to_str().unwrap();
+    let file = newest(&database);
+    let name = "00000001.jnl.torn";
+    // All of the file, of which the journal has nothing afterwards.
+    std::fs::copy(&file, database.join(".journal").join(name)).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let (_, said) = splay(&["journal", "recover", path, "--from", name], "");
+    assert!(said.contains("20 whole batches") && said.contains("\"feed\""), "{said}");
+    let out = folder("aside_out");
+    let (is_done, said) = splay(&["journal", "recover", path, "--from", name, "--to", out.to_str().unwrap()], "");
+    assert!(is_done && said.contains("wrote 400 rows of trade"), "{said}");
+    let arrow = out.join("trade.1.arrow");
+    let other = folder("aside_loaded");
+    let load = ["load", other.to_str().unwrap(), "trade", arrow.to_str().unwrap(), "--time", "time", "--symbol", "sym"];
+    let (is_done, said) = splay(&load, "");
+    assert!(is_done, "{said}");
+    let (_, said) = splay(&["sql", other.to_str().unwrap(), "select sum(price) from trade", "--format", "csv"], "");
+    assert!(said.contains("80200"), "{said}");
+    // Also without its header, and the frames that describe its tables.
+    let bytes = std::fs::read(database.join(".journal").join(name)).unwrap();
+    let tail = database.join(".journal/tail.torn");
+    std::fs::write(&tail, &bytes[bytes.len() / 2..]).unwrap();
+    let (_, said) = splay(&["journal", "recover", path, "--from", tail.to_str().unwrap()], "");
+    assert!(said.contains("whole batches") && !said.contains("\n0 whole"), "{said}");
 }
 
 /// Before, `/ready` said `ready`.
@@ -99,11 +133,15 @@ fn a_server_that_misses_a_journal_file_says_so() {
         stream.read_to_string(&mut answer).unwrap();
         answer
     };
-    let (ready, metrics, (is_accepted, said)) = (get("/ready"), get("/metrics"), splay(&["journal", "accept", path], ""));
+    let (ready, metrics, (is_accepted, said)) =
+        (get("/ready"), get("/metrics"), splay(&["journal", "accept", path], ""));
     let (is_sound, while_running) = splay(&["verify", path], "");
     server.kill().unwrap();
     server.wait().unwrap();
-    assert!(ready.contains("200 OK") && ready.contains("degraded") && ready.contains("\"journal_losses\":1"), "{ready}");
+    assert!(
+        ready.contains("200 OK") && ready.contains("degraded") && ready.contains("\"journal_losses\":1"),
+        "{ready}"
+    );
     assert!(metrics.contains("splay_capture_journal_losses{} 1"), "{metrics}");
     assert!(!is_accepted && said.contains("stop the server first"), "{said}");
     assert!(!is_sound && while_running.contains("is missing"), "{while_running}");

@@ -187,7 +187,8 @@ impl Ingest for Capture {
         let counter = |name, help, value| figure(true, name, help, value);
         let gauge = |name, help, value| figure(false, name, help, value);
         let losses = status.journal_losses.len() as u64;
-        let lost_batches = status.journal_losses.iter().map(splay_capture::JournalLoss::batches).fold(0, u64::saturating_add);
+        let lost_batches =
+            status.journal_losses.iter().map(splay_capture::JournalLoss::batches).fold(0, u64::saturating_add);
         let mut figures = vec![
             gauge("capture_sequence", "Number of the last batch", status.sequence),
             counter("capture_batches", "Batches taken", status.batches),

@@ -147,7 +147,12 @@ impl Cursor {
             (None, None) => return Err(damaged(self.storage.as_ref(), &path, 0, "the header of a journal file")),
         };
         if file.is_behind_loss && self.after.saturating_add(1) < first {
-            return Err(damaged(self.storage.as_ref(), &path, 0, "the batches before it, which a start reported as lost"));
+            return Err(damaged(
+                self.storage.as_ref(),
+                &path,
+                0,
+                "the batches before it, which a start reported as lost",
+            ));
         }
         let damage = file.damage;
         Ok(Open { path, bytes, walk: Walk::new(first), may_be_torn, damage, joined: Vec::new() })

@@ -40,7 +40,7 @@ const ROWS_BYTES_MIN: usize = 47;
 pub(crate) const MARK_LENGTH: u32 = 9;
 
 /// More numbers than are passed over by damage in one file, also where its header is lost and starts have left numbers out.
-const NUMBERS_LOST_MAX: u64 = 1 << 40;
+const NUMBERS_LOST_MAX: u64 = 1 << 48;
 
 /// The first bytes of a file: its number, and the sequence number of the first batch that it may hold.
 pub(crate) fn header(number: u64, first: u64) -> [u8; HEADER_BYTES] {

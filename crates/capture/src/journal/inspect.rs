@@ -125,7 +125,8 @@ impl JournalReport {
     }
 }
 
-fn look(database: &Database, storage: &dyn Storage) -> Result<Found> {
+/// What a start would find, without what it would do.
+pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<Found> {
     let mut found = replay(storage, |_, _, _| true, |_| Ok(()))?;
     let mut captured = 0;
     for table in database.tables()? {

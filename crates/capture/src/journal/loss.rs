@@ -111,7 +111,9 @@ impl std::fmt::Display for JournalLoss {
             LossKind::Missing if self.files.0 == self.files.1 => write!(f, "{file} is missing")?,
             LossKind::Missing => write!(f, "{file} to {} are missing", super::name(self.files.1))?,
             LossKind::Changed => write!(f, "{file} isn't the file that was written, though its batches can be read")?,
-            LossKind::Catalog => write!(f, "the journal's catalog is missing or damaged: files may be missing unnoticed")?,
+            LossKind::Catalog => {
+                write!(f, "the journal's catalog is missing or damaged: files may be missing unnoticed")?
+            }
             LossKind::Gone => write!(f, "the journal is gone, and rows that were in no other file with it")?,
         }
         match self.sequences {

@@ -10,6 +10,7 @@
 //! Bytes: docs/format/journal.md. Reasons: docs/adr/0014-live-rows-are-segments-over-the-files.md,
 //! docs/adr/0023-the-journal-accounts-for-itself.md.
 
+mod account;
 mod catalog;
 mod cursor;
 pub(crate) mod format;
@@ -17,6 +18,7 @@ mod inspect;
 mod look;
 mod loss;
 mod reader;
+mod recover;
 mod scan;
 mod settle;
 #[cfg(test)]
@@ -37,6 +39,7 @@ pub use loss::{JournalLoss, LossKind, MissingNumbers};
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use reader::Found;
 pub(crate) use reader::{Batch, replay};
+pub use recover::RecoveredBatch;
 pub(crate) use writer::{Entry, JournalWriter};
 
 use crate::codec;

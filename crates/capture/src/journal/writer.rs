@@ -95,7 +95,8 @@ impl JournalWriter {
         let link = before.into_iter().flatten().next().map_or_else(format::Link::default, JournalFile::link);
         let number = self.current.number + 1;
         let mut next = JournalFile::new(number, first);
-        let catalog = Catalog { newest: number, sequence: first.saturating_sub(1), is_orderly: false, ..self.catalog.clone() };
+        let catalog =
+            Catalog { newest: number, sequence: first.saturating_sub(1), is_orderly: false, ..self.catalog.clone() };
         let begun = (|| {
             let path = path(number);
             if self.storage.list(FOLDER)?.iter().any(|entry| entry.name == super::name(number)) {

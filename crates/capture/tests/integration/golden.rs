@@ -37,7 +37,7 @@ fn assert_reads(folder: &Path) {
     let database = Database::open(copy.path()).unwrap();
     let (capture, recovered) =
         Capture::open_with(database.clone(), settings(), TestClock::at(START + 400 * DAY)).unwrap();
-    assert_eq!((recovered.rows, recovered.torn), (80, None));
+    assert_eq!((recovered.rows, recovered.torn, recovered.losses), (80, None, Vec::new()));
     assert_eq!(all(&database), in_order(&rows(), "America/New_York"));
     let producer = Some(Producer { name: "feed".to_owned(), sequence: 10 });
     assert!(capture.append(Append { producer, ..Append::new("trade", batch(&rows()[..1])) }).unwrap().duplicate);
@@ -67,6 +67,11 @@ fn golden_v1_captured_is_read() {
 #[test]
 fn golden_v2_captured_is_read() {
     assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v2_captured"));
+}
+
+#[test]
+fn golden_v3_captured_is_read() {
+    assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v3_captured"));
 }
 
 #[test]

@@ -26,7 +26,18 @@ fn open(folder: &Path, segment_bytes: u64) -> (Capture, Recovered) {
 fn send(capture: &Capture, id: i64) -> splay_capture::Result<splay_capture::Ack> {
     let producer = Some(Producer { name: format!("p{}", id % 2), sequence: id as u64 + 1 });
     let rows = batch(&[row("A", START + id * SECOND, id)]);
-    capture.append(Append { spec: Some(spec("UTC")), producer, ack: Some(AckClass::Disk), ..Append::new("trade", rows) })
+    capture.append(Append {
+        spec: Some(spec("UTC")),
+        producer,
+        ack: Some(AckClass::Disk),
+        ..Append::new("trade", rows)
+    })
+}
+
+fn send_all(capture: &Capture, ids: std::ops::Range<i64>) {
+    for id in ids {
+        send(capture, id).unwrap();
+    }
 }
 
 fn ids(capture: &Capture) -> BTreeSet<i64> {
@@ -54,7 +65,7 @@ fn killed(to: &Path, segment_bytes: u64) {
     let folder = temporary.path().join("db");
     let (capture, recovered) = open(&folder, segment_bytes);
     assert_eq!(recovered, Recovered::default());
-    (0..BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    send_all(&capture, 0..BATCHES);
     copy_all(&folder, to);
     capture.close().unwrap();
 }
@@ -117,7 +128,9 @@ fn files_that_are_gone_are_told() {
     for (what, gone) in cases.into_iter().chain([("all", (0..=last).collect())]) {
         let folder = temporary.path().join(what);
         copy_all(&whole, &folder);
-        gone.iter().for_each(|place| std::fs::remove_file(folder.join(".journal").join(files[*place].file_name().unwrap())).unwrap());
+        gone.iter().for_each(|place| {
+            std::fs::remove_file(folder.join(".journal").join(files[*place].file_name().unwrap())).unwrap()
+        });
         let (found, losses) = told(&folder, 900, what);
         assert_eq!(kinds(&losses), [LossKind::Missing], "{what}");
         assert_eq!(losses[0].files, (gone[0] as u64 + 1, gone[gone.len() - 1] as u64 + 1), "{what}");
@@ -132,7 +145,7 @@ fn a_journal_that_is_gone_is_told_and_so_is_its_catalog() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("db");
     let (capture, _) = open(&folder, 1 << 20);
-    (0..BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    send_all(&capture, 0..BATCHES);
     capture.write_down(None).unwrap();
     capture.close().unwrap();
     drop(capture);
@@ -195,7 +208,12 @@ fn a_changed_bit_costs_the_batch_that_it_is_in_wherever_it_is() {
                 assert!(last.is_none_or(|last| last == id as u64 + 1), "{what}: {losses:?}");
                 // What is damaged is kept as it is.
                 let kept = std::fs::read(folder.join(".journal").join(losses[0].kept.as_ref().unwrap())).unwrap();
-                assert!(kept.windows(8).any(|window| damaged[place / 8 * 8..].starts_with(window) || window == &damaged[place..place + 8]), "{what}");
+                assert!(
+                    kept.windows(8)
+                        .any(|window| damaged[place / 8 * 8..].starts_with(window)
+                            || window == &damaged[place..place + 8]),
+                    "{what}"
+                );
                 std::fs::remove_dir_all(&folder).unwrap();
             }
         }
@@ -242,7 +260,7 @@ fn an_older_file_that_was_cut_or_exchanged_is_told() {
     // Of another database: each of its frames is sound.
     let other = temporary.path().join("other");
     let (capture, _) = open(&other, 900);
-    (100..100 + BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    send_all(&capture, 100..100 + BATCHES);
     capture.close().unwrap();
     let of_other = temporary.path().join("of_other");
     copy_all(&whole, &of_other);
@@ -256,7 +274,7 @@ fn a_cut_newest_file_is_told_after_an_orderly_stop() {
     let temporary = tempfile::tempdir().unwrap();
     let folder = temporary.path().join("db");
     let (capture, _) = open(&folder, 1 << 20);
-    (0..BATCHES).for_each(|id| drop(send(&capture, id).unwrap()));
+    send_all(&capture, 0..BATCHES);
     capture.close().unwrap();
     drop(capture);
     let file = journal_files(&folder).pop().unwrap();

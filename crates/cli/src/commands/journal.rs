@@ -1,12 +1,13 @@
 //! `splay journal`: what the journal holds and has lost.
 
 use std::io::Write;
+use std::path::Path;
 
 use anyhow::{Context, Result};
-use splay_capture::JournalReport;
+use splay_capture::{JournalReport, RecoveredBatch};
 use splay_store::Database;
 
-use crate::args::{DatabaseArguments, JournalInspectArguments, StatusFormat};
+use crate::args::{DatabaseArguments, JournalInspectArguments, JournalRecoverArguments, StatusFormat};
 use crate::output::columns;
 use crate::size::{Human, Thousands};
 
@@ -22,12 +23,66 @@ pub fn inspect(arguments: &JournalInspectArguments) -> Result<()> {
 
 pub fn accept(arguments: &DatabaseArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
-    let accepted =
-        JournalReport::accept(&database).context("losses are accepted while nothing captures: stop the server first")?;
+    let accepted = JournalReport::accept(&database)
+        .context("losses are accepted while nothing captures: stop the server first")?;
     for loss in &accepted {
         println!("{loss}");
     }
     println!("accepted {} losses", accepted.len());
+    Ok(())
+}
+
+/// Reads a file that was set aside.
+pub fn recover(arguments: &JournalRecoverArguments) -> Result<()> {
+    let database = Database::open(&arguments.database)?;
+    let inside = database.path().join(".journal").join(&arguments.from);
+    let file = if arguments.from.exists() { &arguments.from } else { &inside };
+    let batches = JournalReport::recover(&database, file)?;
+    let line = |batch: &RecoveredBatch| {
+        vec![
+            batch.sequence.to_string(),
+            chrono::DateTime::from_timestamp_nanos(batch.received).format("%Y-%m-%d %H:%M:%S%.6f").to_string(),
+            batch.spec.name.clone(),
+            Thousands(batch.rows.num_rows() as u64).to_string(),
+            if batch.producer.0.is_empty() {
+                String::new()
+            } else {
+                format!("{:?} {}", batch.producer.0, batch.producer.1)
+            },
+            if batch.is_in_journal { "yes" } else { "no" }.to_owned(),
+        ]
+    };
+    let lines: Vec<Vec<String>> = batches.iter().map(line).collect();
+    if !lines.is_empty() {
+        println!("{}", columns(&["batch", "received", "table", "rows", "producer", "in the journal"], &lines));
+    }
+    println!("{} whole batches", batches.len());
+    match &arguments.to {
+        Some(folder) => write_tables(folder, batches.iter().filter(|batch| !batch.is_in_journal)),
+        None => Ok(()),
+    }
+}
+
+/// Writes batches to a file for each table, and for each state of its columns.
+fn write_tables<'a>(folder: &Path, batches: impl Iterator<Item = &'a RecoveredBatch>) -> Result<()> {
+    let mut tables: Vec<Vec<&RecoveredBatch>> = Vec::new();
+    for batch in batches {
+        match tables.iter_mut().find(|table| table[0].spec == batch.spec) {
+            Some(table) => table.push(batch),
+            None => tables.push(vec![batch]),
+        }
+    }
+    std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+    for (number, table) in tables.iter().enumerate() {
+        let name = format!("{}.{}.arrow", table[0].spec.name, number + 1);
+        let path = folder.join(name);
+        let file = std::fs::File::create_new(&path).with_context(|| format!("create {}", path.display()))?;
+        let mut writer = arrow::ipc::writer::FileWriter::try_new(file, table[0].rows.schema_ref())?;
+        table.iter().try_for_each(|batch| writer.write(&batch.rows))?;
+        writer.finish()?;
+        let rows: usize = table.iter().map(|batch| batch.rows.num_rows()).sum();
+        println!("wrote {} rows of {} to {}", Thousands(rows as u64), table[0].spec.name, path.display());
+    }
     Ok(())
 }
 
@@ -54,7 +109,11 @@ fn show(out: &mut impl Write, report: &JournalReport) -> Result<()> {
     }
     let rows: Vec<Vec<String>> = report.files.iter().flat_map(of_file).collect();
     if !rows.is_empty() {
-        writeln!(out, "\n{}", columns(&["file", "bytes", "first batch", "last batch", "table", "batches", "rows"], &rows))?;
+        writeln!(
+            out,
+            "\n{}",
+            columns(&["file", "bytes", "first batch", "last batch", "table", "batches", "rows"], &rows)
+        )?;
     }
     for (title, losses) in [("lost", &report.losses), ("lost, and not listed yet", &report.losses_found)] {
         if !losses.is_empty() {
@@ -71,7 +130,11 @@ fn show(out: &mut impl Write, report: &JournalReport) -> Result<()> {
 
 /// A file's line, with its first table, and one for each other table.
 fn of_file(file: &splay_capture::JournalFileReport) -> Vec<Vec<String>> {
-    let last = if file.last_sequence < file.first_sequence { String::new() } else { Thousands(file.last_sequence).to_string() };
+    let last = if file.last_sequence < file.first_sequence {
+        String::new()
+    } else {
+        Thousands(file.last_sequence).to_string()
+    };
     let own = vec![file.file.clone(), Human(file.bytes).to_string(), Thousands(file.first_sequence).to_string(), last];
     let mut lines: Vec<Vec<String>> = file
         .tables

@@ -1,0 +1,85 @@
+//! Reads the whole batches out of a file that a start has set aside, or of any other piece of a journal.
+//!
+//! Such a file has no header, and perhaps not the layouts of its tables: those are taken from the journal, and from the tables that there are.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use splay_store::{Database, TableSpec};
+
+use super::format::{self, HEADER_BYTES};
+use super::inspect::{JournalReport, look};
+use super::reader::{Found, batch};
+use super::scan::{Layouts, Piece, Scan};
+use crate::error::{Error, Result};
+
+/// A batch that was read out of a piece of a journal.
+#[derive(Debug, Clone)]
+pub struct RecoveredBatch {
+    /// Its number.
+    pub sequence: u64,
+    /// When it came in, in nanoseconds since the epoch.
+    pub received: i64,
+    /// Its producer and number; no name if it had none.
+    pub producer: (String, u64),
+    /// Its table.
+    pub spec: Arc<TableSpec>,
+    /// Its rows.
+    pub rows: RecordBatch,
+    /// Whether the journal has it, too.
+    pub is_in_journal: bool,
+}
+
+impl JournalReport {
+    /// The whole batches of a file, in their order. Nothing is changed.
+    ///
+    /// # Errors
+    /// [`Error::Failed`] if the file can't be read; those of [`JournalReport::of`].
+    pub fn recover(database: &Database, file: &Path) -> Result<Vec<RecoveredBatch>> {
+        let bytes =
+            std::fs::read(file).map_err(|error| Error::Failed { reason: format!("{}: {error}", file.display()) })?;
+        let found = look(database, database.raw_storage().as_ref())?;
+        let mut layouts = found.layouts().clone();
+        for table in database.tables()? {
+            let Ok(stored) = database.table(&table).and_then(|table| table.stored()) else { continue };
+            let spec = Arc::new(stored.spec().clone());
+            layouts.entry(format::layout_id(&spec)).or_insert(spec);
+        }
+        // As if it were all of a file. Of which version it is a part nobody knows: the parts of messages tell.
+        let header = format::parse_header(&bytes);
+        let framed = if header.is_some() { bytes } else { [vec![0; HEADER_BYTES], bytes].concat() };
+        let read = |version| batches(&framed, version, &layouts, &found);
+        match header {
+            Some((version, _, _)) => Ok(read(version)),
+            None => Ok([read(format::LINKED), read(format::LINKED - 1)]
+                .into_iter()
+                .rev()
+                .max_by_key(Vec::len)
+                .unwrap_or_default()),
+        }
+    }
+}
+
+fn batches(framed: &[u8], version: u32, layouts: &Layouts, found: &Found) -> Vec<RecoveredBatch> {
+    let mut scan = Scan::new(framed, version, 1, layouts);
+    let mut batches = Vec::new();
+    loop {
+        let parts = match scan.next() {
+            Piece::Message(_, parts) => parts,
+            Piece::End(_) => return batches,
+            _ => continue,
+        };
+        for (rows, spec) in parts {
+            let Ok(read) = batch(&rows, &spec) else { continue };
+            batches.push(RecoveredBatch {
+                sequence: rows.sequence,
+                received: rows.received,
+                producer: (rows.producer.0.to_owned(), rows.producer.1),
+                rows: read.rows,
+                is_in_journal: found.has(rows.sequence),
+                spec,
+            });
+        }
+    }
+}
