@@ -114,6 +114,7 @@ impl Capture {
         let mut recovery = Recovery::new(&database, &meters);
         let mut found = journal::replay(
             storage.as_ref(),
+            &|| journal::tables(&database),
             |table, sequence, latest| {
                 let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
                 let captured = *known.entry(table.to_owned()).or_insert_with(|| {

@@ -179,6 +179,7 @@ pub(crate) fn replay(storage: &FaultStorage) -> Result<(Found, Vec<Given>)> {
     let mut given = Vec::new();
     let found = journal::replay(
         storage,
+        &Vec::new,
         |_, _, _| true,
         |batch| {
             given.push(given_of(&batch));

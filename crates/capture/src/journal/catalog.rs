@@ -7,6 +7,7 @@
 //! Bytes: docs/format/journal.md.
 
 use serde::{Deserialize, Serialize};
+use splay_store::TableSpec;
 use splay_store::storage::Storage;
 
 use super::loss::JournalLoss;
@@ -42,6 +43,9 @@ pub(crate) struct Catalog {
     /// Whether capture has ended in good order since: then `bytes` is all of the newest file.
     pub(crate) is_orderly: bool,
     pub(crate) losses: Vec<JournalLoss>,
+    /// Tables that files with losses need, whose descriptions may be damaged there.
+    #[serde(default)]
+    pub(crate) layouts: Vec<TableSpec>,
 }
 
 /// What stands where the catalog should.
@@ -112,6 +116,9 @@ impl Catalog {
     pub(crate) fn forget(&mut self) {
         let oldest = self.oldest;
         self.losses.retain(|loss| !loss.accepted || loss.files.1 >= oldest);
+        if self.losses.is_empty() {
+            self.layouts.clear();
+        }
     }
 
     /// Losses that the operator hasn't accepted.

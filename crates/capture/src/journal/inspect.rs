@@ -7,7 +7,7 @@ use splay_store::storage::{LockMode, Storage};
 use super::catalog::Catalog;
 use super::loss::JournalLoss;
 use super::reader::{Found, replay};
-use super::{FOLDER, JournalFile, LOCK, is_locked, name};
+use super::{FOLDER, JournalFile, LOCK, is_locked, name, tables};
 use crate::error::{Error, Result};
 
 /// How often files are looked at that another process changes meanwhile, before what is missing is believed.
@@ -127,7 +127,7 @@ impl JournalReport {
 
 /// What a start would find, without what it would do.
 pub(super) fn look(database: &Database, storage: &dyn Storage) -> Result<Found> {
-    let mut found = replay(storage, |_, _, _| true, |_| Ok(()))?;
+    let mut found = replay(storage, &|| tables(database), |_, _, _| true, |_| Ok(()))?;
     let mut captured = 0;
     for table in database.tables()? {
         // What can't be read is reported by whoever asks for it.

@@ -42,6 +42,8 @@ pub(crate) use reader::{Batch, replay};
 pub use recover::RecoveredBatch;
 pub(crate) use writer::{Entry, JournalWriter};
 
+use splay_store::{Database, TableSpec};
+
 use crate::codec;
 
 /// The last batch of each producer: its number, and when it came in, in nanoseconds since the epoch.
@@ -128,4 +130,11 @@ fn name(number: u64) -> String {
 
 fn path(number: u64) -> String {
     format!("{FOLDER}/{}", name(number))
+}
+
+/// The tables of a database that can be read.
+pub(crate) fn tables(database: &Database) -> Vec<TableSpec> {
+    let names = database.tables().unwrap_or_default();
+    let stored = names.iter().filter_map(|name| database.table(name).and_then(|table| table.stored()).ok());
+    stored.map(|stored| stored.spec().clone()).collect()
 }

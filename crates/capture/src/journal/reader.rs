@@ -15,7 +15,7 @@ use splay_store::storage::Storage;
 use super::catalog::{Catalog, Stored};
 use super::format::{self, HEADER_BYTES, LINKED, Link, RowsFrame};
 use super::loss::{JournalLoss, LossKind};
-use super::scan::{Damage, Layouts, Piece, Scan};
+use super::scan::{Damage, Known, Layouts, Piece, Scan, by_id};
 use super::{FOLDER, JournalFile, NUMBER_MAX, Producers, name, path};
 use crate::codec;
 use crate::error::{Error, Result};
@@ -81,9 +81,10 @@ pub(super) struct Sure {
 }
 
 /// Reads all files in order and gives each batch to `take`, which is asked first, by table, sequence number and latest time,
-/// whether it wants it.
+/// whether it wants it. `tables` gives those that there are, should the description of one be damaged.
 pub(crate) fn replay(
     storage: &dyn Storage,
+    tables: &dyn Fn() -> Vec<TableSpec>,
     wants: impl Fn(&str, u64, i64) -> bool,
     mut take: impl FnMut(Batch) -> Result<()>,
 ) -> Result<Found> {
@@ -91,20 +92,23 @@ pub(crate) fn replay(
     let numbers = numbers(storage)?;
     let mut heads = numbers.iter().map(|number| Head::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     found.open_catalog(storage, &numbers, &heads)?;
+    let mut known = Known::new(tables);
+    known.learnt = by_id(std::mem::take(&mut found.catalog.layouts));
     if let Some(last) = heads.last()
-        && found.is_begun(storage, last)?
+        && found.is_begun(storage, last, &known)?
     {
         heads.pop();
     }
     let numbers = &numbers[..heads.len()];
     for (place, head) in heads.iter().enumerate() {
         found.tell_missing_before(head, numbers[..place].last().copied());
-        found.read_file(storage, head, heads.get(place + 1), &wants, &mut take)?;
+        found.read_file(storage, head, heads.get(place + 1), &mut known, &wants, &mut take)?;
         found.last_number = found.last_number.max(head.number);
     }
     found.tell_missing_at_the_end(numbers.last().copied());
     found.last_number = found.last_number.max(found.catalog.newest);
     found.note_files_behind_losses();
+    found.layouts = known.learnt;
     found.next_sequence = found.next_sequence.max(found.catalog.sequence.saturating_add(1));
     Ok(found)
 }
@@ -151,13 +155,13 @@ impl Found {
     }
 
     /// Whether the newest file was being begun, so that nothing in it was acknowledged. It will be removed.
-    fn is_begun(&mut self, storage: &dyn Storage, head: &Head) -> Result<bool> {
+    fn is_begun(&mut self, storage: &dyn Storage, head: &Head, known: &Known<'_>) -> Result<bool> {
         let may_be = head.header.is_none() && (!self.has_catalog || head.number > self.catalog.newest);
         if !may_be {
             return Ok(false);
         }
         let bytes = storage.map(&path(head.number))?;
-        let holds_batches = self.first_behind_header(&bytes, head, &Layouts::new()).is_some();
+        let holds_batches = self.first_behind_header(&bytes, head, known).is_some();
         if bytes.unreadable_at().is_some() || holds_batches {
             return Ok(false);
         }
@@ -186,6 +190,7 @@ impl Found {
         storage: &dyn Storage,
         head: &Head,
         next: Option<&Head>,
+        known: &mut Known<'_>,
         wants: &impl Fn(&str, u64, i64) -> bool,
         take: &mut impl FnMut(Batch) -> Result<()>,
     ) -> Result<()> {
@@ -198,7 +203,6 @@ impl Found {
         };
         let sure = self.sure_of(head.number, next);
         let bytes = &mapped[..mapped.len().min(sure.crc.map_or(usize::MAX, |_| place(sure.bytes)))];
-        let layouts = std::mem::take(&mut self.layouts);
         let header = format::parse_header(bytes);
         refuse_unreadable()?;
         let (version, first) = match header {
@@ -206,12 +210,11 @@ impl Found {
                 return Err(damaged(storage, &path, 8, "a version of this release"));
             }
             Some((_, in_file, first)) if in_file != head.number || first == u64::MAX => {
-                self.layouts = layouts;
                 self.tell_other_file(head.number);
                 return Ok(());
             }
             Some((version, _, first)) => (version, first.max(self.next_sequence)),
-            None => match self.first_behind_header(bytes, head, &layouts) {
+            None => match self.first_behind_header(bytes, head, known) {
                 // The catalog says the same at each start.
                 Some((version, _)) if self.has_catalog && head.number == self.catalog.oldest => {
                     (version, self.catalog.first.max(self.next_sequence))
@@ -235,14 +238,13 @@ impl Found {
             is_newest: next.is_none(),
             losses: self.losses.len(),
         };
-        let mut scan = Scan::new(bytes, version, first, &layouts);
+        let mut scan = Scan::new(bytes, version, first, known);
         let file = self.walk(&of_file, bytes, &mut scan, file, wants, take);
         refuse_unreadable()?;
         self.files.push(file?);
         let learnt = scan.into_layouts();
-        self.layouts = layouts;
         if version >= LINKED {
-            self.layouts.extend(learnt);
+            known.learnt.extend(learnt);
         }
         Ok(())
     }
@@ -262,12 +264,12 @@ impl Found {
     }
 
     /// Version and first number of a file whose header is damaged, if a batch stands in it.
-    fn first_behind_header(&self, bytes: &[u8], head: &Head, layouts: &Layouts) -> Option<(u32, u64)> {
+    fn first_behind_header(&self, bytes: &[u8], head: &Head, known: &Known<'_>) -> Option<(u32, u64)> {
         let second =
             bytes.get(HEADER_BYTES..).and_then(format::content).and_then(|(content, _)| format::parse(content));
         let is_older = head.link.is_none() && matches!(second, Some(format::Frame::Producers(_)));
         let version = if is_older { LINKED - 1 } else { format::VERSION };
-        let mut scan = Scan::new(bytes, version, self.next_sequence, layouts);
+        let mut scan = Scan::new(bytes, version, self.next_sequence, known);
         loop {
             match scan.next() {
                 Piece::Message(_, parts) => return Some((version, parts.first()?.0.sequence)),

@@ -11,7 +11,8 @@ use splay_store::{Database, TableSpec};
 use super::format::{self, HEADER_BYTES};
 use super::inspect::{JournalReport, look};
 use super::reader::{Found, batch};
-use super::scan::{Layouts, Piece, Scan};
+use super::scan::{Known, Piece, Scan};
+use super::tables;
 use crate::error::{Error, Result};
 
 /// A batch that was read out of a piece of a journal.
@@ -40,16 +41,13 @@ impl JournalReport {
         let bytes =
             std::fs::read(file).map_err(|error| Error::Failed { reason: format!("{}: {error}", file.display()) })?;
         let found = look(database, database.raw_storage().as_ref())?;
-        let mut layouts = found.layouts().clone();
-        for table in database.tables()? {
-            let Ok(stored) = database.table(&table).and_then(|table| table.stored()) else { continue };
-            let spec = Arc::new(stored.spec().clone());
-            layouts.entry(format::layout_id(&spec)).or_insert(spec);
-        }
+        let tables = || tables(database);
+        let mut known = Known::new(&tables);
+        known.learnt.clone_from(found.layouts());
         // As if it were all of a file. Of which version it is a part nobody knows: the parts of messages tell.
         let header = format::parse_header(&bytes);
         let framed = if header.is_some() { bytes } else { [vec![0; HEADER_BYTES], bytes].concat() };
-        let read = |version| batches(&framed, version, &layouts, &found);
+        let read = |version| batches(&framed, version, &known, &found);
         match header {
             Some((version, _, _)) => Ok(read(version)),
             None => Ok([read(format::LINKED), read(format::LINKED - 1)]
@@ -61,8 +59,8 @@ impl JournalReport {
     }
 }
 
-fn batches(framed: &[u8], version: u32, layouts: &Layouts, found: &Found) -> Vec<RecoveredBatch> {
-    let mut scan = Scan::new(framed, version, 1, layouts);
+fn batches(framed: &[u8], version: u32, known: &Known<'_>, found: &Found) -> Vec<RecoveredBatch> {
+    let mut scan = Scan::new(framed, version, 1, known);
     let mut batches = Vec::new();
     loop {
         let parts = match scan.next() {

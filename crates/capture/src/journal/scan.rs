@@ -7,6 +7,7 @@
 //! Cost: each byte is looked at once. Checksums behind damage are taken over at most [`CHECKED_FILES_MAX`] times the file's length,
 //! whatever lengths its bytes pretend.
 
+use std::cell::OnceCell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -24,6 +25,31 @@ const CHECKED_BYTES_MIN: usize = 1 << 20;
 
 /// Tables by the numbers of their layouts, which are the same in all files from version 3 on.
 pub(super) type Layouts = HashMap<u32, Arc<TableSpec>>;
+
+/// Layouts that are known from elsewhere than the file that is read.
+pub(super) struct Known<'a> {
+    /// From files before it, and from the catalog.
+    pub(super) learnt: Layouts,
+    /// The tables that there are, which are looked at once one is needed.
+    tables: &'a dyn Fn() -> Vec<TableSpec>,
+    of_tables: OnceCell<Layouts>,
+}
+
+impl<'a> Known<'a> {
+    pub(super) fn new(tables: &'a dyn Fn() -> Vec<TableSpec>) -> Known<'a> {
+        Known { learnt: Layouts::new(), tables, of_tables: OnceCell::new() }
+    }
+
+    fn get(&self, id: u32) -> Option<&Arc<TableSpec>> {
+        let of_tables = || by_id((self.tables)());
+        self.learnt.get(&id).or_else(|| self.of_tables.get_or_init(of_tables).get(&id))
+    }
+}
+
+/// Tables by the numbers of their layouts.
+pub(super) fn by_id(tables: Vec<TableSpec>) -> Layouts {
+    tables.into_iter().map(|spec| (format::layout_id(&spec), Arc::new(spec))).collect()
+}
 
 /// A part of a file.
 #[derive(Debug)]
@@ -53,7 +79,7 @@ pub(super) struct Damage {
 }
 
 /// A place in a file.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(super) struct Scan<'a> {
     bytes: &'a [u8],
     is_linked: bool,
@@ -63,7 +89,7 @@ pub(super) struct Scan<'a> {
     open: Option<usize>,
     /// Number behind the last message.
     next_sequence: u64,
-    layouts: &'a Layouts,
+    known: &'a Known<'a>,
     /// Bytes that may still be summed up.
     left: usize,
     ended: Option<usize>,
@@ -71,8 +97,8 @@ pub(super) struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Of a file whose header says these. `layouts` are known from elsewhere.
-    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, layouts: &'a Layouts) -> Scan<'a> {
+    /// Of a file whose header says these. Layouts are `known` from elsewhere.
+    pub(super) fn new(bytes: &'a [u8], version: u32, first: u64, known: &'a Known<'a>) -> Scan<'a> {
         Scan {
             bytes,
             is_linked: version >= LINKED,
@@ -80,7 +106,7 @@ impl<'a> Scan<'a> {
             joined: Vec::new(),
             open: None,
             next_sequence: first,
-            layouts,
+            known,
             left: bytes.len().saturating_mul(CHECKED_FILES_MAX).max(CHECKED_BYTES_MIN),
             ended: None,
             synced: 0,
@@ -202,7 +228,7 @@ impl<'a> Scan<'a> {
                     return None;
                 }
                 if !self.walk.layouts().contains_key(&rows.layout) {
-                    let spec = self.layouts.get(&rows.layout).filter(|_| self.is_linked)?;
+                    let spec = self.known.get(rows.layout).filter(|_| self.is_linked)?;
                     self.walk.learn(rows.layout, Arc::clone(spec));
                 }
                 Some(Some(rows.sequence))

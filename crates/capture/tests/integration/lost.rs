@@ -5,7 +5,9 @@
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
 use splay_capture::{
     AckClass, Append, Capture, CaptureSettings, Error, From, JournalLoss, JournalReport, LossKind, Producer, Recovered,
     SubscribeRequest,
@@ -218,6 +220,33 @@ fn a_changed_bit_costs_the_batch_that_it_is_in_wherever_it_is() {
             }
         }
     }
+}
+
+/// Without the description of their table all rows of a file would be lost by one bit.
+#[test]
+fn a_changed_bit_in_the_description_of_a_table_costs_no_batch() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    killed(&folder, 1 << 20);
+    let file = journal_files(&folder).pop().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let place = bytes.windows(6).position(|window| window == b"\"trade").unwrap();
+    bytes[place + 3] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let (capture, recovered) = open(&folder, 1 << 20);
+    assert_eq!((kinds(&recovered.losses), recovered.losses[0].sequences), (vec![LossKind::Damaged], None));
+    assert_eq!(ids(&capture), (0..BATCHES).collect());
+    // The table has other columns at the next start.
+    let more = RecordBatch::try_from_iter([
+        ("time", Arc::new(TimestampNanosecondArray::from(vec![START]).with_timezone("UTC")) as ArrayRef),
+        ("more", Arc::new(Int64Array::from(vec![1])) as ArrayRef),
+    ]);
+    capture.append(Append::new("trade", more.unwrap())).unwrap();
+    capture.close().unwrap();
+    drop(capture);
+    let (capture, recovered) = open(&folder, 1 << 20);
+    assert_eq!((recovered.losses, recovered.rows), (Vec::new(), BATCHES as u64 + 1));
+    capture.close().unwrap();
 }
 
 #[test]
