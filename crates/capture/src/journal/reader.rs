@@ -48,6 +48,8 @@ pub(crate) struct Found {
     pub(super) asides: Vec<Aside>,
     pub(super) mends: Vec<Mend>,
     layouts: Layouts,
+    /// Layouts that files need and lack.
+    pub(super) needed: Layouts,
     /// The newest loss, and the producers that have been seen behind it.
     pub(super) behind: Option<(usize, HashSet<String>)>,
 }
@@ -93,7 +95,8 @@ pub(crate) fn replay(
     let mut heads = numbers.iter().map(|number| Head::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     found.open_catalog(storage, &numbers, &heads)?;
     let mut known = Known::new(tables);
-    known.learnt = by_id(std::mem::take(&mut found.catalog.layouts));
+    found.needed = by_id(found.catalog.layouts.clone());
+    known.learnt.clone_from(&found.needed);
     if let Some(last) = heads.last()
         && found.is_begun(storage, last, &known)?
     {
@@ -242,7 +245,8 @@ impl Found {
         let file = self.walk(&of_file, bytes, &mut scan, file, wants, take);
         refuse_unreadable()?;
         self.files.push(file?);
-        let learnt = scan.into_layouts();
+        let (learnt, needed) = scan.into_layouts();
+        self.needed.extend(needed);
         if version >= LINKED {
             known.learnt.extend(learnt);
         }

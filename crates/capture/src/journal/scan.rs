@@ -90,6 +90,8 @@ pub(super) struct Scan<'a> {
     /// Number behind the last message.
     next_sequence: u64,
     known: &'a Known<'a>,
+    /// Those of them that were needed.
+    needed: Layouts,
     /// Bytes that may still be summed up.
     left: usize,
     ended: Option<usize>,
@@ -107,6 +109,7 @@ impl<'a> Scan<'a> {
             open: None,
             next_sequence: first,
             known,
+            needed: Layouts::new(),
             left: bytes.len().saturating_mul(CHECKED_FILES_MAX).max(CHECKED_BYTES_MIN),
             ended: None,
             synced: 0,
@@ -118,9 +121,9 @@ impl<'a> Scan<'a> {
         self.synced
     }
 
-    /// The layouts that were described so far.
-    pub(super) fn into_layouts(self) -> Layouts {
-        self.walk.layouts().clone()
+    /// The layouts that were described so far, and those that were needed from elsewhere.
+    pub(super) fn into_layouts(self) -> (Layouts, Layouts) {
+        (self.walk.layouts().clone(), self.needed)
     }
 
     /// The next part; the end again and again once it was reached.
@@ -230,6 +233,7 @@ impl<'a> Scan<'a> {
                 if !self.walk.layouts().contains_key(&rows.layout) {
                     let spec = self.known.get(rows.layout).filter(|_| self.is_linked)?;
                     self.walk.learn(rows.layout, Arc::clone(spec));
+                    self.needed.insert(rows.layout, Arc::clone(spec));
                 }
                 Some(Some(rows.sequence))
             }

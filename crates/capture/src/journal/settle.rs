@@ -47,11 +47,9 @@ impl Found {
 
     /// Writes the catalog if it isn't there, or something is lost that it doesn't list.
     fn list(&mut self, storage: &dyn Storage) -> Result<()> {
-        let is_any = !self.losses.is_empty() || !self.catalog.losses.is_empty();
-        if is_any {
-            self.catalog.layouts = self.layouts().values().map(|spec| spec.as_ref().clone()).collect();
-            self.catalog.layouts.sort_by(|one, other| one.name.cmp(&other.name));
-        }
+        // Those alone, so that the next start reads neither less nor more.
+        self.catalog.layouts = self.needed.values().map(|spec| spec.as_ref().clone()).collect();
+        self.catalog.layouts.sort_by(|one, other| one.name.cmp(&other.name));
         if self.has_catalog && self.losses.is_empty() {
             return Ok(());
         }
