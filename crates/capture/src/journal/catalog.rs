@@ -43,9 +43,9 @@ pub(crate) struct Catalog {
     /// Whether capture has ended in good order since: then `bytes` is all of the newest file.
     pub(crate) is_orderly: bool,
     pub(crate) losses: Vec<JournalLoss>,
-    /// Tables that files with losses need, whose descriptions may be damaged there.
+    /// Tables that files with losses need, whose descriptions may be damaged there, and the first such file.
     #[serde(default)]
-    pub(crate) layouts: Vec<TableSpec>,
+    pub(crate) layouts: Vec<(u64, TableSpec)>,
 }
 
 /// What stands where the catalog should.

@@ -4,7 +4,7 @@
 //!   Damage to such bytes is a loss, and what stands behind it counts.
 //! - Behind those bytes the newest file may be torn. It ends there, so that of no producer a batch is lost and a later one kept.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use splay_store::storage::Storage;
 use super::catalog::{Catalog, Stored};
 use super::format::{self, HEADER_BYTES, LINKED, Link, RowsFrame};
 use super::loss::{JournalLoss, LossKind};
-use super::scan::{Damage, Known, Layouts, Piece, Scan, by_id};
+use super::scan::{Damage, Known, Layouts, Piece, Scan};
 use super::{FOLDER, JournalFile, NUMBER_MAX, Producers, name, path};
 use crate::codec;
 use crate::error::{Error, Result};
@@ -48,8 +48,8 @@ pub(crate) struct Found {
     pub(super) asides: Vec<Aside>,
     pub(super) mends: Vec<Mend>,
     layouts: Layouts,
-    /// Layouts that files need and lack.
-    pub(super) needed: Layouts,
+    /// Layouts that files need and lack, and the first of these files.
+    pub(super) needed: HashMap<u32, (u64, Arc<TableSpec>)>,
     /// The newest loss, and the producers that have been seen behind it.
     pub(super) behind: Option<(usize, HashSet<String>)>,
 }
@@ -95,8 +95,9 @@ pub(crate) fn replay(
     let mut heads = numbers.iter().map(|number| Head::read(storage, *number)).collect::<Result<Vec<_>>>()?;
     found.open_catalog(storage, &numbers, &heads)?;
     let mut known = Known::new(tables);
-    found.needed = by_id(found.catalog.layouts.clone());
-    known.learnt.clone_from(&found.needed);
+    for (number, spec) in &found.catalog.layouts {
+        found.needed.insert(format::layout_id(spec), (*number, Arc::new(spec.clone())));
+    }
     if let Some(last) = heads.last()
         && found.is_begun(storage, last, &known)?
     {
@@ -206,6 +207,10 @@ impl Found {
         };
         let sure = self.sure_of(head.number, next);
         let bytes = &mapped[..mapped.len().min(sure.crc.map_or(usize::MAX, |_| place(sure.bytes)))];
+        // Not for the files before: what is told of these as lost stays so.
+        for (id, (_, spec)) in self.needed.iter().filter(|(_, (first, _))| *first <= head.number) {
+            known.learnt.entry(*id).or_insert_with(|| Arc::clone(spec));
+        }
         let header = format::parse_header(bytes);
         refuse_unreadable()?;
         let (version, first) = match header {
@@ -246,7 +251,9 @@ impl Found {
         refuse_unreadable()?;
         self.files.push(file?);
         let (learnt, needed) = scan.into_layouts();
-        self.needed.extend(needed);
+        for (id, spec) in needed {
+            self.needed.entry(id).or_insert((head.number, spec));
+        }
         if version >= LINKED {
             known.learnt.extend(learnt);
         }

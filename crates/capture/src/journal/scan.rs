@@ -47,7 +47,7 @@ impl<'a> Known<'a> {
 }
 
 /// Tables by the numbers of their layouts.
-pub(super) fn by_id(tables: Vec<TableSpec>) -> Layouts {
+fn by_id(tables: Vec<TableSpec>) -> Layouts {
     tables.into_iter().map(|spec| (format::layout_id(&spec), Arc::new(spec))).collect()
 }
 
