@@ -36,6 +36,7 @@ mod clock;
 mod codec;
 mod conform;
 mod error;
+mod follow;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod held;
@@ -70,6 +71,7 @@ pub use error::{Error, Result};
 pub use journal::{
     JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, RecoveredBatch,
 };
+pub use follow::{FOLLOWED_BYTES, FollowSettings, follow};
 pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,

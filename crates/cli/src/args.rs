@@ -43,7 +43,7 @@ pub enum Command {
     /// Write captured rows of ended dates to their files and join these; a server does so by itself
     Roll(DatabaseArguments),
     /// List the tables of a database
-    Tables(DatabaseArguments),
+    Tables(TablesArguments),
     /// Show a table's columns, order, dates and size
     Describe(TableArguments),
     /// Check every byte of a database, its journal's as well, or of one table
@@ -195,6 +195,17 @@ impl From<FormatArgument> for SegmentFormat {
     }
 }
 
+/// Whether rows count that are acknowledged and in no table's files yet.
+#[derive(Debug, Args)]
+pub struct JournalArguments {
+    /// Only rows in the tables' files: the journal isn't read
+    #[arg(long)]
+    pub no_journal: bool,
+    /// Memory for rows that are in the journal alone
+    #[arg(long, default_value = "2G", value_name = "BYTES")]
+    pub journal_memory: Bytes,
+}
+
 #[derive(Debug, Args)]
 pub struct SqlArguments {
     /// Folder of the database
@@ -226,6 +237,8 @@ pub struct SqlArguments {
     /// Rows that a table shows; 0 for all
     #[arg(long, default_value_t = 40)]
     pub rows: usize,
+    #[command(flatten)]
+    pub journal: JournalArguments,
 }
 
 /// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug; SPLAY_LOG_FORMAT=json makes
@@ -415,11 +428,21 @@ pub struct DatabaseArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct TablesArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    #[command(flatten)]
+    pub journal: JournalArguments,
+}
+
+#[derive(Debug, Args)]
 pub struct TableArguments {
     /// Folder of the database
     pub database: PathBuf,
     /// Table
     pub table: String,
+    #[command(flatten)]
+    pub journal: JournalArguments,
 }
 
 #[derive(Debug, Args)]
@@ -442,6 +465,8 @@ pub struct ExportArguments {
     /// Folder for the files; made if need be
     #[arg(long)]
     pub to: PathBuf,
+    #[command(flatten)]
+    pub journal: JournalArguments,
 }
 
 #[derive(Debug, Args)]

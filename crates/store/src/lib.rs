@@ -66,7 +66,7 @@ mod write_down;
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
-pub use live::{LiveRows, chain, follows};
+pub use live::{Followed, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, SegmentFormat, Source};

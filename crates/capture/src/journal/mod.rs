@@ -15,6 +15,7 @@ mod catalog;
 mod cursor;
 pub(crate) mod format;
 mod inspect;
+mod growth;
 mod look;
 mod loss;
 mod reader;
@@ -34,6 +35,7 @@ pub(crate) use cursor::Cursor;
 pub(crate) use cursor::read;
 pub(crate) use format::{FRAME_BYTES_MAX, PRODUCER_BYTES_MAX};
 pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
+pub(crate) use growth::{Entry as Stands, Found as News, Growth};
 pub(crate) use look::{is_locked, look};
 pub use loss::{JournalLoss, LossKind, MissingNumbers};
 #[cfg(any(test, feature = "fuzz"))]
