@@ -29,6 +29,7 @@
 //! ```
 
 mod append;
+mod backup;
 mod bars;
 mod calendar;
 mod capture;
@@ -63,15 +64,16 @@ mod wanted;
 mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
+pub use backup::back_up;
 pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
 pub use calendar::CalendarSettings;
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
+pub use follow::{FOLLOWED_BYTES, FollowSettings, follow};
 pub use journal::{
     JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, RecoveredBatch,
 };
-pub use follow::{FOLLOWED_BYTES, FollowSettings, follow};
 pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,

@@ -48,6 +48,10 @@ pub enum Command {
     Describe(TableArguments),
     /// Check every byte of a database, its journal's as well, or of one table
     Verify(VerifyArguments),
+    /// Copy a database into a folder of backups while it is in use; what the last backup there has isn't copied again
+    Backup(BackupArguments),
+    /// Copy a backup to a new database, and check it
+    Restore(RestoreArguments),
     /// Copy a table to Parquet or Arrow files for other tools
     Export(ExportArguments),
     /// Join small segments, or move a table to another format
@@ -451,6 +455,27 @@ pub struct VerifyArguments {
     pub database: PathBuf,
     /// Only this table
     pub table: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct BackupArguments {
+    /// Folder of the database
+    #[arg(required_unless_present = "verify", conflicts_with = "verify")]
+    pub database: Option<PathBuf>,
+    /// Folder of the backups; made if need be
+    #[arg(required_unless_present = "verify", conflicts_with = "verify")]
+    pub to: Option<PathBuf>,
+    /// Read every byte of the backup in this folder and compare, instead of making one
+    #[arg(long, value_name = "BACKUP")]
+    pub verify: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct RestoreArguments {
+    /// Folder of the backups
+    pub backup: PathBuf,
+    /// Folder for the database: empty, or made
+    pub database: PathBuf,
 }
 
 #[derive(Debug, Args)]

@@ -560,6 +560,11 @@ impl TableSnapshot {
         self.known.state.files.values().map(|entry| entry.bytes + entry.index_bytes).sum()
     }
 
+    /// Its files, in the order of their paths.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &FileEntry> {
+        self.known.state.files.values()
+    }
+
     /// What was loaded, with the commit that did it.
     pub fn sources(&self) -> impl Iterator<Item = &(Source, u64)> {
         self.known.state.sources.values()

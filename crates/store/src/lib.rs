@@ -46,6 +46,7 @@
 //! ```
 
 pub mod background;
+mod backup;
 mod database;
 mod error;
 mod index;
@@ -63,6 +64,7 @@ mod words;
 mod write;
 mod write_down;
 
+pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
