@@ -36,6 +36,8 @@ def open(
     threads: int | None = None,
     batch_rows: int | None = None,
     result_cache_bytes: int = 0,
+    journal: bool = True,
+    journal_memory_bytes: int | None = None,
 ) -> Database:
     """Open a database; create it if the folder is absent or empty.
 
@@ -53,6 +55,11 @@ def open(
         Rows of a batch. Default 8,192.
     result_cache_bytes
         Bytes of answers of tick plans that are kept for the next time the same is asked of the same state of the tables.
+    journal
+        Whether rows count that a server, or another process that captures, has acknowledged and not written to the tables' files yet,
+        whether it runs or not. Each statement looks at the journal; the first reads all of it.
+    journal_memory_bytes
+        Bytes of such rows in memory; with more a statement fails. Default 2 GiB.
 
     Returns
     -------

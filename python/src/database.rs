@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString};
+use splay_capture::FollowSettings;
 use splay_import::{Format, ImportSettings, Recipe};
 use splay_sql::{Session, SessionSettings};
 use splay_store::{Database, LoadOptions};
@@ -24,7 +25,11 @@ use crate::write;
 
 /// Opens a database; creates it if the folder is absent or empty.
 #[pyfunction]
-#[pyo3(signature = (path, *, create=true, memory_bytes=None, threads=None, batch_rows=None, result_cache_bytes=0))]
+#[pyo3(signature = (
+    path, *, create=true, memory_bytes=None, threads=None, batch_rows=None, result_cache_bytes=0, journal=true,
+    journal_memory_bytes=None
+))]
+#[expect(clippy::too_many_arguments, reason = "keywords in Python")]
 pub(crate) fn open(
     py: Python<'_>,
     path: PathBuf,
@@ -33,6 +38,8 @@ pub(crate) fn open(
     threads: Option<usize>,
     batch_rows: Option<usize>,
     result_cache_bytes: usize,
+    journal: bool,
+    journal_memory_bytes: Option<u64>,
 ) -> Result<PyDatabase> {
     let defaults = SessionSettings::default();
     let settings = SessionSettings {
@@ -44,6 +51,10 @@ pub(crate) fn open(
     };
     py.detach(|| {
         let database = if create { Database::open_or_create(&path) } else { Database::open(&path) }?;
+        if journal {
+            let bytes_max = journal_memory_bytes.unwrap_or(splay_capture::FOLLOWED_BYTES);
+            splay_capture::follow(&database, FollowSettings { bytes_max });
+        }
         let session = Session::new(database.clone(), settings)?;
         Ok(PyDatabase { database, session })
     })

@@ -10,7 +10,7 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::storage::{LockMode, Storage};
-use splay_store::{Captured, ColumnSpec, Database, LoadOptions, TableSpec};
+use splay_store::{Captured, ColumnSpec, Database, Followed, LoadOptions, TableSpec};
 
 use crate::append::{Ack, AckClass, Append, Producer};
 use crate::calendar::{Calendars, QUARANTINE};
@@ -79,6 +79,8 @@ pub(crate) struct Shared {
     pub(crate) keeper: Arc<Signal>,
     pub(crate) organiser: Arc<Signal>,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// What gave the rows of the journal to readers before, and does again once capture is closed.
+    followed: Mutex<Option<Arc<dyn Followed>>>,
     /// Until capture is closed.
     lock: Mutex<Option<Box<dyn std::fmt::Debug + Send + Sync>>>,
 }
@@ -165,6 +167,7 @@ impl Capture {
             organiser: Arc::default(),
             threads: Mutex::default(),
             settings,
+            followed: Mutex::default(),
             lock: Mutex::new(Some(lock)),
         });
         shared.counters.sequence.set(next_sequence - 1);
@@ -174,6 +177,9 @@ impl Capture {
             capture.live(&table)?;
         }
         capture.start(next_sequence)?;
+        // Up to here readers had these rows from the journal.
+        let followed = capture.shared.database.follow(None);
+        *capture.shared.followed.lock().unwrap_or_else(PoisonError::into_inner) = followed;
         Ok((capture, recovered))
     }
 
@@ -617,6 +623,9 @@ impl Capture {
             tracing::warn!(%error, "the journal's catalog doesn't say that capture ended in good order");
         }
         self.shared.subscribers.close();
+        if let Some(followed) = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            self.shared.database.follow(Some(followed));
+        }
         for live in self.tables().values() {
             live.table().attach(None);
         }

@@ -29,6 +29,7 @@
 //! ```
 
 mod append;
+mod backup;
 mod bars;
 mod calendar;
 mod capture;
@@ -36,6 +37,7 @@ mod clock;
 mod codec;
 mod conform;
 mod error;
+mod follow;
 #[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod held;
@@ -62,11 +64,13 @@ mod wanted;
 mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
+pub use backup::back_up;
 pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
 pub use calendar::CalendarSettings;
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
 pub use error::{Error, Result};
+pub use follow::{FOLLOWED_BYTES, FollowSettings, follow};
 pub use journal::{
     JournalFileReport, JournalLoss, JournalReport, JournalTableReport, LossKind, MissingNumbers, RecoveredBatch,
 };

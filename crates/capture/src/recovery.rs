@@ -19,7 +19,7 @@ use crate::measure::Meters;
 use crate::status::Recovered;
 
 /// Rows up to which batches are put together.
-const TOGETHER_ROWS: usize = 8_192;
+pub(crate) const TOGETHER_ROWS: usize = 8_192;
 
 /// Takes batches back, in their order.
 #[derive(Debug)]
@@ -126,7 +126,7 @@ impl Returning {
 }
 
 /// Rows whose time is behind a cut.
-fn behind(spec: &TableSpec, rows: &RecordBatch, cut: i64) -> Result<RecordBatch> {
+pub(crate) fn behind(spec: &TableSpec, rows: &RecordBatch, cut: i64) -> Result<RecordBatch> {
     let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
     let mask = BooleanArray::from_unary(times, |time| time > cut);
     Ok(filter_record_batch(rows, &mask)?)

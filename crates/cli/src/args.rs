@@ -43,11 +43,15 @@ pub enum Command {
     /// Write captured rows of ended dates to their files and join these; a server does so by itself
     Roll(DatabaseArguments),
     /// List the tables of a database
-    Tables(DatabaseArguments),
+    Tables(TablesArguments),
     /// Show a table's columns, order, dates and size
     Describe(TableArguments),
     /// Check every byte of a database, its journal's as well, or of one table
     Verify(VerifyArguments),
+    /// Copy a database into a folder of backups while it is in use; what the last backup there has isn't copied again
+    Backup(BackupArguments),
+    /// Copy a backup to a new database, and check it
+    Restore(RestoreArguments),
     /// Copy a table to Parquet or Arrow files for other tools
     Export(ExportArguments),
     /// Join small segments, or move a table to another format
@@ -195,6 +199,17 @@ impl From<FormatArgument> for SegmentFormat {
     }
 }
 
+/// Whether rows count that are acknowledged and in no table's files yet.
+#[derive(Debug, Args)]
+pub struct JournalArguments {
+    /// Only rows in the tables' files: the journal isn't read
+    #[arg(long)]
+    pub no_journal: bool,
+    /// Memory for rows that are in the journal alone
+    #[arg(long, default_value = "2G", value_name = "BYTES")]
+    pub journal_memory: Bytes,
+}
+
 #[derive(Debug, Args)]
 pub struct SqlArguments {
     /// Folder of the database
@@ -226,6 +241,8 @@ pub struct SqlArguments {
     /// Rows that a table shows; 0 for all
     #[arg(long, default_value_t = 40)]
     pub rows: usize,
+    #[command(flatten)]
+    pub journal: JournalArguments,
 }
 
 /// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug; SPLAY_LOG_FORMAT=json makes
@@ -415,11 +432,21 @@ pub struct DatabaseArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct TablesArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    #[command(flatten)]
+    pub journal: JournalArguments,
+}
+
+#[derive(Debug, Args)]
 pub struct TableArguments {
     /// Folder of the database
     pub database: PathBuf,
     /// Table
     pub table: String,
+    #[command(flatten)]
+    pub journal: JournalArguments,
 }
 
 #[derive(Debug, Args)]
@@ -428,6 +455,27 @@ pub struct VerifyArguments {
     pub database: PathBuf,
     /// Only this table
     pub table: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct BackupArguments {
+    /// Folder of the database
+    #[arg(required_unless_present = "verify", conflicts_with = "verify")]
+    pub database: Option<PathBuf>,
+    /// Folder of the backups; made if need be
+    #[arg(required_unless_present = "verify", conflicts_with = "verify")]
+    pub to: Option<PathBuf>,
+    /// Read every byte of the backup in this folder and compare, instead of making one
+    #[arg(long, value_name = "BACKUP")]
+    pub verify: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct RestoreArguments {
+    /// Folder of the backups
+    pub backup: PathBuf,
+    /// Folder for the database: empty, or made
+    pub database: PathBuf,
 }
 
 #[derive(Debug, Args)]
@@ -442,6 +490,8 @@ pub struct ExportArguments {
     /// Folder for the files; made if need be
     #[arg(long)]
     pub to: PathBuf,
+    #[command(flatten)]
+    pub journal: JournalArguments,
 }
 
 #[derive(Debug, Args)]

@@ -34,6 +34,8 @@ fn main() -> ExitCode {
         Command::Tables(database) => commands::tables::tables(&database),
         Command::Describe(table) => commands::tables::describe(&table),
         Command::Verify(verify) => commands::upkeep::verify(&verify),
+        Command::Backup(backup) => commands::backup::backup(&backup),
+        Command::Restore(restore) => commands::backup::restore(&restore),
         Command::Export(export) => commands::upkeep::export(&export),
         Command::Compact(compact) => commands::upkeep::compact(&compact),
         Command::Alter(alter) => commands::upkeep::alter(alter),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::error::{Error, Result};
-use crate::live::LiveRows;
+use crate::live::{Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState};
 use crate::schema::{TableSpec, validate_name};
@@ -35,6 +35,7 @@ struct Shared {
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
     /// The lease of the snapshots that live. A new one shares it, since it was taken before.
     lease: Mutex<Weak<Lease>>,
+    followed: RwLock<Option<Arc<dyn Followed>>>,
 }
 
 /// A shared lock on the readers' file: as long as it is held, no writer removes a file.
@@ -190,7 +191,8 @@ impl Database {
             Err(error) => return Err(error),
         };
         let (poisoned, tables, lease) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables, lease }) })
+        let followed = RwLock::default();
+        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables, lease, followed }) })
     }
 
     /// Its settings.
@@ -267,6 +269,18 @@ impl Database {
     /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table.
     pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
         Load::begin(self, spec, options)
+    }
+
+    /// From now on snapshots that this process takes have the rows, too, that others took and that are in no table's files yet; with
+    /// `None` no longer. They go before rows that were attached to a table: who attaches its own ends this first. Gives what was
+    /// followed before.
+    pub fn follow(&self, followed: Option<Arc<dyn Followed>>) -> Option<Arc<dyn Followed>> {
+        let mut slot = self.shared.followed.write().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut slot, followed)
+    }
+
+    fn followed(&self) -> Option<Arc<dyn Followed>> {
+        self.shared.followed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(crate) fn find_table(&self, name: &str) -> Result<Option<String>> {
@@ -356,6 +370,9 @@ impl Table {
     /// # Errors
     /// [`Error::Corrupt`] if the manifest is damaged or lost.
     pub fn snapshot(&self) -> Result<TableSnapshot> {
+        if let Some(followed) = self.database.followed() {
+            return followed.over(self, &|| self.stored());
+        }
         let live = self.cache.live.read().unwrap_or_else(PoisonError::into_inner).clone();
         match live {
             Some(live) => live.over(&|| self.stored()),
@@ -541,6 +558,11 @@ impl TableSnapshot {
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.known.state.files.values().map(|entry| entry.bytes + entry.index_bytes).sum()
+    }
+
+    /// Its files, in the order of their paths.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &FileEntry> {
+        self.known.state.files.values()
     }
 
     /// What was loaded, with the commit that did it.

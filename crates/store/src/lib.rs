@@ -46,6 +46,7 @@
 //! ```
 
 pub mod background;
+mod backup;
 mod database;
 mod error;
 mod index;
@@ -63,10 +64,11 @@ mod words;
 mod write;
 mod write_down;
 
+pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
-pub use live::{LiveRows, chain, follows};
+pub use live::{Followed, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, SegmentFormat, Source};

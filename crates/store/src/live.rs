@@ -2,6 +2,8 @@
 //!
 //! - Whoever captures attaches them to the table ([`Table::attach`](crate::Table::attach)); from then on each snapshot of it
 //!   has them, as segments in memory beside those on disk. Readers see one table.
+//! - Who only reads follows the one that captures instead ([`Database::follow`](crate::Database::follow)): the rows are the same, read
+//!   from its journal.
 //! - What holds for every partition holds here: a symbol's rows in a segment come, by time, behind those in the segments before
 //!   it. Late rows are brought there by [`chain`], which takes the rows that they belong before along into the new segment.
 
@@ -11,7 +13,7 @@ use std::sync::Arc;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampNanosecondType;
 
-use crate::database::TableSnapshot;
+use crate::database::{Table, TableSnapshot};
 use crate::error::Result;
 use crate::schema::TableSpec;
 use crate::segment::Segment;
@@ -25,6 +27,15 @@ pub trait LiveRows: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of `stored`.
     fn over(&self, stored: &dyn Fn() -> Result<TableSnapshot>) -> Result<TableSnapshot>;
+}
+
+/// Rows that another process took, and that are in no table's files yet, of any table.
+pub trait Followed: std::fmt::Debug + Send + Sync {
+    /// A table with its rows: as [`LiveRows::over`], which says when `stored` has to be called.
+    ///
+    /// # Errors
+    /// Those of `stored`; [`Error::Corrupt`](crate::Error::Corrupt) if rows that were acknowledged can't be read.
+    fn over(&self, table: &Table, stored: &dyn Fn() -> Result<TableSnapshot>) -> Result<TableSnapshot>;
 }
 
 /// Puts a segment in memory behind others of its date.

@@ -152,7 +152,7 @@ impl Table {
     /// # Errors
     /// If the manifest itself is damaged; [`Error::Stopped`] if `observer` ends it.
     pub fn verify(&self, observer: Observer<'_>) -> Result<Vec<Problem>> {
-        let snapshot = self.snapshot()?;
+        let snapshot = self.stored()?;
         let mut problems = Vec::new();
         for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
             if let Err(error) = segment.verify(snapshot.spec()) {

@@ -12,8 +12,10 @@
 
 mod account;
 mod catalog;
+mod copy;
 mod cursor;
 pub(crate) mod format;
+mod growth;
 mod inspect;
 mod look;
 mod loss;
@@ -29,16 +31,18 @@ mod writer;
 
 use std::collections::HashMap;
 
+pub(crate) use copy::{Copied, copy, others};
 pub(crate) use cursor::Cursor;
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use cursor::read;
 pub(crate) use format::{FRAME_BYTES_MAX, PRODUCER_BYTES_MAX};
+pub(crate) use growth::{Entry as Stands, Found as News, Growth};
 pub use inspect::{JournalFileReport, JournalReport, JournalTableReport};
 pub(crate) use look::{is_locked, look};
 pub use loss::{JournalLoss, LossKind, MissingNumbers};
 #[cfg(any(test, feature = "fuzz"))]
 pub(crate) use reader::Found;
-pub(crate) use reader::{Batch, replay};
+pub(crate) use reader::{Batch, numbers, replay};
 pub use recover::RecoveredBatch;
 pub(crate) use writer::{Entry, JournalWriter};
 
@@ -128,7 +132,7 @@ fn name(number: u64) -> String {
     format!("{number:08}.jnl")
 }
 
-fn path(number: u64) -> String {
+pub(crate) fn path(number: u64) -> String {
     format!("{FOLDER}/{}", name(number))
 }
 

@@ -413,7 +413,7 @@ pub(super) fn batch(rows: &RowsFrame<'_>, spec: &Arc<TableSpec>) -> Result<Batch
 }
 
 /// Numbers of the files, ascending. A file that only looks like one of ours, such as a copy named `1.jnl`, is none.
-pub(super) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
+pub(crate) fn numbers(storage: &dyn Storage) -> Result<Vec<u64>> {
     let names = storage.list(FOLDER)?;
     let number = |entry: &str| {
         let number = entry.strip_suffix(".jnl").and_then(|stem| stem.parse().ok());

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
-use splay_store::{Dates, Segment, TableSpec, chain, follows};
+use splay_store::{Dates, Segment, TableSnapshot, TableSpec, chain, follows};
 
 use super::Tail;
 use crate::conform::conform;
@@ -36,7 +36,7 @@ const LAYERS_MAX: usize = 100;
 const PART_ROWS: usize = 1 << 16;
 
 /// The rows of a tail, in order.
-pub(super) fn of_tail(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<Layers> {
+pub(crate) fn of_tail(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<Layers> {
     let mut layers = Layers::new();
     for (date, batches) in by_date(spec, tail)? {
         let parts = in_ordered_parts(spec, date, batches)?;
@@ -46,7 +46,7 @@ pub(super) fn of_tail(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<Layers> {
 }
 
 /// Layers with others behind them.
-pub(super) fn with(spec: &TableSpec, lower: &Layers, upper: &Layers) -> Result<Layers> {
+pub(crate) fn with(spec: &TableSpec, lower: &Layers, upper: &Layers) -> Result<Layers> {
     let mut layers = lower.clone();
     for (date, segments) in upper {
         let mut all = layers.remove(date).unwrap_or_default();
@@ -200,8 +200,19 @@ fn tier(rows: u64) -> u32 {
     (rows / TIER_ROWS_MIN).max(1).ilog(TIER_LAYERS as u64)
 }
 
+/// The segments of each date that has live ones: those in files, and live ones behind them.
+pub(crate) fn over_files(stored: &TableSnapshot, layers: &Layers) -> Result<Dated> {
+    let mut dated = Dated::with_capacity(layers.len());
+    for (date, live) in layers {
+        let stands = stored.partitions().binary_search_by_key(date, |partition| partition.date);
+        let files = stands.map(|place| stored.partitions()[place].segments.to_vec()).unwrap_or_default();
+        dated.push((*date, over(stored.spec(), files, live)?));
+    }
+    Ok(dated)
+}
+
 /// A date's segments: those in files, and live ones behind them.
-pub(super) fn over(spec: &TableSpec, files: Vec<Arc<Segment>>, live: &[Arc<Segment>]) -> Result<Vec<Arc<Segment>>> {
+fn over(spec: &TableSpec, files: Vec<Arc<Segment>>, live: &[Arc<Segment>]) -> Result<Vec<Arc<Segment>>> {
     let mut all_follow = true;
     for lower in &files {
         for upper in live {

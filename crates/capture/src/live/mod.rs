@@ -8,7 +8,7 @@
 //!   states kept here the one is taken that begins where they end. While rows are written down there are two, whose tails are the
 //!   same.
 
-mod layers;
+pub(crate) mod layers;
 mod state;
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "tests")]
@@ -272,12 +272,7 @@ impl LiveTable {
         if let Some(known) = composed.as_ref().filter(is_same) {
             return Ok(stored.with_partitions(last, known.partitions.clone()));
         }
-        let mut partitions = Vec::new();
-        for (date, live) in layers {
-            let stands = stored.partitions().binary_search_by_key(date, |partition| partition.date);
-            let files = stands.map(|place| stored.partitions()[place].segments.to_vec()).unwrap_or_default();
-            partitions.push((*date, layers::over(stored.spec(), files, live)?));
-        }
+        let partitions = layers::over_files(stored, layers)?;
         let snapshot = stored.with_partitions(last, partitions.clone());
         *composed = Some(Composed { epoch: stored.epoch(), last, unreadable: stored.watch().since(), partitions });
         Ok(snapshot)
@@ -386,12 +381,15 @@ impl LiveRows for LiveTable {
 }
 
 /// A failure on the way to a snapshot, which the store hands to its reader.
-fn into_store(error: Error) -> splay_store::Error {
+pub(crate) fn into_store(error: Error) -> splay_store::Error {
     let reason = match error {
-        Error::Store(ref source) => match std::sync::Arc::try_unwrap(Arc::clone(source)) {
+        Error::Store(source) => match Arc::try_unwrap(source) {
             Ok(own) => return own,
             Err(shared) => shared.to_string(),
         },
+        Error::Damaged { path, offset, expected, found } => {
+            return splay_store::Error::Corrupt { path, offset, expected, found };
+        }
         other => other.to_string(),
     };
     splay_store::Error::Setting { setting: "live rows", reason }

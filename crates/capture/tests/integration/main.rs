@@ -1,10 +1,12 @@
 //! Capture through its public interface: what is acknowledged is there, once, in order, whatever happens.
 #![allow(clippy::unwrap_used, missing_docs, clippy::cast_possible_truncation)]
 
+mod backup;
 mod bars;
 mod basic;
 mod crash;
 mod damaged;
+mod follow;
 mod golden;
 mod lost;
 mod measures;

@@ -14,11 +14,12 @@ use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use splay_capture::{AckClass, Append, Capture, CaptureSettings, Producer};
+use splay_capture::{AckClass, Append, Capture, CaptureSettings, FollowSettings, Producer, follow};
 use splay_store::Database;
 
 use rows::{SECOND, START, all, batch, row, spec};
@@ -86,8 +87,13 @@ fn a_child_captures_until_it_is_killed() {
     });
 }
 
-/// Captures in another process and kills it after a while. Gives the last acknowledged number of each producer.
-fn kill_one(folder: &Path, starts: &BTreeMap<i64, i64>, after: Duration) -> BTreeMap<i64, i64> {
+/// Captures in another process and kills it after `meanwhile`, which is told what has been acknowledged up to now. Gives the last
+/// acknowledged number of each producer.
+fn kill_one(
+    folder: &Path,
+    starts: &BTreeMap<i64, i64>,
+    meanwhile: impl FnOnce(&Mutex<BTreeMap<i64, i64>>),
+) -> BTreeMap<i64, i64> {
     let starts: Vec<String> =
         (0..PRODUCERS).map(|producer| starts.get(&producer).map_or(0, |last| last + 1).to_string()).collect();
     let mut child = Command::new(std::env::current_exe().unwrap())
@@ -99,8 +105,9 @@ fn kill_one(folder: &Path, starts: &BTreeMap<i64, i64>, after: Duration) -> BTre
         .spawn()
         .unwrap();
     let output = BufReader::new(child.stdout.take().unwrap());
+    let last = Arc::new(Mutex::new(BTreeMap::new()));
+    let told = Arc::clone(&last);
     let reader = std::thread::spawn(move || {
-        let mut last = BTreeMap::new();
         for line in output.lines().map_while(Result::ok) {
             assert!(!line.starts_with("error"), "{line}");
             let mut words = line.split(' ');
@@ -112,15 +119,40 @@ fn kill_one(folder: &Path, starts: &BTreeMap<i64, i64>, after: Duration) -> BTre
                 .zip(words.next())
                 .map(|((a, b), c)| (a, b, c))
             {
-                last.insert(producer.parse().unwrap(), number.parse().unwrap());
+                told.lock().unwrap().insert(producer.parse().unwrap(), number.parse().unwrap());
             }
         }
-        last
     });
-    std::thread::sleep(after);
+    meanwhile(&last);
     child.kill().unwrap();
     child.wait().unwrap();
-    reader.join().unwrap()
+    reader.join().unwrap();
+    let last = last.lock().unwrap().clone();
+    last
+}
+
+/// Checks that rows are those of whole batches, each once, among them all acknowledged ones. Gives the number of batches by producer.
+fn check(database: &Database, acknowledged: &BTreeMap<i64, i64>, what: &str) -> Vec<i64> {
+    let mut found: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
+    if database.table("trade").is_ok() {
+        for (_, row) in all(database) {
+            found.entry(row.id / SHARE).or_default().push(row.id % SHARE);
+        }
+    }
+    let mut batches = Vec::new();
+    for producer in 0..PRODUCERS {
+        let mut ids = found.remove(&producer).unwrap_or_default();
+        ids.sort_unstable();
+        // Whole batches, one behind the other.
+        let next = ids.last().map_or(0, |last| last / 4 + 1);
+        let expected: Vec<i64> =
+            (0..next).flat_map(|number| (0..size(number)).map(move |at| number * 4 + at)).collect();
+        assert_eq!(ids, expected, "{what}, producer {producer}");
+        let last = acknowledged.get(&producer).copied().unwrap_or(-1);
+        assert!(next > last, "{what}, producer {producer}: {last} was acknowledged, {next} is missing");
+        batches.push(next);
+    }
+    batches
 }
 
 #[test]
@@ -129,34 +161,24 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
     let mut random = ChaCha8Rng::seed_from_u64(99);
     let folder = tempfile::tempdir().unwrap();
     let mut acknowledged: BTreeMap<i64, i64> = BTreeMap::new();
-    let mut total = 0;
+    let mut total: i64 = 0;
     for cycle in 0..kills {
         let after = Duration::from_millis(random.random_range(5..120));
-        let last = kill_one(folder.path(), &acknowledged, after);
+        let last = kill_one(folder.path(), &acknowledged, |_| std::thread::sleep(after));
         acknowledged.extend(last);
         if !folder.path().join("splay.toml").exists() {
             continue;
         }
         let database = Database::open(folder.path()).unwrap();
+        follow(&database, FollowSettings::default());
+        let at_rest = check(&database, &acknowledged, &format!("cycle {cycle}, at rest"));
         let (capture, recovered) = Capture::open(database.clone(), settings()).unwrap();
         assert_eq!(recovered.losses, [], "cycle {cycle}");
-        let mut found: BTreeMap<i64, Vec<i64>> = BTreeMap::new();
-        if database.table("trade").is_ok() {
-            for (_, row) in all(&database) {
-                found.entry(row.id / SHARE).or_default().push(row.id % SHARE);
-            }
-        }
-        total = found.values().map(Vec::len).sum();
-        for producer in 0..PRODUCERS {
-            let mut ids = found.remove(&producer).unwrap_or_default();
-            ids.sort_unstable();
-            // Whole batches, one behind the other: those that were acknowledged, and perhaps the one under way.
-            let next = ids.last().map_or(0, |last| last / 4 + 1);
-            let expected: Vec<i64> =
-                (0..next).flat_map(|number| (0..size(number)).map(move |at| number * 4 + at)).collect();
-            assert_eq!(ids, expected, "cycle {cycle}, producer {producer}");
+        let found = check(&database, &acknowledged, &format!("cycle {cycle}"));
+        assert_eq!(found, at_rest, "cycle {cycle}: a reader saw others than came back");
+        total = found.iter().map(|next| (0..*next).map(size).sum::<i64>()).sum();
+        for (producer, next) in (0..PRODUCERS).zip(found) {
             let last = acknowledged.get(&producer).copied().unwrap_or(-1);
-            assert!(next > last, "cycle {cycle}, producer {producer}: {last} was acknowledged, {next} is missing");
             assert!(next <= last + 2, "cycle {cycle}, producer {producer}: {next} was not sent");
         }
         capture.close().unwrap();
@@ -170,4 +192,39 @@ fn a_killed_process_loses_doubles_and_invents_nothing() {
         stored.rows()
     );
     println!("{kills} kills, {} rows, {} of them written down by {} commits", total, stored.rows(), stored.epoch());
+}
+
+/// Rows are written down, rolled and joined and journal files removed while others read.
+#[test]
+fn readers_of_other_processes_see_all_that_was_acknowledged_and_never_less_than_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut acknowledged = BTreeMap::new();
+    let (mut before, mut looks, mut commits) = (vec![0; PRODUCERS as usize], 0, 0);
+    let kills: u64 = std::env::var("SPLAY_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(50) / 10;
+    let known = Database::create(folder.path()).unwrap();
+    follow(&known, FollowSettings::default());
+    for cycle in 0..kills {
+        let last = kill_one(folder.path(), &acknowledged.clone(), |told| {
+            let enough = before.iter().sum::<i64>() + 2_000;
+            while before.iter().sum::<i64>() < enough {
+                looks += 1;
+                let mut now = acknowledged.clone();
+                now.extend(told.lock().unwrap().clone());
+                let what = format!("cycle {cycle}, look {looks}");
+                let other = Database::open(folder.path()).unwrap();
+                follow(&other, FollowSettings::default());
+                // One that has followed from the beginning, then one that comes now: it sees no less.
+                for database in [&known, &other] {
+                    let found = check(database, &now, &what);
+                    assert!(found.iter().zip(&before).all(|(now, before)| now >= before), "{what}: fewer than before");
+                    before = found;
+                }
+            }
+        });
+        acknowledged.extend(last);
+        before = check(&known, &acknowledged, &format!("cycle {cycle}, killed"));
+        commits = known.table("trade").unwrap().stored().unwrap().epoch();
+    }
+    assert!(commits > kills, "{commits} commits");
+    println!("{looks} looks over {kills} kills and {commits} commits, {} batches", before.iter().sum::<i64>());
 }

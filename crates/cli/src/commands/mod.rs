@@ -1,5 +1,6 @@
 //! One file for each group of commands.
 
+pub mod backup;
 pub mod generate;
 pub mod journal;
 pub mod load;

@@ -1,13 +1,26 @@
-//! A database that is named by its folder or by the address of its server.
+//! A database that is named by its folder or by the address of its server, and what of it is read.
+
+use std::path::Path;
 
 use anyhow::{Context, Result, anyhow};
 use serde_json::Value;
+use splay_capture::FollowSettings;
 use splay_server::client::{Answer, Client};
+use splay_store::Database;
 
-use crate::args::PlaceArguments;
+use crate::args::{JournalArguments, PlaceArguments};
 
 /// The variable that holds a token.
 const TOKEN: &str = "SPLAY_TOKEN";
+
+/// Opens a database to read all its acknowledged rows, those of its journal among them.
+pub fn open_to_read(path: &Path, journal: &JournalArguments) -> splay_store::Result<Database> {
+    let database = Database::open(path)?;
+    if !journal.no_journal {
+        splay_capture::follow(&database, FollowSettings { bytes_max: journal.journal_memory.0 as u64 });
+    }
+    Ok(database)
+}
 
 /// A client of the server, if an address was given.
 pub fn client(arguments: &PlaceArguments) -> Result<Option<Client>> {

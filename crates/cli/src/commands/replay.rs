@@ -1,6 +1,7 @@
 //! `splay replay`: a stored or recorded day for subscribers, until it is told to stop.
 
 use anyhow::{Context, Result, bail};
+use splay_capture::FollowSettings;
 use splay_server::Server;
 use splay_server::ingest::{ReplayRequest, ReplaySource, Speed};
 use splay_server::settings::Settings;
@@ -16,6 +17,7 @@ pub fn run(arguments: &ReplayArguments) -> Result<()> {
     settings.http.address = arguments.http.unwrap_or(settings.http.address);
     settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
     let database = Database::open(&arguments.database)?;
+    splay_capture::follow(&database, FollowSettings::default());
     let request = request(arguments, &database)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().thread_name("splay-network").build();
     let runtime = runtime.context("start network threads")?;

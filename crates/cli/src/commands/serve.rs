@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use splay_capture::{Capture, CaptureSettings, Recovered};
+use splay_capture::{Capture, CaptureSettings, FollowSettings, Recovered};
 use splay_server::ingest::Ingest;
 use splay_server::settings::Settings;
 use splay_server::{NewToken, Server};
@@ -60,6 +60,7 @@ fn refuse_huge_pages() {
 fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Database, Option<Arc<dyn Ingest>>)> {
     if arguments.read_only {
         let database = Database::open(&arguments.database)?;
+        splay_capture::follow(&database, FollowSettings { bytes_max: settings.live_bytes_max.saturating_mul(2) });
         database.look_at_tables()?;
         return Ok((database, None));
     }

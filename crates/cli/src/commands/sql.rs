@@ -5,8 +5,9 @@ use std::io::Read;
 
 use anyhow::{Context, Result, anyhow};
 use splay_sql::{Parameters, ScalarValue, Session, SessionSettings, StatementStats};
-use splay_store::{Database, Kept};
+use splay_store::Kept;
 
+use super::place::open_to_read;
 use crate::args::SqlArguments;
 use crate::output;
 use crate::size::{Human, Thousands};
@@ -24,7 +25,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     };
     let mut settings = SessionSettings { memory_bytes: arguments.memory.0, ..SessionSettings::default() };
     settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
-    let session = Session::new(Database::open(&arguments.database)?, settings)?;
+    let session = Session::new(open_to_read(&arguments.database, &arguments.journal)?, settings)?;
     let mut answer = session.sql(text.trim().trim_end_matches(';'), parameters(&arguments.params)?)?;
     output::write(&mut answer, arguments.format, arguments.output.as_deref(), arguments.rows)?;
     if arguments.stats {

@@ -2,14 +2,15 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::Recipe;
-use splay_store::{Database, TableSnapshot};
+use splay_store::TableSnapshot;
 
-use crate::args::{DatabaseArguments, RecipesArguments, TableArguments};
+use super::place::open_to_read;
+use crate::args::{RecipesArguments, TableArguments, TablesArguments};
 use crate::output;
 use crate::size::{Human, Thousands};
 
-pub fn tables(arguments: &DatabaseArguments) -> Result<()> {
-    let database = Database::open(&arguments.database)?;
+pub fn tables(arguments: &TablesArguments) -> Result<()> {
+    let database = open_to_read(&arguments.database, &arguments.journal)?;
     let mut rows = Vec::new();
     for name in database.tables()? {
         let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
@@ -34,7 +35,7 @@ pub fn tables(arguments: &DatabaseArguments) -> Result<()> {
 }
 
 pub fn describe(arguments: &TableArguments) -> Result<()> {
-    let snapshot = Database::open(&arguments.database)?.table(&arguments.table)?.snapshot()?;
+    let snapshot = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?.snapshot()?;
     let spec = snapshot.spec();
     println!("table      {}", spec.name);
     println!("rows       {}", Thousands(snapshot.rows()));

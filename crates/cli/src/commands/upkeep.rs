@@ -4,17 +4,21 @@ use std::ops::ControlFlow;
 
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
+use splay_capture::FollowSettings;
 use splay_store::{ColumnSpec, CompactOptions, Database, Table};
 
+use super::place::open_to_read;
 use crate::args::{AlterArguments, AlterCommand, CompactArguments, ExportArguments, VerifyArguments};
 use crate::progress;
 use crate::size::{Human, Thousands};
 
 pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
-    let mut found = 0;
+    let followed = Database::open(&arguments.database)?;
+    splay_capture::follow(&followed, FollowSettings::default());
+    let (mut found, mut of_journal) = (0, None);
     for table in wanted(&database, arguments.table.as_deref())? {
-        let snapshot = match table.snapshot() {
+        let snapshot = match table.stored() {
             Ok(snapshot) => snapshot,
             Err(error) if error.is_damage() => {
                 println!("{}: {error}", table.name());
@@ -33,6 +37,17 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
             println!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), Human(snapshot.bytes()));
         }
         found += problems.len();
+        match followed.table(table.name()).and_then(|table| table.snapshot()) {
+            Ok(all) if all.rows() > snapshot.rows() => {
+                println!("{}: {} rows more in the journal", table.name(), Thousands(all.rows() - snapshot.rows()));
+            }
+            Ok(_) => {}
+            Err(error) => of_journal = Some(error),
+        }
+    }
+    if let Some(error) = of_journal {
+        println!("journal: {error}");
+        found += usize::from(error.is_damage());
     }
     if arguments.table.is_none() {
         found += super::journal::verify(&database)?;
@@ -44,7 +59,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
 }
 
 pub fn export(arguments: &ExportArguments) -> Result<()> {
-    let table = Database::open(&arguments.database)?.table(&arguments.table)?;
+    let table = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?;
     let bar = progress::bytes(table.snapshot()?.bytes(), table.name());
     let (rows, bytes) = table.export(arguments.format.into(), &arguments.to, &mut |bytes| advance(&bar, bytes))?;
     bar.finish_and_clear();

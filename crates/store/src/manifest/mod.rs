@@ -44,7 +44,7 @@ pub(crate) fn lost_head(storage: &dyn Storage, table: &str) -> Error {
     Error::corrupt(storage.display_path(&head_path(table)), 0, "the HEAD of a table that was committed", "no file")
 }
 
-fn created_path(table: &str) -> String {
+pub(crate) fn created_path(table: &str) -> String {
     format!("{table}/{FOLDER}/CREATED")
 }
 

@@ -437,6 +437,18 @@ impl Storage for FaultStorage {
         Ok(())
     }
 
+    fn link(&self, from: &str, to: &str) -> Result<()> {
+        let mut state = self.state();
+        state.step("link", from)?;
+        let number = state.file(from)?;
+        let names = &mut state.dir(to)?.live;
+        if names.contains_key(name_of(to)) {
+            return Err(Error::io("link", to)(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        names.insert(name_of(to).to_owned(), Some(number));
+        Ok(())
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         let mut state = self.state();
         state.step("remove", path)?;

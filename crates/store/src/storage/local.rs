@@ -37,6 +37,19 @@ impl LocalStorage {
         LocalStorage { root: root.into() }
     }
 
+    /// Storage below `root`, which is made if need be, with the folders that it lies in.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn made(root: impl Into<PathBuf>) -> Result<LocalStorage> {
+        let root = root.into();
+        create_folder(&root)?;
+        // Its own name has to last as long as what it holds.
+        let parent = root.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent).and_then(|folder| folder.sync_all()).map_err(Error::io("sync", parent))?;
+        Ok(LocalStorage { root })
+    }
+
     fn at(&self, path: &str) -> PathBuf {
         debug_assert!(!path.starts_with('/') && !path.split('/').any(|part| part == ".."));
         if path.is_empty() { self.root.clone() } else { self.root.join(path) }
@@ -136,6 +149,11 @@ impl Storage for LocalStorage {
     fn rename(&self, from: &str, to: &str) -> Result<()> {
         let from = self.at(from);
         std::fs::rename(&from, self.at(to)).map_err(Error::io("rename", &from))
+    }
+
+    fn link(&self, from: &str, to: &str) -> Result<()> {
+        let from = self.at(from);
+        std::fs::hard_link(&from, self.at(to)).map_err(Error::io("link", &from))
     }
 
     fn remove(&self, path: &str) -> Result<()> {

@@ -109,6 +109,12 @@ pub trait Storage: Debug + Send + Sync {
     /// If `from` is absent.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
 
+    /// Gives a file a second name, under which it is the same file; fails if something has it. Durable after [`Storage::sync_dir`].
+    ///
+    /// # Errors
+    /// If `from` is absent, or files can't have several names here.
+    fn link(&self, from: &str, to: &str) -> Result<()>;
+
     /// Removes a file.
     ///
     /// # Errors

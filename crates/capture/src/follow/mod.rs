@@ -1,0 +1,170 @@
+//! The rows of a journal for those who only read: whoever opens a database sees every acknowledged row, whether a process captures
+//! into it, has ended, or was killed.
+//!
+//! - The journal is looked at first and the table's manifest afterwards. So rows that move to the files in between are found there, and
+//!   the manifest's [`Captured`] leaves them out of what was read here. The other order would lose them.
+//! - Whether a manifest names batches that the look before didn't see is told by their number; then both are looked at once more, so that
+//!   no message is seen in part.
+//! - Of what was read only batches are kept that their table's files don't have: where they stand in the journal, and, of tables that
+//!   statements ask for, their rows as segments in memory, as a capture has them.
+//!
+//! Reasons: docs/adr/0024-readers-follow-the-journal.md.
+
+mod table;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use splay_store::{Captured, Database, Followed, Table, TableSnapshot};
+
+use crate::error::Result;
+use crate::journal::{Growth, News, Stands};
+use crate::live::into_store;
+use table::Waiting;
+
+/// Bytes of rows that a reader of a journal holds in memory, unless it says otherwise: as many as a capture does that has its own settings
+/// as usual, before it refuses rows.
+pub const FOLLOWED_BYTES: u64 = 2 << 30;
+
+/// How often a journal and a manifest are looked at while rows are written down all the time.
+const TRIES: usize = 10_000;
+
+/// How a journal is followed.
+#[derive(Debug, Clone)]
+pub struct FollowSettings {
+    /// Bytes of rows in memory. With more in the journal, statements on the table fail. Default [`FOLLOWED_BYTES`].
+    pub bytes_max: u64,
+}
+
+impl Default for FollowSettings {
+    fn default() -> FollowSettings {
+        FollowSettings { bytes_max: FOLLOWED_BYTES }
+    }
+}
+
+/// From now on snapshots of the database have the rows of its journal, too, until this process captures into it. Reads nothing itself, and
+/// never takes a lock or changes a byte. Each snapshot costs a look at the journal's folder and at its last file; the first reads the
+/// whole journal.
+pub fn follow(database: &Database, settings: FollowSettings) {
+    let state = State { journal: Growth::new(database.raw_storage()), tables: HashMap::new(), forgotten: 0 };
+    database.follow(Some(Arc::new(Follower { settings, state: Mutex::new(state) })));
+}
+
+/// What is known of a journal that others write.
+#[derive(Debug)]
+struct Follower {
+    settings: FollowSettings,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    journal: Growth,
+    /// Batches that aren't in their table's files, by the table's lower-case name.
+    tables: HashMap<String, Waiting>,
+    /// How often batches were given once more, others perhaps under a number that was given before.
+    forgotten: u64,
+}
+
+impl Followed for Follower {
+    fn over(
+        &self,
+        table: &Table,
+        stored: &dyn Fn() -> splay_store::Result<TableSnapshot>,
+    ) -> splay_store::Result<TableSnapshot> {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut before = None;
+        for _ in 0..TRIES {
+            state.look(table.database()).map_err(into_store)?;
+            let files = stored()?;
+            let captured = files.captured();
+            // The journal that was read had all that this manifest names, or it isn't there any more.
+            if captured.sequence <= state.journal.last() || before == Some(captured) {
+                return state.over(&table.name().to_lowercase(), files, self.settings.bytes_max).map_err(into_store);
+            }
+            before = Some(captured);
+        }
+        Err(splay_store::Error::Locked { path: table.database().path() })
+    }
+}
+
+impl State {
+    /// Takes what has come since the last look.
+    fn look(&mut self, database: &Database) -> Result<()> {
+        let (tables, forgotten) = (&mut self.tables, &mut self.forgotten);
+        let (mut seen, mut is_new) = (HashMap::new(), false);
+        let looked = self.journal.look(&mut |found| match found {
+            News::Batch(batch) => {
+                is_new = true;
+                note(tables, &mut seen, database, batch);
+            }
+            News::Forgotten(file) => {
+                is_new = true;
+                *forgotten += 1;
+                tables.values_mut().for_each(|table| table.forget(file));
+            }
+        });
+        if is_new {
+            for (name, table) in &mut *tables {
+                table.leave_out(stored(&mut seen, database, name));
+            }
+            tables.retain(|_, table| !table.is_empty());
+            self.journal.keep(|file| tables.values().any(|table| table.needs(file)));
+        }
+        looked
+    }
+
+    /// A table's files with what waits over them.
+    fn over(&mut self, name: &str, files: TableSnapshot, bytes_max: u64) -> Result<TableSnapshot> {
+        let Some(table) = self.tables.get_mut(name) else { return Ok(files) };
+        table.leave_out(files.captured());
+        let built = table.build(files.spec(), &self.journal, bytes_max);
+        let has_room = match built {
+            Ok(true) => self.make_room(name, bytes_max),
+            built => built.map(|_| ()),
+        };
+        if let Err(error) = has_room {
+            self.tables.get_mut(name).into_iter().for_each(Waiting::rebuild);
+            return Err(error);
+        }
+        match self.tables.get_mut(name) {
+            Some(table) => table.over(&files, self.forgotten),
+            None => Ok(files),
+        }
+    }
+
+    /// Lets go of the segments of other tables if all together take too much; they are made once more when they are asked for.
+    fn make_room(&mut self, wanted: &str, bytes_max: u64) -> Result<()> {
+        let own = self.tables.get(wanted).map_or(0, Waiting::bytes);
+        let all: u64 = self.tables.values().map(Waiting::bytes).sum();
+        if all + self.journal.bytes() > bytes_max {
+            let others = self.tables.iter_mut().filter(|(name, _)| name.as_str() != wanted);
+            others.for_each(|(_, table)| table.rebuild());
+        }
+        table::check_room(own + self.journal.bytes(), bytes_max)
+    }
+}
+
+/// Keeps a batch unless its table's files have it.
+fn note(
+    tables: &mut HashMap<String, Waiting>,
+    seen: &mut HashMap<String, Captured>,
+    database: &Database,
+    batch: Stands,
+) {
+    let name = batch.spec.name.to_lowercase();
+    let has = stored(seen, database, &name);
+    if batch.sequence > has.sequence || batch.times.1 > has.cut {
+        tables.entry(name).or_default().push(batch);
+    }
+}
+
+/// What the files of a table have, looked at once. Less than they have is no harm: the snapshot's own look comes later.
+fn stored(seen: &mut HashMap<String, Captured>, database: &Database, name: &str) -> Captured {
+    if let Some(has) = seen.get(name) {
+        return *has;
+    }
+    let has = database.table(name).and_then(|table| table.stored()).map(|stored| stored.captured()).unwrap_or_default();
+    seen.insert(name.to_owned(), has);
+    has
+}

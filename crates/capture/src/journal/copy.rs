@@ -1,0 +1,83 @@
+//! The journal's files as a backup takes them, while another process may write.
+
+use std::collections::BTreeMap;
+
+use splay_store::storage::Storage;
+
+use super::growth::holds_a_frame;
+use super::reader::damaged;
+use super::walk::{Step, Walk};
+use super::{FOLDER, LOCK, format, path};
+use crate::error::Result;
+
+/// Bytes of a file that count.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    pub(crate) bytes: Vec<u8>,
+    /// Number of the last batch, or the one before the first that it may hold.
+    pub(crate) last: u64,
+}
+
+/// A file up to its last whole message; `None` if it isn't there any more, or is just being begun.
+///
+/// # Errors
+/// [`Error::Damaged`](crate::Error::Damaged) if another file follows and not all of it is sound, or a whole frame stands behind one
+/// that isn't.
+pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<Option<Copied>> {
+    let path = path(number);
+    let mut bytes = match storage.read(&path) {
+        Err(error) if error.is_not_found() => return Ok(None),
+        other => other?,
+    };
+    let told = |offset, what| damaged(storage, &path, offset, what);
+    let Some((version, in_file, first)) = format::parse_header(&bytes) else {
+        return if is_last { Ok(None) } else { Err(told(0, "the header of a journal file")) };
+    };
+    if !(1..=format::VERSION).contains(&version) || in_file != number {
+        return Err(told(8, "a version and number of this release"));
+    }
+    let mut walk = Walk::new(first);
+    let (mut whole, mut last, mut is_open) = (walk.offset(), first.saturating_sub(1), false);
+    loop {
+        let offset = walk.offset();
+        match walk.next(&bytes).map_err(|what| told(offset, what))? {
+            None => break,
+            Some(Step::Rows(rows, _)) => {
+                // It counts only with what follows.
+                is_open = rows.is_joined;
+                last = if is_open { last } else { rows.sequence };
+            }
+            Some(_) => {}
+        }
+        if !is_open {
+            whole = walk.offset();
+        }
+    }
+    let offset = walk.offset();
+    let is_sound = if is_last { !holds_a_frame(&bytes[offset..]) } else { whole == bytes.len() };
+    if !is_sound {
+        return Err(told(offset, "whole frames up to the file's end"));
+    }
+    bytes.truncate(whole);
+    Ok(Some(Copied { bytes, last }))
+}
+
+/// What else of the folder belongs to a backup, by path: all but the lock and what is kept for people.
+///
+/// # Errors
+/// Those of reading.
+pub(crate) fn others(storage: &dyn Storage) -> Result<BTreeMap<String, Vec<u8>>> {
+    let mut others = BTreeMap::new();
+    for entry in storage.list(FOLDER)?.into_iter().filter(|entry| !entry.is_dir) {
+        let path = format!("{FOLDER}/{}", entry.name);
+        let ends = [".jnl", ".torn", ".damaged", ".log", ".tmp"];
+        if path == LOCK || ends.iter().any(|end| entry.name.contains(end)) {
+            continue;
+        }
+        match storage.read(&path) {
+            Err(error) if error.is_not_found() => {}
+            read => drop(others.insert(path, read?)),
+        }
+    }
+    Ok(others)
+}

@@ -1,0 +1,319 @@
+//! The journal as another process writes it: what has come since the last look, without a lock and without a change of any byte.
+//!
+//! - A look lists the files and asks for the last one's length. Nothing else is done where nothing has come.
+//! - The last file is read into memory, from where the look before ended: it may be cut back below us, by a writer that found no room or
+//!   by a start that cuts a torn end off, and a mapping would fault then. Files before it never change; they are mapped.
+//! - The frame that was read last is read once more with what follows it. Where other bytes stand there, the file was cut back and
+//!   written on: what was taken of it is forgotten and read anew. Such rows had not been acknowledged.
+//! - What stands behind the last whole frame of the last file is on its way, unless a whole frame stands behind it: then bytes were
+//!   changed, and that is an error with its place, as is anything unsound in other files.
+//! - A file that goes while we look has all its rows in the tables' files. Who reads the manifests after the look misses none.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use splay_store::TableSpec;
+use splay_store::storage::{FileIdentity, Mapped, Storage};
+
+use super::format::{self, HEADER_BYTES, RowsFrame};
+use super::path;
+use super::reader::{damaged, numbers};
+use super::walk::{Step, Walk};
+use crate::codec;
+use crate::error::{Error, Result};
+
+/// Bytes over which checksums are taken to see whether a frame stands behind one that isn't sound.
+const CHECKED_BYTES_MAX: usize = 1 << 30;
+
+/// Kinds of frames are below this number.
+const KINDS_END: u8 = 0x20;
+
+/// How often a file is read while it is changed below us.
+const TRIES: usize = 100;
+
+/// The files, as far as they were read.
+#[derive(Debug)]
+pub(crate) struct Growth {
+    storage: Arc<dyn Storage>,
+    files: BTreeMap<u64, File>,
+    /// The files that the last look saw.
+    listed: Vec<u64>,
+}
+
+/// One file.
+#[derive(Debug)]
+struct File {
+    identity: FileIdentity,
+    bytes: Held,
+    walk: Walk,
+    /// Where the frame begins that was read last; the header counts as one.
+    anchor: usize,
+    /// Batches that count only with others, which aren't there yet.
+    joined: Vec<Entry>,
+    /// Number of the last batch, or the one before the first.
+    last: u64,
+    /// Whether all of it was read, and another file follows.
+    is_done: bool,
+}
+
+/// Bytes of a file.
+#[derive(Debug)]
+enum Held {
+    Copied(Vec<u8>),
+    Mapped(Mapped),
+    /// Nobody needs them any more.
+    Nothing,
+}
+
+impl Held {
+    fn all(&self) -> &[u8] {
+        match self {
+            Held::Copied(bytes) => bytes,
+            Held::Mapped(bytes) => bytes,
+            Held::Nothing => &[],
+        }
+    }
+}
+
+/// A batch that stands in the journal.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    pub(crate) file: u64,
+    pub(crate) sequence: u64,
+    pub(crate) received: i64,
+    /// Earliest and latest time of a row.
+    pub(crate) times: (i64, i64),
+    pub(crate) spec: Arc<TableSpec>,
+    /// Where its rows stand in the file.
+    rows: Range<usize>,
+}
+
+/// What a look found.
+pub(crate) enum Found {
+    /// The next batch.
+    Batch(Entry),
+    /// All batches of a file were none, or are given once more.
+    Forgotten(u64),
+}
+
+impl Growth {
+    pub(crate) fn new(storage: Arc<dyn Storage>) -> Growth {
+        Growth { storage, files: BTreeMap::new(), listed: Vec::new() }
+    }
+
+    /// Number of the last batch that was read.
+    pub(crate) fn last(&self) -> u64 {
+        self.files.values().map(|file| file.last).max().unwrap_or(0)
+    }
+
+    /// Bytes of files that are in memory.
+    pub(crate) fn bytes(&self) -> u64 {
+        let copied = |file: &File| if let Held::Copied(bytes) = &file.bytes { bytes.len() as u64 } else { 0 };
+        self.files.values().map(copied).sum()
+    }
+
+    /// Gives what has come since the last look, in its order.
+    pub(crate) fn look(&mut self, take: &mut dyn FnMut(Found)) -> Result<()> {
+        self.listed = numbers(self.storage.as_ref())?;
+        for place in 0..self.listed.len() {
+            let number = self.listed[place];
+            if !self.files.get(&number).is_some_and(|file| file.is_done) {
+                self.look_at(number, place + 1 == self.listed.len(), take)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets go of files that aren't there any more, and of the bytes of others, where no batch of them is needed.
+    pub(crate) fn keep(&mut self, is_needed: impl Fn(u64) -> bool) {
+        self.files.retain(|number, _| is_needed(*number) || self.listed.contains(number));
+        for (number, file) in &mut self.files {
+            if file.is_done && !is_needed(*number) {
+                file.bytes = Held::Nothing;
+            }
+        }
+    }
+
+    /// The rows of a batch that a look gave.
+    pub(crate) fn rows(&self, entry: &Entry) -> Result<RecordBatch> {
+        let told = |what: &str| damaged(self.storage.as_ref(), &path(entry.file), entry.rows.start, what);
+        let file = self.files.get(&entry.file).ok_or_else(|| told("the file that was read before"))?;
+        let bytes = file.bytes.all().get(entry.rows.clone()).ok_or_else(|| told("the rows that were read before"))?;
+        let rows = codec::decode(&entry.spec, bytes);
+        self.refuse_unreadable(entry.file, &file.bytes)?;
+        rows.map_err(told)
+    }
+
+    /// Zeros in the place of a page that can't be read are no bytes of the file.
+    fn refuse_unreadable(&self, number: u64, bytes: &Held) -> Result<()> {
+        let Held::Mapped(mapped) = bytes else { return Ok(()) };
+        match mapped.unreadable_at().and_then(|offset| usize::try_from(offset).ok()) {
+            Some(offset) => Err(damaged(self.storage.as_ref(), &path(number), offset, "a page that can be read")),
+            None => Ok(()),
+        }
+    }
+
+    fn look_at(&mut self, number: u64, is_last: bool, take: &mut dyn FnMut(Found)) -> Result<()> {
+        let mut last = None;
+        for _ in 0..TRIES {
+            let identity = match self.storage.identity(&path(number)) {
+                // It went meanwhile.
+                Err(error) if error.is_not_found() => return Ok(()),
+                other => other?,
+            };
+            if is_last && self.files.get(&number).is_some_and(|file| file.identity == identity) {
+                return Ok(());
+            }
+            let error = match self.read(number, identity, is_last, take) {
+                Err(Error::Store(error)) if error.is_not_found() => return Ok(()),
+                Err(error) => error,
+                Ok(()) => return Ok(()),
+            };
+            // What is read next of it is read from its beginning.
+            self.forget(number, take);
+            // Else it was cut back, or written on, below us.
+            if self.storage.identity(&path(number)).is_ok_and(|now| now == identity) {
+                return Err(error);
+            }
+            last = Some(error);
+        }
+        last.map_or(Ok(()), Err)
+    }
+
+    fn forget(&mut self, number: u64, take: &mut dyn FnMut(Found)) {
+        if self.files.remove(&number).is_some() {
+            take(Found::Forgotten(number));
+        }
+    }
+
+    fn read(&mut self, number: u64, identity: FileIdentity, is_last: bool, take: &mut dyn FnMut(Found)) -> Result<()> {
+        let known = self.files.get(&number);
+        let end = known.map(|file| (file.anchor, file.walk.offset()));
+        let length = usize::try_from(identity.length).unwrap_or(usize::MAX);
+        // What was read last, and all behind it; or all.
+        let from = end.filter(|(_, offset)| *offset <= length).map_or(0, |(anchor, _)| anchor);
+        let bytes = if is_last {
+            Held::Copied(self.storage.read_at(&path(number), from as u64, length - from)?)
+        } else {
+            Held::Mapped(self.storage.map(&path(number))?)
+        };
+        let is_continued = known.zip(end).is_some_and(|(file, (anchor, offset))| {
+            let read = if is_last { bytes.all().get(..offset - anchor) } else { bytes.all().get(anchor..offset) };
+            offset <= length && read.is_some() && read == file.bytes.all().get(anchor..offset)
+        });
+        if known.is_some() && !is_continued {
+            self.forget(number, take);
+            // Once more from the beginning.
+            return self.read(number, identity, is_last, take);
+        }
+        if known.is_none() && !self.begin(number, is_last, &bytes)? {
+            return Ok(());
+        }
+        let Some(file) = self.files.get_mut(&number) else { return Ok(()) };
+        file.identity = identity;
+        match (&mut file.bytes, bytes) {
+            (Held::Copied(before), Held::Copied(more)) if from > 0 => {
+                before.truncate(from);
+                before.extend_from_slice(&more);
+            }
+            (before, bytes) => *before = bytes,
+        }
+        self.walk(number, is_last, take)
+    }
+
+    /// Notes a file of which nothing was read yet; false if it has no header yet.
+    fn begin(&mut self, number: u64, is_last: bool, bytes: &Held) -> Result<bool> {
+        let told = |offset, what| Err(damaged(self.storage.as_ref(), &path(number), offset, what));
+        let header = format::parse_header(bytes.all());
+        self.refuse_unreadable(number, bytes)?;
+        let Some((version, in_file, first)) = header else {
+            return if is_last { Ok(false) } else { told(0, "the header of a journal file") };
+        };
+        if !(1..=format::VERSION).contains(&version) || in_file != number {
+            return told(8, "a version and number of this release");
+        }
+        let before = self.files.range(..number).next_back().map_or(0, |(_, file)| file.last);
+        if first <= before || first == u64::MAX {
+            return told(20, "a first batch behind those of the files before");
+        }
+        let file = File {
+            identity: FileIdentity { volume: 0, number: 0, modified_ns: 0, length: 0 },
+            bytes: Held::Nothing,
+            walk: Walk::new(first),
+            anchor: 0,
+            joined: Vec::new(),
+            last: first - 1,
+            is_done: false,
+        };
+        self.files.insert(number, file);
+        Ok(true)
+    }
+
+    /// Reads the frames that weren't read yet.
+    fn walk(&mut self, number: u64, is_last: bool, take: &mut dyn FnMut(Found)) -> Result<()> {
+        let storage = Arc::clone(&self.storage);
+        let told = |offset, what| damaged(storage.as_ref(), &path(number), offset, what);
+        let Some(file) = self.files.get_mut(&number) else { return Ok(()) };
+        let bytes = file.bytes.all();
+        loop {
+            let offset = file.walk.offset();
+            match file.walk.next(bytes).map_err(|what| told(offset, what))? {
+                None => break,
+                Some(Step::Rows(rows, spec)) => {
+                    let is_joined = rows.is_joined;
+                    file.last = rows.sequence;
+                    file.joined.push(entry(number, bytes, &rows, spec));
+                    if !is_joined {
+                        file.joined.drain(..).for_each(|entry| take(Found::Batch(entry)));
+                    }
+                }
+                Some(_) => {}
+            }
+            file.anchor = offset;
+        }
+        let offset = file.walk.offset();
+        let rest = bytes.get(offset..).unwrap_or_default();
+        let is_sound = if is_last { !holds_a_frame(rest) } else { rest.is_empty() && file.joined.is_empty() };
+        file.is_done = !is_last && is_sound;
+        self.refuse_unreadable(number, &self.files[&number].bytes)?;
+        let expected =
+            if is_last { "a whole frame, as others stand behind it" } else { "whole frames up to the file's end" };
+        if is_sound { Ok(()) } else { Err(told(offset, expected)) }
+    }
+}
+
+/// A frame's batch, and where it stands in the bytes of its file.
+fn entry(file: u64, bytes: &[u8], frame: &RowsFrame<'_>, spec: Arc<TableSpec>) -> Entry {
+    // The rows are a slice of the bytes.
+    let start = frame.rows.as_ptr().addr() - bytes.as_ptr().addr();
+    debug_assert!(start >= HEADER_BYTES);
+    let rows = start..start + frame.rows.len();
+    Entry { file, sequence: frame.sequence, received: frame.received, times: frame.times, spec, rows }
+}
+
+/// Whether a whole frame stands behind one that isn't: where that says that it ends, or anywhere, as far as it is found out in
+/// reasonable time, since any bytes may look like a length, and each is a checksum over so many bytes. A start asks the same.
+pub(super) fn holds_a_frame(rest: &[u8]) -> bool {
+    let behind = format::length(rest).and_then(|length| rest.get(format::FRAME_HEADER_BYTES + length..));
+    if behind.is_some_and(|behind| format::content(behind).is_some()) {
+        return true;
+    }
+    let mut left = CHECKED_BYTES_MAX;
+    for at in 1..rest.len() {
+        let Some(length) = format::length(&rest[at..]) else { continue };
+        // No kind of frame.
+        if !(1..KINDS_END).contains(&rest[at + format::FRAME_HEADER_BYTES]) {
+            continue;
+        }
+        if format::content(&rest[at..]).is_some() {
+            return true;
+        }
+        match left.checked_sub(length) {
+            Some(less) => left = less,
+            None => return false,
+        }
+    }
+    false
+}

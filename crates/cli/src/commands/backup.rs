@@ -1,0 +1,69 @@
+//! `splay backup`, `splay restore`.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use splay_store::storage::LocalStorage;
+use splay_store::{Backup, Database, Error, RESTORE};
+
+use super::upkeep;
+use crate::args::{BackupArguments, RestoreArguments, VerifyArguments};
+use crate::size::{Human, Thousands};
+
+pub fn backup(arguments: &BackupArguments) -> Result<()> {
+    if let Some(backup) = &arguments.verify {
+        return verify(backup);
+    }
+    let (Some(database), Some(to)) = (&arguments.database, &arguments.to) else { bail!("no database") };
+    let database = Database::open(database)?;
+    let report = splay_capture::back_up(&database, Arc::new(LocalStorage::made(to)?))?;
+    println!(
+        "backup {} in {}: {} files, {}; {} of them new, {}",
+        report.generation,
+        to.display(),
+        Thousands(report.files),
+        Human(report.bytes),
+        Thousands(report.new_files),
+        Human(report.new_bytes)
+    );
+    Ok(())
+}
+
+fn verify(folder: &Path) -> Result<()> {
+    let (backup, at) = whole(folder)?;
+    backup.verify(&at)?;
+    println!(
+        "backup {} in {}: {} files: sound",
+        backup.generation,
+        folder.display(),
+        Thousands(backup.files.len() as u64)
+    );
+    Ok(())
+}
+
+pub fn restore(arguments: &RestoreArguments) -> Result<()> {
+    let (backup, at) = whole(&arguments.backup)?;
+    let to = LocalStorage::made(&arguments.database)?;
+    match backup.restore(&at, &to) {
+        // Nothing was touched.
+        Err(error @ Error::Io { act: RESTORE, .. }) => return Err(error.into()),
+        restored => restored.with_context(|| {
+            format!("{} is no database yet; remove it before you try again", arguments.database.display())
+        })?,
+    }
+    let (files, shown) = (Thousands(backup.files.len() as u64), arguments.database.display());
+    println!("backup {} restored to {shown}: {files} files", backup.generation);
+    upkeep::verify(&VerifyArguments { database: arguments.database.clone(), table: None })
+}
+
+/// The whole backup in a folder.
+fn whole(folder: &Path) -> Result<(Backup, LocalStorage)> {
+    let at = LocalStorage::new(folder);
+    match Backup::read(&at)? {
+        Some(backup) => Ok((backup, at)),
+        None => {
+            bail!("{} has no backup.json: a backup there was never finished; run splay backup again", folder.display())
+        }
+    }
+}

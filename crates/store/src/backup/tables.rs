@@ -1,0 +1,63 @@
+//! Which files a table has at a commit, for as long as it takes to copy them.
+
+use crate::database::{Database, TableSnapshot};
+use crate::error::{Error, Result};
+use crate::manifest::{self, Captured, FileEntry, HeadFile};
+
+/// How often a table is looked at while it changes.
+const TRIES: usize = 100;
+
+/// A table at a commit, whose files stay as long as this lives.
+#[derive(Debug)]
+pub struct TableCommit {
+    /// Its name.
+    pub name: String,
+    /// Which of the captured rows are in its files.
+    pub captured: Captured,
+    pub(super) files: Vec<FileEntry>,
+    /// HEAD, log and mark, by path.
+    pub(super) manifest: Vec<(String, Vec<u8>)>,
+    _snapshot: TableSnapshot,
+}
+
+impl Database {
+    /// All tables as they are now. Cheap: manifests are read, and no segments.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] for a table whose manifest is damaged.
+    pub fn commits(&self) -> Result<Vec<TableCommit>> {
+        self.tables()?.into_iter().map(|name| self.commit_of(name)).collect()
+    }
+
+    fn commit_of(&self, name: String) -> Result<TableCommit> {
+        let storage = self.storage().as_ref();
+        let table = self.table(&name)?;
+        for _ in 0..TRIES {
+            // It keeps the files of its commit, and of later ones, from being removed.
+            let snapshot = table.stored()?;
+            let head = HeadFile::read(storage, &name)?.head;
+            let log = manifest::log_path(&name, head.log);
+            let bytes = match storage.read(&log) {
+                // Replaced by another meanwhile.
+                Err(error) if error.is_not_found() => continue,
+                other => other?,
+            };
+            if snapshot.epoch() != head.epoch {
+                continue;
+            }
+            let length = usize::try_from(head.length).unwrap_or(usize::MAX);
+            let counted = bytes.get(..length).ok_or_else(|| {
+                let path = storage.display_path(&log);
+                Error::corrupt(path, bytes.len() as u64, format!("{length} bytes"), "the file's end")
+            })?;
+            let manifest = vec![
+                (manifest::head_path(&name), head.encode()),
+                (log, counted.to_vec()),
+                (manifest::created_path(&name), Vec::new()),
+            ];
+            let files = snapshot.entries().cloned().collect();
+            return Ok(TableCommit { captured: snapshot.captured(), name, files, manifest, _snapshot: snapshot });
+        }
+        Err(Error::Locked { path: storage.display_path(&name) })
+    }
+}
