@@ -11,7 +11,7 @@ SPLAY = target/release/splay
 TIMED = .ci/timed
 
 .PHONY: build splay demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-builds bench-load bench-ingest \
-	capture-day crash-test fuzz fuzz-seeded clippy clean
+	capture-day crash-test fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
 build:
@@ -133,6 +133,10 @@ SEED ?= 1
 
 fuzz-seeded:
 	SPLAY_FUZZ_INPUTS=$(INPUTS) SPLAY_FUZZ_SEED=$(SEED) $(CARGO) test --release --workspace --locked --lib -- fuzz any_bytes
+
+# Statements by seed, each within its memory and its time.
+fuzz-statements:
+	SPLAY_FUZZ_INPUTS=$(INPUTS) SPLAY_FUZZ_SEED=$(SEED) $(CARGO) test --release --locked -p splay-sql --test statements -- fuzz --nocapture
 
 clean:
 	$(CARGO) clean

@@ -168,6 +168,7 @@ fn of_sql(error: &splay_sql::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'st
             keep!(fields, limit_bytes);
             "MemoryLimitError"
         }
+        Error::TotalMemory { .. } => "MemoryLimitError",
         Error::Store(error) => of_store(error, fields)?,
         Error::Execution { .. } | Error::Internal { .. } => "ExecutionError",
         Error::Cancelled => "CancelledError",

@@ -280,29 +280,38 @@ impl Expr {
 
     /// Calls `visit` with each column that is read.
     pub fn visit_columns(&self, visit: &mut impl FnMut(usize)) {
+        self.visit(&mut |expr| {
+            if let Expr::Column(position) = expr {
+                visit(*position);
+            }
+        });
+    }
+
+    /// Calls `visit` with this expression and with all within it.
+    pub fn visit(&self, visit: &mut impl FnMut(&Expr)) {
+        visit(self);
         match self {
-            Expr::Column(position) => visit(*position),
-            Expr::Constant(_) => {}
+            Expr::Column(_) | Expr::Constant(_) => {}
             Expr::Binary(_, left, right) => {
-                left.visit_columns(visit);
-                right.visit_columns(visit);
+                left.visit(visit);
+                right.visit(visit);
             }
             Expr::Not(expr)
             | Expr::Negative(expr)
             | Expr::IsNull(expr)
             | Expr::IsNotNull(expr)
             | Expr::Cast(expr, _)
-            | Expr::Lookup(_, _, expr) => expr.visit_columns(visit),
+            | Expr::Lookup(_, _, expr) => expr.visit(visit),
             Expr::Case { branches, otherwise, .. } => {
                 for (condition, value) in branches {
-                    condition.visit_columns(visit);
-                    value.visit_columns(visit);
+                    condition.visit(visit);
+                    value.visit(visit);
                 }
                 if let Some(otherwise) = otherwise {
-                    otherwise.visit_columns(visit);
+                    otherwise.visit(visit);
                 }
             }
-            Expr::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit_columns(visit)),
+            Expr::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
         }
     }
 

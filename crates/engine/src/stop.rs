@@ -16,10 +16,16 @@ impl<'a> Stop<'a> {
         Stop(Some(asked))
     }
 
+    /// Whether to stop.
+    #[must_use]
+    pub fn is_due(&self) -> bool {
+        self.0.is_some_and(|asked| asked())
+    }
+
     /// # Errors
     /// [`Error::Stopped`].
     pub(crate) fn check(&self) -> Result<()> {
-        if self.0.is_some_and(|asked| asked()) { Err(Error::Stopped) } else { Ok(()) }
+        if self.is_due() { Err(Error::Stopped) } else { Ok(()) }
     }
 }
 

@@ -31,6 +31,7 @@ mod ipc;
 mod line;
 mod lines;
 mod listen;
+mod machine;
 mod measured;
 mod metrics;
 mod named;

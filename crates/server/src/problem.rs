@@ -205,6 +205,7 @@ impl From<splay_sql::Error> for Problem {
             E::Statement { .. } => Code::Statement,
             E::ReadOnly { .. } => Code::ReadOnly,
             E::Memory { .. } => Code::Memory,
+            E::TotalMemory { .. } => Code::Busy,
             E::Store(store) => return Problem::from(store),
             E::Cancelled => Code::Time,
             E::Execution { .. } => Code::Execution,

@@ -103,7 +103,11 @@ impl Server {
         };
 
         let limits = settings.limits.clone();
-        let session = SessionSettings { memory_bytes: limits.statement_bytes_max, ..SessionSettings::default() };
+        let session = SessionSettings {
+            memory_bytes: limits.statement_bytes_max,
+            total_memory_bytes: limits.statements_bytes(),
+            ..SessionSettings::default()
+        };
         let sources = Sources {
             ingest: ingest.clone(),
             replay,

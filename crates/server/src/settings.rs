@@ -13,6 +13,7 @@ use splay_capture::line::LineSettings;
 
 use crate::error::{Error, Result};
 use crate::ingest::AckClass;
+use crate::machine::half_of_memory;
 
 /// Where HTTP and WebSocket listen if nothing else is said.
 pub const HTTP_ADDRESS: &str = "127.0.0.1:7750";
@@ -151,6 +152,10 @@ pub struct Limits {
     pub idle_seconds_max: u64,
     /// Bytes that a statement's sorts, joins and groups may hold. Default 1 GiB.
     pub statement_bytes_max: usize,
+    /// Bytes that all statements together may hold, answers of tick plans that are being sent among them. One that asks for more than is left
+    /// is refused, to be tried again. Default: half of the machine's memory, or of the container's, at least
+    /// [`Limits::statement_bytes_max`].
+    pub statements_bytes_max: Option<usize>,
     /// Seconds from a statement's arrival to the last row sent. Default 60.
     pub statement_seconds_max: u64,
     /// Rows of an answer. A statement with more fails; it is not cut. Default 100 million.
@@ -186,6 +191,7 @@ impl Default for Limits {
             body_seconds_max: 60,
             idle_seconds_max: 600,
             statement_bytes_max: 1 << 30,
+            statements_bytes_max: None,
             statement_seconds_max: 60,
             statement_rows_max: 100_000_000,
             statements_max: 16,
@@ -214,6 +220,11 @@ impl Limits {
 
     pub(crate) fn statement(&self) -> Duration {
         Duration::from_secs(self.statement_seconds_max)
+    }
+
+    /// Memory of all statements.
+    pub(crate) fn statements_bytes(&self) -> usize {
+        self.statements_bytes_max.unwrap_or_else(|| half_of_memory().max(self.statement_bytes_max))
     }
 
     pub(crate) fn shutdown(&self) -> Duration {

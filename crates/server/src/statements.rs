@@ -169,9 +169,12 @@ impl Statements {
         let permit = self.place("describe", Instant::now()).await?;
         let session = self.shared.session.clone();
         let (sender, receiver) = oneshot::channel();
+        let deadline = Instant::now() + self.shared.limits.statement();
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
-            let _ = sender.send(session.describe(&text));
+            let is_over = || sender.is_closed() || Instant::now() >= deadline;
+            let described = session.describe_until(&text, Stop::when(&is_over));
+            let _ = sender.send(described);
         });
         match tokio::time::timeout(self.shared.limits.statement(), receiver).await {
             Ok(Ok(described)) => described.map_err(Problem::from),

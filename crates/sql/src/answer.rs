@@ -16,6 +16,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
 use crate::error::{Error, Result};
+use crate::memory::Grant;
 use crate::scan::TickScanExec;
 use crate::tick::{PartRan, TickPartExec};
 
@@ -116,7 +117,13 @@ impl Watches {
 /// Where batches come from.
 pub(crate) enum Source {
     /// A tick plan, which has made them all.
-    Ready { batches: VecDeque<RecordBatch>, execution: Duration, read: Read },
+    Ready {
+        batches: VecDeque<RecordBatch>,
+        execution: Duration,
+        read: Read,
+        /// What the batches take of the memory of all statements, until the answer is dropped.
+        _memory: Option<Grant>,
+    },
     /// The streams of a DataFusion plan.
     Streams {
         receiver: mpsc::Receiver<Result<RecordBatch>>,

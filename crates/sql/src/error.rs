@@ -3,6 +3,8 @@
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
+use crate::memory::TOTAL;
+
 /// Result of a statement.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -30,6 +32,13 @@ pub enum Error {
         /// The limit.
         limit_bytes: usize,
         /// Which part of the plan asked.
+        message: String,
+    },
+
+    /// The statements that run at the same time hold all the memory that there is for all of them. Ask again later.
+    #[error("there is not enough memory left for this statement, of {message}")]
+    TotalMemory {
+        /// How much all statements may hold, what was asked for and what is left.
         message: String,
     },
 
@@ -72,7 +81,7 @@ impl Error {
                 }
                 _ => Error::Execution { message: source.to_string() },
             },
-            DataFusionError::ResourcesExhausted(message) => Error::Memory { limit_bytes, message: message.clone() },
+            DataFusionError::ResourcesExhausted(message) => Error::of_memory(message, limit_bytes),
             root => Error::while_running(root),
         }
     }
@@ -93,12 +102,20 @@ impl Error {
             DataFusionError::Collection(mut errors) if !errors.is_empty() => {
                 Error::from_datafusion(errors.swap_remove(0), limit_bytes)
             }
-            DataFusionError::ResourcesExhausted(message) => Error::Memory { limit_bytes, message },
+            DataFusionError::ResourcesExhausted(message) => Error::of_memory(&message, limit_bytes),
             DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),
             other => Error::while_running(&other),
+        }
+    }
+
+    /// Which of the two limits was reached.
+    fn of_memory(message: &str, limit_bytes: usize) -> Error {
+        match message.find(TOTAL) {
+            Some(position) => Error::TotalMemory { message: message[position..].to_owned() },
+            None => Error::Memory { limit_bytes, message: message.to_owned() },
         }
     }
 

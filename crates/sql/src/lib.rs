@@ -16,6 +16,7 @@
 //! ```
 
 mod answer;
+mod bounds;
 mod dictionaries;
 mod error;
 pub mod functions;

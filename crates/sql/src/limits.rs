@@ -10,16 +10,20 @@
 //! | [`OPERATORS_MAX`] | tokens | time of the optimiser |
 //! | [`COMPUTED_ITEMS_MAX`] | the parsed statement | time and stacks: `in (a + 1, …)` is planned as a chain of comparisons |
 //! | [`RELATIONS_MAX`] | the parsed statement | stacks: a join is as deep as it has tables; time: common table expressions that each name the one before twice |
-//! | [`NODES_MAX`] | the plan | time and memory of the optimiser |
+//! | [`STRUCTURES_MAX`] | the parsed statement | memory: types that double while names and types are settled |
+//! | [`TYPES_MAX`] | the plan's schemas | memory: nested structures that double |
+//! | [`NODES_MAX`] | the plan, and what each rule of the optimiser makes of it | time and memory of the optimiser |
 //!
 //! A list of literals costs little and is bounded by the text alone.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
+use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
@@ -43,6 +47,18 @@ pub const RELATIONS_MAX: usize = 500;
 
 /// Nodes of the plan, expressions among them, each counted as often as it is reached.
 pub const NODES_MAX: usize = 200_000;
+
+/// Nodes that a filter may have when it is moved below a projection and grows by that. A larger one stays above it.
+const PUSHED_NODES_MAX: usize = 2_000;
+
+/// Bytes of a node, more or less.
+const NODE_BYTES: usize = 128;
+
+/// Types that may stand within the type of one column: `struct(x, x) as x` doubles them.
+pub const TYPES_MAX: usize = 1_000;
+
+/// Parts of the structures that a query makes, multiplied by those of the queries within it. Planning compares types and writes them into errors.
+pub const STRUCTURES_MAX: usize = 10_000;
 
 fn too_large(what: &str, limit: usize) -> Error {
     Error::Statement { message: format!("the statement is too large: it may have at most {limit} {what}") }
@@ -229,11 +245,18 @@ pub(crate) struct StatementLimits {
     expressions: HashMap<*const ast::Query, String>,
     /// Relations of each common table expression.
     sizes: HashMap<String, usize>,
+    /// Parts of the structures that each of these queries makes.
+    structures: Vec<usize>,
+    /// Types that a column may have within its own, if all queries were within each other.
+    types: usize,
 }
 
 impl StatementLimits {
     /// Takes the next expression.
     pub(crate) fn expression(&mut self, expression: &ast::Expr) -> ControlFlow<Error> {
+        if let Some(structures) = self.structures.last_mut() {
+            *structures = structures.saturating_add(parts_of_structure(expression));
+        }
         if let ast::Expr::InList { list, .. } = expression {
             self.computed += list.iter().filter(|item| !is_literal(item)).count();
             if self.computed > COMPUTED_ITEMS_MAX {
@@ -246,6 +269,7 @@ impl StatementLimits {
     /// Enters a query, whose common table expressions come before its relations.
     pub(crate) fn begin_query(&mut self, query: &ast::Query) {
         self.relations.push(1);
+        self.structures.push(0);
         for expression in query.with.iter().flat_map(|with| &with.cte_tables) {
             let name = expression.alias.name.value.to_lowercase();
             self.expressions.insert(&raw const *expression.query, name);
@@ -263,6 +287,12 @@ impl StatementLimits {
 
     /// Leaves a query.
     pub(crate) fn end_query(&mut self, query: &ast::Query) -> ControlFlow<Error> {
+        let parts = self.structures.pop().unwrap_or_default();
+        self.types = self.types.max(1).saturating_mul(parts.max(1));
+        if self.types > STRUCTURES_MAX {
+            let what = "parts of structures, those of queries within each other multiplied";
+            return ControlFlow::Break(too_large(what, STRUCTURES_MAX));
+        }
         let size = self.relations.pop().unwrap_or_default();
         match self.expressions.remove(&(&raw const *query)) {
             Some(name) => {
@@ -285,6 +315,27 @@ impl StatementLimits {
     }
 }
 
+/// Parts of which an expression makes a structure, whose type has all of theirs.
+fn parts_of_structure(expression: &ast::Expr) -> usize {
+    match expression {
+        ast::Expr::Tuple(parts) => parts.len(),
+        ast::Expr::Dictionary(fields) => fields.len(),
+        ast::Expr::Struct { values, .. } => values.len(),
+        ast::Expr::Function(call) => {
+            let name = call.name.to_string().to_lowercase();
+            let makes_structure = matches!(
+                name.as_str(),
+                "struct" | "row" | "named_struct" | "map" | "make_map" | "arrays_zip" | "list_zip"
+            );
+            match &call.args {
+                ast::FunctionArguments::List(list) if makes_structure => list.args.len(),
+                _ => 0,
+            }
+        }
+        _ => 0,
+    }
+}
+
 fn is_literal(expression: &ast::Expr) -> bool {
     match expression {
         ast::Expr::Value(_) | ast::Expr::TypedString(_) => true,
@@ -300,18 +351,112 @@ fn is_literal(expression: &ast::Expr) -> bool {
 pub(crate) fn check_plan(plan: &LogicalPlan) -> DataFusionResult<()> {
     let mut nodes = 0;
     plan.apply_with_subqueries(|node| {
-        nodes += 1;
-        node.apply_expressions(|expression| {
-            expression.apply(|_| {
-                nodes += 1;
-                Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
-            })
-        })?;
-        Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        count(node, &mut nodes)?;
+        Ok(TreeNodeRecursion::Continue)
     })?;
-    if nodes > NODES_MAX {
-        Err(DataFusionError::External(Box::new(too_large("nodes in its plan", NODES_MAX))))
-    } else {
-        Ok(())
+    Ok(())
+}
+
+/// Bounds the expressions of one node, which a rule of the optimiser made.
+///
+/// # Errors
+/// Those of [`check_plan`].
+pub(crate) fn check_node(plan: &LogicalPlan) -> DataFusionResult<()> {
+    count(plan, &mut 0)
+}
+
+/// Adds a node and its expressions.
+fn count(plan: &LogicalPlan, nodes: &mut usize) -> DataFusionResult<()> {
+    add(nodes, 1)?;
+    check_types(plan)?;
+    plan.apply_expressions(|expression| {
+        expression.apply(|_| {
+            add(nodes, 1)?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(())
+}
+
+fn check_types(plan: &LogicalPlan) -> DataFusionResult<()> {
+    for field in plan.schema().fields().iter().filter(|field| field.data_type().is_nested()) {
+        let mut left = TYPES_MAX;
+        if !fits(field.data_type(), &mut left) {
+            let error = too_large("types within the type of a column", TYPES_MAX);
+            return Err(DataFusionError::External(Box::new(error)));
+        }
     }
+    Ok(())
+}
+
+/// Whether a type has no more types within it than are left.
+fn fits(data_type: &DataType, left: &mut usize) -> bool {
+    let Some(fewer) = left.checked_sub(1) else { return false };
+    *left = fewer;
+    match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::ListView(field)
+        | DataType::LargeListView(field)
+        | DataType::Map(field, _) => fits(field.data_type(), left),
+        DataType::Struct(fields) => fields.iter().all(|field| fits(field.data_type(), left)),
+        DataType::Union(fields, _) => fields.iter().all(|(_, field)| fits(field.data_type(), left)),
+        DataType::Dictionary(_, values) => fits(values, left),
+        DataType::RunEndEncoded(_, values) => fits(values.data_type(), left),
+        _ => true,
+    }
+}
+
+fn add(nodes: &mut usize, more: usize) -> DataFusionResult<()> {
+    *nodes = nodes.saturating_add(more);
+    if *nodes > NODES_MAX {
+        return Err(DataFusionError::External(Box::new(too_large("nodes in its plan", NODES_MAX))));
+    }
+    Ok(())
+}
+
+/// Whether a filter becomes much larger when it is moved below a projection, where each column is what the projection computes for it;
+/// `below_all` looks through all projections that stand below each other, and not through the first alone.
+///
+/// # Errors
+/// Those of the traversal.
+pub(crate) fn grows_below_projection(plan: &LogicalPlan, below_all: bool) -> DataFusionResult<bool> {
+    let LogicalPlan::Filter(filter) = plan else { return Ok(false) };
+    let mut projections = Vec::new();
+    let mut input = filter.input.as_ref();
+    while let LogicalPlan::Projection(projection) = input {
+        projections.push(projection);
+        input = projection.input.as_ref();
+        if !below_all {
+            break;
+        }
+    }
+    // From the lowest projection up: nodes that each column of the one below stands for.
+    let mut below: Option<(&DFSchema, Vec<usize>)> = None;
+    for projection in projections.into_iter().rev() {
+        let sizes = projection.expr.iter().map(|expression| size(expression, below.as_ref()));
+        let sizes = sizes.collect::<DataFusionResult<_>>()?;
+        below = Some((projection.schema.as_ref(), sizes));
+    }
+    let (before, after) = (size(&filter.predicate, None)?, size(&filter.predicate, below.as_ref())?);
+    Ok(after > PUSHED_NODES_MAX && after / 2 > before)
+}
+
+/// Nodes of an expression over columns that each stand for so many.
+fn size(expression: &Expr, columns: Option<&(&DFSchema, Vec<usize>)>) -> DataFusionResult<usize> {
+    let mut nodes = 0usize;
+    expression.apply(|expression| {
+        let stands_for = match (expression, columns) {
+            (Expr::Column(column), Some((schema, sizes))) => {
+                schema.maybe_index_of_column(column).and_then(|position| sizes.get(position).copied())
+            }
+            // A long text is copied with its literal.
+            (Expr::Literal(value, _), _) => value.try_as_str().flatten().map(|text| 1 + text.len() / NODE_BYTES),
+            _ => None,
+        };
+        nodes = nodes.saturating_add(stands_for.unwrap_or(1));
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(nodes)
 }

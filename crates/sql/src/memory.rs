@@ -1,24 +1,116 @@
-//! A memory pool that bounds a statement and remembers its peak.
+//! Memory of statements: a pool that bounds a statement and remembers its peak, and the total that all pools of a session draw from.
 
 use std::fmt::{Debug, Display, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion::error::Result;
+use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{FairSpillPool, MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation};
+
+/// What an error begins with that comes of [`TotalMemory`] and not of a statement's own limit.
+pub(crate) const TOTAL: &str = "the memory of all statements together";
+
+/// The smallest part of the total that a tick plan is let run in.
+const GRANT_BYTES_MIN: usize = 1 << 20;
+
+/// Memory that all statements of a session share.
+#[derive(Debug)]
+pub(crate) struct TotalMemory {
+    limit_bytes: usize,
+    reserved: AtomicUsize,
+}
+
+impl TotalMemory {
+    pub(crate) fn new(limit_bytes: usize) -> TotalMemory {
+        TotalMemory { limit_bytes, reserved: AtomicUsize::new(0) }
+    }
+
+    /// Bytes that statements hold.
+    pub(crate) fn reserved(&self) -> usize {
+        self.reserved.load(Ordering::Relaxed)
+    }
+
+    /// Takes bytes if that many are left.
+    fn try_take(&self, bytes: usize) -> Result<()> {
+        // Relaxed: the number guards no other memory.
+        let taken = self.reserved.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |reserved| {
+            reserved.checked_add(bytes).filter(|sum| *sum <= self.limit_bytes)
+        });
+        taken.map(|_| ()).map_err(|reserved| {
+            let left = self.limit_bytes.saturating_sub(reserved);
+            DataFusionError::ResourcesExhausted(format!(
+                "{TOTAL}, {} bytes: {bytes} more are asked for, {left} are left",
+                self.limit_bytes
+            ))
+        })
+    }
+
+    fn take(&self, bytes: usize) {
+        self.reserved.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    fn give_back(&self, bytes: usize) {
+        self.reserved.fetch_sub(bytes, Ordering::Relaxed);
+    }
+
+    /// A part of the total for a tick plan, which says what it takes only when it has run: as much as it may have, at most half of
+    /// what is left. `None` if too little is left. One that finds its part too small is run by DataFusion, which asks for each step.
+    pub(crate) fn grant(self: &Arc<TotalMemory>, bytes_max: usize) -> Option<Grant> {
+        if self.limit_bytes == usize::MAX {
+            return Some(Grant { total: Arc::clone(self), bytes: 0, usable: bytes_max });
+        }
+        let left = self.limit_bytes.saturating_sub(self.reserved());
+        let bytes = bytes_max.min(left / 2);
+        if bytes < GRANT_BYTES_MIN.min(bytes_max) {
+            return None;
+        }
+        self.try_take(bytes).ok()?;
+        Some(Grant { total: Arc::clone(self), bytes, usable: bytes })
+    }
+}
+
+/// A part of the total, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    total: Arc<TotalMemory>,
+    bytes: usize,
+    usable: usize,
+}
+
+impl Grant {
+    /// Bytes that may be used.
+    pub(crate) fn usable_bytes(&self) -> usize {
+        self.usable
+    }
+
+    /// Gives back what isn't needed any more.
+    pub(crate) fn shrink_to(&mut self, bytes: usize) {
+        let kept = self.bytes.min(bytes);
+        self.total.give_back(self.bytes - kept);
+        self.bytes = kept;
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.total.give_back(self.bytes);
+    }
+}
 
 /// Bounds what a statement's sorts, joins and groups hold; those that can spill do so before they fail.
 #[derive(Debug)]
 pub(crate) struct StatementPool {
     inner: FairSpillPool,
+    total: Arc<TotalMemory>,
     peak: Arc<AtomicUsize>,
 }
 
 impl StatementPool {
     /// A pool of `limit_bytes`, and where its peak can be read.
-    pub(crate) fn new(limit_bytes: usize) -> (StatementPool, Arc<AtomicUsize>) {
+    pub(crate) fn new(limit_bytes: usize, total: &Arc<TotalMemory>) -> (StatementPool, Arc<AtomicUsize>) {
         let peak = Arc::new(AtomicUsize::new(0));
-        (StatementPool { inner: FairSpillPool::new(limit_bytes), peak: Arc::clone(&peak) }, peak)
+        let inner = FairSpillPool::new(limit_bytes);
+        (StatementPool { inner, total: Arc::clone(total), peak: Arc::clone(&peak) }, peak)
     }
 
     fn note(&self) {
@@ -46,16 +138,22 @@ impl MemoryPool for StatementPool {
     }
 
     fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        self.total.take(additional);
         self.inner.grow(reservation, additional);
         self.note();
     }
 
     fn shrink(&self, reservation: &MemoryReservation, shrink: usize) {
         self.inner.shrink(reservation, shrink);
+        self.total.give_back(shrink);
     }
 
     fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
-        self.inner.try_grow(reservation, additional)?;
+        self.total.try_take(additional)?;
+        if let Err(error) = self.inner.try_grow(reservation, additional) {
+            self.total.give_back(additional);
+            return Err(error);
+        }
         self.note();
         Ok(())
     }

@@ -11,6 +11,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use crate::bounds::count_windows;
 use crate::functions::GapFillPlanner;
 use crate::give_way::give_way;
 use crate::joins::{self, JoinPlanner};
@@ -24,7 +25,7 @@ pub(crate) async fn physical(
     has_joins: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = if has_joins { joins::convert(plan, &TickRowOrder)? } else { plan };
-    state.create_physical_plan(&plan).await.and_then(give_way)
+    state.create_physical_plan(&plan).await.and_then(give_way).and_then(count_windows)
 }
 
 /// DataFusion's planner with ours for the nodes that it doesn't know.

@@ -16,6 +16,7 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::SessionStateDefaults;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::{SessionConfig, SessionContext};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
@@ -28,13 +29,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::answer::{Answer, Source, Threads, Watches};
+use crate::bounds::{self, BoundFunctions, Bounds};
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
-use crate::memory::StatementPool;
+use crate::memory::{StatementPool, TotalMemory};
 use crate::names::Spellings;
 use crate::pivot::PivotPlanner;
 use crate::placeholders;
@@ -51,6 +53,9 @@ const BATCHES_WAITING: usize = 4;
 pub struct SessionSettings {
     /// Bytes that a statement's sorts, joins and groups may hold before they spill or fail. Default 4 GiB.
     pub memory_bytes: usize,
+    /// Bytes that all statements together may hold. One that asks for more than is left gets [`Error::TotalMemory`]. Default: no bound
+    /// but that of each statement.
+    pub total_memory_bytes: usize,
     /// Streams that a statement is read in. Default: as many as the machine runs at once.
     pub threads: usize,
     /// Rows of a batch. Larger ones cost less per row, smaller ones keep more in cache. Default 8,192.
@@ -65,7 +70,14 @@ pub struct SessionSettings {
 impl Default for SessionSettings {
     fn default() -> SessionSettings {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        SessionSettings { memory_bytes: 4 << 30, threads, batch_rows: 8192, tick_plans: true, result_cache_bytes: 0 }
+        SessionSettings {
+            memory_bytes: 4 << 30,
+            total_memory_bytes: usize::MAX,
+            threads,
+            batch_rows: 8192,
+            tick_plans: true,
+            result_cache_bytes: 0,
+        }
     }
 }
 
@@ -98,6 +110,7 @@ pub struct Session {
     states: Arc<dyn StatementStates>,
     threads: Arc<Threads>,
     statements: Arc<TickStatements>,
+    memory: Arc<TotalMemory>,
 }
 
 /// DataFusion's state: functions, rules and the catalog.
@@ -124,6 +137,9 @@ impl StatementStates for Arc<SessionState> {
     }
 }
 
+/// The memory pool of a statement, and where its peak can be read.
+type Memory = (Arc<dyn MemoryPool>, Arc<AtomicUsize>);
+
 /// A statement that DataFusion planned, ready to run.
 struct Planned {
     plan: Arc<dyn ExecutionPlan>,
@@ -147,13 +163,20 @@ impl Session {
         let threads = Arc::new(Threads::start(settings.threads)?);
         let states = Arc::new(Arc::new(state(&database, &settings)?));
         let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
-        Ok(Session { database, settings, states, threads, statements })
+        let memory = Arc::new(TotalMemory::new(settings.total_memory_bytes));
+        Ok(Session { database, settings, states, threads, statements, memory })
     }
 
     /// The database it reads.
     #[must_use]
     pub fn database(&self) -> &Database {
         &self.database
+    }
+
+    /// Bytes that statements hold, those whose answers are being read among them.
+    #[must_use]
+    pub fn memory_reserved(&self) -> usize {
+        self.memory.reserved()
     }
 
     /// Plans a statement and starts it.
@@ -178,10 +201,10 @@ impl Session {
         }
         let explained = match Explained::of(text) {
             None => None,
-            Some(Explained::Planned(inner)) => self.describe_tick(inner, &parameters),
+            Some(Explained::Planned(inner)) => self.describe_tick(inner, &parameters, stop),
             Some(Explained::Run(inner)) => {
                 let start = Instant::now();
-                let description = self.describe_tick(inner, &parameters);
+                let description = self.describe_tick(inner, &parameters, stop);
                 let planning = start.elapsed();
                 if let (Some(description), Some(mut answer)) =
                     (&description, self.tick(inner, &parameters, stop, false)?)
@@ -192,7 +215,7 @@ impl Session {
                 description
             }
         };
-        let answer = self.run_planned(text, parameters)?;
+        let answer = self.run_planned(text, parameters, stop)?;
         match explained {
             Some(description) => with_tick_plan(answer, &description),
             None => Ok(answer),
@@ -200,7 +223,7 @@ impl Session {
     }
 
     /// The tick plan of a statement in words, or why it has none.
-    fn describe_tick(&self, text: &str, parameters: &Parameters) -> Option<String> {
+    fn describe_tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>) -> Option<String> {
         if !self.settings.tick_plans {
             return None;
         }
@@ -212,7 +235,7 @@ impl Session {
         };
         let learnt = |given: Given| {
             let given = Arc::new(given);
-            match self.learn(&given) {
+            match self.learn(&given, stop) {
                 Ok(()) => self.statements.describe(&given),
                 Err(error) => Some(format!("none, because it can't be planned: {error}")),
             }
@@ -221,28 +244,30 @@ impl Session {
     }
 
     /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
-    fn learn(&self, given: &Arc<Given>) -> Result<(), String> {
+    fn learn(&self, given: &Arc<Given>, stop: Stop<'_>) -> Result<(), String> {
         let (statements, state, given) = (Arc::clone(&self.statements), self.states.shared(), Arc::clone(given));
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.threads.spawn(async move {
+        let bounds = Bounds::new(self.pool().0);
+        self.threads.spawn(bounds.clone().within(async move {
             let _ = sender.send(statements.learn(&given, &state).await);
-        });
-        receiver.recv().unwrap_or_else(|_| Err("planning broke off".to_owned()))
+        }));
+        bounds.wait(&receiver, stop).unwrap_or_else(|error| Err(error.to_string()))
     }
 
     /// Plans a statement by DataFusion and starts it.
-    fn run_planned(&self, text: &str, parameters: Parameters) -> Result<Answer> {
+    fn run_planned(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let session = self.clone();
         let text = text.to_owned();
         // On a thread of the runtime, whose stack is large enough for deep expressions.
         // Waited for by a plain channel, which any caller may do, one within an executor too.
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.threads.spawn(async move {
+        let memory = self.pool();
+        let bounds = Bounds::new(Arc::clone(&memory.0));
+        self.threads.spawn(bounds.clone().within(async move {
             let _ = sender.send(session.plan(&text, parameters).await);
-        });
-        let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
-        let (planned, spellings) = receiver.recv().map_err(broke_off)??;
-        self.start(planned, &spellings)
+        }));
+        let (planned, spellings) = bounds.wait(&receiver, stop)??;
+        self.start(planned, &spellings, memory)
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
@@ -254,15 +279,17 @@ impl Session {
         let start = Instant::now();
         let Some(given) = Given::new(text, parameters) else { return Ok(None) };
         let mut planning = Duration::ZERO;
-        let limits =
-            Limits { threads: self.settings.threads, memory_bytes: self.settings.memory_bytes, stop, takes_kept };
+        // Without memory for a tick plan it is DataFusion that runs the statement, or says that there is none.
+        let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(None) };
+        let memory_bytes = grant.usable_bytes();
+        let limits = Limits { threads: self.settings.threads, memory_bytes, stop, takes_kept };
         let mut run = |given: Given| -> Result<Ran> {
             let run = |given: &Given| self.statements.run(given, &self.database, &limits);
             match run(&given)? {
                 Ran::Unknown => {
                     let (given, start) = (Arc::new(given), Instant::now());
                     // What is wrong with a statement that can't be planned, DataFusion will say.
-                    let _ = self.learn(&given);
+                    let _ = self.learn(&given, stop);
                     planning += start.elapsed();
                     run(&given)
                 }
@@ -277,11 +304,18 @@ impl Session {
             Ran::Rows(schema, (batches, read, tables)) => {
                 let watches = Watches { tables, reader_asks: false };
                 let execution = start.elapsed().saturating_sub(planning);
-                let source = Source::Ready { batches: batches.into(), execution, read };
+                grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
+                let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(grant) };
                 Some(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
             }
             Ran::Not | Ran::Unknown | Ran::AsWritten => None,
         })
+    }
+
+    /// A memory pool for one statement, and where its peak can be read.
+    fn pool(&self) -> Memory {
+        let (pool, peak) = StatementPool::new(self.settings.memory_bytes, &self.memory);
+        (Arc::new(pool), peak)
     }
 
     /// What a statement would give and which values it takes, without running it.
@@ -289,15 +323,23 @@ impl Session {
     /// # Errors
     /// [`Error::Statement`] for text that can't be planned, [`Error::ReadOnly`] for a statement that would change something.
     pub fn describe(&self, text: &str) -> Result<Description> {
+        self.describe_until(text, Stop::NEVER)
+    }
+
+    /// The same, which gives up when `stop` says so.
+    ///
+    /// # Errors
+    /// Those of [`Session::describe`], and [`Error::Cancelled`].
+    pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
         limits::check_text(text)?;
         let session = self.clone();
         let text = placeholders::numbered(text)?.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.threads.spawn(async move {
+        let bounds = Bounds::new(self.pool().0);
+        self.threads.spawn(bounds.clone().within(async move {
             let _ = sender.send(session.plan_to_describe(&text).await);
-        });
-        let broke_off = |_| Error::Internal { message: "planning broke off; this is a fault of SplayDB".to_owned() };
-        receiver.recv().map_err(broke_off)?
+        }));
+        bounds.wait(&receiver, stop)?
     }
 
     async fn plan_to_describe(&self, text: &str) -> Result<Description> {
@@ -359,10 +401,10 @@ impl Session {
         }
     }
 
-    fn start(&self, planned: Planned, spellings: &Spellings) -> Result<Answer> {
+    fn start(&self, planned: Planned, spellings: &Spellings, (pool, peak): Memory) -> Result<Answer> {
         let Planned { plan, state, watches, planning } = planned;
         let limit = self.settings.memory_bytes;
-        let (task, peak) = self.task(&state).map_err(|e| Error::from_datafusion(e, limit))?;
+        let task = task(&state, pool).map_err(|e| Error::from_datafusion(e, limit))?;
         let schema = spellings.restore(&plan.schema());
         let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
         let start = Instant::now();
@@ -402,14 +444,12 @@ impl Session {
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak };
         Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
     }
+}
 
-    /// What a statement runs in: a memory pool of its own.
-    fn task(&self, state: &SessionState) -> Result<(Arc<TaskContext>, Arc<AtomicUsize>), DataFusionError> {
-        let (pool, peak) = StatementPool::new(self.settings.memory_bytes);
-        let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env()).with_memory_pool(Arc::new(pool));
-        let task = TaskContext::from(state).with_runtime(runtime.build_arc()?);
-        Ok((Arc::new(task), peak))
-    }
+/// What a statement runs in: a memory pool of its own.
+fn task(state: &SessionState, pool: Arc<dyn MemoryPool>) -> Result<Arc<TaskContext>, DataFusionError> {
+    let runtime = RuntimeEnvBuilder::from_runtime_env(state.runtime_env()).with_memory_pool(pool);
+    Ok(Arc::new(TaskContext::from(state).with_runtime(runtime.build_arc()?)))
 }
 
 /// The answer of an `explain` with a row more, before the others.
@@ -424,7 +464,7 @@ fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     }
     let stats = answer.stats();
     let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned };
-    let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read };
+    let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
     let (planning, start, watches) = (answer.planning, answer.start, Watches::default());
     Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
 }
@@ -538,7 +578,8 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
     planned.map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
-    Ok(context.state())
+    context.add_analyzer_rule(Arc::new(BoundFunctions));
+    Ok(bounds::register(context.state()))
 }
 
 /// What watches over the files of the tables that a plan reads.

@@ -240,6 +240,16 @@ fn what_a_statement_may_hold_is_bounded_and_nothing_else_suffers() {
 }
 
 #[test]
+fn what_all_statements_may_hold_is_bounded_too() {
+    let served = Served::with("limits.statements_bytes_max = 4000000");
+    let answer = served.query("select length(repeat('x', 3000000))");
+    assert_eq!((answer.status, answer.code().as_str()), (503, "busy"), "{}", answer.text());
+    assert!(answer.text().contains("all statements together"), "{}", answer.text());
+    assert_eq!(served.query("select length(repeat('x', 1000000))").json()["rows"][0][0], 1_000_000);
+    assert_eq!(served.query("select count(*) from trade").json()["rows"][0][0], TRADES);
+}
+
+#[test]
 fn more_statements_than_may_wait_are_refused_as_busy() {
     let served =
         Served::with("limits.statements_max = 1\nlimits.statements_waiting_max = 0\nlimits.statement_seconds_max = 5");

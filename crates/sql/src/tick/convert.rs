@@ -12,6 +12,7 @@ use splay_engine::{BinaryOp, Expr as TickExpr};
 use super::calls::ScalarCall;
 use super::constants::Constants;
 use super::shape::LIFTED;
+use crate::bounds::makes_more;
 
 /// Longest list that is compared value by value.
 const LIST_MAX: usize = 32;
@@ -200,6 +201,9 @@ impl Converter<'_> {
         let name = call.func.name();
         if call.func.signature().volatility != Volatility::Immutable {
             return unknown(format!("{name}, whose value changes from call to call"));
+        }
+        if makes_more(name) {
+            return unknown(format!("{name}, whose result may be far larger than its arguments"));
         }
         if name == "coalesce" {
             return self.coalesce(&call.args, &type_of(expr, schema)?, schema);

@@ -27,6 +27,9 @@ pub(super) const KEYS_MAX: usize = 16;
 /// Longest list of symbols.
 const SYMBOLS_MAX: usize = 100_000;
 
+/// Most expressions within one that others were put into. Each is computed as often as it stands there.
+const SUBSTITUTED_NODES_MAX: usize = 1_000;
+
 /// A tick plan with what it needs to run.
 #[derive(Debug)]
 pub(super) struct Recognised {
@@ -69,6 +72,24 @@ impl Stage {
     }
 }
 
+/// Expressions over columns as expressions over what these are computed from, which repeats what is named more than once.
+fn substituted(outputs: &[TickExpr], columns: &[TickExpr]) -> Result<Vec<TickExpr>, Unknown> {
+    let size = |expr: &TickExpr| {
+        let mut nodes = 0usize;
+        expr.visit(&mut |_| nodes += 1);
+        nodes
+    };
+    let sizes: Vec<usize> = columns.iter().map(size).collect();
+    for output in outputs {
+        let (own, mut nodes) = (size(output), 0usize);
+        output.visit_columns(&mut |position| nodes = nodes.saturating_add(sizes[position]));
+        if nodes > SUBSTITUTED_NODES_MAX && nodes / 2 > own {
+            return unknown("an expression that repeats others too often");
+        }
+    }
+    Ok(outputs.iter().map(|output| output.substitute(columns)).collect())
+}
+
 pub(super) fn types(schema: &DFSchema) -> Vec<DataType> {
     schema.fields().iter().map(|field| field.data_type().clone()).collect()
 }
@@ -97,10 +118,7 @@ impl Recogniser<'_> {
                 let outputs =
                     projection.expr.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
                 Ok(match stage {
-                    Stage::Table { scan, columns } => {
-                        let columns = outputs.iter().map(|output| output.substitute(&columns)).collect();
-                        Stage::Table { scan, columns }
-                    }
+                    Stage::Table { scan, columns } => Stage::Table { scan, columns: substituted(&outputs, &columns)? },
                     Stage::Frame(input) => Stage::Frame(Plan::Project { input: Box::new(input), outputs }),
                 })
             }
@@ -206,7 +224,7 @@ impl Recogniser<'_> {
                 scan.bounds.push(Bound::Symbol(symbols));
                 continue;
             }
-            let condition = self.convert(condition, schema)?.substitute(&columns);
+            let condition = substituted(&[self.convert(condition, schema)?], &columns)?.remove(0);
             if self.bound(&condition, &spec, &mut scan.bounds) {
                 continue;
             }

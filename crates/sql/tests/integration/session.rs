@@ -107,6 +107,8 @@ fn a_tick_plan_stops_wherever_it_is_told_to() {
             let is_over = || asked.fetch_add(1, Ordering::SeqCst) >= limit;
             session.sql_until(text, Parameters::None, Stop::when(&is_over)).and_then(|mut answer| answer.batches())
         };
+        // A new shape is planned, and looks as long as that takes.
+        run(usize::MAX).unwrap();
         let whole = run(usize::MAX).unwrap();
         let looks = asked.load(Ordering::SeqCst);
         assert!(looks > 1, "{text}: looked {looks} times");

@@ -24,6 +24,7 @@ use futures::{StreamExt, TryStreamExt};
 use splay_engine::{Read, Reads, Setting, Stop};
 
 use super::Part;
+use crate::bounds::Bounds;
 use crate::error::external;
 
 /// How a part was run.
@@ -143,7 +144,7 @@ async fn batches(
         });
         return Ok(stream::iter(slices).map(Ok).inspect(move |_| _ = &memory).boxed());
     }
-    let plan = part.general.physical().await?;
+    let plan = Bounds::new(Arc::clone(context.memory_pool())).within(part.general.physical()).await?;
     note(Ran::General(Arc::clone(&plan)));
     let schema = Arc::clone(&part.schema);
     let batches = execute_stream(plan, context)?;

@@ -1,0 +1,254 @@
+//! Functions whose result may be far larger than their arguments ask the statement's pool before they are called.
+//!
+//! [`BoundFunctions`] is the last of the analyzer's rules, so that the optimiser, which computes what is constant, already finds the functions that
+//! ask. All else of a function stays as it is: its name, its types, what may be simplified.
+
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::{DataType, FieldRef};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::interval_arithmetic::Interval;
+use datafusion::logical_expr::preimage::PreimageResult;
+use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, Expr, ExpressionPlacement, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use super::concat::Concatenation;
+use super::growth::Growth;
+use super::reserve::{RESERVED_FROM, hold, reserve};
+
+/// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
+const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
+
+/// Most steps of one call: about a second.
+const STEPS_MAX: u64 = 1_000_000_000;
+
+/// Whether the result of a function of DataFusion's may be far larger than its arguments.
+pub(crate) fn makes_more(function: &str) -> bool {
+    Growth::of(function).is_some()
+}
+
+/// Has functions of the statement that is being planned ask its pool.
+#[derive(Debug)]
+pub(crate) struct BoundFunctions;
+
+impl AnalyzerRule for BoundFunctions {
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let Some(pool) = super::pool() else { return Ok(plan) };
+        if !has_growth(&plan)? {
+            return Ok(plan);
+        }
+        let bound = plan.transform_up_with_subqueries(|plan| {
+            let names = NamePreserver::new(&plan);
+            plan.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let bound = expr.transform_up(|expr| bind(expr, &pool))?;
+                Ok(bound.update_data(|expr| name.restore(expr)))
+            })
+        })?;
+        Ok(bound.data)
+    }
+
+    fn name(&self) -> &str {
+        "bound_functions"
+    }
+}
+
+fn has_growth(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found = found || expr.exists(|expr| Ok(grows(expr)))?;
+            Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    Ok(found)
+}
+
+fn grows(expr: &Expr) -> bool {
+    match expr {
+        Expr::ScalarFunction(call) => makes_more(call.func.name()),
+        Expr::BinaryExpr(binary) => binary.op == Operator::StringConcat,
+        _ => false,
+    }
+}
+
+fn bind(expr: Expr, pool: &Arc<dyn MemoryPool>) -> Result<Transformed<Expr>> {
+    Ok(match expr {
+        Expr::ScalarFunction(mut call) => match Growth::of(call.func.name()) {
+            Some(growth) => {
+                call.func = BoundFunction::of(call.func, growth, pool);
+                Transformed::yes(Expr::ScalarFunction(call))
+            }
+            None => Transformed::no(Expr::ScalarFunction(call)),
+        },
+        Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
+            static CONCATENATION: LazyLock<Arc<ScalarUDF>> =
+                LazyLock::new(|| Arc::new(ScalarUDF::from(Concatenation::new())));
+            let function = BoundFunction::of(Arc::clone(&CONCATENATION), Growth::Sum, pool);
+            Transformed::yes(function.call(vec![*binary.left, *binary.right]))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+/// A function that asks a pool.
+#[derive(Debug)]
+struct BoundFunction {
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+    pool: Arc<dyn MemoryPool>,
+}
+
+impl PartialEq for BoundFunction {
+    fn eq(&self, other: &BoundFunction) -> bool {
+        self.inner == other.inner
+    }
+}
+
+impl Eq for BoundFunction {}
+
+impl Hash for BoundFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.inner.hash(state);
+    }
+}
+
+impl BoundFunction {
+    fn of(inner: Arc<ScalarUDF>, growth: Growth, pool: &Arc<dyn MemoryPool>) -> Arc<ScalarUDF> {
+        // One that is bound already: the analyzer may be run twice.
+        if inner.inner().downcast_ref::<BoundFunction>().is_some() {
+            return inner;
+        }
+        Arc::new(ScalarUDF::from(BoundFunction { inner, growth, pool: Arc::clone(pool) }))
+    }
+
+    /// Bytes that the result may have.
+    fn bytes(&self, args: &ScalarFunctionArgs) -> Result<u64> {
+        let steps = self.growth.steps(&args.args, args.number_rows)?;
+        if steps > STEPS_MAX {
+            let text = format!(
+                "{}() would take {steps} steps for the rows of one batch, of which {STEPS_MAX} are allowed",
+                self.inner.name()
+            );
+            return Err(DataFusionError::Execution(text));
+        }
+        let bytes = self.growth.bytes(&args.args, args.number_rows)?;
+        if bytes > ARRAY_BYTES_MAX && has_small_offsets(args.return_type()) {
+            let text = format!(
+                "{}() may give {bytes} bytes for the rows of one batch; a batch may have {ARRAY_BYTES_MAX} in a column",
+                self.inner.name()
+            );
+            return Err(DataFusionError::ResourcesExhausted(text));
+        }
+        Ok(bytes)
+    }
+}
+
+fn has_small_offsets(data_type: &DataType) -> bool {
+    !matches!(data_type, DataType::LargeUtf8 | DataType::LargeBinary | DataType::LargeList(_))
+}
+
+impl ScalarUDFImpl for BoundFunction {
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let bytes = self.bytes(&args)?;
+        if bytes < RESERVED_FROM {
+            return self.inner.invoke_with_args(args);
+        }
+        let reservation = reserve(&self.pool, self.inner.name(), bytes)?;
+        Ok(match self.inner.invoke_with_args(args)? {
+            ColumnarValue::Array(array) => ColumnarValue::Array(hold(&array, reservation)?),
+            constant => constant,
+        })
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        self.inner.schema_name(args)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arg_types)
+    }
+
+    fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
+        let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
+        Some(ScalarUDF::from(BoundFunction { inner, growth: self.growth, pool: Arc::clone(&self.pool) }))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        self.inner.return_field_from_args(args)
+    }
+
+    fn is_strict(&self) -> bool {
+        self.inner.is_strict()
+    }
+
+    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        self.inner.simplify(args, info)
+    }
+
+    fn preimage(&self, args: &[Expr], literal: &Expr, info: &SimplifyContext) -> Result<PreimageResult> {
+        self.inner.preimage(args, literal, info)
+    }
+
+    fn short_circuits(&self) -> bool {
+        self.inner.short_circuits()
+    }
+
+    fn conditional_arguments<'a>(&self, args: &'a [Expr]) -> Option<(Vec<&'a Expr>, Vec<&'a Expr>)> {
+        self.inner.conditional_arguments(args)
+    }
+
+    fn evaluate_bounds(&self, inputs: &[&Interval]) -> Result<Interval> {
+        self.inner.evaluate_bounds(inputs)
+    }
+
+    fn propagate_constraints(&self, interval: &Interval, inputs: &[&Interval]) -> Result<Option<Vec<Interval>>> {
+        self.inner.propagate_constraints(interval, inputs)
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        self.inner.output_ordering(inputs)
+    }
+
+    fn preserves_lex_ordering(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.preserves_lex_ordering(inputs)
+    }
+
+    fn strictly_order_preserving(&self, inputs: &[ExprProperties]) -> Result<bool> {
+        self.inner.strictly_order_preserving(inputs)
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+
+    fn placement(&self, args: &[ExpressionPlacement]) -> ExpressionPlacement {
+        self.inner.placement(args)
+    }
+}

@@ -1,0 +1,95 @@
+//! What a statement may take while it is planned and while it runs, and how each step of DataFusion's is kept to it.
+//!
+//! | Question | File |
+//! | --- | --- |
+//! | Which pool does a statement draw from? | `../memory.rs` |
+//! | When does planning stop? | `rules.rs`, `pushdown.rs`: rules of the optimiser that look at the clock and at the size of the plan |
+//! | Which functions may give far more than they are given? | `growth.rs` over `size.rs` |
+//! | How are these kept to the pool? | `functions.rs`, `concat.rs`, `reserve.rs` |
+//! | How large may a constant be? | `constants.rs` |
+//! | What does a window operator hold? | `windows.rs` |
+//!
+//! Rules and functions find the bounds of the statement that is being planned by a variable of the task that plans it: DataFusion gives its rules
+//! no other way to something of the statement's own. A function gets its pool when its call is planned, since it runs on other tasks.
+
+mod concat;
+mod constants;
+mod functions;
+mod growth;
+mod pushdown;
+mod reserve;
+mod rules;
+mod size;
+mod windows;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::memory_pool::MemoryPool;
+use splay_engine::Stop;
+
+use crate::error::{Error, Result};
+
+pub(crate) use functions::{BoundFunctions, makes_more};
+pub(crate) use rules::register;
+pub(crate) use windows::count_windows;
+
+/// How often one who waits for a plan looks whether it is still wanted.
+const LOOK_AROUND: Duration = Duration::from_millis(10);
+
+tokio::task_local! {
+    static BOUNDS: Bounds;
+}
+
+/// The bounds of one statement. Clones share them.
+#[derive(Debug, Clone)]
+pub(crate) struct Bounds {
+    pool: Arc<dyn MemoryPool>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Bounds {
+    pub(crate) fn new(pool: Arc<dyn MemoryPool>) -> Bounds {
+        Bounds { pool, is_over: Arc::default() }
+    }
+
+    /// Does something within these bounds.
+    pub(crate) async fn within<T>(self, work: impl Future<Output = T>) -> T {
+        BOUNDS.scope(self, work).await
+    }
+
+    /// Waits for what is planned within these bounds, and has planning end when `stop` says so.
+    pub(crate) fn wait<T>(&self, planned: &Receiver<T>, stop: Stop<'_>) -> Result<T> {
+        loop {
+            match planned.recv_timeout(LOOK_AROUND) {
+                Ok(planned) => return Ok(planned),
+                Err(RecvTimeoutError::Disconnected) => {
+                    let message = "planning broke off; this is a fault of SplayDB".to_owned();
+                    return Err(Error::Internal { message });
+                }
+                Err(RecvTimeoutError::Timeout) if stop.is_due() => {
+                    // Relaxed: it says nothing of other memory.
+                    self.is_over.store(true, Ordering::Relaxed);
+                    return Err(Error::Cancelled);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+}
+
+/// Fails when the statement that is being planned isn't wanted any more.
+fn check_time() -> DataFusionResult<()> {
+    match BOUNDS.try_with(|bounds| bounds.is_over.load(Ordering::Relaxed)) {
+        Ok(true) => Err(DataFusionError::External(Box::new(Error::Cancelled))),
+        _ => Ok(()),
+    }
+}
+
+/// The pool of the statement that is being planned.
+fn pool() -> Option<Arc<dyn MemoryPool>> {
+    BOUNDS.try_with(|bounds| Arc::clone(&bounds.pool)).ok()
+}

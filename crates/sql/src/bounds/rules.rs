@@ -1,0 +1,146 @@
+//! Planning that ends: each rule of DataFusion's looks, at each node, whether the statement is still wanted, and a rule that makes a plan larger
+//! is kept to the bound of its size.
+//!
+//! Some rules take time, or make a plan, that grows faster than the statement: a filter that is moved through nested projections
+//! `x + x as x` doubles at each, so it stays where it would become too large. Rules that the optimiser calls for each node stop between nodes, the others between each other.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::error::Result;
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::optimizer::ApplyOrder;
+use datafusion::optimizer::{AnalyzerRule, OptimizerConfig, OptimizerRule};
+use datafusion::physical_optimizer::{PhysicalOptimizerContext, PhysicalOptimizerRule};
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::check_time;
+use super::constants::BoundConstants;
+use super::pushdown::expands_too_far;
+use crate::limits;
+
+/// The same state with its rules bounded. Rules that are added later aren't.
+pub(crate) fn register(state: SessionState) -> SessionState {
+    let analyzers = state.analyzer().rules.iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
+    let mut optimizers: Vec<Arc<dyn OptimizerRule + Send + Sync>> =
+        state.optimizers().iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
+    optimizers.push(Arc::new(BoundConstants));
+    let physical = state.physical_optimizers().iter().map(|rule| Arc::new(Bounded(Arc::clone(rule))) as _).collect();
+    SessionStateBuilder::new_from_existing(state)
+        .with_analyzer_rules(analyzers)
+        .with_optimizer_rules(optimizers)
+        .with_physical_optimizer_rules(physical)
+        .build()
+}
+
+/// A rule that looks at the bounds of the statement first.
+#[derive(Debug)]
+struct Bounded<R: ?Sized>(Arc<R>);
+
+impl AnalyzerRule for Bounded<dyn AnalyzerRule + Send + Sync> {
+    fn analyze(&self, plan: LogicalPlan, config: &ConfigOptions) -> Result<LogicalPlan> {
+        check_time()?;
+        self.0.analyze(plan, config)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+}
+
+impl OptimizerRule for Bounded<dyn OptimizerRule + Send + Sync> {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn apply_order(&self) -> Option<ApplyOrder> {
+        self.0.apply_order()
+    }
+
+    fn rewrite(&self, plan: LogicalPlan, config: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
+        check_time()?;
+        let is_left_out = match self.0.name() {
+            "push_down_filter" => limits::grows_below_projection(&plan, false)?,
+            "eliminate_outer_join" => limits::grows_below_projection(&plan, true)?,
+            _ => false,
+        };
+        if is_left_out {
+            return Ok(Transformed::no(plan));
+        }
+        let rewritten = self.0.rewrite(plan, config)?;
+        if rewritten.transformed {
+            match self.0.apply_order() {
+                Some(_) => limits::check_node(&rewritten.data)?,
+                None => limits::check_plan(&rewritten.data)?,
+            }
+        }
+        Ok(rewritten)
+    }
+}
+
+impl Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
+    /// A plan is right with its filters anywhere above what they are about.
+    fn is_left_out(&self, plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
+        Ok(self.0.name().starts_with("FilterPushdown") && expands_too_far(plan)?)
+    }
+}
+
+impl PhysicalOptimizerRule for Bounded<dyn PhysicalOptimizerRule + Send + Sync> {
+    fn optimize(&self, plan: Arc<dyn ExecutionPlan>, config: &ConfigOptions) -> Result<Arc<dyn ExecutionPlan>> {
+        check_time()?;
+        if self.is_left_out(&plan)? { Ok(plan) } else { self.0.optimize(plan, config) }
+    }
+
+    fn optimize_with_context(
+        &self,
+        plan: Arc<dyn ExecutionPlan>,
+        context: &dyn PhysicalOptimizerContext,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        check_time()?;
+        if self.is_left_out(&plan)? {
+            return Ok(plan);
+        }
+        self.0.optimize_with_context(plan, context)
+    }
+
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn schema_check(&self) -> bool {
+        self.0.schema_check()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::Ordering;
+
+    use datafusion::error::DataFusionError;
+    use datafusion::execution::memory_pool::UnboundedMemoryPool;
+    use datafusion::prelude::SessionContext;
+
+    use super::super::Bounds;
+    use super::*;
+    use crate::error::Error;
+
+    fn is_cancelled(error: &DataFusionError) -> bool {
+        matches!(error.find_root(), DataFusionError::External(source) if matches!(source.downcast_ref(), Some(Error::Cancelled)))
+    }
+
+    #[tokio::test]
+    async fn no_rule_begins_once_a_statement_is_over() {
+        let state = register(SessionContext::new().state());
+        let plan = state.create_logical_plan("select 1 + x from (values (1), (2)) as t(x) where x > 1").await.unwrap();
+        let bounds = Bounds::new(Arc::new(UnboundedMemoryPool::default()));
+        let optimized = bounds.clone().within(async { state.optimize(&plan) }).await.unwrap();
+        bounds.is_over.store(true, Ordering::Relaxed);
+        let error = bounds.clone().within(async { state.optimize(&plan) }).await.unwrap_err();
+        assert!(is_cancelled(&error), "{error}");
+        let planned =
+            bounds.within(async { state.query_planner().create_physical_plan(&optimized, &state).await }).await;
+        assert!(is_cancelled(&planned.unwrap_err()));
+    }
+}

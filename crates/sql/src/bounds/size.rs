@@ -1,0 +1,99 @@
+//! Bytes of a part of an array, as far as its values go: what a copy of it takes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::DataType;
+
+/// Bytes of one text, or of one sequence of bytes; 0 for a null and for what is neither.
+pub(super) fn text_length(array: &dyn Array, row: usize) -> u64 {
+    if array.is_null(row) {
+        return 0;
+    }
+    let length = match array.data_type() {
+        DataType::Utf8 => array.as_string::<i32>().value_length(row).unsigned_abs() as usize,
+        DataType::LargeUtf8 => usize::try_from(array.as_string::<i64>().value_length(row)).unwrap_or(0),
+        DataType::Utf8View => array.as_string_view().value(row).len(),
+        DataType::Binary => array.as_binary::<i32>().value_length(row).unsigned_abs() as usize,
+        DataType::LargeBinary => usize::try_from(array.as_binary::<i64>().value_length(row)).unwrap_or(0),
+        DataType::BinaryView => array.as_binary_view().value(row).len(),
+        DataType::Dictionary(_, _) => return texts(array, row..row + 1),
+        _ => 0,
+    };
+    length as u64
+}
+
+/// The elements of the lists in a range of rows; none if these are no lists.
+pub(super) fn elements(array: &dyn Array, rows: Range<usize>) -> Option<(ArrayRef, Range<usize>)> {
+    let place = |from: usize, to: usize| from..to;
+    Some(match array.data_type() {
+        DataType::List(_) => {
+            let (list, at) = (array.as_list::<i32>(), |row: usize| array.as_list::<i32>().value_offsets()[row]);
+            (Arc::clone(list.values()), place(index(at(rows.start)), index(at(rows.end))))
+        }
+        DataType::LargeList(_) => {
+            let (list, at) = (array.as_list::<i64>(), |row: usize| array.as_list::<i64>().value_offsets()[row]);
+            (Arc::clone(list.values()), place(index(at(rows.start)), index(at(rows.end))))
+        }
+        DataType::FixedSizeList(_, _) => {
+            let list = array.as_fixed_size_list();
+            let length = index(list.value_length());
+            (Arc::clone(list.values()), place(rows.start * length, rows.end * length))
+        }
+        DataType::Map(_, _) => {
+            let map = array.as_map();
+            let at = |row: usize| index(map.value_offsets()[row]);
+            (Arc::new(map.entries().clone()), place(at(rows.start), at(rows.end)))
+        }
+        _ => return None,
+    })
+}
+
+fn index(offset: impl TryInto<usize>) -> usize {
+    offset.try_into().unwrap_or(0)
+}
+
+/// Bytes that a copy of a range of rows takes.
+pub(super) fn span_bytes(array: &dyn Array, rows: Range<usize>) -> u64 {
+    let count = rows.len() as u64;
+    if let Some((values, range)) = elements(array, rows.clone()) {
+        return count * 4 + span_bytes(&values, range);
+    }
+    match array.data_type() {
+        DataType::Utf8 | DataType::Binary => count * 4 + texts(array, rows),
+        DataType::LargeUtf8 | DataType::LargeBinary => count * 8 + texts(array, rows),
+        DataType::Utf8View | DataType::BinaryView => count * 16 + texts(array, rows),
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|column| span_bytes(column, rows.clone())).sum::<u64>()
+        }
+        // Copied by their keys or as the values: the larger.
+        DataType::Dictionary(_, _) => count * 8 + texts(array, rows),
+        DataType::Boolean | DataType::Null => count,
+        other => match other.primitive_width() {
+            Some(width) => count * width as u64,
+            None => array.get_array_memory_size() as u64,
+        },
+    }
+}
+
+fn texts(array: &dyn Array, rows: Range<usize>) -> u64 {
+    match array.data_type() {
+        DataType::Utf8 => u64::from(span(array.as_string::<i32>().value_offsets(), &rows)),
+        DataType::Binary => u64::from(span(array.as_binary::<i32>().value_offsets(), &rows)),
+        DataType::Dictionary(_, _) => {
+            let part = array.slice(rows.start, rows.len());
+            let dictionary = part.as_any_dictionary();
+            let values = dictionary.values();
+            if values.is_empty() {
+                return 0;
+            }
+            dictionary.normalized_keys().into_iter().map(|key| text_length(values, key)).sum()
+        }
+        _ => rows.map(|row| text_length(array, row)).sum(),
+    }
+}
+
+fn span(offsets: &[i32], rows: &Range<usize>) -> u32 {
+    offsets[rows.end].abs_diff(offsets[rows.start])
+}
