@@ -35,6 +35,7 @@ mod measured;
 mod metrics;
 mod named;
 mod opening;
+mod places;
 mod problem;
 mod server;
 pub mod settings;
