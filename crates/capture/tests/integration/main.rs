@@ -5,6 +5,7 @@ mod bars;
 mod basic;
 mod crash;
 mod damaged;
+mod disk;
 mod golden;
 mod lost;
 mod measures;

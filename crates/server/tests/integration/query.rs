@@ -144,6 +144,7 @@ fn a_full_disk_is_told_to_who_asks_whether_the_server_is_ready() {
     served.ingest.be_full_later(1);
     let ready = || (served.get("/ready").status, served.get("/ready").json()["status"].as_str().map(str::to_owned));
     assert_eq!(ready(), (200, Some("full".to_owned())));
+    assert_eq!(served.get("/ready").json()["reason"], "there is no room for rows");
     assert_eq!(served.post("/write", &[], b"trade a=1 1").status, 503);
     assert_eq!(ready(), (200, Some("ready".to_owned())));
 }
