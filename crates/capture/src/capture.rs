@@ -16,12 +16,14 @@ use crate::append::{Ack, AckClass, Append, Producer};
 use crate::calendar::{Calendars, QUARANTINE};
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
-use crate::error::{Error, Result};
+use crate::disk::Disk;
+use crate::error::{Error, Result, is_full};
 use crate::held::Held;
 use crate::journal::{self, JournalLoss, JournalWriter, Producers};
 use crate::live::LiveTable;
 use crate::measure::{Meters, Unsynced};
 use crate::queue::{Done, Queue, Waiting};
+use crate::receipt::{Reading, Receipt};
 use crate::recovery::Recovery;
 use crate::refusals::{Refusals, Rejected};
 use crate::settings::CaptureSettings;
@@ -57,6 +59,7 @@ pub(crate) struct Shared {
     pub(crate) database: Database,
     pub(crate) settings: CaptureSettings,
     pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) receipt: Arc<Receipt>,
     /// By lower-case name.
     tables: RwLock<HashMap<String, Arc<LiveTable>>>,
     meters: Meters,
@@ -69,6 +72,7 @@ pub(crate) struct Shared {
     pub(crate) counters: Arc<Counters>,
     subscribers: Arc<Subscribers>,
     pub(crate) refusals: Refusals,
+    pub(crate) disk: Arc<Disk>,
     /// Held while tables are created, given columns, or written down.
     pub(crate) changing: Mutex<()>,
     /// Numbers that were not given, at the start.
@@ -110,6 +114,7 @@ impl Capture {
             drop(storage.create(journal::LOCK)?);
         }
         let lock = lock(storage.as_ref())?;
+        let disk = Arc::new(Disk::open(Arc::clone(&storage), &settings)?);
         let calendars = Calendars::new(&settings)?;
         let meters = Meters::new(&settings.quality, calendars.clone());
         let known = RwLock::new(HashMap::new());
@@ -143,11 +148,16 @@ impl Capture {
         // Numbers go on behind those of the tables even if the journal was removed.
         let kept = found.next_sequence.max(greatest.saturating_add(1));
         let next_sequence = first_number(kept);
-        let producers = std::mem::take(&mut found.producers);
+        let (producers, received) = (std::mem::take(&mut found.producers), found.received);
         let bytes_max = settings.journal_segment_bytes;
         let writer = JournalWriter::begin(Arc::clone(&storage), found, next_sequence, &producers, bytes_max)?;
+        if !writer.has_begun() {
+            let reason = "the journal's next file can't be begun".to_owned();
+            drop(disk.found_full(Error::Full { reason }));
+        }
         let shared = Arc::new(Shared {
             database,
+            receipt: Arc::new(Receipt::behind(Arc::clone(&clock), received)),
             clock,
             tables: RwLock::new(tables),
             meters,
@@ -159,6 +169,7 @@ impl Capture {
             counters: Arc::default(),
             subscribers: Arc::default(),
             refusals: Refusals::default(),
+            disk,
             changing: Mutex::new(()),
             numbers_left_out: kept..next_sequence,
             losses,
@@ -176,21 +187,22 @@ impl Capture {
         for (table, _) in captured {
             capture.live(&table)?;
         }
-        capture.start(next_sequence)?;
+        capture.start(next_sequence, received.unwrap_or(i64::MIN))?;
         // Up to here readers had these rows from the journal.
         let followed = capture.shared.database.follow(None);
         *capture.shared.followed.lock().unwrap_or_else(PoisonError::into_inner) = followed;
         Ok((capture, recovered))
     }
 
-    fn start(&self, next_sequence: u64) -> Result<()> {
+    fn start(&self, next_sequence: u64, received: i64) -> Result<()> {
         let shared = &self.shared;
         let plant = Tickerplant {
             queue: Arc::clone(&shared.queue),
             journal: Arc::clone(&shared.journal),
             counters: Arc::clone(&shared.counters),
             subscribers: Arc::clone(&shared.subscribers),
-            clock: Arc::clone(&shared.clock),
+            receipt: Arc::clone(&shared.receipt),
+            received,
             producers: Arc::clone(&shared.producers),
             producers_max: PRODUCERS_MAX,
             producer_memory: seconds(shared.settings.producer_memory_s),
@@ -198,6 +210,7 @@ impl Capture {
             sync_interval: Duration::from_millis(shared.settings.sync_interval_ms),
             unsynced: Unsynced::default(),
             held: Arc::clone(&shared.held),
+            disk: Arc::clone(&shared.disk),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -285,15 +298,13 @@ impl Capture {
         if producer.as_ref().is_some_and(|p| p.name.is_empty() || p.name.len() > journal::PRODUCER_BYTES_MAX) {
             return Err(Error::rejected(&appends[0].table, "the name of a producer has 1 to 256 bytes"));
         }
-        if shared.live_bytes() > shared.settings.live_bytes_max.saturating_mul(2) {
-            shared.keeper.wake();
-            return Err(Error::Full { reason: "the rows in memory wait to be written down".to_owned() });
-        }
+        shared.check_room()?;
         // Those of a table stand behind each other, in their order.
         appends.sort_by_key(|append| append.table.to_lowercase());
         let (lives, mut new_tables) = self.lives_for(&appends)?;
-        let received = shared.clock.now();
-        let latest = received.saturating_add(seconds(shared.settings.future_s));
+        let reading = shared.receipt.read();
+        // By the clock as read: one that was ahead by mistake leaves receive times ahead, which say nothing of the time of rows.
+        let latest = reading.clock.saturating_add(seconds(shared.settings.future_s));
         let (mut near, mut far) = (Vec::with_capacity(appends.len()), Vec::new());
         let (mut count, mut quarantined) = (0, 0);
         for (append, live) in appends.into_iter().zip(lives) {
@@ -304,9 +315,9 @@ impl Capture {
             count += rows.num_rows() as u64;
             if let Some(ahead) = ahead {
                 quarantined += ahead.num_rows() as u64;
-                far.push(self.waiting(self.quarantine(&spec, &mut new_tables)?, ahead, received, class)?);
+                far.push(self.waiting(self.quarantine(&spec, &mut new_tables)?, ahead, reading, class)?);
             }
-            near.push(self.waiting(live, rows, received, class)?);
+            near.push(self.waiting(live, rows, reading, class)?);
         }
         if quarantined > 0 {
             tracing::warn!(rows = quarantined, "rows are too far ahead of the clock and go to quarantine");
@@ -322,7 +333,7 @@ impl Capture {
         shared.queue.push(together, shared.settings.queue_bytes_max)
     }
 
-    fn waiting(&self, live: Arc<LiveTable>, rows: RecordBatch, received: i64, class: AckClass) -> Result<Waiting> {
+    fn waiting(&self, live: Arc<LiveTable>, rows: RecordBatch, reading: Reading, class: AckClass) -> Result<Waiting> {
         let spec = live.spec();
         let rows = codec::compact(&rows);
         let mut bytes = Vec::new();
@@ -336,7 +347,8 @@ impl Capture {
             spec,
             rows,
             bytes,
-            received,
+            received: reading.received,
+            clock: reading.clock,
             producer: None,
             class,
             is_joined: false,
@@ -516,6 +528,15 @@ impl Capture {
         self.shared.journal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The time that rows get which bring none, in nanoseconds since the epoch: their receive time, or the clock as read where
+    /// receive times are so far ahead of it that rows would go to quarantine.
+    #[must_use]
+    pub fn row_time(&self) -> i64 {
+        let Reading { clock, received } = self.shared.receipt.read();
+        let is_far = received.saturating_sub(clock) > seconds(self.shared.settings.future_s);
+        if is_far { clock } else { received }
+    }
+
     /// Whether capture has failed and takes nothing more.
     #[must_use]
     pub fn is_failed(&self) -> bool {
@@ -528,10 +549,16 @@ impl Capture {
         &self.shared.losses
     }
 
-    /// Whether the journal found no room when rows last came.
+    /// Whether rows are refused for lack of room on the disk, or found none in the journal when they last came.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.shared.counters.full.get() > 0
+        self.shared.disk.is_full()
+    }
+
+    /// Why rows are refused for lack of room on the disk, if they are.
+    #[must_use]
+    pub fn full_reason(&self) -> Option<String> {
+        self.is_full().then(|| self.shared.disk.reason())
     }
 
     /// What was done, and what is held.
@@ -564,6 +591,8 @@ impl Capture {
             producers_latest,
             full: self.is_full(),
             journal_losses: shared.losses.clone(),
+            disk: shared.disk.status(),
+            clock: shared.receipt.status(),
             failed: shared.failed().map(|error| error.to_string()),
         }
     }
@@ -661,7 +690,12 @@ impl Shared {
     pub(crate) fn settled<T>(&self, done: splay_store::Result<T>) -> Result<T> {
         done.map_err(|error| {
             let is_unknown = error.leaves_disk_unknown() || matches!(error, splay_store::Error::Poisoned);
-            if is_unknown { self.fail(error.to_string()) } else { error.into() }
+            let is_full = matches!(&error, splay_store::Error::Io { source, .. } if is_full(source));
+            match (is_unknown, is_full) {
+                (true, _) => self.fail(error.to_string()),
+                (false, true) => self.disk.found_full(error.into()),
+                (false, false) => error.into(),
+            }
         })
     }
 
@@ -671,6 +705,16 @@ impl Shared {
             Some(error) => Err(error),
             None => Ok(()),
         }
+    }
+
+    /// Refuses rows while there is no room for them, on the disk or in memory.
+    fn check_room(&self) -> Result<()> {
+        self.disk.check()?;
+        if self.live_bytes() > self.settings.live_bytes_max.saturating_mul(2) {
+            self.keeper.wake();
+            return Err(Error::Full { reason: "the rows in memory wait to be written down".to_owned() });
+        }
+        Ok(())
     }
 
     /// Refuses rows that would give a table too many columns.

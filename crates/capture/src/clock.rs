@@ -1,12 +1,19 @@
-//! The clock, which tests bring along.
+//! The clock, which tests bring along. What rows are stamped with is made of it in `receipt`.
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Tells the time, in nanoseconds since the epoch.
 pub trait Clock: std::fmt::Debug + Send + Sync {
     /// Now.
     fn now(&self) -> i64;
+
+    /// Nanoseconds since some instant, by a clock that nobody puts.
+    fn monotonic(&self) -> i64 {
+        static BEGINNING: OnceLock<Instant> = OnceLock::new();
+        i64::try_from(BEGINNING.get_or_init(Instant::now).elapsed().as_nanos()).unwrap_or(i64::MAX)
+    }
 }
 
 /// Steps back up to this, in nanoseconds, aren't followed.

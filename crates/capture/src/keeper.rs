@@ -103,6 +103,7 @@ impl Keeper {
         loop {
             // Not held while waiting: the last clone of a capture that goes ends the thread.
             let Some(shared) = self.shared.upgrade() else { return };
+            shared.disk.tend();
             let is_paused = self.paused_until.is_some_and(|until| Instant::now() < until);
             if shared.settings.automatic
                 && !is_paused
@@ -129,9 +130,9 @@ impl Keeper {
         let all = shared.all_live();
         let mut done = Ok(());
         for live in &all {
-            // In this order: no row came in later than now, but while the clock was ahead. Such rows are old.
-            let (size, now) = (live.size(), shared.clock.now());
-            let age = |since: i64| if since > now { i64::MAX } else { now - since };
+            // In this order: no row came in later than now.
+            let (size, now) = (live.size(), shared.receipt.now());
+            let age = |since: i64| now.saturating_sub(since);
             let is_old = size.since.is_some_and(|since| age(since) > seconds(settings.write_down_age_s));
             if size.rows >= settings.live_rows_max {
                 done = done.and(write_down(shared, live, Cut::Settled).map(drop));
@@ -157,6 +158,10 @@ impl Keeper {
         let name = live.spec().name.clone();
         let quiet = now.saturating_sub(shared.calendars.of(&name).roll_delay);
         let is_quiet = late.at <= quiet || late.at > now;
+        // Joining segments takes room: it waits until there is some.
+        if shared.disk.is_refusing() {
+            return Ok(());
+        }
         let is_due = self.rolled.get_mut(&name).is_none_or(|rolled| {
             // A clock that was ahead rolled dates that end only now.
             rolled.date = rolled.date.min(today - 1);
@@ -239,9 +244,9 @@ fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
 fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
-    let (size, now) = (live.size(), shared.clock.now());
+    let (size, now) = (live.size(), shared.receipt.now());
     let fresh = now.saturating_sub(shared.calendars.of(&live.spec().name).roll_delay);
-    let is_fresh = size.since.is_some_and(|since| since > fresh && since <= now);
+    let is_fresh = size.since.is_some_and(|since| since > fresh);
     Ok(is_fresh && has_ended(live, today)?)
 }
 
@@ -256,6 +261,10 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
     if has_ended(live, today)? {
         report.rows = write_down(shared, live, Cut::Past)?.rows;
     }
+    // Joined segments stand beside those that they replace for a while.
+    if shared.disk.is_refusing() {
+        return Err(shared.disk.error());
+    }
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     shared.check()?;
     let options = CompactOptions { format: None, before: Some(today), memory_bytes: COMPACT_BYTES };
@@ -265,7 +274,16 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
     Ok(report)
 }
 
+/// Writes rows down; once more where a reserve on the disk made room for it.
 fn write_down(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
+    let had_reserve = shared.disk.has_reserve();
+    match write_down_once(shared, live, how) {
+        Err(Error::Full { .. }) if had_reserve && !shared.disk.has_reserve() => write_down_once(shared, live, how),
+        done => done,
+    }
+}
+
+fn write_down_once(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteDownReport> {
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     // After a commit of which nobody knows whether it is on disk both states stay as they are.
     shared.check()?;
@@ -340,11 +358,23 @@ mod tests {
     const NOON: i64 = 20_000 * DAY + DAY / 2;
 
     #[derive(Debug)]
-    struct Hand(AtomicI64);
+    struct Hand(AtomicI64, AtomicI64);
 
     impl Clock for Hand {
         fn now(&self) -> i64 {
             self.0.load(Ordering::Relaxed)
+        }
+
+        fn monotonic(&self) -> i64 {
+            self.1.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Hand {
+        /// Time passes, and the clock goes on.
+        fn pass(&self, nanoseconds: i64) {
+            self.0.fetch_add(nanoseconds, Ordering::Relaxed);
+            self.1.fetch_add(nanoseconds, Ordering::Relaxed);
         }
     }
 
@@ -363,7 +393,7 @@ mod tests {
     fn with(settings: CaptureSettings) -> (Capture, Arc<Hand>) {
         let settings = CaptureSettings { automatic: false, ..settings };
         let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
-        let clock = Arc::new(Hand(AtomicI64::new(NOON)));
+        let clock = Arc::new(Hand(AtomicI64::new(NOON), AtomicI64::new(0)));
         let capture = Capture::open_with(database, settings, clock.clone()).unwrap().0;
         (capture, clock)
     }
@@ -532,10 +562,12 @@ mod tests {
         looked(&mut keeper, &capture);
         capture.append(row(NOON + 1)).unwrap();
         clock.0.store(NOON + seconds(60), Ordering::Relaxed);
-        assert_eq!(looked(&mut keeper, &capture), 0, "nobody knows how old it is");
-        capture.append(row(NOON + seconds(60))).unwrap();
+        assert_eq!(looked(&mut keeper, &capture), 2, "they have just come in");
+        clock.pass(seconds(2 * 3_600 + 2));
+        assert_eq!(looked(&mut keeper, &capture), 0, "an hour ago by receive times, which lose half of what passes");
+        capture.append(row(NOON + seconds(3_600))).unwrap();
         assert_eq!(looked(&mut keeper, &capture), 1);
-        clock.0.store(NOON + DAY, Ordering::Relaxed);
+        clock.pass(DAY);
         keeper.rolled.values_mut().for_each(|rolled| assert!(rolled.date < 20_000, "as the clock says today"));
         assert_eq!(looked(&mut keeper, &capture), 0);
         assert_eq!(keeper.rolled["t"].date, 20_000);

@@ -36,6 +36,7 @@ mod capture;
 mod clock;
 mod codec;
 mod conform;
+mod disk;
 mod error;
 mod follow;
 #[cfg(any(test, feature = "fuzz"))]
@@ -49,6 +50,7 @@ mod measure;
 mod nulls;
 mod organiser;
 mod queue;
+mod receipt;
 mod recovery;
 mod refusals;
 mod replay;
@@ -69,6 +71,7 @@ pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
 pub use calendar::CalendarSettings;
 pub use capture::Capture;
 pub use clock::{Clock, SystemClock};
+pub use disk::DiskStatus;
 pub use error::{Error, Result};
 pub use follow::{FOLLOWED_BYTES, FollowSettings, follow};
 pub use journal::{
@@ -78,6 +81,7 @@ pub use keeper::{RollReport, WriteDownReport};
 pub use measure::{
     Defects, LATENCY_BOUNDS, Latencies, Latency, Quality, QualitySettings, SeriesQuality, latency_bounds,
 };
+pub use receipt::ClockStatus;
 pub use refusals::Rejected;
 pub use replay::{Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed};
 pub use report::{Report, TableReport};

@@ -24,7 +24,9 @@ pub(crate) struct Waiting {
     /// Bytes that the rows take in memory, nulls included, which the journal hardly keeps.
     pub(crate) live_bytes: u64,
     pub(crate) times: (i64, i64),
+    /// When it came in, and what the clock was then.
     pub(crate) received: i64,
+    pub(crate) clock: i64,
     pub(crate) producer: Option<Producer>,
     pub(crate) class: AckClass,
     /// Whether it counts only together with those behind it, up to the first that isn't joined.

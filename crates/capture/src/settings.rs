@@ -37,6 +37,11 @@ pub struct CaptureSettings {
     /// Bytes of all tables' rows in memory from which on the largest is written down; at twice as many, senders are refused
     /// until there is room. Default 1 GiB.
     pub live_bytes_max: u64,
+    /// Free bytes of the disk below which rows are refused, with an error after which they may be sent again; at most a twentieth of the
+    /// file system. Default 256 MiB.
+    pub disk_free_bytes_min: u64,
+    /// Bytes that a file keeps for what has to be written when the disk is full; at most a twentieth of the file system. Default 64 MiB.
+    pub disk_reserve_bytes: u64,
     /// Age of the oldest row in memory from which on a table is written down. Default 3,600.
     pub write_down_age_s: u64,
     /// How long rows stay in memory, by their own time, so that late ones find their place cheaply. Default 10.
@@ -74,6 +79,8 @@ impl Default for CaptureSettings {
             sync_interval_ms: 1_000,
             live_rows_max: 4_000_000,
             live_bytes_max: 1 << 30,
+            disk_free_bytes_min: 256 << 20,
+            disk_reserve_bytes: 64 << 20,
             write_down_age_s: 3_600,
             late_s: 10,
             future_s: 300,

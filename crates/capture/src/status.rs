@@ -4,8 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
+use crate::disk::DiskStatus;
 use crate::journal::JournalLoss;
 use crate::measure::{Latencies, Quality};
+use crate::receipt::ClockStatus;
 
 /// State of capture.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -44,10 +46,14 @@ pub struct Status {
     pub producers: u64,
     /// Those heard of last, latest first, at most 100.
     pub producers_latest: Vec<ProducerStatus>,
-    /// Whether the journal found no room when rows last came. It is tried again with the next.
+    /// Whether rows are refused for lack of room, or found none in the journal when they last came.
     pub full: bool,
     /// What the journal has lost, and the operator hasn't accepted.
     pub journal_losses: Vec<JournalLoss>,
+    /// Room on the disk.
+    pub disk: DiskStatus,
+    /// What the clock did.
+    pub clock: ClockStatus,
     /// Why capture takes nothing more, if it doesn't.
     pub failed: Option<String>,
 }
@@ -154,8 +160,6 @@ pub(crate) struct Counters {
     pub(crate) write_downs_failed: Counter,
     pub(crate) sequence: Counter,
     pub(crate) journal_bytes: Counter,
-    /// 1 while the journal finds no room.
-    pub(crate) full: Counter,
 }
 
 #[derive(Debug, Default)]

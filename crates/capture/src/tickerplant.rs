@@ -8,13 +8,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::append::{Ack, AckClass};
-use crate::clock::Clock;
+use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::held::Held;
 use crate::journal::{Entry, JournalWriter, Producers};
 use crate::live::Tail;
 use crate::measure::Unsynced;
 use crate::queue::{Done, Queue, Waiting};
+use crate::receipt::Receipt;
 use crate::status::Counters;
 use crate::subscribe::Subscribers;
 
@@ -27,7 +28,9 @@ pub(crate) struct Tickerplant {
     pub(crate) journal: Arc<Mutex<JournalWriter>>,
     pub(crate) counters: Arc<Counters>,
     pub(crate) subscribers: Arc<Subscribers>,
-    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) receipt: Arc<Receipt>,
+    /// The last receive time in the journal.
+    pub(crate) received: i64,
     /// Locked while a group is written, so that who reads a number finds it in the journal.
     pub(crate) producers: Arc<Mutex<Producers>>,
     pub(crate) producers_max: usize,
@@ -38,6 +41,7 @@ pub(crate) struct Tickerplant {
     pub(crate) unsynced: Unsynced,
     /// Those who were told to send again.
     pub(crate) held: Arc<Mutex<Held>>,
+    pub(crate) disk: Arc<Disk>,
 }
 
 /// An acknowledgement that is due.
@@ -109,6 +113,9 @@ impl Tickerplant {
                 let sequence = if is_repeat { self.next_sequence.saturating_sub(1) } else { self.next_sequence };
                 due.push(Due { class, ack: Ack { sequence, class, rows, duplicate: is_repeat, quarantined }, done });
                 if !is_repeat {
+                    // Senders overtake each other between the clock and here.
+                    self.received = self.received.max(waiting.received);
+                    waiting.received = self.received;
                     if let Some(producer) = &waiting.producer {
                         let before = producers.insert(producer.name.clone(), (producer.sequence, waiting.received));
                         risen.push((producer.name.clone(), before));
@@ -119,6 +126,8 @@ impl Tickerplant {
             }
         }
         if let Err(error) = begun.and_then(|()| self.write(&fresh)) {
+            let is_full = matches!(error, Error::Full { .. });
+            let error = if is_full { self.disk.found_full(error) } else { error };
             // Nothing of the group was kept: it never was.
             self.next_sequence = first_sequence;
             for (name, before) in risen.into_iter().rev() {
@@ -132,7 +141,9 @@ impl Tickerplant {
                 .iter()
                 .filter_map(|(_, waiting)| waiting.producer.as_ref())
                 .for_each(|producer| self.held().turn_away(producer));
-            self.counters.full.set(u64::from(matches!(error, Error::Full { .. })));
+            if is_full {
+                self.disk.count_refused(fresh.len() as u64);
+            }
             if matches!(error, Error::Failed { .. }) {
                 self.queue.close(error.clone());
             }
@@ -143,7 +154,7 @@ impl Tickerplant {
         }
         drop(producers);
         if !fresh.is_empty() {
-            self.counters.full.set(0);
+            self.disk.took();
         }
         let mut taken = Vec::with_capacity(fresh.len());
         // Readers see the parts of a message in one table all at once.
@@ -163,7 +174,7 @@ impl Tickerplant {
                     Arc::clone(&waiting.live),
                     Arc::clone(&waiting.spec),
                     waiting.rows.clone(),
-                    waiting.received,
+                    (waiting.received, waiting.clock),
                 ));
                 // Behind the push: who registers or loses this batch from here on finds it in a snapshot that is taken then.
                 self.subscribers.publish(&waiting.spec.name, *sequence, &waiting.rows);
@@ -171,12 +182,12 @@ impl Tickerplant {
         }
         drop(fresh);
         self.counters.sequence.set(self.next_sequence - 1);
-        let visible = self.clock.now();
+        let visible = self.receipt.now();
         let (disk, now): (Vec<Due>, Vec<Due>) = due.into_iter().partition(|due| due.class == AckClass::Disk);
         for due in now {
             self.answer(due, Ok(()));
         }
-        for (live, _, rows, received) in &taken {
+        for (live, _, rows, (received, _)) in &taken {
             let rows = rows.num_rows() as u64;
             live.meter().visible.note(visible.saturating_sub(*received), rows);
             self.unsynced.push(live.meter(), *received, rows);
@@ -188,15 +199,15 @@ impl Tickerplant {
             }
         }
         // Nobody waits for this.
-        for (live, spec, rows, received) in taken {
-            live.meter().look(&spec, &rows, received);
+        for (live, spec, rows, (_, clock)) in taken {
+            live.meter().look(&spec, &rows, clock);
         }
     }
 
     /// All that was written is on disk.
     fn note_durable(&mut self) {
         if !self.unsynced.is_empty() {
-            self.unsynced.synced(self.clock.now());
+            self.unsynced.synced(self.receipt.now());
         }
     }
 

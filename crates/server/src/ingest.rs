@@ -91,6 +91,16 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
         0
     }
 
+    /// Why rows are refused for lack of room, if they are.
+    fn full_reason(&self) -> Option<String> {
+        self.is_full().then(|| "there is no room for rows".to_owned())
+    }
+
+    /// The time of rows that bring none, in nanoseconds since the epoch.
+    fn row_time(&self) -> i64 {
+        SystemClock::default().now()
+    }
+
     /// What was done, and what is held; with what was measured of each table's rows.
     fn status(&self) -> Status {
         Status::default()
@@ -115,6 +125,11 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// What a sync reports.
     fn close(&self) -> Result<(), IngestError>;
+}
+
+/// Whole seconds in nanoseconds.
+fn seconds(nanoseconds: u64) -> u64 {
+    nanoseconds / 1_000_000_000
 }
 
 impl Subscription for splay_capture::Subscriber {
@@ -162,6 +177,14 @@ impl Ingest for Capture {
         Capture::journal_losses(self).len()
     }
 
+    fn full_reason(&self) -> Option<String> {
+        Capture::full_reason(self)
+    }
+
+    fn row_time(&self) -> i64 {
+        Capture::row_time(self)
+    }
+
     fn status(&self) -> Status {
         Capture::status(self)
     }
@@ -202,11 +225,29 @@ impl Ingest for Capture {
             gauge("capture_queue_bytes", "Bytes that wait for the journal", status.queue_bytes),
             counter("capture_write_downs", "Write-downs done", status.write_downs),
             counter("capture_write_downs_failed", "Write-downs that failed", status.write_downs_failed),
-            gauge("capture_full", "Whether the journal found no room when rows last came", u64::from(status.full)),
             gauge("capture_journal_losses", "Losses of the journal that nobody has accepted", losses),
             gauge("capture_journal_lost_batches", "Batches that they have lost, as far as it is known", lost_batches),
+            gauge("capture_full", "Whether rows are refused for lack of room", u64::from(status.full)),
+            gauge("capture_disk_reserve_bytes", "Bytes of the disk's reserve", status.disk.reserve_bytes),
+            gauge("capture_disk_free_bytes_min", "Free bytes below which rows are refused", status.disk.free_bytes_min),
+            counter("capture_disk_refused", "Batches refused for lack of room on the disk", status.disk.refused),
+            counter("capture_clock_steps_back", "Steps of the clock back", status.clock.steps_back),
+            counter("capture_clock_steps_ahead", "Steps of the clock ahead", status.clock.steps_ahead),
+            gauge(
+                "capture_clock_ahead_seconds",
+                "What receive times are ahead of the clock",
+                seconds(status.clock.ahead_ns),
+            ),
+            counter(
+                "capture_clock_behind_seconds",
+                "For how long the clock has been behind receive times",
+                seconds(status.clock.ahead_total_ns),
+            ),
             gauge("capture_failed", "Whether capture has failed", u64::from(status.failed.is_some())),
         ];
+        figures.extend(
+            status.disk.free_bytes.map(|free| gauge("capture_disk_free_bytes", "Free bytes of the disk", free)),
+        );
         for table in status.tables {
             let of_table = |name, help, value| Figure { table: Some(table.table.clone()), ..gauge(name, help, value) };
             figures.push(of_table("capture_live_rows", "Rows in memory", table.live_rows));

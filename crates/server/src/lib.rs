@@ -36,6 +36,7 @@ mod measured;
 mod metrics;
 mod named;
 mod opening;
+mod places;
 mod problem;
 mod server;
 pub mod settings;

@@ -19,7 +19,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::appends::class;
-use crate::http::now;
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
 use crate::lines::Lines;
 use crate::listen::{self, Gate};
@@ -184,7 +183,7 @@ impl Connection {
 
     fn push(&mut self, bytes: &[u8]) -> Result<(), Stop> {
         let sink = &self.sink;
-        self.lines.push(bytes, now(), |append| sink.submit(Arc::new(append)))
+        self.lines.push(bytes, sink.front.ingest.row_time(), |append| sink.submit(Arc::new(append)))
     }
 }
 

@@ -39,6 +39,12 @@ pub(crate) struct Metrics {
     pub(crate) rows_out: Counter,
     /// Statements that run.
     pub(crate) statements_running: Gauge,
+    /// Statements that wait for a place, or for their client.
+    pub(crate) statements_waiting: Gauge,
+    /// Statements that were begun anew.
+    pub(crate) statements_restarted: Counter,
+    /// Times that a statement gave its place back because its client read nothing.
+    pub(crate) statements_stalled: Counter,
     /// Connections that are open.
     pub(crate) connections: Family<Label, Gauge>,
     /// Subscriptions that run.
@@ -76,6 +82,15 @@ impl Metrics {
         registry.register("rows_out", "Rows sent in answers", rows_out.clone());
         let statements_running = Gauge::default();
         registry.register("statements_running", "Statements that run", statements_running.clone());
+        let statements_waiting = Gauge::default();
+        let help = "Statements that wait for a place, or for their client";
+        registry.register("statements_waiting", help, statements_waiting.clone());
+        let statements_restarted = Counter::default();
+        let help = "Statements that outstayed their short place and were begun anew in a long one";
+        registry.register("statements_restarted", help, statements_restarted.clone());
+        let statements_stalled = Counter::default();
+        let help = "Times that a statement gave its place back because its client read nothing";
+        registry.register("statements_stalled", help, statements_stalled.clone());
         let connections = Family::<Label, Gauge>::default();
         registry.register("connections", "Connections that are open", connections.clone());
         let subscriptions = Gauge::default();
@@ -100,6 +115,9 @@ impl Metrics {
             connections_refused,
             rows_out,
             statements_running,
+            statements_waiting,
+            statements_restarted,
+            statements_stalled,
             connections,
             subscriptions,
             updates_out,

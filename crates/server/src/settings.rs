@@ -160,9 +160,9 @@ pub struct Limits {
     pub statement_seconds_max: u64,
     /// Rows of an answer. A statement with more fails; it is not cut. Default 100 million.
     pub statement_rows_max: u64,
-    /// Statements that run at a time, each on a thread of its own. Default 16.
+    /// Statements that run for long at a time, each on a thread of its own; there are as many places again for short ones. Default 16.
     pub statements_max: usize,
-    /// Statements that wait for one of those to end. More are refused, to be tried again. Default 64.
+    /// Statements that wait for a place, or for their client to read. More are refused, to be tried again, or broken off. Default 64.
     pub statements_waiting_max: usize,
     /// Prepared statements that are kept; the one not used for longest goes first. Default 1,024.
     pub prepared_max: usize,

@@ -4,11 +4,11 @@
 //! - At most [`PIECES_WAITING`] encoded pieces wait for the client. A client that goes away is noticed within
 //!   [`LOOK_AROUND`], and the statement stops.
 //! - The first piece comes with the first rows: what fails before them fails before a byte is sent.
+//! - Short statements, long ones and slow clients are kept out of each other's way: see [`places`](crate::places).
 //! - A statement that runs as a tick plan looks for both between blocks of rows. Where a block takes long (a sort of all rows),
 //!   its client is told that the time is over, and its place is taken until the block ends.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
@@ -16,9 +16,10 @@ use arrow::datatypes::SchemaRef;
 use futures::Stream;
 use splay_sql::{Parameters, Session, StatementStats, Stop, Waited};
 use tokio::runtime::Handle;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 
 use crate::metrics::{Counted, Metrics};
+use crate::places::{Place, Places, TooMany};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Limits;
 
@@ -56,8 +57,7 @@ pub(crate) struct Statements {
 struct Shared {
     session: Session,
     limits: Limits,
-    running: Arc<Semaphore>,
-    waiting: AtomicUsize,
+    places: Arc<Places>,
     metrics: Arc<Metrics>,
 }
 
@@ -103,19 +103,10 @@ impl<P: Send + 'static> Pieces<P> {
     }
 }
 
-/// Counts one that waits.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
-    }
-}
-
 impl Statements {
     pub(crate) fn new(session: Session, limits: Limits, metrics: Arc<Metrics>) -> Statements {
-        let running = Arc::new(Semaphore::new(limits.statements_max));
-        Statements { shared: Arc::new(Shared { session, limits, running, waiting: AtomicUsize::new(0), metrics }) }
+        let places = Places::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
+        Statements { shared: Arc::new(Shared { session, limits, places, metrics }) }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -134,16 +125,17 @@ impl Statements {
         encode: E,
     ) -> Outcome<Pieces<E::Piece>> {
         let start = Instant::now();
-        let permit = self.place(way, start).await?;
+        let place = self.place(way, start).await?;
         let (outlet, receiver) = mpsc::channel(PIECES_WAITING);
         let shared = Arc::clone(&self.shared);
         let deadline = start + shared.limits.statement();
         let handle = Handle::current();
         tokio::task::spawn_blocking(move || {
-            let _permit = permit;
             let _counted = Counted::new(shared.metrics.statements_running.clone());
             tracing::debug!(way, statement = text, "statement");
-            let mut run = Run { handle, outlet, deadline, limits: &shared.limits, rows: 0 };
+            let metrics = Arc::clone(&shared.metrics);
+            let patience = shared.places.patience;
+            let mut run = Run { handle, outlet, deadline, limits: &shared.limits, metrics, place, patience, rows: 0 };
             let ended = run.run(&shared.session, &text, parameters, encode);
             shared.metrics.rows_out.inc_by(run.rows);
             let outcome = match &ended {
@@ -166,12 +158,12 @@ impl Statements {
 
     /// What a statement would give, without running it.
     pub(crate) async fn describe(&self, text: String) -> Outcome<splay_sql::Description> {
-        let permit = self.place("describe", Instant::now()).await?;
+        let place = self.place("describe", Instant::now()).await?;
         let session = self.shared.session.clone();
         let (sender, receiver) = oneshot::channel();
         let deadline = Instant::now() + self.shared.limits.statement();
         tokio::task::spawn_blocking(move || {
-            let _permit = permit;
+            let _place = place;
             let is_over = || sender.is_closed() || Instant::now() >= deadline;
             let described = session.describe_until(&text, Stop::when(&is_over));
             let _ = sender.send(described);
@@ -184,26 +176,24 @@ impl Statements {
     }
 
     /// Waits for a place.
-    async fn place(&self, way: &'static str, start: Instant) -> Outcome<OwnedSemaphorePermit> {
+    async fn place(&self, way: &'static str, start: Instant) -> Outcome<Arc<Place>> {
         let shared = &self.shared;
-        if let Ok(permit) = Arc::clone(&shared.running).try_acquire_owned() {
-            return Ok(permit);
-        }
-        let busy = |text| {
-            shared.metrics.statement(way, Code::Busy.as_str(), start);
-            Problem::new(Code::Busy, text)
+        let problem = match tokio::time::timeout(shared.limits.statement(), shared.places.begin()).await {
+            Ok(Ok(place)) => return Ok(place),
+            Ok(Err(TooMany)) => too_many(),
+            Err(_) => none_ended(),
         };
-        let before = shared.waiting.fetch_add(1, Ordering::AcqRel);
-        let _waiting = Waiting(&shared.waiting);
-        if before >= shared.limits.statements_waiting_max {
-            return Err(busy("too many statements at once"));
-        }
-        let acquired = Arc::clone(&shared.running).acquire_owned();
-        match tokio::time::timeout(shared.limits.statement(), acquired).await {
-            Ok(Ok(permit)) => Ok(permit),
-            _ => Err(busy("no other statement ended in time")),
-        }
+        shared.metrics.statement(way, problem.code.as_str(), start);
+        Err(problem)
     }
+}
+
+fn too_many() -> Problem {
+    Problem::new(Code::Busy, "too many statements at once")
+}
+
+fn none_ended() -> Problem {
+    Problem::new(Code::Busy, "no other statement ended in time")
 }
 
 fn broke_off() -> Problem {
@@ -220,7 +210,18 @@ struct Run<'a, P> {
     outlet: mpsc::Sender<Message<P>>,
     deadline: Instant,
     limits: &'a Limits,
+    metrics: Arc<Metrics>,
+    place: Arc<Place>,
+    /// How long a client that reads nothing keeps the place.
+    patience: Duration,
     rows: u64,
+}
+
+/// What became of a statement that wasn't refused.
+enum Attempt {
+    Ended,
+    /// It was stopped before it sent anything: all long places are taken.
+    Outstayed,
 }
 
 impl<P: Send + 'static> Run<'_, P> {
@@ -235,22 +236,36 @@ impl<P: Send + 'static> Run<'_, P> {
         parameters: Parameters,
         mut encode: E,
     ) -> Result<(), Option<Problem>> {
-        let over = || self.outlet.is_closed() || Instant::now() >= self.deadline;
+        while let Attempt::Outstayed = self.attempt(session, text, parameters.clone(), &mut encode)? {
+            self.metrics.statements_restarted.inc();
+            self.wait_for_place()?;
+        }
+        Ok(())
+    }
+
+    fn attempt<E: Encode<Piece = P>>(
+        &mut self,
+        session: &Session,
+        text: &str,
+        parameters: Parameters,
+        encode: &mut E,
+    ) -> Result<Attempt, Option<Problem>> {
+        let over = || self.outlet.is_closed() || Instant::now() >= self.deadline || !self.place.may_go_on();
         let mut answer = match session.sql_until(text, parameters, Stop::when(&over)) {
-            Err(splay_sql::Error::Cancelled) if self.outlet.is_closed() => return Err(None),
-            Err(splay_sql::Error::Cancelled) => return Err(Some(self.out_of_time())),
+            Err(splay_sql::Error::Cancelled) => return self.look_around().map(|()| Attempt::Outstayed),
             answer => answer.map_err(Problem::from)?,
         };
         answer.read_with_checks();
-        let mut pieces = encode.start(&answer.schema())?;
+        let mut pieces = Vec::new();
+        let mut has_started = false;
         loop {
             match answer.wait(LOOK_AROUND) {
                 Waited::Batch(batch) => {
                     let batch = batch.map_err(Problem::from)?;
-                    self.rows += batch.num_rows() as u64;
-                    if self.rows > self.limits.statement_rows_max {
-                        let text = format!("the answer has more than {} rows", self.limits.statement_rows_max);
-                        return Err(Some(Problem::new(Code::Rows, text)));
+                    self.count(&batch)?;
+                    self.go_on()?;
+                    if !std::mem::replace(&mut has_started, true) {
+                        pieces = encode.start(&answer.schema())?;
                     }
                     for offset in (0..batch.num_rows()).step_by(PIECE_ROWS) {
                         let slice = batch.slice(offset, PIECE_ROWS.min(batch.num_rows() - offset));
@@ -258,21 +273,61 @@ impl<P: Send + 'static> Run<'_, P> {
                         // Columns may be slices of files, which were read just now.
                         answer.check().map_err(Problem::from)?;
                         self.send_all(&mut pieces)?;
+                        self.go_on()?;
                     }
                 }
                 Waited::TimedOut => {
-                    if self.outlet.is_closed() {
-                        return Err(None);
+                    self.look_around()?;
+                    if !has_started && !self.place.may_go_on() {
+                        return Ok(Attempt::Outstayed);
                     }
-                    if Instant::now() >= self.deadline {
-                        return Err(Some(self.out_of_time()));
-                    }
+                    self.go_on()?;
                 }
                 Waited::End => break,
             }
         }
+        if !has_started {
+            pieces = encode.start(&answer.schema())?;
+        }
         pieces.extend(encode.end(&answer.stats())?);
-        self.send_all(&mut pieces)
+        self.send_all(&mut pieces).map(|()| Attempt::Ended)
+    }
+
+    /// Ends the statement if nobody waits for it, or its time is over.
+    fn look_around(&self) -> Result<(), Option<Problem>> {
+        if self.outlet.is_closed() {
+            return Err(None);
+        }
+        if Instant::now() >= self.deadline { Err(Some(self.out_of_time())) } else { Ok(()) }
+    }
+
+    fn count(&mut self, batch: &RecordBatch) -> Result<(), Problem> {
+        self.rows += batch.num_rows() as u64;
+        if self.rows > self.limits.statement_rows_max {
+            let text = format!("the answer has more than {} rows", self.limits.statement_rows_max);
+            return Err(Problem::new(Code::Rows, text));
+        }
+        Ok(())
+    }
+
+    /// Stands still where the statement may not go on in its place.
+    fn go_on(&self) -> Result<(), Option<Problem>> {
+        if self.place.may_go_on() { Ok(()) } else { self.wait_for_place() }
+    }
+
+    /// Waits for a place in which the statement may stay.
+    fn wait_for_place(&self) -> Result<(), Option<Problem>> {
+        let waiting = async {
+            tokio::select! {
+                () = self.outlet.closed() => Err(None),
+                waited = tokio::time::timeout_at(self.deadline.into(), self.place.long()) => match waited {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(TooMany)) => Err(Some(too_many())),
+                    Err(_) => Err(Some(none_ended())),
+                },
+            }
+        };
+        self.handle.block_on(waiting)
     }
 
     fn out_of_time(&self) -> Problem {
@@ -284,22 +339,39 @@ impl<P: Send + 'static> Run<'_, P> {
         pieces.drain(..).try_for_each(|piece| self.send(Message::Piece(piece)))
     }
 
+    /// Hands a message over. While the client reads nothing, the statement has no place after a while.
     fn send(&self, message: Message<P>) -> Result<(), Option<Problem>> {
-        let Err(refused) = self.outlet.try_send(message) else { return Ok(()) };
-        let message = match refused {
-            mpsc::error::TrySendError::Full(message) => message,
-            mpsc::error::TrySendError::Closed(_) => return Err(None),
+        let message = match self.outlet.try_send(message) {
+            Ok(()) => return Ok(()),
+            Err(mpsc::error::TrySendError::Full(message)) => message,
+            Err(mpsc::error::TrySendError::Closed(_)) => return Err(None),
         };
-        let sending = async { tokio::time::timeout_at(self.deadline.into(), self.outlet.send(message)).await };
-        match self.handle.block_on(sending) {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) => Err(None),
-            Err(_) => {
-                let text = "the client took the answer more slowly than a statement may last";
-                Err(Some(Problem::new(Code::Time, text)))
+        let soon = self.deadline.min(Instant::now() + self.patience);
+        let permit = match self.room_until(soon)? {
+            Some(permit) => permit,
+            None => {
+                self.metrics.statements_stalled.inc();
+                self.place.step_aside().map_err(|TooMany| Some(too_slow()))?;
+                self.room_until(self.deadline)?.ok_or_else(|| Some(too_slow()))?
             }
+        };
+        permit.send(message);
+        Ok(())
+    }
+
+    /// Waits for room for a message; none if the client reads nothing until then.
+    fn room_until(&self, until: Instant) -> Result<Option<mpsc::Permit<'_, Message<P>>>, Option<Problem>> {
+        let waiting = async { tokio::time::timeout_at(until.into(), self.outlet.reserve()).await };
+        match self.handle.block_on(waiting) {
+            Ok(Ok(permit)) => Ok(Some(permit)),
+            Ok(Err(_)) => Err(None),
+            Err(_) => Ok(None),
         }
     }
+}
+
+fn too_slow() -> Problem {
+    Problem::new(Code::Time, "the client took the answer more slowly than a statement may last")
 }
 
 /// The first piece of an answer: one that has none has broken off.

@@ -54,7 +54,7 @@ pub(crate) fn look(storage: &dyn Storage, captured: impl Fn(&str) -> Captured) -
             match format::parse(content) {
                 Some(Frame::Layout(layout)) => drop(layouts.insert(layout.id, layout.spec)),
                 Some(Frame::Producers(all)) => {
-                    seen.producers = all.into_iter().map(|(name, number, at)| (name, (number, at))).collect();
+                    seen.producers = super::named(all);
                 }
                 Some(Frame::Rows(rows)) => {
                     if let Some(spec) = layouts.get(&rows.layout) {

@@ -53,6 +53,12 @@ use crate::codec;
 /// The last batch of each producer: its number, and when it came in, in nanoseconds since the epoch.
 pub(crate) type Producers = HashMap<String, (u64, i64)>;
 
+/// Producers as a file lists them, without the entry of none, which says when rows last came in.
+fn named(listed: Vec<(String, u64, i64)>) -> Producers {
+    let named = listed.into_iter().filter(|(name, ..)| !name.is_empty());
+    named.map(|(name, number, at)| (name, (number, at))).collect()
+}
+
 /// Folder of the journal within the database's.
 pub(crate) const FOLDER: &str = ".journal";
 

@@ -34,6 +34,8 @@ pub(crate) struct Batch {
 pub(crate) struct Found {
     pub(crate) files: Vec<JournalFile>,
     pub(crate) producers: Producers,
+    /// The last receive time.
+    pub(crate) received: Option<i64>,
     /// The next batch's number.
     pub(crate) next_sequence: u64,
     /// Number of the last file that there was.
@@ -310,7 +312,8 @@ impl Found {
                     for (name, last, _) in &producers {
                         self.tell_numbers_missing(name, last.saturating_add(1));
                     }
-                    self.producers = producers.into_iter().map(|(name, number, at)| (name, (number, at))).collect();
+                    self.received = producers.iter().map(|(_, _, at)| *at).max().max(self.received);
+                    self.producers = super::named(producers);
                 }
                 Piece::Message(range, parts) => match self.take_message(&parts, wants) {
                     Ok(batches) => {
@@ -369,6 +372,7 @@ impl Found {
     fn note(&mut self, rows: &RowsFrame<'_>, file: &mut JournalFile, spec: &TableSpec) {
         // Below the greatest number: the walk saw to it.
         self.next_sequence = rows.sequence + 1;
+        self.received = self.received.max(Some(rows.received));
         let (name, last) = rows.producer;
         if !name.is_empty() {
             self.tell_numbers_missing(name, last);

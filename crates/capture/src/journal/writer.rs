@@ -33,6 +33,8 @@ pub(crate) struct JournalWriter {
     of_tables: HashMap<String, (u32, Arc<TableSpec>)>,
     catalog: Catalog,
     segment_bytes: u64,
+    /// The last receive time.
+    received: Option<i64>,
     /// Whether all batches are synced.
     is_synced: bool,
     /// Whether all bytes are: the last frame says that those before it are, and isn't synced itself.
@@ -75,16 +77,27 @@ impl JournalWriter {
             of_tables: HashMap::new(),
             catalog: found.catalog,
             segment_bytes,
+            received: found.received,
             is_synced: true,
             is_whole: true,
             failed: None,
         };
-        writer.next_file(next_sequence, producers)?;
+        match writer.next_file(next_sequence, producers) {
+            Ok(()) => {}
+            // Begun with the first rows for which there is room.
+            Err(Error::Full { .. }) => return Ok(writer),
+            Err(error) => return Err(error),
+        }
         if let Some(before) = writer.older.last() {
             let number = writer.current.number;
             writer.current.is_behind_loss = writer.catalog.losses.iter().any(|loss| loss.is_between(before, number));
         }
         Ok(writer)
+    }
+
+    /// Whether there is a file to write to; not after a start for which there was no room.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.file.is_some()
     }
 
     /// Begins the next file: with its header, the file before and the producers, all of it synced, and its name, too.
@@ -107,6 +120,8 @@ impl JournalWriter {
             let mut bytes = format::header(number, first).to_vec();
             let mut all: Vec<(String, u64, i64)> =
                 producers.iter().map(|(name, (number, at))| (name.clone(), *number, *at)).collect();
+            // Files with the rows may go before this one.
+            all.extend(self.received.map(|at| (String::new(), 0, at)));
             all.sort();
             format::put(&mut bytes, &Frame::Link(link));
             format::put(&mut bytes, &Frame::Producers(all));
@@ -133,7 +148,8 @@ impl JournalWriter {
     /// Begins the next file if this one is full. `first` is the next batch's number, `producers` the last numbers before it.
     pub(crate) fn next_file_if_full(&mut self, first: u64, producers: &Producers) -> Result<()> {
         self.check()?;
-        if self.current.bytes >= self.segment_bytes { self.next_file(first, producers) } else { Ok(()) }
+        let is_due = self.file.is_none() || self.current.bytes >= self.segment_bytes;
+        if is_due { self.next_file(first, producers) } else { Ok(()) }
     }
 
     /// Writes a group of rows: all of them or none. They are not synced.
@@ -166,6 +182,7 @@ impl JournalWriter {
         for entry in entries {
             self.current.last = entry.sequence;
             self.current.note(&entry.spec.name, entry.sequence, entry.times.1, entry.rows);
+            self.received = self.received.max(Some(entry.received));
         }
         Ok(())
     }
@@ -290,7 +307,7 @@ impl JournalWriter {
 
     /// All files, oldest first, with how much of each is whole frames.
     pub(crate) fn files(&self) -> Vec<JournalFile> {
-        self.older.iter().chain([&self.current]).cloned().collect()
+        self.older.iter().chain(Some(&self.current).filter(|file| file.bytes > 0)).cloned().collect()
     }
 
     fn check(&self) -> Result<()> {

@@ -7,6 +7,7 @@ mod basic;
 mod crash;
 mod damaged;
 mod follow;
+mod disk;
 mod golden;
 mod lost;
 mod measures;

@@ -30,9 +30,9 @@ impl Clock for TestClock {
     }
 }
 
-/// Nothing happens by itself.
+/// Nothing happens by itself, and the disk is used to its end.
 pub fn settings() -> CaptureSettings {
-    CaptureSettings { automatic: false, ..CaptureSettings::default() }
+    CaptureSettings { automatic: false, disk_free_bytes_min: 0, disk_reserve_bytes: 0, ..CaptureSettings::default() }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]

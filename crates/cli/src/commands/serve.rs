@@ -139,7 +139,7 @@ pub(super) fn start_logs() -> Result<()> {
 /// Rolls a database that nothing captures into.
 pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
-    let settings = CaptureSettings { automatic: false, ..CaptureSettings::default() };
+    let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
     let (capture, recovered) =
         Capture::open(database, settings).context("a server that captures into the database rolls it by itself")?;
     if recovered != Recovered::default() {

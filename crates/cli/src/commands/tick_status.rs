@@ -28,6 +28,27 @@ pub fn run(arguments: &TickStatusArguments) -> Result<()> {
     out.flush().context("write the status")
 }
 
+/// Room on the disk, where the system tells of it.
+fn show_disk(out: &mut impl Write, disk: &Value) -> Result<()> {
+    if disk["free_bytes"].is_u64() {
+        let [free, least, reserve] =
+            ["free_bytes", "free_bytes_min", "reserve_bytes"].map(|key| Human(number(&disk[key])));
+        let state = if disk["is_refusing"] == true { "ROWS ARE REFUSED" } else { "rows are refused" };
+        writeln!(out, "disk      {free} free, {state} below {least}; reserve {reserve}")?;
+    }
+    Ok(())
+}
+
+/// What the clock did, if it did anything.
+fn show_clock(out: &mut impl Write, clock: &Value) -> Result<()> {
+    let [back, ahead, lead] = ["steps_back", "steps_ahead", "ahead_ns"].map(|key| number(&clock[key]));
+    if back + ahead + lead > 0 {
+        let seconds = lead / 1_000_000_000;
+        writeln!(out, "clock     {back} steps back, {ahead} ahead; receive times are {seconds} s ahead of it")?;
+    }
+    Ok(())
+}
+
 fn show(out: &mut impl Write, told: &Value) -> Result<()> {
     let capture = &told["capture"];
     writeln!(out, "state     {}", state(told["state"].as_str().unwrap_or_default()))?;
@@ -58,6 +79,8 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
         )?;
         let (done, failed) = (count(&capture["write_downs"]), count(&capture["write_downs_failed"]));
         writeln!(out, "written   {done} write-downs, {failed} failed")?;
+        show_disk(out, &capture["disk"])?;
+        show_clock(out, &capture["clock"])?;
     }
     section(out, "tables", TABLES, tables(told))?;
     section(

@@ -11,7 +11,6 @@ mod text;
 mod write;
 
 pub(crate) use subscribe::kind;
-pub(crate) use write::now;
 
 use std::io::Read;
 use std::net::IpAddr;
@@ -138,16 +137,27 @@ async fn ready(State(server): Server) -> Response {
     // Which ones, `/status` says to those who may read.
     let damaged = server.statements.session().database().damaged().len();
     let losses = server.appends.as_ref().map_or(0, |appends| appends.ingest().journal_losses());
-    // While the disk is full queries are answered, and only rows that come show whether there is room again.
-    let is_full = server.appends.as_ref().is_some_and(|appends| appends.ingest().is_full());
+    // While the disk is full queries are answered.
+    let full = server.appends.as_ref().and_then(|appends| appends.ingest().full_reason());
     let (status, text) = match (stopping, takes_rows, damaged + losses) {
         (true, _, _) => (StatusCode::SERVICE_UNAVAILABLE, "stopping"),
         (false, false, _) => (StatusCode::SERVICE_UNAVAILABLE, "takes no rows"),
-        (false, true, _) if is_full => (StatusCode::OK, "full"),
+        (false, true, _) if full.is_some() => (StatusCode::OK, "full"),
         (false, true, 0) => (StatusCode::OK, "ready"),
         (false, true, _) => (StatusCode::OK, "degraded"),
     };
-    (status, axum::Json(json!({ "status": text, "damaged_tables": damaged, "journal_losses": losses }))).into_response()
+    let reason = match text {
+        "full" => full,
+        "degraded" => {
+            Some(format!("{damaged} tables are damaged, the journal has {losses} losses; /status says which"))
+        }
+        _ => None,
+    };
+    let mut told = json!({ "status": text, "damaged_tables": damaged, "journal_losses": losses });
+    if let Some(reason) = reason {
+        told["reason"] = json!(reason);
+    }
+    (status, axum::Json(told)).into_response()
 }
 
 async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response> {

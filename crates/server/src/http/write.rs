@@ -1,7 +1,6 @@
 //! Rows over HTTP: Arrow streams at `/api/v1/write`, line protocol at InfluxDB's paths.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use arrow::compute::concat_batches;
 use axum::Json;
@@ -249,12 +248,6 @@ fn refused(problem: &Problem) -> Response {
     response
 }
 
-/// Nanoseconds since the epoch.
-pub(crate) fn now() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
-}
-
 /// Stores the good lines of a body, all of them or none.
 async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Option<Ack>> {
     server.tokens.check(headers, Role::Write)?;
@@ -267,7 +260,8 @@ async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, 
     let settings = LineSettings { precision, ..server.limits.lines() };
     let mut lines = Lines::new(Arc::clone(appends.ingest()), "influx", ack.unwrap_or_default(), settings);
     let bytes_max = server.limits.rows_bytes_max;
-    let decoded = on_thread(move || lines.message(&bytes, now(), bytes_max).map(|rows| (rows, lines)));
+    let now = appends.ingest().row_time();
+    let decoded = on_thread(move || lines.message(&bytes, now, bytes_max).map(|rows| (rows, lines)));
     let (mut rows, lines) = decoded.await?.inspect_err(|problem| appends.note(problem))?;
     let ack = match rows.last_mut() {
         Some(last) => {

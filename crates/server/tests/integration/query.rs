@@ -144,6 +144,7 @@ fn a_full_disk_is_told_to_who_asks_whether_the_server_is_ready() {
     served.ingest.be_full_later(1);
     let ready = || (served.get("/ready").status, served.get("/ready").json()["status"].as_str().map(str::to_owned));
     assert_eq!(ready(), (200, Some("full".to_owned())));
+    assert_eq!(served.get("/ready").json()["reason"], "there is no room for rows");
     assert_eq!(served.post("/write", &[], b"trade a=1 1").status, 503);
     assert_eq!(ready(), (200, Some("ready".to_owned())));
 }
@@ -253,14 +254,95 @@ fn what_all_statements_may_hold_is_bounded_too() {
 fn more_statements_than_may_wait_are_refused_as_busy() {
     let served =
         Served::with("limits.statements_max = 1\nlimits.statements_waiting_max = 0\nlimits.statement_seconds_max = 5");
-    let sql = LONG;
-    let mut stream = connect(served.http());
-    write!(stream, "POST /query HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n{sql}", sql.len()).unwrap();
-    crate::support::eventually("it runs", || served.get("/metrics").text().contains("splay_statements_running 1"));
+    // One that has moved to the long place, and one in the short place.
+    let mut all = Vec::new();
+    crate::support::eventually("both run", || {
+        all.push(begin(&served, "/query", LONG));
+        figure(&served, "splay_statements_running") == 2
+    });
     let answer = served.query("select 1");
     assert_eq!((answer.status, answer.code().as_str()), (503, "busy"));
     assert_eq!(answer.headers["retry-after"], "1");
     assert_eq!(answer.json()["retryable"], true);
+}
+
+/// Sends a statement and reads nothing of its answer.
+fn begin(served: &Served, path: &str, sql: &str) -> std::net::TcpStream {
+    let mut stream = connect(served.http());
+    let length = sql.len();
+    write!(stream, "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{sql}").unwrap();
+    stream
+}
+
+/// A number of `/metrics` without labels.
+fn figure(served: &Served, name: &str) -> i64 {
+    let text = served.get("/metrics").text().to_owned();
+    let number = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok());
+    number.unwrap_or_else(|| panic!("{name} in {text}"))
+}
+
+/// `select 1` waited 57 s behind long statements.
+#[test]
+fn a_short_statement_gets_through_while_a_long_one_holds_the_only_place() {
+    let served = Served::with("limits.statements_max = 1\nlimits.statement_seconds_max = 600");
+    let _long = begin(&served, "/query", LONG);
+    crate::support::eventually("it runs", || figure(&served, "splay_statements_running") == 1);
+    for _ in 0..3 {
+        assert_eq!(served.query("select 1").status, 200);
+    }
+    crate::support::eventually("the long one still runs", || figure(&served, "splay_statements_running") == 1);
+}
+
+#[test]
+fn a_statement_that_finds_no_long_place_is_begun_anew_in_one() {
+    let served = Served::with("limits.statements_max = 1\nlimits.statement_seconds_max = 600");
+    let long = begin(&served, "/query", LONG);
+    crate::support::eventually("it runs", || figure(&served, "splay_statements_running") == 1);
+    // Long enough to leave its short place, and with an answer that is known.
+    let sql = "select count(*) as n from trade a, (select * from trade limit 8000) b where a.price + b.price >= 0";
+    let other = begin(&served, "/query?format=csv", sql);
+    crate::support::eventually("both run", || figure(&served, "splay_statements_running") == 2);
+    // Which waits for the short place.
+    assert_eq!(served.query("select 1").status, 200);
+    crate::support::eventually("it was stopped", || figure(&served, "splay_statements_restarted_total") == 1);
+    crate::support::eventually("it waits", || figure(&served, "splay_statements_waiting") == 1);
+    drop(long);
+    let answer = crate::support::read_answer(other);
+    assert_eq!((answer.status, answer.whole), (200, true));
+    assert_eq!(answer.text().lines().nth(1), Some((TRADES * 8_000).to_string().as_str()));
+}
+
+/// Sixteen answers that nobody read held every place for a minute.
+#[test]
+fn answers_that_nobody_reads_hold_no_place_and_go_on_when_they_are_read() {
+    let served = Served::with("limits.statements_max = 1\nlimits.statement_seconds_max = 600");
+    let rows = 200 * TRADES;
+    let large = "select a.price from trade a, (select 1 from trade limit 200) b";
+    let mut unread = Vec::new();
+    for number in 1..4 {
+        unread.push(begin(&served, "/query?format=csv", large));
+        let stalled = || figure(&served, "splay_statements_stalled_total") >= number;
+        crate::support::eventually("it has given its place back", stalled);
+    }
+    assert_eq!(served.query("select 1").status, 200);
+    for stream in unread {
+        let answer = crate::support::read_answer(stream);
+        assert_eq!((answer.status, answer.whole), (200, true));
+        assert_eq!(answer.text().lines().count() as i64, rows + 1);
+    }
+    crate::support::eventually("nobody waits", || figure(&served, "splay_statements_waiting") == 0);
+}
+
+#[test]
+fn answers_that_nobody_reads_end_where_too_many_wait() {
+    let served = Served::with(
+        "limits.statements_max = 1\nlimits.statements_waiting_max = 0\nlimits.statement_seconds_max = 600",
+    );
+    let stream = begin(&served, "/query", LARGE);
+    let ended = "splay_statements_total{way=\"http\",outcome=\"time\"} 1";
+    crate::support::eventually("it ends", || served.get("/metrics").text().contains(ended));
+    let answer = crate::support::read_answer(stream);
+    assert_eq!((answer.status, answer.whole), (200, false));
 }
 
 /// Before, one damaged table hid all others from `/tables`, and nothing told of it but statements.

@@ -5,8 +5,8 @@
 //! - [`FaultStorage::crash`] gives storage as a power cut could leave it: of each file any subset of the unsynced 512-byte
 //!   sectors, at any length between the durable and the live one; of each folder any subset of the unsynced changes to names.
 //! - [`FaultStorage::stop_after`] makes every operation after the n-th fail, as if the process had died there;
-//!   [`FaultStorage::fail_at`] makes the n-th alone fail, as a bad disk does; [`FaultStorage::capacity`] fills the disk.
-//!   [`FaultStorage::fail_read_at`] does that to the n-th look at files or folders, and [`FaultStorage::fail_each`] to each n-th call of
+//!   [`FaultStorage::fail_at`] makes the n-th alone fail, as a bad disk does; [`FaultStorage::capacity`] fills the disk, and [`FaultStorage::free_bytes`]
+//!   lets it say that it has another amount of room. [`FaultStorage::fail_read_at`] does that to the n-th look at files or folders, and [`FaultStorage::fail_each`] to each n-th call of
 //!   either kind.
 //! - A seed repeats a run.
 
@@ -18,7 +18,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::buffer::MutableBuffer;
 use bytes::Bytes;
 
-use super::{FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile, join, parent};
+use super::{
+    DiskSpace, FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile, join, parent,
+};
 use crate::error::{Error, Result};
 
 const SECTOR_BYTES: usize = 512;
@@ -30,6 +32,14 @@ pub type Chooser<'a> = &'a mut dyn FnMut(usize) -> usize;
 struct FileImage {
     live: Vec<u8>,
     durable: Vec<u8>,
+    /// Bytes of the disk that it takes and that mean nothing.
+    allocated: u64,
+}
+
+impl FileImage {
+    fn length(&self) -> u64 {
+        self.live.len() as u64 + self.allocated
+    }
 }
 
 /// A folder's names: to a file's number, or to `None` for a folder.
@@ -53,6 +63,7 @@ struct State {
     stop_after: Option<u64>,
     fail_at: Option<u64>,
     capacity: Option<usize>,
+    free_bytes: Option<u64>,
 }
 
 /// See the module's text.
@@ -118,6 +129,11 @@ impl FaultStorage {
     /// The disk holds `bytes`, no more; `None` for an endless one.
     pub fn capacity(&self, bytes: Option<usize>) {
         self.state().capacity = bytes;
+    }
+
+    /// What a disk of any size says that it has free, whatever it has; `None` for the truth.
+    pub fn free_bytes(&self, bytes: Option<u64>) {
+        self.state().free_bytes = bytes;
     }
 
     /// Bytes of all files as the process sees them.
@@ -248,7 +264,12 @@ impl State {
     fn used(&self) -> usize {
         let named: std::collections::BTreeSet<usize> =
             self.dirs.values().flat_map(|dir| dir.live.values().flatten().copied()).collect();
-        named.into_iter().map(|number| self.files[number].live.len()).sum()
+        let bytes = |file: &FileImage| file.live.len() + usize::try_from(file.allocated).unwrap_or(usize::MAX);
+        named.into_iter().map(|number| bytes(&self.files[number])).sum()
+    }
+
+    fn room(&self) -> usize {
+        self.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(self.used()))
     }
 
     /// Counts an operation and fails it when asked to.
@@ -318,8 +339,7 @@ impl StorageFile for FaultFile {
     fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let mut state = self.storage.state();
         state.step("write", &self.path)?;
-        let room = state.capacity.map_or(usize::MAX, |capacity| capacity.saturating_sub(state.used()));
-        let fitting = &bytes[..bytes.len().min(room)];
+        let fitting = &bytes[..bytes.len().min(state.room())];
         state.files[self.number].live.extend_from_slice(fitting);
         if fitting.len() < bytes.len() {
             return Err(Error::io("write", &self.path)(std::io::ErrorKind::StorageFull.into()));
@@ -425,7 +445,7 @@ impl Storage for FaultStorage {
         state.look("open", path)?;
         let file = state.file(path)?;
         // Numbers are never given twice.
-        Ok(FileIdentity { volume: 0, number: file as u64, modified_ns: 0, length: state.files[file].live.len() as u64 })
+        Ok(FileIdentity { volume: 0, number: file as u64, modified_ns: 0, length: state.files[file].length() })
     }
 
     fn rename(&self, from: &str, to: &str) -> Result<()> {
@@ -514,6 +534,31 @@ impl Storage for FaultStorage {
             }
         }
         Ok(Some(Box::new(FaultLock { storage: self.clone(), path: path.to_owned() })))
+    }
+
+    /// No operation and no look: it is asked at any time, by threads of their own.
+    fn disk_space(&self) -> Result<DiskSpace> {
+        let state = self.state();
+        let bytes = |bytes: usize| u64::try_from(bytes).unwrap_or(u64::MAX);
+        Ok(match state.free_bytes {
+            Some(free_bytes) => DiskSpace { free_bytes, total_bytes: u64::MAX },
+            None => DiskSpace { free_bytes: bytes(state.room()), total_bytes: state.capacity.map_or(u64::MAX, bytes) },
+        })
+    }
+
+    fn allocate(&self, path: &str, bytes: u64) -> Result<()> {
+        let mut state = self.state();
+        state.step("allocate", path)?;
+        let number = state.files.len();
+        if state.dir(path)?.live.contains_key(name_of(path)) {
+            return Err(Error::io("allocate", path)(std::io::ErrorKind::AlreadyExists.into()));
+        }
+        if usize::try_from(bytes).unwrap_or(usize::MAX) > state.room() {
+            return Err(Error::io("allocate", path)(std::io::ErrorKind::StorageFull.into()));
+        }
+        state.dir(path)?.live.insert(name_of(path).to_owned(), Some(number));
+        state.files.push(FileImage { allocated: bytes, ..FileImage::default() });
+        Ok(())
     }
 
     fn display_path(&self, path: &str) -> PathBuf {

@@ -3,15 +3,18 @@
 //! What is made in it is for its owner and group alone, as far as the process's umask leaves that: rows are nobody else's business
 //! unless the operator says so.
 
+use std::ffi::CString;
 use std::fmt::Debug;
 use std::fs::{DirBuilder, File, Metadata, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 
-use super::{FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile};
+use super::{DiskSpace, FileIdentity, IdentifiedFile, LockMode, Mapped, Storage, StorageEntry, StorageFile};
 use crate::error::{Error, Result};
 
 /// Who may do what with a new file: its owner read and write it, its group read it.
@@ -228,7 +231,88 @@ impl Storage for LocalStorage {
         }
     }
 
+    fn disk_space(&self) -> Result<DiskSpace> {
+        disk_space(&self.root).map_err(Error::io("read", &self.root))
+    }
+
+    fn allocate(&self, path: &str, bytes: u64) -> Result<()> {
+        let path = self.at(path);
+        let file = OpenOptions::new().write(true).create_new(true).mode(FILE_MODE).open(&path);
+        let file = file.map_err(Error::io("create", &path))?;
+        allocate(&file, bytes).map_err(|error| {
+            // What is left of it would take the room that it can't have.
+            let _ = std::fs::remove_file(&path);
+            Error::io("allocate", &path)(error)
+        })
+    }
+
     fn display_path(&self, path: &str) -> PathBuf {
         self.at(path)
+    }
+}
+
+/// What the file system of a folder says of its room.
+#[allow(clippy::unnecessary_cast, reason = "the numbers are narrower on some systems")]
+fn disk_space(folder: &Path) -> std::io::Result<DiskSpace> {
+    let folder = CString::new(folder.as_os_str().as_bytes())?;
+    let mut found = MaybeUninit::<libc::statvfs>::uninit();
+    // SAFETY: the path ends with a zero byte, and the call fills the structure that it is given, which lives until it returns.
+    let failed = unsafe { libc::statvfs(folder.as_ptr(), found.as_mut_ptr()) } != 0;
+    if failed {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: the call has succeeded, so it has filled the structure.
+    let found = unsafe { found.assume_init() };
+    let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize as u64);
+    // What is kept for the superuser isn't counted.
+    Ok(DiskSpace { free_bytes: bytes(found.f_bavail as u64), total_bytes: bytes(found.f_blocks as u64) })
+}
+
+/// Gives a file so many bytes of the disk.
+#[cfg(target_os = "linux")]
+fn allocate(file: &File, bytes: u64) -> std::io::Result<()> {
+    use std::os::fd::AsRawFd;
+    let length = libc::off_t::try_from(bytes).map_err(|_| std::io::Error::from(ErrorKind::InvalidInput))?;
+    // SAFETY: the descriptor is that of an open file, which outlives the call.
+    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, length) } {
+        0 => Ok(()),
+        error => Err(std::io::Error::from_raw_os_error(error)),
+    }
+}
+
+/// Gives a file so many bytes of the disk, by writing them.
+#[cfg(not(target_os = "linux"))]
+fn allocate(mut file: &File, bytes: u64) -> std::io::Result<()> {
+    let block = [0; 1 << 16];
+    let mut left = bytes;
+    while left > 0 {
+        let part = usize::try_from(left).unwrap_or(block.len()).min(block.len());
+        file.write_all(&block[..part])?;
+        left -= part as u64;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserve_takes_room_and_gives_it_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let storage = LocalStorage::new(folder.path());
+        let space = storage.disk_space().unwrap();
+        assert!(space.free_bytes <= space.total_bytes && space.total_bytes > 0, "{space:?}");
+        storage.allocate("reserve", 1 << 20).unwrap();
+        assert_eq!(storage.identity("reserve").unwrap().length, 1 << 20);
+        let blocks = std::fs::metadata(folder.path().join("reserve")).unwrap().blocks();
+        assert!(blocks * 512 >= 1 << 20, "{blocks} blocks");
+        assert!(storage.allocate("reserve", 1).is_err(), "there is one");
+        storage.remove("reserve").unwrap();
+        let too_much = storage.allocate("reserve", 1 << 62).unwrap_err();
+        assert!(matches!(too_much, Error::Io { .. }), "{too_much}");
+        assert_eq!(storage.list("").unwrap(), [], "no part of it is left");
+        assert!(LocalStorage::new(folder.path().join("absent")).disk_space().is_err());
     }
 }

@@ -59,6 +59,15 @@ pub struct IdentifiedFile {
     pub keeper: Box<dyn Debug + Send + Sync>,
 }
 
+/// How much room a file system has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskSpace {
+    /// Bytes that this process may still write.
+    pub free_bytes: u64,
+    /// Bytes of the file system.
+    pub total_bytes: u64,
+}
+
 /// Where a database keeps its files.
 pub trait Storage: Debug + Send + Sync {
     /// Creates an empty file for writing; fails if there is one.
@@ -151,6 +160,19 @@ pub trait Storage: Debug + Send + Sync {
     /// # Errors
     /// If the lock file can't be opened.
     fn try_lock(&self, path: &str, mode: LockMode) -> Result<Option<Box<dyn Debug + Send + Sync>>>;
+
+    /// How much room the file system of the database's folder has.
+    ///
+    /// # Errors
+    /// If it doesn't say.
+    fn disk_space(&self) -> Result<DiskSpace>;
+
+    /// Creates a file that takes this much room and whose bytes mean nothing: removing it gives the room back. Where there isn't as much
+    /// room, no file is left. Fails if there is one.
+    ///
+    /// # Errors
+    /// [`Error::Io`](crate::Error::Io) that says that the disk is full, or another one.
+    fn allocate(&self, path: &str, bytes: u64) -> Result<()>;
 
     /// The folder or file as the operating system knows it, for messages and for tools that read the files themselves.
     fn display_path(&self, path: &str) -> PathBuf;
