@@ -6,7 +6,8 @@
 //! - The frame that was read last is read once more with what follows it. Where other bytes stand there, the file was cut back and
 //!   written on: what was taken of it is forgotten and read anew. Such rows had not been acknowledged.
 //! - What stands behind the last whole frame of the last file is on its way, unless a whole frame stands behind it: then bytes were
-//!   changed, and that is an error with its place, as is anything unsound in other files.
+//!   changed, and that is an error with its place, as is anything unsound in other files. Damage that a start has told and listed in the
+//!   catalog is passed over, as that start did.
 //! - A file that goes while we look has all its rows in the tables' files. Who reads the manifests after the look misses none.
 
 use std::collections::BTreeMap;
@@ -17,7 +18,9 @@ use arrow::array::RecordBatch;
 use splay_store::TableSpec;
 use splay_store::storage::{FileIdentity, Mapped, Storage};
 
+use super::catalog::{Catalog, Stored};
 use super::format::{self, HEADER_BYTES, RowsFrame};
+use super::loss::{JournalLoss, LossKind};
 use super::path;
 use super::reader::{damaged, numbers};
 use super::walk::{Step, Walk};
@@ -259,7 +262,18 @@ impl Growth {
         let bytes = file.bytes.all();
         loop {
             let offset = file.walk.offset();
-            match file.walk.next(bytes).map_err(|what| told(offset, what))? {
+            let step = file.walk.next(bytes);
+            if !is_last
+                && offset < bytes.len()
+                && !matches!(step, Ok(Some(_)))
+                && let Some(behind) = behind_loss(storage.as_ref(), number, offset)?
+            {
+                file.joined.clear();
+                behind.layouts.into_iter().for_each(|spec| file.walk.learn(format::layout_id(&spec), Arc::new(spec)));
+                file.walk.resume(behind.offset, behind.sequence.unwrap_or(file.last.saturating_add(1)), true);
+                continue;
+            }
+            match step.map_err(|what| told(offset, what))? {
                 None => break,
                 Some(Step::Rows(rows, spec)) => {
                     let is_joined = rows.is_joined;
@@ -282,6 +296,29 @@ impl Growth {
             if is_last { "a whole frame, as others stand behind it" } else { "whole frames up to the file's end" };
         if is_sound { Ok(()) } else { Err(told(offset, expected)) }
     }
+}
+
+/// Where a file goes on behind damage.
+struct Behind {
+    offset: usize,
+    /// Number of the next batch, if others before it are lost.
+    sequence: Option<u64>,
+    /// Tables whose description may be lost.
+    layouts: Vec<TableSpec>,
+}
+
+/// What the catalog says of damage at an offset, if a start has listed it.
+fn behind_loss(storage: &dyn Storage, number: u64, offset: usize) -> Result<Option<Behind>> {
+    let Stored::Sound(catalog) = Catalog::load(storage)? else { return Ok(None) };
+    let is_it = |loss: &&JournalLoss| {
+        let is_here = (loss.bytes.0..loss.bytes.1).contains(&(offset as u64));
+        loss.kind == LossKind::Damaged && loss.files == (number, number) && is_here
+    };
+    let Some(loss) = catalog.losses.iter().find(is_it) else { return Ok(None) };
+    let sequence = loss.sequences.and_then(|(_, last)| last).map(|last| last.saturating_add(1));
+    let offset = usize::try_from(loss.bytes.1).unwrap_or(usize::MAX);
+    let layouts = catalog.layouts.into_iter().filter(|(from, _)| *from <= number).map(|(_, spec)| spec).collect();
+    Ok(Some(Behind { offset, sequence, layouts }))
 }
 
 /// A frame's batch, and where it stands in the bytes of its file.
