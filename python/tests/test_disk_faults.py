@@ -402,12 +402,18 @@ def test_rows_stay_in_memory_while_a_full_disk_has_no_room_for_their_files(disk:
     assert stored(disk.serve(config)) == of(1, 2, 3, 4)
 
 
-def test_a_start_on_a_full_disk_says_so_and_loses_nothing(disk: Disk) -> None:
+def test_a_server_that_starts_on_a_full_disk_answers_and_takes_rows_once_there_is_room(disk: Disk) -> None:
     server = disk.serve()
     takes(server, 1)
     kill(server)
     disk.fail("write")
-    assert "No space left on device" in failed_start(disk)
-    assert "No space left on device" in failed_start(disk)
+    again = disk.serve()
+    assert stored(again) == of(1)
+    status, told = append(again, 2, "disk", "trade")
+    assert status == 503, told
+    assert stored(again) == of(1)
     disk.heal("write")
-    assert stored(disk.serve()) == of(1)
+    eventually(lambda: append(again, 2, "disk", "trade")[0] == 200)
+    assert stored(again) == of(1, 2)
+    kill(again)
+    assert stored(disk.serve()) == of(1, 2)
