@@ -213,6 +213,7 @@ impl Capture {
             disk: Arc::clone(&shared.disk),
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
+        shared.database.capture(Some(Arc::new(keeper::Settling(Arc::downgrade(shared)))));
         let spawn = |name: &str, work: Box<dyn FnOnce() + Send>| {
             std::thread::Builder::new()
                 .name(name.to_owned())
@@ -652,6 +653,7 @@ impl Capture {
             tracing::warn!(%error, "the journal's catalog doesn't say that capture ended in good order");
         }
         self.shared.subscribers.close();
+        self.shared.database.capture(None);
         if let Some(followed) = self.shared.followed.lock().unwrap_or_else(PoisonError::into_inner).take() {
             self.shared.database.follow(Some(followed));
         }

@@ -20,7 +20,7 @@ use crate::journal;
 use crate::settings::CaptureSettings;
 
 /// The reserve.
-const NAME: &str = "reserve";
+pub(crate) const RESERVE_FILE: &str = "reserve";
 
 /// How old a look may be.
 const LOOK_INTERVAL: Duration = Duration::from_millis(100);
@@ -86,7 +86,7 @@ impl Disk {
     /// Looks at the disk and its reserve, for a process that is about to capture. On a disk with little room the reserve is given back, for
     /// a start writes, too.
     pub(crate) fn open(storage: Arc<dyn Storage>, settings: &CaptureSettings) -> Result<Disk> {
-        let reserve = match storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == NAME) {
+        let reserve = match storage.list(journal::FOLDER)?.iter().any(|entry| entry.name == RESERVE_FILE) {
             true => storage.identity(&path())?.length,
             false => 0,
         };
@@ -263,7 +263,7 @@ impl Disk {
 }
 
 fn path() -> String {
-    format!("{}/{NAME}", journal::FOLDER)
+    format!("{}/{RESERVE_FILE}", journal::FOLDER)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CompactOptions, Dates, background};
+use splay_store::{CapturedRows, CompactOptions, Dates, background};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
@@ -192,6 +192,24 @@ fn write_largest_down(shared: &Shared, all: &[Arc<LiveTable>]) -> Result<()> {
         }
     }
     done
+}
+
+/// Writes a table's live rows down before a load.
+#[derive(Debug)]
+pub(crate) struct Settling(pub(crate) Weak<Shared>);
+
+impl CapturedRows for Settling {
+    fn settle(&self, table: &str) -> splay_store::Result<()> {
+        let Some(shared) = self.0.upgrade() else { return Ok(()) };
+        let live = shared.all_live().into_iter().find(|live| live.spec().name.eq_ignore_ascii_case(table));
+        let Some(live) = live else { return Ok(()) };
+        let failed = |error: Error| splay_store::Error::Io {
+            act: "write captured rows down before a load of",
+            path: table.into(),
+            source: std::io::Error::other(error.to_string()),
+        };
+        write_down(&shared, &live, Cut::All).map(drop).map_err(failed)
+    }
 }
 
 impl Capture {

@@ -60,11 +60,11 @@ pub enum Expr {
 /// Operations on two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BinaryOp {
-    /// Sum, wrapping.
+    /// Sum; an error where whole numbers don't hold it.
     Add,
-    /// Difference, wrapping.
+    /// Difference, likewise.
     Subtract,
-    /// Product, wrapping.
+    /// Product, likewise.
     Multiply,
     /// Quotient.
     Divide,
@@ -182,7 +182,7 @@ impl Expr {
             Expr::Not(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(boolean::not(array.as_boolean())?) as _))
             }
-            Expr::Negative(expr) => expr.evaluate(columns, constants)?.map(|array| Ok(numeric::neg_wrapping(array)?)),
+            Expr::Negative(expr) => expr.evaluate(columns, constants)?.map(|array| Ok(numeric::neg(array)?)),
             Expr::IsNull(expr) => expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_null(array)?) as _)),
             Expr::IsNotNull(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
@@ -386,9 +386,9 @@ impl BinaryOp {
 
     fn kernel(self, l: &dyn Datum, r: &dyn Datum, left: &Value, right: &Value) -> Result<ArrayRef> {
         match self {
-            BinaryOp::Add => Ok(numeric::add_wrapping(l, r)?),
-            BinaryOp::Subtract => Ok(numeric::sub_wrapping(l, r)?),
-            BinaryOp::Multiply => Ok(numeric::mul_wrapping(l, r)?),
+            BinaryOp::Add => Ok(numeric::add(l, r)?),
+            BinaryOp::Subtract => Ok(numeric::sub(l, r)?),
+            BinaryOp::Multiply => Ok(numeric::mul(l, r)?),
             BinaryOp::Divide => Ok(numeric::div(l, r)?),
             BinaryOp::Remainder => Ok(numeric::rem(l, r)?),
             op => logical(op, left, right),

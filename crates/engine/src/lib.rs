@@ -42,3 +42,4 @@ pub use run::{Setting, run};
 pub use stop::Stop;
 pub use table::Wanted;
 pub use window::{FRAME_ROWS_MAX, FrameFunction, FrameRows, PartitionFunction, WindowCall, WindowFunction};
+pub use zeros::unsigned as unsigned_zeros;

@@ -1,17 +1,17 @@
 //! Orders of rows by keys that are written as numbers.
 //!
 //! Each key of a row becomes an unsigned number with the key's order, cut to as many bits as its values need, and as many keys as
-//! fit 64 bits are put side by side into one number, by which rows are sorted. Only rows that tie look at further keys. What is
-//! no number and no dictionary of texts is left to Arrow's row format.
+//! fit 64 bits are put side by side into one number, by which rows are sorted. Only rows that tie look at further keys. Of texts the first
+//! bytes that they don't share are such a number; those that tie by it, and what is neither number nor text, are left to Arrow's row format.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array, make_array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{SortColumn, take};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    Time64NanosecondType, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::row::{RowConverter, SortField};
 
@@ -36,7 +36,9 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     };
     // Of a few rows only those are looked at further that the first column leaves.
     let wanted = if few.is_some() { 1 } else { columns.len() };
-    let Some((keys, used)) = leading(&columns[..wanted]) else { return by_rows(columns, fetch).map(Some) };
+    let Some(Leading { keys, used, is_exact }) = leading(&columns[..wanted]) else {
+        return by_rows(columns, fetch).map(Some);
+    };
     if let Some(fetch) = few {
         let candidates = first_ones(&keys, fetch);
         if candidates.len() < rows / 2 {
@@ -58,7 +60,11 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     if !in_order {
         sort(&mut numbered);
     }
-    let is_moved = if rest.is_empty() { false } else { settle_ties(&mut numbered, rest)? };
+    let is_moved = match rest {
+        [] => false,
+        rest if is_exact => settle_ties(&mut numbered, |tied| order(&chosen(rest, tied)?, None))?,
+        rest => settle_ties(&mut numbered, |tied| by_rows(&chosen(rest, tied)?, None).map(Some))?,
+    };
     if in_order && !is_moved {
         return Ok(None);
     }
@@ -173,8 +179,8 @@ fn first_ones(keys: &[u64], fetch: usize) -> Vec<u32> {
     keys.iter().zip(0..).filter(|(key, _)| *key <= greatest).map(|(_, row)| row).collect()
 }
 
-/// Puts rows of equal keys in the order of further columns; whether any moved.
-fn settle_ties(numbered: &mut [(u64, u32)], rest: &[SortColumn]) -> Result<bool> {
+/// Puts rows of equal keys in the order of further columns, which `order` gives of some rows; whether any moved.
+fn settle_ties(numbered: &mut [(u64, u32)], order: impl FnOnce(&[u32]) -> Result<Option<Vec<u32>>>) -> Result<bool> {
     let mut tied = Vec::new();
     let mut stretches = Vec::new();
     let mut start = 0;
@@ -185,7 +191,10 @@ fn settle_ties(numbered: &mut [(u64, u32)], rest: &[SortColumn]) -> Result<bool>
         }
         start += stretch.len();
     }
-    let Some(order) = order(&chosen(rest, &tied)?, None)? else { return Ok(false) };
+    if tied.is_empty() {
+        return Ok(false);
+    }
+    let Some(order) = order(&tied)? else { return Ok(false) };
     let mut ranks = vec![0u32; tied.len()];
     for (rank, place) in (0..).zip(&order) {
         ranks[*place as usize] = rank;
@@ -219,8 +228,13 @@ fn by_rows(columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
     let values: Vec<ArrayRef> = columns.iter().map(|column| Arc::clone(&column.values)).collect();
     let keys = converter.convert_columns(&values)?;
     let mut order: Vec<u32> = (0..).take(keys.num_rows()).collect();
-    order.sort_by(|one, other| keys.row(*one as usize).cmp(&keys.row(*other as usize)));
-    order.truncate(fetch.unwrap_or(order.len()));
+    // Equal rows as they stand.
+    let compare = |one: &u32, other: &u32| keys.row(*one as usize).cmp(&keys.row(*other as usize)).then(one.cmp(other));
+    if let Some(fetch) = fetch.filter(|fetch| *fetch < order.len()) {
+        order.select_nth_unstable_by(fetch, compare);
+        order.truncate(fetch);
+    }
+    order.sort_unstable_by(compare);
     Ok(order)
 }
 
@@ -237,10 +251,22 @@ pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
     Some(keys)
 }
 
-/// The keys of as many leading columns as fit a word, and how many those are; `None` if the first has no such key.
-fn leading(columns: &[SortColumn]) -> Option<(Vec<u64>, usize)> {
+/// Keys of leading columns.
+struct Leading {
+    keys: Vec<u64>,
+    /// How many columns the keys stand for.
+    used: usize,
+    /// Whether rows of equal keys are equal in all of these. If not, they stand for none, but no row is before one of a lesser key.
+    is_exact: bool,
+}
+
+/// The keys of as many leading columns as fit a word; `None` if the first has no such key.
+fn leading(columns: &[SortColumn]) -> Option<Leading> {
     let (first, rest) = columns.split_first()?;
-    let Part { values: mut keys, mut bits } = Part::new(first)?;
+    let Some(Part { values: mut keys, mut bits }) = Part::new(first) else {
+        let Part { values: keys, .. } = Part::of(first, prefixes(&first.values)?)?;
+        return Some(Leading { keys, used: 0, is_exact: false });
+    };
     let mut used = 1;
     for column in rest {
         // Hardly a column needs so few bits, and finding out costs a pass over it.
@@ -255,7 +281,29 @@ fn leading(columns: &[SortColumn]) -> Option<(Vec<u64>, usize)> {
         bits += part.bits;
         used += 1;
     }
-    Some((keys, used))
+    Some(Leading { keys, used, is_exact: true })
+}
+
+/// The seven bytes of each text behind those that all share: in the order of the texts, as far as these bytes tell. An eighth would leave no
+/// room for nulls.
+fn prefixes(array: &ArrayRef) -> Option<Vec<u64>> {
+    let texts = array.as_string_opt::<i32>()?;
+    let of = |row: usize| if texts.is_valid(row) { texts.value(row).as_bytes() } else { &[] };
+    let rows = || (0..texts.len()).filter(|row| texts.is_valid(*row));
+    let first = rows().next().map_or(&[][..], of);
+    let shared = rows().try_fold(first.len(), |shared, row| {
+        let same = first[..shared].iter().zip(of(row)).take_while(|(one, other)| one == other).count();
+        (same > 0).then_some(same)
+    });
+    let shared = shared.unwrap_or(0);
+    let prefix = |row: usize| {
+        let mut bytes = [0; 8];
+        let rest = of(row).get(shared..).unwrap_or_default();
+        let length = rest.len().min(7);
+        bytes[1..=length].copy_from_slice(&rest[..length]);
+        u64::from_be_bytes(bytes)
+    };
+    Some((0..texts.len()).map(prefix).collect())
 }
 
 /// One key of all rows.
@@ -267,9 +315,13 @@ struct Part {
 
 impl Part {
     fn new(column: &SortColumn) -> Option<Part> {
+        Part::of(column, numbers(&column.values)?)
+    }
+
+    /// The key of a column whose values are in the order of these numbers.
+    fn of(column: &SortColumn, mut values: Vec<u64>) -> Option<Part> {
         let array = &column.values;
         let options = column.options.unwrap_or_default();
-        let mut values = numbers(array)?;
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
         let valid = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
         let (mut least, mut greatest) = (u64::MAX, 0);
@@ -303,6 +355,11 @@ impl Part {
     }
 }
 
+/// Values of another type with the same bits.
+fn same_bits(array: &ArrayRef, data_type: &DataType) -> Option<ArrayRef> {
+    array.to_data().into_builder().data_type(data_type.clone()).build().ok().map(make_array)
+}
+
 /// The values as unsigned numbers with the same order; what stands for nulls doesn't matter.
 fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     const SIGN: u64 = 1 << 63;
@@ -319,8 +376,17 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Int32 => signed::<Int32Type>(array, i64::from),
         DataType::Date32 => signed::<Date32Type>(array, i64::from),
         DataType::Int64 => signed::<Int64Type>(array, |value| value),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => signed::<TimestampNanosecondType>(array, |value| value),
-        DataType::Time64(TimeUnit::Nanosecond) => signed::<Time64NanosecondType>(array, |value| value),
+        DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Duration(_) | DataType::Decimal64(_, _) => {
+            signed::<Int64Type>(&same_bits(array, &DataType::Int64)?, |value| value)
+        }
+        DataType::Time32(_) | DataType::Decimal32(_, _) => {
+            signed::<Int32Type>(&same_bits(array, &DataType::Int32)?, i64::from)
+        }
+        DataType::Decimal128(_, _) => {
+            let values = array.as_primitive::<Decimal128Type>().values();
+            let narrow = |value: &i128| i64::try_from(*value).ok().map(|value| value.cast_unsigned() ^ SIGN);
+            return values.iter().map(narrow).collect();
+        }
         DataType::Float32 => signed::<Float32Type>(array, |value| i64::from(value.key())),
         DataType::Float64 => signed::<Float64Type>(array, Ordered::key),
         DataType::UInt8 => unsigned::<UInt8Type>(array),
@@ -348,7 +414,9 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray};
+    use arrow::array::{
+        Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+    };
     use arrow::compute::{SortOptions, lexsort_to_indices};
     use proptest::prelude::*;
 
@@ -371,7 +439,7 @@ mod tests {
                 0..60,
             ),
             by in (options(), options(), options(), options()),
-            picked in prop::collection::vec(0..5usize, 1..4),
+            picked in prop::collection::vec(0..7usize, 1..4),
             fetch in prop::option::of(0..8usize),
             is_presorted in any::<bool>(),
         ) {
@@ -380,13 +448,17 @@ mod tests {
                 // So that further keys often stand in order.
                 rows.sort_by(|one, other| (&one.2, one.3).cmp(&(&other.2, other.3)));
             }
-            let columns: [(ArrayRef, SortOptions); 5] = [
+            let long = |row: &(_, _, Option<String>, i64)| row.2.as_ref().map(|text| format!("the same {text}{:09}", row.3 + 5));
+            let decimal = |row: &(_, Option<i64>, _, i64)| row.1.map(|value| i128::from(value) * if row.3 == 3 { 1 << 40 } else { 1 });
+            let columns: [(ArrayRef, SortOptions); 7] = [
                 (Arc::new(rows.iter().map(|row| row.0).collect::<Float64Array>()), by.0),
                 (Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()), by.1),
                 (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<DictionaryArray<Int32Type>>()), by.2),
                 (Arc::new(rows.iter().map(|row| Some(row.3)).collect::<TimestampNanosecondArray>()), by.3),
                 // Of a type that has no numbers.
                 (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<StringArray>()), by.2),
+                (Arc::new(rows.iter().map(long).collect::<StringArray>()), by.3),
+                (Arc::new(rows.iter().map(decimal).collect::<Decimal128Array>()), by.0),
             ];
             let columns: Vec<SortColumn> = picked
                 .iter()

@@ -9,7 +9,8 @@ use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
 const LOOK_ROWS: usize = 1_024;
 
 /// The same values with zeros that have no sign; `None` if they are so already, or have none.
-pub(crate) fn unsigned(values: &ArrayRef) -> Option<ArrayRef> {
+#[must_use]
+pub fn unsigned(values: &ArrayRef) -> Option<ArrayRef> {
     match values.data_type() {
         DataType::Float64 => of(values.as_primitive::<Float64Type>(), |value| value.to_bits() == 1 << 63, 0.0),
         DataType::Float32 => of(values.as_primitive::<Float32Type>(), |value| value.to_bits() == 1 << 31, 0.0),

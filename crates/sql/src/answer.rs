@@ -15,6 +15,7 @@ use splay_store::storage::{ReadWatch, hand_out_mapped};
 use tokio::runtime::Runtime;
 use tokio::sync::mpsc;
 
+use crate::bounds::Bounds;
 use crate::error::{Error, Result};
 use crate::memory::Grant;
 use crate::scan::TickScanExec;
@@ -133,6 +134,8 @@ pub(crate) enum Source {
         plan: Arc<dyn ExecutionPlan>,
         finished: Arc<Mutex<Option<Duration>>>,
         peak: Arc<AtomicUsize>,
+        /// What its functions look at.
+        bounds: Bounds,
     },
 }
 
@@ -325,7 +328,8 @@ impl Iterator for Answer {
 
 impl Drop for Answer {
     fn drop(&mut self) {
-        if let Source::Streams { work, .. } = &self.source {
+        if let Source::Streams { work, bounds, .. } = &self.source {
+            bounds.end();
             work.abort();
         }
     }

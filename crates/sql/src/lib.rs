@@ -17,6 +17,7 @@
 
 mod answer;
 mod bounds;
+mod coercion;
 mod dictionaries;
 mod error;
 pub mod functions;
@@ -26,6 +27,8 @@ mod joins;
 mod limits;
 mod memory;
 mod names;
+mod numbers;
+mod operator_call;
 mod pivot;
 mod placeholders;
 mod planner;
@@ -34,6 +37,7 @@ mod pushdown;
 mod read_only;
 mod resolve;
 mod scan;
+mod semi_joins;
 mod session;
 mod tick;
 mod unsupported;

@@ -5,9 +5,11 @@
 //! - `FROM t` without a select list selects all columns, as in DuckDB.
 //! - The query of `ANY` and `ALL` becomes a relation of its own. Where it reads a table that is read around it, too, the planner would compare
 //!   a column with itself.
+//! - Columns of a select list that would have one name get different ones: the planner refuses `x, x`, and `x, cast(x AS int)`, since it leaves a
+//!   cast out of a name.
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
@@ -85,7 +87,8 @@ impl VisitorMut for Resolver {
         self.enter(&select.named_window)
     }
 
-    fn post_visit_select(&mut self, _: &mut Select) -> ControlFlow<Error> {
+    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
+        name_apart(&mut select.projection);
         self.leave()
     }
 
@@ -128,6 +131,51 @@ fn name_relation(query: &mut Query, number: usize) {
     {
         std::mem::swap(subquery.as_mut(), query);
         *query = *named;
+    }
+}
+
+/// Gives columns without an alias that would have the name of another one: the expression as it is written, or its name and a number.
+fn name_apart(columns: &mut [SelectItem]) {
+    let mut names: HashSet<String> = HashSet::new();
+    let has_all = columns.iter().any(|column| match column {
+        SelectItem::Wildcard(options) => *options == WildcardAdditionalOptions::default(),
+        _ => false,
+    });
+    for column in columns {
+        let SelectItem::UnnamedExpr(expression) = column else { continue };
+        // In small letters, as names of a statement are folded.
+        let (text, name) = (expression.to_string().to_lowercase(), name_of(expression).to_lowercase());
+        let is_in_all = has_all && matches!(without_casts(expression), Expr::Identifier(_));
+        if !is_in_all && names.insert(name.clone()) {
+            continue;
+        }
+        let numbered = (1..).map(|number| format!("{name}_{number}"));
+        let written = (text != name).then_some(text);
+        let Some(free) = written.into_iter().chain(numbered).find(|name| names.insert(name.clone())) else {
+            continue;
+        };
+        let expr = std::mem::replace(expression, nothing());
+        *column = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', free) };
+    }
+}
+
+/// The name that the planner gives a column: the expression without its casts.
+fn name_of(expression: &Expr) -> String {
+    let mut named = expression.clone();
+    let _ = ast::visit_expressions_mut(&mut named, |inner| {
+        *inner = without_casts(inner).clone();
+        ControlFlow::<()>::Continue(())
+    });
+    match named {
+        Expr::Identifier(name) => name.value,
+        other => other.to_string(),
+    }
+}
+
+fn without_casts(expression: &Expr) -> &Expr {
+    match expression {
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => without_casts(expr),
+        other => other,
     }
 }
 

@@ -20,6 +20,7 @@ use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
+use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use futures::StreamExt;
@@ -30,6 +31,7 @@ use tokio::task::JoinSet;
 
 use crate::answer::{Answer, Source, Threads, Watches};
 use crate::bounds::{self, BoundFunctions, Bounds};
+use crate::coercion::PrepareCoercion;
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
@@ -38,11 +40,13 @@ use crate::joins;
 use crate::limits;
 use crate::memory::{StatementPool, TotalMemory};
 use crate::names::Spellings;
+use crate::numbers::Numbers;
 use crate::pivot::PivotPlanner;
 use crate::placeholders;
 use crate::planner::{self, TickQueryPlanner};
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
+use crate::semi_joins::DistinctInnerSide;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
 
 /// Batches that wait between execution and the reader of an answer.
@@ -267,7 +271,7 @@ impl Session {
             let _ = sender.send(session.plan(&text, parameters).await);
         }));
         let (planned, spellings) = bounds.wait(&receiver, stop)??;
-        self.start(planned, &spellings, memory)
+        self.start(planned, &spellings, memory, bounds)
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
@@ -401,7 +405,7 @@ impl Session {
         }
     }
 
-    fn start(&self, planned: Planned, spellings: &Spellings, (pool, peak): Memory) -> Result<Answer> {
+    fn start(&self, planned: Planned, spellings: &Spellings, (pool, peak): Memory, bounds: Bounds) -> Result<Answer> {
         let Planned { plan, state, watches, planning } = planned;
         let limit = self.settings.memory_bytes;
         let task = task(&state, pool).map_err(|e| Error::from_datafusion(e, limit))?;
@@ -441,7 +445,7 @@ impl Session {
             *done.lock().unwrap_or_else(PoisonError::into_inner) = Some(start.elapsed());
         });
         let threads = Arc::clone(&self.threads);
-        let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak };
+        let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak, bounds };
         Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
     }
 }
@@ -524,7 +528,9 @@ fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<R
         });
         tasks.spawn(async move {
             while let Some(batch) = stream.next().await {
-                if sender.send(batch).await.is_err() {
+                // An operator that has failed may be in any state: it isn't asked again.
+                let has_failed = batch.is_err();
+                if sender.send(batch).await.is_err() || has_failed {
                     return;
                 }
             }
@@ -557,6 +563,8 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let wrap = |error| Error::from_datafusion(error, settings.memory_bytes);
     // DataFusion's defaults without its file formats and table factories: a statement reads tables and nothing else.
     let table_functions = SessionStateDefaults::default_table_functions();
+    let mut analyzer_rules = Analyzer::new().rules;
+    analyzer_rules.insert(0, Arc::new(PrepareCoercion));
     let state = SessionStateBuilder::new()
         .with_config(config)
         .with_expr_planners(SessionStateDefaults::default_expr_planners())
@@ -565,6 +573,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
         .with_window_functions(SessionStateDefaults::default_window_functions())
         .with_table_functions(table_functions.into_iter().map(|f| (f.name().to_owned(), f)).collect())
+        .with_analyzer_rules(analyzer_rules)
         .with_query_planner(Arc::new(TickQueryPlanner))
         .build();
     let state = joins::register(state).map_err(wrap)?;
@@ -578,7 +587,9 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
     planned.map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
+    context.add_analyzer_rule(Arc::new(Numbers));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
+    context.add_optimizer_rule(Arc::new(DistinctInnerSide));
     Ok(bounds::register(context.state()))
 }
 

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 use crate::error::{Error, Result};
-use crate::live::{Followed, LiveRows};
+use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState};
 use crate::schema::{TableSpec, validate_name};
@@ -36,6 +36,7 @@ struct Shared {
     /// The lease of the snapshots that live. A new one shares it, since it was taken before.
     lease: Mutex<Weak<Lease>>,
     followed: RwLock<Option<Arc<dyn Followed>>>,
+    captured: RwLock<Option<Arc<dyn CapturedRows>>>,
 }
 
 /// A shared lock on the readers' file: as long as it is held, no writer removes a file.
@@ -191,8 +192,8 @@ impl Database {
             Err(error) => return Err(error),
         };
         let (poisoned, tables, lease) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        let followed = RwLock::default();
-        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables, lease, followed }) })
+        let (followed, captured) = (RwLock::default(), RwLock::default());
+        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables, lease, followed, captured }) })
     }
 
     /// Its settings.
@@ -268,7 +269,16 @@ impl Database {
     /// # Errors
     /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table.
     pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
+        if let Some(captured) = captured {
+            captured.settle(&spec.name)?;
+        }
         Load::begin(self, spec, options)
+    }
+
+    /// Says who captures into this database in this process; `None` when nobody does any more.
+    pub fn capture(&self, captured: Option<Arc<dyn CapturedRows>>) {
+        *self.shared.captured.write().unwrap_or_else(PoisonError::into_inner) = captured;
     }
 
     /// From now on snapshots that this process takes have the rows, too, that others took and that are in no table's files yet; with

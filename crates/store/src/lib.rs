@@ -68,7 +68,7 @@ pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableC
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
-pub use live::{Followed, LiveRows, chain, follows};
+pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, SegmentFormat, Source};

@@ -29,6 +29,16 @@ pub trait LiveRows: std::fmt::Debug + Send + Sync {
     fn over(&self, stored: &dyn Fn() -> Result<TableSnapshot>) -> Result<TableSnapshot>;
 }
 
+/// Rows that this process captures.
+pub trait CapturedRows: std::fmt::Debug + Send + Sync {
+    /// Brings the rows of a table that are in memory into its files. A load begins with it: among rows of equal symbol and time those in the
+    /// files stand first, and what was captured before the load came in before.
+    ///
+    /// # Errors
+    /// Those of writing the rows. They stay in memory then.
+    fn settle(&self, table: &str) -> Result<()>;
+}
+
 /// Rows that another process took, and that are in no table's files yet, of any table.
 pub trait Followed: std::fmt::Debug + Send + Sync {
     /// A table with its rows: as [`LiveRows::over`], which says when `stored` has to be called.

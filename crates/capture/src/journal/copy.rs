@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 
 use splay_store::storage::Storage;
 
-use super::growth::holds_a_frame;
+use super::growth::{holds_a_frame, passes_loss};
 use super::reader::damaged;
 use super::walk::{Step, Walk};
 use super::{FOLDER, LOCK, format, path};
+use crate::disk::RESERVE_FILE;
 use crate::error::Result;
 
 /// Bytes of a file that count.
@@ -22,7 +23,7 @@ pub(crate) struct Copied {
 ///
 /// # Errors
 /// [`Error::Damaged`](crate::Error::Damaged) if another file follows and not all of it is sound, or a whole frame stands behind one
-/// that isn't.
+/// that isn't. Damage that a start has listed in the catalog is copied as it is, with the catalog.
 pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<Option<Copied>> {
     let path = path(number);
     let mut bytes = match storage.read(&path) {
@@ -40,7 +41,15 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
     let (mut whole, mut last, mut is_open) = (walk.offset(), first.saturating_sub(1), false);
     loop {
         let offset = walk.offset();
-        match walk.next(&bytes).map_err(|what| told(offset, what))? {
+        let step = walk.next(&bytes);
+        let is_broken = !is_last && offset < bytes.len() && !matches!(step, Ok(Some(_)));
+        if is_broken && passes_loss(storage, number, &mut walk, last)? {
+            // The parts of a message count only if they are all there.
+            is_open = false;
+            whole = walk.offset();
+            continue;
+        }
+        match step.map_err(|what| told(offset, what))? {
             None => break,
             Some(Step::Rows(rows, _)) => {
                 // It counts only with what follows.
@@ -62,7 +71,7 @@ pub(crate) fn copy(storage: &dyn Storage, number: u64, is_last: bool) -> Result<
     Ok(Some(Copied { bytes, last }))
 }
 
-/// What else of the folder belongs to a backup, by path: all but the lock and what is kept for people.
+/// What else of the folder belongs to a backup, by path: all but the lock, the reserve and what is kept for people.
 ///
 /// # Errors
 /// Those of reading.
@@ -71,7 +80,7 @@ pub(crate) fn others(storage: &dyn Storage) -> Result<BTreeMap<String, Vec<u8>>>
     for entry in storage.list(FOLDER)?.into_iter().filter(|entry| !entry.is_dir) {
         let path = format!("{FOLDER}/{}", entry.name);
         let ends = [".jnl", ".torn", ".damaged", ".log", ".tmp"];
-        if path == LOCK || ends.iter().any(|end| entry.name.contains(end)) {
+        if path == LOCK || entry.name == RESERVE_FILE || ends.iter().any(|end| entry.name.contains(end)) {
             continue;
         }
         match storage.read(&path) {

@@ -266,11 +266,9 @@ impl Growth {
             if !is_last
                 && offset < bytes.len()
                 && !matches!(step, Ok(Some(_)))
-                && let Some(behind) = behind_loss(storage.as_ref(), number, offset)?
+                && passes_loss(storage.as_ref(), number, &mut file.walk, file.last)?
             {
                 file.joined.clear();
-                behind.layouts.into_iter().for_each(|spec| file.walk.learn(format::layout_id(&spec), Arc::new(spec)));
-                file.walk.resume(behind.offset, behind.sequence.unwrap_or(file.last.saturating_add(1)), true);
                 continue;
             }
             match step.map_err(|what| told(offset, what))? {
@@ -298,27 +296,22 @@ impl Growth {
     }
 }
 
-/// Where a file goes on behind damage.
-struct Behind {
-    offset: usize,
-    /// Number of the next batch, if others before it are lost.
-    sequence: Option<u64>,
-    /// Tables whose description may be lost.
-    layouts: Vec<TableSpec>,
-}
-
-/// What the catalog says of damage at an offset, if a start has listed it.
-fn behind_loss(storage: &dyn Storage, number: u64, offset: usize) -> Result<Option<Behind>> {
-    let Stored::Sound(catalog) = Catalog::load(storage)? else { return Ok(None) };
+/// Goes on behind damage at which a file is read, if a start has listed it in the catalog. `last` is the number of the batch before.
+pub(super) fn passes_loss(storage: &dyn Storage, number: u64, walk: &mut Walk, last: u64) -> Result<bool> {
+    let Stored::Sound(catalog) = Catalog::load(storage)? else { return Ok(false) };
+    let offset = walk.offset() as u64;
     let is_it = |loss: &&JournalLoss| {
-        let is_here = (loss.bytes.0..loss.bytes.1).contains(&(offset as u64));
+        let is_here = (loss.bytes.0..loss.bytes.1).contains(&offset);
         loss.kind == LossKind::Damaged && loss.files == (number, number) && is_here
     };
-    let Some(loss) = catalog.losses.iter().find(is_it) else { return Ok(None) };
-    let sequence = loss.sequences.and_then(|(_, last)| last).map(|last| last.saturating_add(1));
-    let offset = usize::try_from(loss.bytes.1).unwrap_or(usize::MAX);
-    let layouts = catalog.layouts.into_iter().filter(|(from, _)| *from <= number).map(|(_, spec)| spec).collect();
-    Ok(Some(Behind { offset, sequence, layouts }))
+    let Some(loss) = catalog.losses.iter().find(is_it) else { return Ok(false) };
+    // Tables whose description may be lost.
+    for (_, spec) in catalog.layouts.iter().filter(|(from, _)| *from <= number) {
+        walk.learn(format::layout_id(spec), Arc::new(spec.clone()));
+    }
+    let next = loss.sequences.and_then(|(_, last)| last).unwrap_or(last).saturating_add(1);
+    walk.resume(usize::try_from(loss.bytes.1).unwrap_or(usize::MAX), next, true);
+    Ok(true)
 }
 
 /// A frame's batch, and where it stands in the bytes of its file.

@@ -150,6 +150,27 @@ fn a_backup_that_is_interrupted_leaves_the_one_before_and_is_finished_by_the_nex
     capture.close().unwrap();
 }
 
+/// It holds no rows, and is as large as a hundred journal files of a quiet table.
+#[test]
+fn the_reserve_is_in_no_backup() {
+    let (storage, database) = empty();
+    let with_reserve = CaptureSettings { disk_reserve_bytes: 100_000, ..settings() };
+    let capture = Capture::open_with(database.clone(), with_reserve, TestClock::at(START)).unwrap().0;
+    append(&capture, &rows(0, 3));
+    let names = |storage: &FaultStorage| -> Vec<String> {
+        storage.list(".journal").unwrap().into_iter().map(|entry| entry.name).collect()
+    };
+    assert!(names(&storage).contains(&"reserve".to_owned()));
+    let at = FaultStorage::new();
+    back_up(&database, Arc::new(at.clone())).unwrap();
+    let (to, other) = restored(&at);
+    assert!(!names(&to).contains(&"reserve".to_owned()), "{:?}", names(&to));
+    capture.close().unwrap();
+    let capture = Capture::open_with(other.clone(), settings(), TestClock::at(START)).unwrap().0;
+    assert_eq!(all(&other).len(), 3);
+    capture.close().unwrap();
+}
+
 #[test]
 fn a_damaged_backup_is_refused_by_the_name_of_the_file_and_so_is_a_folder_in_use() {
     let (_, database) = empty();

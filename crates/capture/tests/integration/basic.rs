@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use splay_capture::{Append, Capture, CaptureSettings, Error, Producer};
-use splay_store::{CompactOptions, Database, Selection};
+use splay_store::{CompactOptions, Database, LoadOptions, Selection};
 
 use crate::rows::{DAY, Row, SECOND, START, TestClock, all, batch, in_order, read, row, settings, spec};
 
@@ -35,6 +35,32 @@ fn rows_are_visible_once_they_are_acknowledged() {
     assert_eq!(found, expected);
     capture.close().unwrap();
     assert!(matches!(capture.append(trade(&rows)), Err(Error::Closed)));
+}
+
+/// Before, the loaded row stood before the one that was captured before it, so that `last` was the earlier arrival.
+#[test]
+fn what_was_captured_before_a_load_stands_before_it_among_equals() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let capture = open(&database);
+    let (first, second) = (row("A", START, 0), row("A", START, 1));
+    capture.append(trade(&[first.clone(), second.clone()])).unwrap();
+    let loaded = row("A", START, 2);
+    let mut load = database.load(&spec("UTC"), LoadOptions::default()).unwrap();
+    let rows = batch(&[loaded.clone(), row("B", START, 3)]);
+    load.append(&rows).unwrap();
+    // In the order in which they came.
+    load.commit().unwrap();
+    let last = row("A", START, 4);
+    capture.append(trade(std::slice::from_ref(&last))).unwrap();
+    let ids = |database: &Database| all(database).into_iter().map(|(_, row)| row.id).collect::<Vec<_>>();
+    assert_eq!(ids(&database), [0, 1, 2, 4, 3]);
+    capture.write_down(None).unwrap();
+    assert_eq!(ids(&database), [0, 1, 2, 4, 3], "and so they do in files");
+    capture.close().unwrap();
+    let capture = open(&database);
+    assert_eq!(ids(&database), [0, 1, 2, 4, 3]);
+    capture.close().unwrap();
 }
 
 #[test]

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
 use splay_capture::{
-    AckClass, Append, Capture, CaptureSettings, Error, From, JournalLoss, JournalReport, LossKind, Producer, Recovered,
-    SubscribeRequest,
+    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, JournalLoss, JournalReport, LossKind,
+    Producer, Recovered, SubscribeRequest, back_up, follow,
 };
-use splay_store::Database;
+use splay_store::storage::fault::FaultStorage;
+use splay_store::{Backup, Database};
 
 use crate::rows::{SECOND, START, TestClock, all, batch, row, settings, spec};
 
@@ -83,7 +84,16 @@ fn kinds(losses: &[JournalLoss]) -> Vec<LossKind> {
     losses.iter().map(|loss| loss.kind).collect()
 }
 
-/// Starts, and checks that what is lost is told once, listed until it is accepted, and then no more. Gives the rows and the losses.
+/// What is restored from a backup.
+fn backed_up(database: &Database) -> Database {
+    let (at, to) = (FaultStorage::new(), FaultStorage::new());
+    back_up(database, Arc::new(at.clone())).unwrap();
+    let backup = Backup::read(&at).unwrap().unwrap();
+    backup.restore(&at, &to).unwrap();
+    Database::open_on(Arc::new(to)).unwrap()
+}
+
+/// Starts, and checks that readers and backups have what it has, and that what is lost is told once, listed until it is accepted, and then no more. Gives the rows and the losses.
 fn told(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<JournalLoss>) {
     let before = JournalReport::of(&Database::open(folder).unwrap()).unwrap();
     assert!(!before.is_sound(), "{what}: {before:?}");
@@ -91,6 +101,14 @@ fn told(folder: &Path, segment_bytes: u64, what: &str) -> (BTreeSet<i64>, Vec<Jo
     assert_eq!(recovered.losses, before.losses_found, "{what}");
     assert_eq!(capture.status().journal_losses, recovered.losses, "{what}");
     let found = ids(&capture);
+    let by = |others: &Database| all(others).into_iter().map(|(_, row)| row.id).collect::<BTreeSet<i64>>();
+    let reader = Database::open(folder).unwrap();
+    follow(&reader, FollowSettings::default());
+    assert_eq!(by(&reader), found, "{what}: who reads passes over it");
+    let backed_up = backed_up(capture.database());
+    let restored = Capture::open_with(backed_up, settings(), TestClock::at(START + 100 * SECOND)).unwrap().0;
+    assert_eq!((ids(&restored), restored.status().journal_losses), (found.clone(), recovered.losses.clone()), "{what}");
+    restored.close().unwrap();
     assert!(!send(&capture, 200).unwrap().duplicate, "{what}");
     assert!(matches!(JournalReport::accept(capture.database()), Err(Error::Locked { .. })), "{what}");
     capture.close().unwrap();

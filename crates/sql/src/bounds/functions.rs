@@ -1,16 +1,19 @@
-//! Functions whose result may be far larger than their arguments ask the statement's pool before they are called.
+//! Functions whose result may be far larger than their arguments ask the statement's pool before they are called. Those that take long
+//! for a row are called for a few rows at a time, and look in between whether the statement is still wanted.
 //!
 //! [`BoundFunctions`] is the last of the analyzer's rules, so that the optimiser, which computes what is constant, already finds the functions that
 //! ask. All else of a function stays as it is: its name, its types, what may be simplified.
 
 use std::hash::{Hash, Hasher};
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
+use arrow::array::Array;
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::preimage::PreimageResult;
@@ -22,9 +25,10 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use super::concat::Concatenation;
+use super::Bounds;
 use super::growth::Growth;
 use super::reserve::{RESERVED_FROM, hold, reserve};
+use crate::operator_call;
 
 /// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
 const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
@@ -32,9 +36,21 @@ const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
 /// Most steps of one call: about a second.
 const STEPS_MAX: u64 = 1_000_000_000;
 
-/// Whether the result of a function of DataFusion's may be far larger than its arguments.
-pub(crate) fn makes_more(function: &str) -> bool {
-    Growth::of(function).is_some()
+/// Rows of one call of a slow function.
+const SLICE_ROWS: usize = 128;
+
+/// Whether the result of a call of DataFusion's may be far larger than its arguments, or take long for a few rows.
+pub(crate) fn makes_more(call: &ScalarFunction) -> bool {
+    Growth::of(call.func.name()).is_some_and(|growth| {
+        growth != Growth::Pattern || !matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
+    })
+}
+
+fn without_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast(cast) => without_casts(&cast.expr),
+        other => other,
+    }
 }
 
 /// Has functions of the statement that is being planned ask its pool.
@@ -43,7 +59,7 @@ pub(crate) struct BoundFunctions;
 
 impl AnalyzerRule for BoundFunctions {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let Some(pool) = super::pool() else { return Ok(plan) };
+        let Some(bounds) = super::current() else { return Ok(plan) };
         if !has_growth(&plan)? {
             return Ok(plan);
         }
@@ -51,7 +67,7 @@ impl AnalyzerRule for BoundFunctions {
             let names = NamePreserver::new(&plan);
             plan.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let bound = expr.transform_up(|expr| bind(expr, &pool))?;
+                let bound = expr.transform_up(|expr| bind(expr, &bounds))?;
                 Ok(bound.update_data(|expr| name.restore(expr)))
             })
         })?;
@@ -76,26 +92,29 @@ fn has_growth(plan: &LogicalPlan) -> Result<bool> {
 
 fn grows(expr: &Expr) -> bool {
     match expr {
-        Expr::ScalarFunction(call) => makes_more(call.func.name()),
+        Expr::ScalarFunction(call) => Growth::of(call.func.name()).is_some(),
         Expr::BinaryExpr(binary) => binary.op == Operator::StringConcat,
         _ => false,
     }
 }
 
-fn bind(expr: Expr, pool: &Arc<dyn MemoryPool>) -> Result<Transformed<Expr>> {
+fn bind(expr: Expr, bounds: &Bounds) -> Result<Transformed<Expr>> {
     Ok(match expr {
         Expr::ScalarFunction(mut call) => match Growth::of(call.func.name()) {
             Some(growth) => {
-                call.func = BoundFunction::of(call.func, growth, pool);
+                call.func = BoundFunction::of(call.func, growth, bounds);
                 Transformed::yes(Expr::ScalarFunction(call))
             }
             None => Transformed::no(Expr::ScalarFunction(call)),
         },
         Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat => {
-            static CONCATENATION: LazyLock<Arc<ScalarUDF>> =
-                LazyLock::new(|| Arc::new(ScalarUDF::from(Concatenation::new())));
-            let function = BoundFunction::of(Arc::clone(&CONCATENATION), Growth::Sum, pool);
-            Transformed::yes(function.call(vec![*binary.left, *binary.right]))
+            match operator_call::function_of(binary.op) {
+                Some(function) => {
+                    let function = BoundFunction::of(function, Growth::Sum, bounds);
+                    Transformed::yes(function.call(vec![*binary.left, *binary.right]))
+                }
+                None => Transformed::no(Expr::BinaryExpr(binary)),
+            }
         }
         other => Transformed::no(other),
     })
@@ -106,7 +125,7 @@ fn bind(expr: Expr, pool: &Arc<dyn MemoryPool>) -> Result<Transformed<Expr>> {
 struct BoundFunction {
     inner: Arc<ScalarUDF>,
     growth: Growth,
-    pool: Arc<dyn MemoryPool>,
+    bounds: Bounds,
 }
 
 impl PartialEq for BoundFunction {
@@ -124,12 +143,12 @@ impl Hash for BoundFunction {
 }
 
 impl BoundFunction {
-    fn of(inner: Arc<ScalarUDF>, growth: Growth, pool: &Arc<dyn MemoryPool>) -> Arc<ScalarUDF> {
+    fn of(inner: Arc<ScalarUDF>, growth: Growth, bounds: &Bounds) -> Arc<ScalarUDF> {
         // One that is bound already: the analyzer may be run twice.
         if inner.inner().downcast_ref::<BoundFunction>().is_some() {
             return inner;
         }
-        Arc::new(ScalarUDF::from(BoundFunction { inner, growth, pool: Arc::clone(pool) }))
+        Arc::new(ScalarUDF::from(BoundFunction { inner, growth, bounds: bounds.clone() }))
     }
 
     /// Bytes that the result may have.
@@ -152,6 +171,34 @@ impl BoundFunction {
         }
         Ok(bytes)
     }
+
+    fn call(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        if args.number_rows <= SLICE_ROWS || !self.growth.is_slow(&args.args) {
+            return self.inner.invoke_with_args(args);
+        }
+        let mut parts = Vec::new();
+        for start in (0..args.number_rows).step_by(SLICE_ROWS) {
+            self.bounds.check()?;
+            let part = slice(&args, start);
+            let rows = part.number_rows;
+            parts.push(self.inner.invoke_with_args(part)?.into_array(rows)?);
+        }
+        let parts: Vec<&dyn Array> = parts.iter().map(AsRef::as_ref).collect();
+        Ok(ColumnarValue::Array(concat(&parts)?))
+    }
+}
+
+/// The same call for some of its rows.
+fn slice(args: &ScalarFunctionArgs, start: usize) -> ScalarFunctionArgs {
+    let rows = SLICE_ROWS.min(args.number_rows - start);
+    let mut part = args.clone();
+    part.number_rows = rows;
+    for arg in &mut part.args {
+        if let ColumnarValue::Array(array) = arg {
+            *array = array.slice(start, rows);
+        }
+    }
+    part
 }
 
 fn has_small_offsets(data_type: &DataType) -> bool {
@@ -162,10 +209,10 @@ impl ScalarUDFImpl for BoundFunction {
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let bytes = self.bytes(&args)?;
         if bytes < RESERVED_FROM {
-            return self.inner.invoke_with_args(args);
+            return self.call(args);
         }
-        let reservation = reserve(&self.pool, self.inner.name(), bytes)?;
-        Ok(match self.inner.invoke_with_args(args)? {
+        let reservation = reserve(&self.bounds.pool, self.inner.name(), bytes)?;
+        Ok(match self.call(args)? {
             ColumnarValue::Array(array) => ColumnarValue::Array(hold(&array, reservation)?),
             constant => constant,
         })
@@ -193,7 +240,7 @@ impl ScalarUDFImpl for BoundFunction {
 
     fn with_updated_config(&self, config: &ConfigOptions) -> Option<ScalarUDF> {
         let inner = Arc::new(self.inner.inner().with_updated_config(config)?);
-        Some(ScalarUDF::from(BoundFunction { inner, growth: self.growth, pool: Arc::clone(&self.pool) }))
+        Some(ScalarUDF::from(BoundFunction { inner, growth: self.growth, bounds: self.bounds.clone() }))
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {

@@ -21,6 +21,9 @@ const NUMBER_BYTES: u64 = 24;
 /// Most bytes of a character.
 const CHARACTER_BYTES: u64 = 4;
 
+/// What an array takes besides its values.
+const ARRAY_BYTES: u64 = 512;
+
 const NANOSECONDS_PER_DAY: i128 = 86_400_000_000_000;
 
 /// How the result of a function grows.
@@ -52,6 +55,10 @@ pub(super) enum Growth {
     Join,
     /// All arguments one behind the other.
     Sum,
+    /// `map(keys, values)`.
+    Map,
+    /// A small result, for which each pattern is compiled: `regexp_count(text, pattern)`.
+    Pattern,
     /// A small result after steps for each pair of elements, or of characters: `levenshtein`.
     Pairs,
 }
@@ -73,7 +80,9 @@ impl Growth {
             "to_char" => Growth::Format,
             "concat_ws" => Growth::Join,
             "concat" | "make_array" | "array_concat" | "array_append" | "array_prepend" | "array_union"
-            | "arrays_zip" | "overlay" | "translate" | "map" => Growth::Sum,
+            | "arrays_zip" | "overlay" | "translate" => Growth::Sum,
+            "map" => Growth::Map,
+            "regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match" => Growth::Pattern,
             "levenshtein" | "array_has_all" | "array_has_any" => Growth::Pairs,
             _ => return None,
         })
@@ -96,8 +105,14 @@ impl Growth {
             Growth::Format => call.format(),
             Growth::Join => call.join(),
             Growth::Sum => call.all(),
-            Growth::Pairs => Ok(0),
+            Growth::Map => call.map(),
+            Growth::Pattern | Growth::Pairs => Ok(0),
         }
+    }
+
+    /// Whether a few rows may take long: where each has a pattern of its own.
+    pub(super) fn is_slow(self, args: &[ColumnarValue]) -> bool {
+        matches!(self, Growth::Pattern | Growth::RegexpReplace) && matches!(args.get(1), Some(ColumnarValue::Array(_)))
     }
 
     /// Steps that the call takes, where they are more than its bytes.
@@ -288,6 +303,12 @@ impl Call<'_> {
         Ok(self.all()?.saturating_add(self.sum(|row| delimiters.at(row).saturating_mul(places))))
     }
 
+    /// It makes an array of each row first, and puts these together.
+    fn map(&self) -> Result<u64> {
+        let arrays: u64 = self.args.iter().map(|arg| arrays_of(&arg.data_type())).sum();
+        Ok(self.all()?.saturating_add(arrays.saturating_mul(self.rows as u64).saturating_mul(ARRAY_BYTES)))
+    }
+
     fn all(&self) -> Result<u64> {
         self.args.iter().try_fold(0u64, |sum, arg| {
             let bytes = match arg {
@@ -300,6 +321,20 @@ impl Call<'_> {
             Ok(sum.saturating_add(bytes))
         })
     }
+}
+
+/// How many arrays an array of a type consists of.
+fn arrays_of(data_type: &DataType) -> u64 {
+    let within = match data_type {
+        DataType::List(field)
+        | DataType::LargeList(field)
+        | DataType::FixedSizeList(field, _)
+        | DataType::Map(field, _) => arrays_of(field.data_type()),
+        DataType::Struct(fields) => fields.iter().map(|field| arrays_of(field.data_type())).sum(),
+        DataType::Dictionary(_, _) => 1,
+        _ => 0,
+    };
+    within + 1
 }
 
 /// Where the elements of a list are.

@@ -5,14 +5,13 @@
 //! | Which pool does a statement draw from? | `../memory.rs` |
 //! | When does planning stop? | `rules.rs`, `pushdown.rs`: rules of the optimiser that look at the clock and at the size of the plan |
 //! | Which functions may give far more than they are given? | `growth.rs` over `size.rs` |
-//! | How are these kept to the pool? | `functions.rs`, `concat.rs`, `reserve.rs` |
+//! | How are these kept to the pool? | `functions.rs`, `reserve.rs` |
 //! | How large may a constant be? | `constants.rs` |
 //! | What does a window operator hold? | `windows.rs` |
 //!
 //! Rules and functions find the bounds of the statement that is being planned by a variable of the task that plans it: DataFusion gives its rules
-//! no other way to something of the statement's own. A function gets its pool when its call is planned, since it runs on other tasks.
+//! no other way to something of the statement's own. A function gets its bounds when its call is planned, since it runs on other tasks.
 
-mod concat;
 mod constants;
 mod functions;
 mod growth;
@@ -61,6 +60,20 @@ impl Bounds {
         BOUNDS.scope(self, work).await
     }
 
+    /// Nobody wants the statement any more: its functions end at their next look.
+    pub(crate) fn end(&self) {
+        // Relaxed: it says nothing of other memory.
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Fails when nobody wants the statement any more.
+    fn check(&self) -> DataFusionResult<()> {
+        match self.is_over.load(Ordering::Relaxed) {
+            true => Err(DataFusionError::External(Box::new(Error::Cancelled))),
+            false => Ok(()),
+        }
+    }
+
     /// Waits for what is planned within these bounds, and has planning end when `stop` says so.
     pub(crate) fn wait<T>(&self, planned: &Receiver<T>, stop: Stop<'_>) -> Result<T> {
         loop {
@@ -71,8 +84,7 @@ impl Bounds {
                     return Err(Error::Internal { message });
                 }
                 Err(RecvTimeoutError::Timeout) if stop.is_due() => {
-                    // Relaxed: it says nothing of other memory.
-                    self.is_over.store(true, Ordering::Relaxed);
+                    self.end();
                     return Err(Error::Cancelled);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -83,13 +95,15 @@ impl Bounds {
 
 /// Fails when the statement that is being planned isn't wanted any more.
 fn check_time() -> DataFusionResult<()> {
-    match BOUNDS.try_with(|bounds| bounds.is_over.load(Ordering::Relaxed)) {
-        Ok(true) => Err(DataFusionError::External(Box::new(Error::Cancelled))),
-        _ => Ok(()),
-    }
+    current().map_or(Ok(()), |bounds| bounds.check())
+}
+
+/// The bounds of the statement that is being planned.
+fn current() -> Option<Bounds> {
+    BOUNDS.try_with(Bounds::clone).ok()
 }
 
 /// The pool of the statement that is being planned.
 fn pool() -> Option<Arc<dyn MemoryPool>> {
-    BOUNDS.try_with(|bounds| Arc::clone(&bounds.pool)).ok()
+    current().map(|bounds| bounds.pool)
 }

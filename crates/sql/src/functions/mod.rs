@@ -12,13 +12,15 @@
 //! | time-weighted | `twap` | `twap.rs` |
 //! | places | `bin`, `binr` | `bin.rs` |
 //! | text | `glob` | `glob.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum` | `corrected.rs` |
 //!
-//! Nothing here shadows a DataFusion function: `avg`, `var`, `stddev`, `log`, `median` mean what they mean there.
+//! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
 
 mod arguments;
 mod bin;
 mod buckets;
+mod corrected;
 mod first_last;
 mod gap_fill;
 mod glob;
@@ -64,7 +66,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
 }
 
 /// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and those that are names of
-/// DataFusion's (`spread.rs`).
+/// DataFusion's (`spread.rs`), and DataFusion's `min`, `max` and `sum` with other answers (`corrected.rs`).
 pub fn aggregates() -> Vec<AggregateUDF> {
     let mut functions = vec![
         AggregateUDF::from(first_last::RowPick::first()),
@@ -75,6 +77,7 @@ pub fn aggregates() -> Vec<AggregateUDF> {
         AggregateUDF::from(twap::Twap::new()),
     ];
     functions.extend(spread::aggregates());
+    functions.extend(corrected::aggregates());
     functions
 }
 

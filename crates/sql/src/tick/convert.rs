@@ -13,6 +13,7 @@ use super::calls::ScalarCall;
 use super::constants::Constants;
 use super::shape::LIFTED;
 use crate::bounds::makes_more;
+use crate::operator_call;
 
 /// Longest list that is compared value by value.
 const LIST_MAX: usize = 32;
@@ -202,8 +203,12 @@ impl Converter<'_> {
         if call.func.signature().volatility != Volatility::Immutable {
             return unknown(format!("{name}, whose value changes from call to call"));
         }
-        if makes_more(name) {
-            return unknown(format!("{name}, whose result may be far larger than its arguments"));
+        if let (Some(op), [left, right]) = (operator_call::operator_of(&call.func), call.args.as_slice()) {
+            let binary = BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone()));
+            return self.binary(&binary, schema);
+        }
+        if makes_more(call) {
+            return unknown(format!("{name}, whose result may be far larger than its arguments, or take long"));
         }
         if name == "coalesce" {
             return self.coalesce(&call.args, &type_of(expr, schema)?, schema);

@@ -41,6 +41,7 @@ use self::convert::Unknown;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
 use self::results::{Asked, Kept, Results};
 use self::shape::{LIFTED, Shape};
+use crate::coercion;
 use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
@@ -322,7 +323,8 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
         return convert::unknown("a statement that isn't a query of one table");
     }
     let options = state.config_options();
-    let plan = TypeCoercion::new().analyze(plan, options).and_then(intervals::by_length).map_err(said)?;
+    let coerced = coercion::prepare(plan).and_then(|plan| TypeCoercion::new().analyze(plan, options));
+    let plan = coerced.and_then(intervals::by_length).map_err(said)?;
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options)?;

@@ -1,39 +1,65 @@
-//! The operator `||` as a function, so that it can ask the statement's pool: in nested projections, `s || s as s` doubles a text each time.
+//! Operators as functions: DataFusion plans its operators without a way to say what else they have to do.
 //!
-//! It is DataFusion's operator that computes it.
+//! - `||` asks the statement's pool: in nested projections, `s || s as s` doubles a text each time.
+//! - `+`, `-` and `*` of whole numbers end in an error where their type doesn't hold the result; DataFusion's wrap.
+//!
+//! It is DataFusion's operators that compute them.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use datafusion::common::{Result, internal_err, utils::take_function_args};
 use datafusion::logical_expr::binary::BinaryTypeCoercer;
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, Operator, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::physical_expr::expressions::{BinaryExpr, Column, Literal};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 
-/// `left || right`.
+static CONCATENATION: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| OperatorCall::function("||", Operator::StringConcat));
+static SUM: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| OperatorCall::function("+", Operator::Plus));
+static DIFFERENCE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| OperatorCall::function("-", Operator::Minus));
+static PRODUCT: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| OperatorCall::function("*", Operator::Multiply));
+
+/// The function of an operator, if it has one.
+pub(crate) fn function_of(op: Operator) -> Option<Arc<ScalarUDF>> {
+    Some(Arc::clone(match op {
+        Operator::StringConcat => &*CONCATENATION,
+        Operator::Plus => &*SUM,
+        Operator::Minus => &*DIFFERENCE,
+        Operator::Multiply => &*PRODUCT,
+        _ => return None,
+    }))
+}
+
+/// The operator that a function stands for, if it does.
+pub(crate) fn operator_of(function: &ScalarUDF) -> Option<Operator> {
+    function.inner().downcast_ref::<OperatorCall>().map(|call| call.op)
+}
+
+/// `left op right`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct Concatenation {
+struct OperatorCall {
+    name: &'static str,
+    op: Operator,
     signature: Signature,
 }
 
-impl Concatenation {
-    pub(super) fn new() -> Concatenation {
-        Concatenation { signature: Signature::any(2, Volatility::Immutable) }
+impl OperatorCall {
+    fn function(name: &'static str, op: Operator) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::from(OperatorCall { name, op, signature: Signature::any(2, Volatility::Immutable) }))
     }
 }
 
-impl ScalarUDFImpl for Concatenation {
+impl ScalarUDFImpl for OperatorCall {
     fn name(&self) -> &str {
-        "||"
+        self.name
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
         let [left, right] = take_function_args(self.name(), args)?;
-        Ok(format!("{} || {}", left.schema_name(), right.schema_name()))
+        Ok(format!("{} {} {}", left.schema_name(), self.name, right.schema_name()))
     }
 
     fn signature(&self) -> &Signature {
@@ -42,7 +68,7 @@ impl ScalarUDFImpl for Concatenation {
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         let [left, right] = take_function_args(self.name(), arg_types)?;
-        BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+        BinaryTypeCoercer::new(left, &self.op, right).get_result_type()
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
@@ -71,8 +97,8 @@ impl ScalarUDFImpl for Concatenation {
         let options = RecordBatchOptions::new().with_row_count(Some(args.number_rows));
         let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)?;
         match <[Arc<dyn PhysicalExpr>; 2]>::try_from(sides) {
-            Ok([left, right]) => BinaryExpr::new(left, Operator::StringConcat, right).evaluate(&batch),
-            Err(_) => internal_err!("|| has two sides"),
+            Ok([left, right]) => BinaryExpr::new(left, self.op, right).with_fail_on_overflow(true).evaluate(&batch),
+            Err(_) => internal_err!("{} has two sides", self.name),
         }
     }
 }

@@ -1,0 +1,299 @@
+//! DataFusion's aggregates where its answers depend on the order of rows, or wrap.
+//!
+//! - `min` and `max` of floats go by the total order of IEEE 754, in which NaN is above infinity. DataFusion 55.2 takes a group's NaN or drops
+//!   it, by what stands before and behind it (`groups_accumulator` of `min_max.rs`), and gives the least finite number for a group of
+//!   infinities alone.
+//! - `sum` of whole numbers ends in an error where 64 bits don't hold it. DataFusion's wraps.
+//!
+//! Both are DataFusion's own accumulators over other values: of floats over integers of the same order, of whole numbers over decimals of 38
+//! digits. Can go once DataFusion does so: <https://github.com/apache/datafusion/issues/8737>.
+
+use std::mem::size_of_val;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
+use arrow::compute::{CastOptions, cast, cast_with_options};
+use arrow::datatypes::{
+    DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+};
+use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
+use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
+use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
+use datafusion::logical_expr::{
+    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator, Operator,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
+};
+
+/// Holds the sum of as many 64-bit numbers as there can be rows.
+const WIDE: DataType = DataType::Decimal128(38, 0);
+
+type F16 = <Float16Type as ArrowPrimitiveType>::Native;
+
+/// `min`, `max` and `sum`.
+pub(super) fn aggregates() -> Vec<AggregateUDF> {
+    [min_udaf(), max_udaf(), sum_udaf()].into_iter().map(|inner| AggregateUDF::from(Corrected { inner })).collect()
+}
+
+/// An aggregate of DataFusion's over other values.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Corrected {
+    inner: Arc<AggregateUDF>,
+}
+
+impl Corrected {
+    /// The type of the values that are aggregated in the place of a result's; none if they are the same.
+    fn stand_in(&self, result: &DataType) -> Option<DataType> {
+        let is_sum = self.inner.name() == "sum";
+        Some(match result {
+            DataType::Int64 | DataType::UInt64 if is_sum => WIDE,
+            DataType::Float16 if !is_sum => DataType::Int16,
+            DataType::Float32 if !is_sum => DataType::Int32,
+            DataType::Float64 if !is_sum => DataType::Int64,
+            _ => return None,
+        })
+    }
+
+    /// What `make` makes for the arguments of the call, over the stand-in where there is one.
+    fn made<T>(
+        &self,
+        args: AccumulatorArgs<'_>,
+        make: impl FnOnce(AccumulatorArgs<'_>) -> Result<T>,
+        over: impl FnOnce(StandIn<T>) -> T,
+    ) -> Result<T> {
+        let result = args.return_field.data_type().clone();
+        let Some(stand_in) = self.stand_in(&result) else { return make(args) };
+        let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(stand_in.clone()));
+        let fields: Vec<FieldRef> = args.expr_fields.iter().map(field).collect();
+        let inner = make(AccumulatorArgs { return_field: field(&args.return_field), expr_fields: &fields, ..args })?;
+        Ok(over(StandIn { inner, result }))
+    }
+}
+
+/// An accumulator over the stand-ins of its values, whose state is that of the stand-ins.
+#[derive(Debug)]
+struct StandIn<T> {
+    inner: T,
+    result: DataType,
+}
+
+impl<T> StandIn<T> {
+    fn values(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
+        values.iter().map(|values| stand_in(values)).collect()
+    }
+
+    fn result(&self, values: &ArrayRef) -> Result<ArrayRef> {
+        Ok(match self.result {
+            DataType::Float16 => {
+                floats::<Int16Type, Float16Type>(values, |key| F16::from_bits(bits16(key).cast_unsigned()))
+            }
+            DataType::Float32 => {
+                floats::<Int32Type, Float32Type>(values, |key| f32::from_bits(bits32(key).cast_unsigned()))
+            }
+            DataType::Float64 => {
+                floats::<Int64Type, Float64Type>(values, |key| f64::from_bits(bits64(key).cast_unsigned()))
+            }
+            _ => {
+                let options = CastOptions { safe: false, ..CastOptions::default() };
+                let cast = cast_with_options(values, &self.result, &options);
+                cast.map_err(|_| exec_datafusion_err!("a sum is out of the range of {}", self.result))?
+            }
+        })
+    }
+}
+
+// Integers in the order of the floats whose bits they are, and back: those of negative floats inverted but for the sign.
+macro_rules! orders {
+    ($($name:ident, $bits:ty);*) => {$(
+        fn $name(bits: $bits) -> $bits {
+            bits ^ (((bits >> (<$bits>::BITS - 1)).cast_unsigned()) >> 1).cast_signed()
+        }
+    )*};
+}
+
+orders!(bits16, i16; bits32, i32; bits64, i64);
+
+fn floats<From: ArrowPrimitiveType, To: ArrowPrimitiveType>(
+    values: &ArrayRef,
+    value: impl Fn(From::Native) -> To::Native,
+) -> ArrayRef {
+    Arc::new(values.as_primitive::<From>().unary::<_, To>(value)) as Arc<PrimitiveArray<To>>
+}
+
+/// The stand-ins of some values.
+fn stand_in(values: &ArrayRef) -> Result<ArrayRef> {
+    Ok(match values.data_type() {
+        DataType::Float16 => floats::<Float16Type, Int16Type>(values, |value| bits16(value.to_bits().cast_signed())),
+        DataType::Float32 => floats::<Float32Type, Int32Type>(values, |value| bits32(value.to_bits().cast_signed())),
+        DataType::Float64 => floats::<Float64Type, Int64Type>(values, |value| bits64(value.to_bits().cast_signed())),
+        _ => cast(values, &WIDE)?,
+    })
+}
+
+impl Accumulator for StandIn<Box<dyn Accumulator>> {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.update_batch(&self.values(values)?)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let value = self.inner.evaluate()?.to_array()?;
+        ScalarValue::try_from_array(&self.result(&value)?, 0)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.inner.merge_batch(states)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.inner.retract_batch(&self.values(values)?)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+}
+
+impl GroupsAccumulator for StandIn<Box<dyn GroupsAccumulator>> {
+    fn update_batch(
+        &mut self,
+        values: &[ArrayRef],
+        group_indices: &[usize],
+        opt_filter: Option<&BooleanArray>,
+        total_num_groups: usize,
+    ) -> Result<()> {
+        self.inner.update_batch(&self.values(values)?, group_indices, opt_filter, total_num_groups)
+    }
+
+    fn evaluate(&mut self, emit_to: EmitTo) -> Result<ArrayRef> {
+        let values = self.inner.evaluate(emit_to)?;
+        self.result(&values)
+    }
+
+    fn state(&mut self, emit_to: EmitTo) -> Result<Vec<ArrayRef>> {
+        self.inner.state(emit_to)
+    }
+
+    fn merge_batch(&mut self, values: &[ArrayRef], group_indices: &[usize], total_num_groups: usize) -> Result<()> {
+        self.inner.merge_batch(values, group_indices, total_num_groups)
+    }
+
+    fn convert_to_state(&self, values: &[ArrayRef], opt_filter: Option<&BooleanArray>) -> Result<Vec<ArrayRef>> {
+        self.inner.convert_to_state(&self.values(values)?, opt_filter)
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+}
+
+impl AggregateUDFImpl for Corrected {
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        self.made(args, |args| self.inner.accumulator(args), |made| Box::new(made))
+    }
+
+    fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        self.made(args, |args| self.inner.create_groups_accumulator(args), |made| Box::new(made))
+    }
+
+    fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        // Which there is of 64-bit numbers alone.
+        if args.is_distinct {
+            return self.inner.create_sliding_accumulator(args);
+        }
+        self.made(args, |args| self.inner.create_sliding_accumulator(args), |made| Box::new(made))
+    }
+
+    fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        let Some(stand_in) = self.stand_in(args.return_field.data_type()) else { return self.inner.state_fields(args) };
+        let return_field = Arc::new(args.return_field.as_ref().clone().with_data_type(stand_in.clone()));
+        if args.is_distinct && self.inner.name() == "sum" {
+            return self.inner.state_fields(StateFieldsArgs { return_field, ..args });
+        }
+        Ok(vec![Arc::new(Field::new(format_state_name(args.name, self.name()), stand_in, true))])
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.inner.aliases()
+    }
+
+    fn schema_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.inner.schema_name(params)
+    }
+
+    fn display_name(&self, params: &AggregateFunctionParams) -> Result<String> {
+        self.inner.display_name(params)
+    }
+
+    fn signature(&self) -> &Signature {
+        self.inner.signature()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        self.inner.return_type(arg_types)
+    }
+
+    fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {
+        self.inner.groups_accumulator_supported(args)
+    }
+
+    fn order_sensitivity(&self) -> AggregateOrderSensitivity {
+        self.inner.order_sensitivity()
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        self.inner.simplify()
+    }
+
+    fn simplify_expr_op_literal(
+        &self,
+        function: &AggregateFunction,
+        arg: &Expr,
+        op: Operator,
+        literal: &Expr,
+        arg_is_left: bool,
+    ) -> Result<Option<Expr>> {
+        self.inner.simplify_expr_op_literal(function, arg, op, literal, arg_is_left)
+    }
+
+    fn reverse_expr(&self) -> ReversedUDAF {
+        self.inner.reverse_udf()
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.inner.coerce_types(arg_types)
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn value_from_stats(&self, statistics: &StatisticsArgs) -> Option<ScalarValue> {
+        self.inner.value_from_stats(statistics)
+    }
+
+    fn default_value(&self, data_type: &DataType) -> Result<ScalarValue> {
+        self.inner.default_value(data_type)
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        self.inner.inner().set_monotonicity(data_type)
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.inner.documentation()
+    }
+}

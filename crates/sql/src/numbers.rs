@@ -1,0 +1,205 @@
+//! What numbers mean where DataFusion's answers depend on their type or on their bits.
+//!
+//! | Rule | DataFusion 55.2 |
+//! | --- | --- |
+//! | A whole number that its type doesn't hold is an error ([`Numbers`], `operator_call.rs`) | wraps |
+//! | Both zeros are one ([`Numbers`]) | in `=` and `GROUP BY` alone |
+//!
+//! `min`, `max` and `sum` are in `functions/corrected.rs`, comparisons of decimals with floats in `coercion.rs`. [`Numbers`] runs behind the
+//! coercion of types, and not on what runs as a tick plan, whose kernels go by these rules.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
+use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction, Sort as SortKey, WindowFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{
+    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
+    ScalarUDFImpl, Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+use splay_engine::unsigned_zeros;
+
+use crate::operator_call;
+
+static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(OneZero::new())));
+
+/// Whole numbers that don't wrap, and one zero.
+#[derive(Debug)]
+pub(crate) struct Numbers;
+
+impl AnalyzerRule for Numbers {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        rewritten(
+            plan,
+            |node, schema| {
+                let node = match node {
+                    LogicalPlan::Sort(mut sort) => {
+                        keys(&mut sort.expr, schema)?;
+                        LogicalPlan::Sort(sort)
+                    }
+                    LogicalPlan::Distinct(Distinct::On(mut on)) => {
+                        on.on_expr = on.on_expr.into_iter().map(|e| one_zero(e, schema)).collect::<Result<_>>()?;
+                        on.sort_expr.iter_mut().try_for_each(|sort| keys(sort, schema))?;
+                        LogicalPlan::Distinct(Distinct::On(on))
+                    }
+                    other => other,
+                };
+                Ok(node)
+            },
+            number,
+        )
+    }
+
+    fn name(&self) -> &str {
+        "numbers"
+    }
+}
+
+/// The plan with each of its nodes and expressions rewritten, under the names that they have.
+pub(crate) fn rewritten(
+    plan: LogicalPlan,
+    node: impl Fn(LogicalPlan, &DFSchema) -> Result<LogicalPlan>,
+    expression: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let rewritten = plan.transform_up_with_subqueries(|plan| {
+        let schema = merge_schema(&plan.inputs());
+        let names = NamePreserver::new(&plan);
+        let plan = node(plan, &schema)?;
+        plan.map_expressions(|e| {
+            let name = names.save(&e);
+            Ok(e.transform_up(|e| expression(e, &schema))?.update_data(|e| name.restore(e)))
+        })?
+        .map_data(LogicalPlan::recompute_schema)
+    })?;
+    Ok(rewritten.data)
+}
+
+fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    Ok(Transformed::yes(match expression {
+        Expr::BinaryExpr(BinaryExpr { left, op, right })
+            if matches!(op, Operator::Plus | Operator::Minus | Operator::Multiply)
+                && is_whole(&left, schema)
+                && is_whole(&right, schema) =>
+        {
+            match operator_call::function_of(op) {
+                Some(function) => function.call(vec![*left, *right]),
+                None => Expr::BinaryExpr(BinaryExpr { left, op, right }),
+            }
+        }
+        Expr::Negative(inner) if is_whole(&inner, schema) && !matches!(*inner, Expr::Literal(_, _)) => {
+            let zero = ScalarValue::new_zero(&inner.get_type(schema)?)?;
+            match operator_call::function_of(Operator::Minus) {
+                Some(function) => function.call(vec![Expr::Literal(zero, None), *inner]),
+                None => Expr::Negative(inner),
+            }
+        }
+        Expr::Case(Case { expr: Some(subject), when_then_expr, else_expr }) if is_float(&subject, schema) => {
+            let when = |when: Box<Expr>| one_zero(*when, schema).map(Box::new);
+            let branches = when_then_expr.into_iter().map(|(w, then)| Ok((when(w)?, then))).collect::<Result<_>>()?;
+            Expr::Case(Case { expr: Some(when(subject)?), when_then_expr: branches, else_expr })
+        }
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
+            // The result is the first as it is, but where both are equal.
+            let [value, other] = take_function_args("nullif", args)?;
+            if !is_float(&value, schema) {
+                return Ok(Transformed::no(func.call(vec![value, other])));
+            }
+            let args = vec![one_zero(value, schema)?, one_zero(other, schema)?];
+            Expr::ScalarFunction(ScalarFunction { func, args })
+        }
+        Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
+            if params.distinct {
+                params.args = params.args.into_iter().map(|arg| one_zero(arg, schema)).collect::<Result<_>>()?;
+            }
+            keys(&mut params.order_by, schema)?;
+            Expr::AggregateFunction(AggregateFunction { func, params })
+        }
+        Expr::WindowFunction(window) => Expr::WindowFunction(Box::new(window_keys(*window, schema)?)),
+        other => return Ok(Transformed::no(other)),
+    }))
+}
+
+fn window_keys(mut window: WindowFunction, schema: &DFSchema) -> Result<WindowFunction> {
+    let params = &mut window.params;
+    let partition_by = std::mem::take(&mut params.partition_by);
+    params.partition_by = partition_by.into_iter().map(|key| one_zero(key, schema)).collect::<Result<_>>()?;
+    if params.distinct {
+        let args = std::mem::take(&mut params.args);
+        params.args = args.into_iter().map(|arg| one_zero(arg, schema)).collect::<Result<_>>()?;
+    }
+    keys(&mut params.order_by, schema)?;
+    Ok(window)
+}
+
+fn keys(keys: &mut [SortKey], schema: &DFSchema) -> Result<()> {
+    keys.iter_mut().try_for_each(|key| {
+        key.expr = one_zero(std::mem::take(&mut key.expr), schema)?;
+        Ok(())
+    })
+}
+
+/// A float with one zero; others as they are.
+fn one_zero(expression: Expr, schema: &DFSchema) -> Result<Expr> {
+    let is_clear = match &expression {
+        Expr::Literal(value, None) => !matches!(value, ScalarValue::Float64(Some(v)) if v.to_bits() == 1 << 63),
+        Expr::ScalarFunction(call) => call.func == *ONE_ZERO,
+        _ => false,
+    };
+    Ok(if is_clear || !is_float(&expression, schema) { expression } else { ONE_ZERO.call(vec![expression]) })
+}
+
+fn is_whole(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
+}
+
+fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.get_type(schema).is_ok_and(|data_type| data_type.is_floating())
+}
+
+/// Floats with one zero.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct OneZero {
+    signature: Signature,
+}
+
+impl OneZero {
+    fn new() -> OneZero {
+        OneZero { signature: Signature::any(1, Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for OneZero {
+    fn name(&self) -> &str {
+        "one_zero"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, types: &[DataType]) -> Result<DataType> {
+        let [data_type] = take_function_args(self.name(), types)?;
+        Ok(data_type.clone())
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [values] = take_function_args(self.name(), arguments.args)?;
+        Ok(match values {
+            ColumnarValue::Array(values) => ColumnarValue::Array(unsigned_zeros(&values).unwrap_or(values)),
+            ColumnarValue::Scalar(value) => {
+                let values = value.to_array()?;
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&unsigned_zeros(&values).unwrap_or(values), 0)?)
+            }
+        })
+    }
+
+    fn output_ordering(&self, inputs: &[ExprProperties]) -> Result<SortProperties> {
+        Ok(inputs.first().map_or(SortProperties::Unordered, |input| input.sort_properties))
+    }
+}
