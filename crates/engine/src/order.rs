@@ -11,12 +11,13 @@ use arrow::buffer::ScalarBuffer;
 use arrow::compute::{SortColumn, take};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    Time64NanosecondType, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::row::{RowConverter, SortField};
 
 use crate::aggregate::Ordered;
 use crate::error::{Error, Result};
+use crate::natives::natives;
 
 /// The numbers of the rows in order, equal ones as they stand; `None` if all of them stand in order. With `fetch` only the first
 /// ones.
@@ -304,7 +305,7 @@ impl Part {
 }
 
 /// The values as unsigned numbers with the same order; what stands for nulls doesn't matter.
-fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
+pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     const SIGN: u64 = 1 << 63;
     fn signed<T: ArrowPrimitiveType>(array: &ArrayRef, wide: impl Fn(T::Native) -> i64) -> Vec<u64> {
         array.as_primitive::<T>().values().iter().map(|value| wide(*value).cast_unsigned() ^ SIGN).collect()
@@ -319,8 +320,14 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Int32 => signed::<Int32Type>(array, i64::from),
         DataType::Date32 => signed::<Date32Type>(array, i64::from),
         DataType::Int64 => signed::<Int64Type>(array, |value| value),
-        DataType::Timestamp(TimeUnit::Nanosecond, _) => signed::<TimestampNanosecondType>(array, |value| value),
-        DataType::Time64(TimeUnit::Nanosecond) => signed::<Time64NanosecondType>(array, |value| value),
+        DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Date64 | DataType::Duration(_) => {
+            natives::<i64>(array).iter().map(|value| value.cast_unsigned() ^ SIGN).collect()
+        }
+        // Decimals hardly ever have more digits than a whole number.
+        DataType::Decimal128(_, _) => {
+            let number = |value: &i128| i64::try_from(*value).ok().map(|value| value.cast_unsigned() ^ SIGN);
+            return natives::<i128>(array).iter().map(number).collect();
+        }
         DataType::Float32 => signed::<Float32Type>(array, |value| i64::from(value.key())),
         DataType::Float64 => signed::<Float64Type>(array, Ordered::key),
         DataType::UInt8 => unsigned::<UInt8Type>(array),
@@ -348,7 +355,9 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray};
+    use arrow::array::{
+        Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray, TimestampNanosecondArray,
+    };
     use arrow::compute::{SortOptions, lexsort_to_indices};
     use proptest::prelude::*;
 
@@ -371,7 +380,7 @@ mod tests {
                 0..60,
             ),
             by in (options(), options(), options(), options()),
-            picked in prop::collection::vec(0..5usize, 1..4),
+            picked in prop::collection::vec(0..6usize, 1..4),
             fetch in prop::option::of(0..8usize),
             is_presorted in any::<bool>(),
         ) {
@@ -380,11 +389,15 @@ mod tests {
                 // So that further keys often stand in order.
                 rows.sort_by(|one, other| (&one.2, one.3).cmp(&(&other.2, other.3)));
             }
-            let columns: [(ArrayRef, SortOptions); 5] = [
+            let columns: [(ArrayRef, SortOptions); 6] = [
                 (Arc::new(rows.iter().map(|row| row.0).collect::<Float64Array>()), by.0),
                 (Arc::new(rows.iter().map(|row| row.1).collect::<Int64Array>()), by.1),
                 (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<DictionaryArray<Int32Type>>()), by.2),
                 (Arc::new(rows.iter().map(|row| Some(row.3)).collect::<TimestampNanosecondArray>()), by.3),
+                (
+                    Arc::new(rows.iter().map(|row| row.1.map(i128::from)).collect::<Decimal128Array>()),
+                    by.1,
+                ),
                 // Of a type that has no numbers.
                 (Arc::new(rows.iter().map(|row| row.2.as_deref()).collect::<StringArray>()), by.2),
             ];
