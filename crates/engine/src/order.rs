@@ -6,17 +6,18 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array, make_array};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, UInt32Array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::{SortColumn, take};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
-    Int64Type, TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow::row::{RowConverter, SortField};
 
 use crate::aggregate::Ordered;
 use crate::error::{Error, Result};
+use crate::natives::natives;
 
 /// The numbers of the rows in order, equal ones as they stand; `None` if all of them stand in order. With `fetch` only the first
 /// ones.
@@ -355,13 +356,8 @@ impl Part {
     }
 }
 
-/// Values of another type with the same bits.
-fn same_bits(array: &ArrayRef, data_type: &DataType) -> Option<ArrayRef> {
-    array.to_data().into_builder().data_type(data_type.clone()).build().ok().map(make_array)
-}
-
 /// The values as unsigned numbers with the same order; what stands for nulls doesn't matter.
-fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
+pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     const SIGN: u64 = 1 << 63;
     fn signed<T: ArrowPrimitiveType>(array: &ArrayRef, wide: impl Fn(T::Native) -> i64) -> Vec<u64> {
         array.as_primitive::<T>().values().iter().map(|value| wide(*value).cast_unsigned() ^ SIGN).collect()
@@ -376,16 +372,16 @@ fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
         DataType::Int32 => signed::<Int32Type>(array, i64::from),
         DataType::Date32 => signed::<Date32Type>(array, i64::from),
         DataType::Int64 => signed::<Int64Type>(array, |value| value),
-        DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Duration(_) | DataType::Decimal64(_, _) => {
-            signed::<Int64Type>(&same_bits(array, &DataType::Int64)?, |value| value)
+        DataType::Timestamp(_, _) | DataType::Time64(_) | DataType::Date64 | DataType::Duration(_) => {
+            natives::<i64>(array).iter().map(|value| value.cast_unsigned() ^ SIGN).collect()
         }
-        DataType::Time32(_) | DataType::Decimal32(_, _) => {
-            signed::<Int32Type>(&same_bits(array, &DataType::Int32)?, i64::from)
+        DataType::Time32(_) => {
+            natives::<i32>(array).iter().map(|value| i64::from(*value).cast_unsigned() ^ SIGN).collect()
         }
+        // Decimals hardly ever have more digits than a whole number.
         DataType::Decimal128(_, _) => {
-            let values = array.as_primitive::<Decimal128Type>().values();
-            let narrow = |value: &i128| i64::try_from(*value).ok().map(|value| value.cast_unsigned() ^ SIGN);
-            return values.iter().map(narrow).collect();
+            let number = |value: &i128| i64::try_from(*value).ok().map(|value| value.cast_unsigned() ^ SIGN);
+            return natives::<i128>(array).iter().map(number).collect();
         }
         DataType::Float32 => signed::<Float32Type>(array, |value| i64::from(value.key())),
         DataType::Float64 => signed::<Float64Type>(array, Ordered::key),

@@ -1,23 +1,21 @@
-//! What is kept for each group while rows go by: counts, sums, extremes, weighted sums.
+//! What is kept for each group while rows go by: counts, sums, weighted sums. The others are in `extremes.rs` and `spread.rs`.
 
 use std::any::Any;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, PrimitiveArray, UInt64Array};
+use arrow::array::{Array, ArrayRef, ArrowNativeTypeOp, AsArray, Float64Array, Int64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    Time64NanosecondType, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 use splay_store::{Summary, ValueKind};
 
-use super::kernels::{self, Ordered};
+use super::extremes::extreme;
+use super::kernels;
 use super::parted::Parted;
-use super::spread::{Correlation, Median, Variance};
+use super::spread::{Median, Relation, Variance};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
+use crate::natives::{array_of, natives};
 
 /// Rows that stand together and belong to one group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,44 +142,44 @@ pub(crate) fn accumulator(
 ) -> Result<Box<dyn Accumulator>> {
     let refused = || Error::Unsupported(format!("{:?} of {arguments:?}", aggregate.function));
     let is_float = |position: usize| arguments.get(position) == Some(&DataType::Float64);
-    let greatest = aggregate.function == AggregateFunction::Max;
+    // A sum has as wide numbers as its values: only decimals get more digits.
+    let result = || match (&aggregate.data_type, arguments) {
+        (DataType::Decimal128(_, _), [DataType::Decimal128(_, _)]) => Ok(aggregate.data_type.clone()),
+        (result, [argument]) if result == argument => Ok(argument.clone()),
+        _ => Err(refused()),
+    };
     Ok(match aggregate.function {
         AggregateFunction::CountRows | AggregateFunction::Count => Box::new(Count::default()),
         AggregateFunction::Sum => match arguments.first() {
             Some(DataType::Float64) => Box::new(FloatSum::default()),
-            Some(DataType::Int64) => Box::new(IntegerSum::<Int64Type>::default()),
-            Some(DataType::UInt64) => Box::new(IntegerSum::<UInt64Type>::default()),
+            Some(DataType::Int64 | DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(false, result()?)),
+            Some(DataType::UInt64) => Box::new(ExactSum::<u64>::new(false, result()?)),
+            Some(DataType::Decimal128(_, _)) => Box::new(ExactSum::<i128>::new(false, result()?)),
             _ => return Err(refused()),
         },
-        AggregateFunction::Average if is_float(0) => Box::new(FloatSum { average: true, ..FloatSum::default() }),
-        AggregateFunction::Min | AggregateFunction::Max => match arguments.first() {
-            Some(DataType::Int8) => Box::new(Extreme::<Int8Type>::new(greatest)),
-            Some(DataType::Int16) => Box::new(Extreme::<Int16Type>::new(greatest)),
-            Some(DataType::Int32) => Box::new(Extreme::<Int32Type>::new(greatest)),
-            Some(DataType::Int64) => Box::new(Extreme::<Int64Type>::new(greatest)),
-            Some(DataType::UInt8) => Box::new(Extreme::<UInt8Type>::new(greatest)),
-            Some(DataType::UInt16) => Box::new(Extreme::<UInt16Type>::new(greatest)),
-            Some(DataType::UInt32) => Box::new(Extreme::<UInt32Type>::new(greatest)),
-            Some(DataType::UInt64) => Box::new(Extreme::<UInt64Type>::new(greatest)),
-            Some(DataType::Float32) => Box::new(Extreme::<Float32Type>::new(greatest)),
-            Some(DataType::Float64) => Box::new(Extreme::<Float64Type>::new(greatest)),
-            Some(DataType::Date32) => Box::new(Extreme::<Date32Type>::new(greatest)),
-            Some(DataType::Time64(arrow::datatypes::TimeUnit::Nanosecond)) => {
-                Box::new(Extreme::<Time64NanosecondType>::new(greatest))
-            }
-            Some(data_type @ DataType::Timestamp(arrow::datatypes::TimeUnit::Nanosecond, _)) => {
-                Box::new(Extreme::<TimestampNanosecondType>::typed(greatest, data_type.clone()))
-            }
+        AggregateFunction::Average => match arguments.first() {
+            Some(DataType::Float64) => Box::new(FloatSum { average: true, ..FloatSum::default() }),
+            Some(DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(true, result()?)),
             _ => return Err(refused()),
         },
+        AggregateFunction::Min | AggregateFunction::Max => {
+            let greatest = aggregate.function == AggregateFunction::Max;
+            arguments.first().and_then(|data_type| extreme(data_type, greatest)).ok_or_else(refused)?
+        }
         AggregateFunction::WeightedAverage if is_float(0) && is_float(1) => {
             Box::new(Weighted { average: true, ..Weighted::default() })
         }
         AggregateFunction::WeightedSum if is_float(0) && is_float(1) => Box::new(Weighted::default()),
         AggregateFunction::Variance { sample } if is_float(0) => Box::new(Variance::new(sample, false)),
         AggregateFunction::Deviation { sample } if is_float(0) => Box::new(Variance::new(sample, true)),
-        AggregateFunction::Median if is_float(0) => Box::new(Median::new(threads)),
-        AggregateFunction::Correlation if is_float(0) && is_float(1) => Box::new(Correlation::default()),
+        AggregateFunction::Median => match arguments.first() {
+            Some(DataType::Float64) => Box::new(Median::<f64>::new(threads)),
+            Some(DataType::Float32) => Box::new(Median::<f32>::new(threads)),
+            _ => return Err(refused()),
+        },
+        AggregateFunction::Correlation | AggregateFunction::Covariance { .. } if is_float(0) && is_float(1) => {
+            Box::new(Relation::new(aggregate.function))
+        }
         _ => return Err(refused()),
     })
 }
@@ -332,47 +330,53 @@ impl Accumulator for FloatSum {
     }
 }
 
-/// Sum of whole numbers, wrapping.
+/// Sum of whole numbers, decimals or durations, wrapping; of durations also the mean.
 #[derive(Debug)]
-struct IntegerSum<T> {
-    sums: Vec<u64>,
+struct ExactSum<N> {
+    sums: Vec<N>,
     counts: Vec<u64>,
-    of: PhantomData<fn() -> T>,
+    average: bool,
+    data_type: DataType,
 }
 
-impl<T> Default for IntegerSum<T> {
-    fn default() -> Self {
-        IntegerSum { sums: Vec::new(), counts: Vec::new(), of: PhantomData }
+impl<N> ExactSum<N> {
+    /// `data_type` is that of the result.
+    fn new(average: bool, data_type: DataType) -> Self {
+        ExactSum { sums: Vec::new(), counts: Vec::new(), average, data_type }
+    }
+
+    fn has_summaries(&self) -> bool {
+        matches!(self.data_type, DataType::Int64 | DataType::UInt64)
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: Bits>> Accumulator for IntegerSum<T> {
+impl<N: Exact> Accumulator for ExactSum<N> {
     fn grow(&mut self, groups: usize) {
-        self.sums.resize(groups, 0);
+        self.sums.resize(groups, N::ZERO);
         self.counts.resize(groups, 0);
     }
 
     fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
-        let array = arguments[0].as_primitive::<T>();
-        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        let values = natives::<N>(&arguments[0]);
+        let nulls = arguments[0].nulls().filter(|nulls| nulls.null_count() > 0);
         match (assigned, nulls) {
             (Assigned::Runs(runs), None) => {
                 for run in runs {
-                    let sum = values[run.start..run.end].iter().fold(0u64, |sum, v| sum.wrapping_add(v.bits()));
+                    let sum = values[run.start..run.end].iter().fold(N::ZERO, |sum, v| sum.add_wrapping(*v));
                     let group = run.group as usize;
-                    self.sums[group] = self.sums[group].wrapping_add(sum);
+                    self.sums[group] = self.sums[group].add_wrapping(sum);
                     self.counts[group] += (run.end - run.start) as u64;
                 }
             }
             (Assigned::Places(parted), None) => {
-                let of_rows = |rows: Range<usize>| values[rows].iter().map(|value| value.bits());
-                parted.sums(of_rows, u64::wrapping_add, |group, sum, count| {
-                    self.sums[group] = self.sums[group].wrapping_add(sum);
+                let of_rows = |rows: Range<usize>| values[rows].iter().copied();
+                parted.sums(of_rows, N::add_wrapping, |group, sum, count| {
+                    self.sums[group] = self.sums[group].add_wrapping(sum);
                     self.counts[group] += count;
                 });
             }
             _ => assigned.each(nulls, |group, row| {
-                self.sums[group] = self.sums[group].wrapping_add(values[row].bits());
+                self.sums[group] = self.sums[group].add_wrapping(values[row]);
                 self.counts[group] += 1;
             }),
         }
@@ -380,22 +384,24 @@ impl<T: ArrowPrimitiveType<Native: Bits>> Accumulator for IntegerSum<T> {
     }
 
     fn update_summary(&mut self, group: u32, kind: ValueKind, summary: &Summary) -> bool {
-        let (Some(sum), true) = (summary.sum, kind != ValueKind::Float) else { return summary.count == 0 };
+        let (Some(sum), true, true) = (summary.sum, kind != ValueKind::Float, self.has_summaries()) else {
+            return summary.count == 0;
+        };
         let group = group as usize;
-        self.sums[group] = self.sums[group].wrapping_add(sum);
+        self.sums[group] = self.sums[group].add_wrapping(N::from_bits(sum));
         self.counts[group] += summary.count;
         true
     }
 
     fn takes_summaries(&self) -> bool {
-        true
+        self.has_summaries()
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<IntegerSum<T>>(other)?;
+        let other = same::<ExactSum<N>>(other)?;
         for (from, group) in groups.iter().enumerate() {
             let group = *group as usize;
-            self.sums[group] = self.sums[group].wrapping_add(other.sums[from]);
+            self.sums[group] = self.sums[group].add_wrapping(other.sums[from]);
             self.counts[group] += other.counts[from];
         }
         Ok(())
@@ -403,13 +409,13 @@ impl<T: ArrowPrimitiveType<Native: Bits>> Accumulator for IntegerSum<T> {
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
         let nulls = present(&self.counts);
-        Ok(match T::DATA_TYPE {
-            DataType::UInt64 => Arc::new(UInt64Array::new(self.sums.into(), nulls)),
-            _ => {
-                let sums: Vec<i64> = self.sums.into_iter().map(u64::cast_signed).collect();
-                Arc::new(Int64Array::new(sums.into(), nulls))
+        let mut sums = self.sums;
+        if self.average {
+            for (sum, count) in sums.iter_mut().zip(self.counts).filter(|(_, count)| *count > 0) {
+                *sum = sum.div_wrapping(N::from_bits(count));
             }
-        })
+        }
+        array_of(sums, nulls, &self.data_type)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -417,140 +423,29 @@ impl<T: ArrowPrimitiveType<Native: Bits>> Accumulator for IntegerSum<T> {
     }
 }
 
-/// Integers of 64 bits as their bits: additions that wrap are the same for both signs.
-trait Bits: Copy {
-    fn bits(self) -> u64;
+/// Numbers whose sums are exact, but that they wrap.
+pub(crate) trait Exact: ArrowNativeTypeOp + ArrowNativeType {
+    /// A number from the 64 bits of a whole one.
+    fn from_bits(bits: u64) -> Self;
 }
 
-impl Bits for i64 {
-    fn bits(self) -> u64 {
-        self.cast_unsigned()
-    }
-}
-
-impl Bits for u64 {
-    fn bits(self) -> u64 {
-        self
+impl Exact for i64 {
+    fn from_bits(bits: u64) -> i64 {
+        bits.cast_signed()
     }
 }
 
-/// Least or greatest value.
-#[derive(Debug)]
-struct Extreme<T: ArrowPrimitiveType> {
-    values: Vec<T::Native>,
-    counts: Vec<u64>,
-    greatest: bool,
-    data_type: DataType,
-}
-
-impl<T: ArrowPrimitiveType> Extreme<T> {
-    fn new(greatest: bool) -> Self {
-        Extreme::typed(greatest, T::DATA_TYPE)
-    }
-
-    fn typed(greatest: bool, data_type: DataType) -> Self {
-        Extreme { values: Vec::new(), counts: Vec::new(), greatest, data_type }
+impl Exact for u64 {
+    fn from_bits(bits: u64) -> u64 {
+        bits
     }
 }
 
-impl<T: ArrowPrimitiveType<Native: Ordered + FromSummary>> Extreme<T> {
-    #[inline]
-    fn take(&mut self, group: usize, value: T::Native, count: u64) {
-        let (new, old) = (value.key(), self.values[group].key());
-        if self.counts[group] == 0 || (if self.greatest { new > old } else { new < old }) {
-            self.values[group] = value;
-        }
-        self.counts[group] += count;
+impl Exact for i128 {
+    fn from_bits(bits: u64) -> i128 {
+        i128::from(bits.cast_signed())
     }
 }
-
-impl<T: ArrowPrimitiveType<Native: Ordered + FromSummary>> Accumulator for Extreme<T> {
-    fn grow(&mut self, groups: usize) {
-        self.values.resize(groups, T::Native::default());
-        self.counts.resize(groups, 0);
-    }
-
-    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
-        let array = arguments[0].as_primitive::<T>();
-        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
-        match (assigned, nulls) {
-            (Assigned::Runs(runs), None) => {
-                for run in runs {
-                    if let Some(value) = kernels::extreme(&values[run.start..run.end], self.greatest) {
-                        self.take(run.group as usize, value, (run.end - run.start) as u64);
-                    }
-                }
-            }
-            _ => assigned.each(nulls, |group, row| self.take(group, values[row], 1)),
-        }
-        Ok(())
-    }
-
-    fn update_summary(&mut self, group: u32, kind: ValueKind, summary: &Summary) -> bool {
-        // The values may have been cast: then the summary's bits are of another kind.
-        if ValueKind::of(&self.data_type) != Some(kind) {
-            return summary.count == 0;
-        }
-        if summary.count > 0 {
-            let bits = if self.greatest { summary.max } else { summary.min };
-            self.take(group as usize, T::Native::from_summary(bits), summary.count);
-        }
-        true
-    }
-
-    fn takes_summaries(&self) -> bool {
-        true
-    }
-
-    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Extreme<T>>(other)?;
-        for (from, group) in groups.iter().enumerate() {
-            if other.counts[from] > 0 {
-                self.take(*group as usize, other.values[from], other.counts[from]);
-            }
-        }
-        Ok(())
-    }
-
-    fn finish(self: Box<Self>) -> Result<ArrayRef> {
-        let nulls = present(&self.counts);
-        Ok(Arc::new(PrimitiveArray::<T>::new(self.values.into(), nulls).with_data_type(self.data_type)))
-    }
-
-    fn into_any(self: Box<Self>) -> Box<dyn Any> {
-        self
-    }
-}
-
-/// A value from the 8 bytes of a summary.
-pub(super) trait FromSummary {
-    fn from_summary(bits: u64) -> Self;
-}
-
-macro_rules! from_summary {
-    ($($native:ty: $value:expr),*) => {$(
-        impl FromSummary for $native {
-            #[allow(clippy::cast_possible_truncation)] // The summary was made of values of this type.
-            fn from_summary(bits: u64) -> $native {
-                let value: fn(u64) -> $native = $value;
-                value(bits)
-            }
-        }
-    )*};
-}
-
-from_summary!(
-    i8: |bits| bits as i8,
-    i16: |bits| bits as i16,
-    i32: |bits| bits as i32,
-    i64: u64::cast_signed,
-    u8: |bits| bits as u8,
-    u16: |bits| bits as u16,
-    u32: |bits| bits as u32,
-    u64: |bits| bits,
-    f32: |bits| f64::from_bits(bits) as f32,
-    f64: f64::from_bits
-);
 
 /// Weighted sum or mean: the first argument is the weight. A pair with a null on either side is left out.
 #[derive(Debug, Default)]
@@ -612,23 +507,23 @@ impl Accumulator for Weighted {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<ArrayRef> {
-        if self.average {
-            for (group, weight) in self.weights.iter().enumerate() {
-                // Weights that add up to nothing have no average.
-                if *weight == 0.0 {
-                    self.counts[group] = 0;
-                } else {
-                    self.products[group] /= weight;
-                }
-            }
-        }
-        let nulls = present(&self.counts);
-        Ok(Arc::new(Float64Array::new(self.products.into(), nulls)))
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        let sums = self.products.iter().zip(&self.weights).zip(&self.counts);
+        let results = sums.map(|((product, weight), count)| weighted(*product, *weight, *count, self.average));
+        Ok(Arc::new(results.collect::<Float64Array>()))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+/// The weighted sum or mean of so many pairs. Weights that add up to nothing have no mean.
+pub(crate) fn weighted(product: f64, weight: f64, count: u64, average: bool) -> Option<f64> {
+    match (count, average) {
+        (0, _) => None,
+        (_, false) => Some(product),
+        (_, true) => (weight != 0.0).then(|| product / weight),
     }
 }
 

@@ -1,6 +1,7 @@
 //! Grouping and aggregation: over tables by the order of their rows, over frames by hash.
 
 mod accumulate;
+mod extremes;
 mod groups;
 mod kernels;
 mod keys;
@@ -15,11 +16,12 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
-pub(crate) use accumulate::{Accumulator, Assigned, Run, accumulator};
+pub(crate) use accumulate::{Accumulator, Assigned, Exact, Run, accumulator, weighted};
 pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
+pub(crate) use spread::{Moments, Pair};
 
 use crate::expr::Expr;
 
@@ -56,7 +58,21 @@ pub struct Aggregate {
     pub data_type: DataType,
 }
 
+impl Aggregate {
+    /// Whether there is a kernel for arguments of some types.
+    #[must_use]
+    pub fn has_kernel(&self, arguments: &[DataType]) -> bool {
+        self.function.picks().is_some() || accumulator(self, arguments, 1).is_ok()
+    }
+}
+
 impl AggregateFunction {
+    /// Whether it is computed over window frames other than whole partitions, of the types of which groups are.
+    #[must_use]
+    pub fn has_frames(self) -> bool {
+        self.picks().is_none() && self != AggregateFunction::Median
+    }
+
     /// Whether it is the value of one row; if so, whether of the last one, and whether by time.
     pub(crate) fn picks(self) -> Option<(bool, bool)> {
         match self {
@@ -76,11 +92,11 @@ pub enum AggregateFunction {
     CountRows,
     /// Number of values.
     Count,
-    /// Sum; of whole numbers it wraps at 64 bits.
+    /// Sum; of whole numbers, decimals and durations it wraps.
     Sum,
-    /// Mean of floats.
+    /// Mean of floats or durations.
     Average,
-    /// Least value, floats by IEEE 754 total order.
+    /// Least value of any type with an order, floats by IEEE 754 total order.
     Min,
     /// Greatest value.
     Max,
@@ -106,8 +122,13 @@ pub enum AggregateFunction {
         /// Whether it is of a sample.
         sample: bool,
     },
-    /// Median of floats: of an even number of values the mean of the middle two.
+    /// Median of floats of either width: of an even number of values the mean of the middle two.
     Median,
     /// Pearson's correlation of two columns of floats.
     Correlation,
+    /// Covariance of two columns of floats: of the population, or of a sample.
+    Covariance {
+        /// Whether it is of a sample.
+        sample: bool,
+    },
 }

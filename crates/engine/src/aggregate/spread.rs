@@ -9,22 +9,39 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::buffer::NullBuffer;
-use arrow::datatypes::Float64Type;
+use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
+use super::AggregateFunction;
 use super::accumulate::{Accumulator, Assigned, same};
 use super::kernels::{self, Ordered};
 use crate::error::Result;
+use crate::natives::{array_of, natives};
 use crate::parallel;
 
 /// Count, mean and sum of squared distances from it.
 #[derive(Debug, Clone, Copy, Default)]
-struct Moments {
+pub(crate) struct Moments {
     count: f64,
     mean: f64,
     squares: f64,
 }
 
 impl Moments {
+    /// Those of one value.
+    pub fn one(value: f64) -> Moments {
+        // The distance of an infinity from itself is no number, nor is that of NaN.
+        Moments { count: 1.0, mean: value, squares: if value.is_finite() { 0.0 } else { f64::NAN } }
+    }
+
+    /// The variance or its root; `None` of too few values.
+    pub fn spread(&self, sample: bool, root: bool) -> Option<f64> {
+        let least = if sample { 2.0 } else { 1.0 };
+        (self.count >= least).then(|| {
+            let variance = self.squares / (self.count - if sample { 1.0 } else { 0.0 });
+            if root { variance.sqrt() } else { variance }
+        })
+    }
+
     #[inline]
     fn add(&mut self, value: f64) {
         self.count += 1.0;
@@ -39,7 +56,8 @@ impl Moments {
         Moments { count, mean, squares: kernels::squares(values, mean) }
     }
 
-    fn join(&mut self, other: Moments) {
+    #[inline]
+    pub fn join(&mut self, other: Moments) {
         if other.count == 0.0 {
             return;
         }
@@ -95,13 +113,7 @@ impl Accumulator for Variance {
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
-        let least = if self.sample { 2.0 } else { 1.0 };
-        let result = |moments: &Moments| {
-            (moments.count >= least).then(|| {
-                let variance = moments.squares / (moments.count - if self.sample { 1.0 } else { 0.0 });
-                if self.root { variance.sqrt() } else { variance }
-            })
-        };
+        let result = |moments: &Moments| moments.spread(self.sample, self.root);
         Ok(Arc::new(self.groups.iter().map(result).collect::<Float64Array>()))
     }
 
@@ -115,27 +127,51 @@ const SHARES: usize = 8;
 
 /// Median: holds the values of all groups.
 #[derive(Debug)]
-pub(super) struct Median {
-    groups: Vec<Vec<f64>>,
+pub(super) struct Median<F> {
+    groups: Vec<Vec<F>>,
     values: usize,
     /// Threads that may look for medians at once.
     threads: usize,
 }
 
-impl Median {
-    pub fn new(threads: usize) -> Median {
+/// Floats of either width.
+pub(super) trait Float: ArrowNativeType + Ordered {
+    const DATA_TYPE: DataType;
+
+    /// The mean of the middle two.
+    fn middle(self, other: Self) -> Self;
+}
+
+impl Float for f64 {
+    const DATA_TYPE: DataType = DataType::Float64;
+
+    fn middle(self, other: f64) -> f64 {
+        (self + other) / 2.0
+    }
+}
+
+impl Float for f32 {
+    const DATA_TYPE: DataType = DataType::Float32;
+
+    fn middle(self, other: f32) -> f32 {
+        (self + other) / 2.0
+    }
+}
+
+impl<F> Median<F> {
+    pub fn new(threads: usize) -> Median<F> {
         Median { groups: Vec::new(), values: 0, threads }
     }
 }
 
-impl Accumulator for Median {
+impl<F: Float> Accumulator for Median<F> {
     fn grow(&mut self, groups: usize) {
         self.groups.resize_with(groups, Vec::new);
     }
 
     fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
-        let array = arguments[0].as_primitive::<Float64Type>();
-        let (values, nulls) = (array.values(), array.nulls().filter(|nulls| nulls.null_count() > 0));
+        let values = natives::<F>(&arguments[0]);
+        let nulls = arguments[0].nulls().filter(|nulls| nulls.null_count() > 0);
         match (assigned, nulls) {
             (Assigned::Runs(runs), None) => {
                 for run in runs {
@@ -153,11 +189,11 @@ impl Accumulator for Median {
 
     fn held_bytes(&self) -> usize {
         // A list that grows holds up to twice what is in it.
-        2 * size_of::<f64>() * self.values
+        2 * size_of::<F>() * self.values
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Median>(other)?;
+        let other = same::<Median<F>>(other)?;
         self.values += other.values;
         for (group, values) in groups.iter().zip(other.groups) {
             let ours = &mut self.groups[*group as usize];
@@ -172,18 +208,19 @@ impl Accumulator for Median {
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
         let threads = parallel::threads_for(self.values, 0, self.threads);
-        let mut groups: Vec<(usize, Vec<f64>)> = self.groups.into_iter().enumerate().collect();
+        let mut groups: Vec<(usize, Vec<F>)> = self.groups.into_iter().enumerate().collect();
         if threads > 1 {
             // The largest first, so that no thread is left with one at the end.
             groups.sort_by_key(|(_, values)| Reverse(values.len()));
         }
-        let mut medians = vec![None; groups.len()];
+        let nulls = NullBuffer::from_iter(groups.iter().map(|(_, values)| !values.is_empty()));
+        let mut medians = vec![F::default(); groups.len()];
         let found =
             parallel::each_of(shares(groups, self.values / (SHARES * threads)).into_iter(), threads, |groups| {
                 Ok(groups.into_iter().map(|(group, values)| (group, median(values))).collect::<Vec<_>>())
             })?;
-        found.into_iter().flatten().for_each(|(group, median)| medians[group] = median);
-        Ok(Arc::new(Float64Array::from(medians)))
+        found.into_iter().flatten().for_each(|(group, median)| medians[group] = median.unwrap_or_default());
+        array_of(medians, Some(nulls).filter(|nulls| nulls.null_count() > 0), &F::DATA_TYPE)
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -192,8 +229,8 @@ impl Accumulator for Median {
 }
 
 /// Groups in shares of more than so many values each.
-fn shares(groups: Vec<(usize, Vec<f64>)>, values: usize) -> Vec<Vec<(usize, Vec<f64>)>> {
-    let mut shares: Vec<Vec<(usize, Vec<f64>)>> = Vec::new();
+fn shares<F>(groups: Vec<(usize, Vec<F>)>, values: usize) -> Vec<Vec<(usize, Vec<F>)>> {
+    let mut shares: Vec<Vec<(usize, Vec<F>)>> = Vec::new();
     let mut held = usize::MAX;
     for group in groups {
         if held > values {
@@ -208,31 +245,50 @@ fn shares(groups: Vec<(usize, Vec<f64>)>, values: usize) -> Vec<Vec<(usize, Vec<
     shares
 }
 
-fn median(values: Vec<f64>) -> Option<f64> {
+fn median<F: Float>(values: Vec<F>) -> Option<F> {
     // Whole numbers with the order of the floats are compared faster.
-    let mut keys: Vec<i64> = values.into_iter().map(Ordered::key).collect();
+    let mut keys: Vec<F::Key> = values.into_iter().map(Ordered::key).collect();
     let middle = keys.len() / 2;
     if keys.is_empty() {
         return None;
     }
     let odd = keys.len() % 2 == 1;
     let (below, upper, _) = keys.select_nth_unstable(middle);
-    let upper = f64::from_key(*upper);
+    let upper = F::from_key(*upper);
     if odd {
         return Some(upper);
     }
-    below.iter().max().map(|lower| (f64::from_key(*lower) + upper) / 2.0)
+    below.iter().max().map(|lower| F::from_key(*lower).middle(upper))
 }
 
 /// Moments of two columns together.
 #[derive(Debug, Clone, Copy, Default)]
-struct Pair {
+pub(crate) struct Pair {
     left: Moments,
     right: Moments,
     products: f64,
 }
 
 impl Pair {
+    /// That of one row.
+    pub fn one(left: f64, right: f64) -> Pair {
+        let (left, right) = (Moments::one(left), Moments::one(right));
+        Pair { left, right, products: left.squares + right.squares }
+    }
+
+    /// Correlation or covariance; `None` of too few pairs.
+    pub fn relation(&self, function: AggregateFunction) -> Option<f64> {
+        match function {
+            AggregateFunction::Covariance { sample: true } => {
+                (self.left.count >= 2.0).then(|| self.products / (self.left.count - 1.0))
+            }
+            AggregateFunction::Covariance { sample: false } => {
+                (self.left.count >= 1.0).then(|| self.products / self.left.count)
+            }
+            _ => self.correlation(),
+        }
+    }
+
     #[inline]
     fn add(&mut self, left: f64, right: f64) {
         let distance = left - self.left.mean;
@@ -247,7 +303,8 @@ impl Pair {
         Pair { left: of_left, right: of_right, products }
     }
 
-    fn join(&mut self, other: Pair) {
+    #[inline]
+    pub fn join(&mut self, other: Pair) {
         if other.left.count == 0.0 {
             return;
         }
@@ -271,13 +328,20 @@ impl Pair {
     }
 }
 
-/// Pearson's correlation. A pair with a null on either side is left out.
-#[derive(Debug, Default)]
-pub(super) struct Correlation {
+/// Pearson's correlation, or covariance. A pair with a null on either side is left out.
+#[derive(Debug)]
+pub(super) struct Relation {
     groups: Vec<Pair>,
+    function: AggregateFunction,
 }
 
-impl Accumulator for Correlation {
+impl Relation {
+    pub fn new(function: AggregateFunction) -> Relation {
+        Relation { groups: Vec::new(), function }
+    }
+}
+
+impl Accumulator for Relation {
     fn grow(&mut self, groups: usize) {
         self.groups.resize(groups, Pair::default());
     }
@@ -298,13 +362,13 @@ impl Accumulator for Correlation {
     }
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
-        let other = same::<Correlation>(other)?;
+        let other = same::<Relation>(other)?;
         groups.iter().zip(&other.groups).for_each(|(group, pair)| self.groups[*group as usize].join(*pair));
         Ok(())
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
-        Ok(Arc::new(self.groups.iter().map(Pair::correlation).collect::<Float64Array>()))
+        Ok(Arc::new(self.groups.iter().map(|pair| pair.relation(self.function)).collect::<Float64Array>()))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
@@ -340,7 +404,8 @@ mod tests {
 
     #[test]
     fn medians_of_even_and_odd_counts() {
-        assert_eq!(median(vec![]), None);
+        assert_eq!(median::<f64>(vec![]), None);
+        assert_eq!(median(vec![1.5f32, 4.0]), Some(2.75));
         assert_eq!(median(vec![3.0]), Some(3.0));
         assert_eq!(median(vec![9.0, 1.0, 4.0]), Some(4.0));
         assert_eq!(median(vec![9.0, 1.0, 4.0, 2.0]), Some(3.0));

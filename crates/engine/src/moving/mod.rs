@@ -13,6 +13,7 @@
 //! | Kernel | File |
 //! | --- | --- |
 //! | the window itself | `slide.rs` |
+//! | ranges of any length, such as those of time | `ranges.rs` |
 //! | `msum`, `mavg`, `mdev`, `mcount` | `window.rs` |
 //! | `mmax`, `mmin`, `maxs`, `mins` | `extreme.rs` |
 //! | `sums`, `prds`, `avgs` | `running.rs` |
@@ -21,6 +22,7 @@
 //! Source of the definitions: code.kx.com/q/ref/sum, /avg, /dev, /max, /min, /count, /prd, /ema.
 
 mod extreme;
+mod ranges;
 mod running;
 mod slide;
 mod smooth;
@@ -30,6 +32,7 @@ mod window;
 mod tests;
 
 pub use extreme::{Extreme, moving_extreme, running_extreme};
+pub use ranges::fold_ranges;
 pub use running::{running_average, running_product, running_sum, running_sum_exact};
 pub use slide::slide;
 pub use smooth::{exponential, wilder};

@@ -1,163 +1,329 @@
 //! Aggregates over the frames of rows that stand in order.
+//!
+//! Each takes a constant number of steps a row, whatever the frames are: counts and exact sums are differences of sums from the first
+//! row on; anything that rounds, and extremes, are folds of ranges of rows (`moving::fold_ranges`), from which nothing is ever taken
+//! away. Short frames of numbers without nulls are gone through place by place instead, many rows at once.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
-use arrow::datatypes::{Float64Type, Int64Type};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, UInt32Array, make_comparator};
+use arrow::buffer::{NullBuffer, ScalarBuffer};
+use arrow::compute::{SortColumn, SortOptions, take};
+use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
-use super::{FrameFunction, FrameRows};
+use super::FrameFunction;
+use super::bounds::{FrameRanges, WindowFrame};
+use crate::aggregate::{AggregateFunction, Exact, Moments, Ordered, Pair, weighted};
 use crate::error::{Error, Result};
+use crate::moving::fold_ranges;
+use crate::natives::{array_of, natives, with_native};
+
+/// Most rows before a row whose frames are gone through place by place.
+const PLACES_MAX: usize = 63;
 
 /// Rows whose frames are worked on together.
 const FRAME_CHUNK_ROWS: usize = 4096;
 
-/// The values for the rows of partitions, which follow each other from the first row on.
+/// The values for the rows of partitions, which follow each other from the first row on. `order` are the order keys of all rows, for
+/// frames that need them.
 pub(super) fn framed(
     function: FrameFunction,
-    frame: FrameRows,
-    argument: Option<&ArrayRef>,
+    frame: &WindowFrame,
+    arguments: &[ArrayRef],
+    order: &[SortColumn],
     partitions: &[Range<usize>],
+    data_type: &DataType,
 ) -> Result<ArrayRef> {
-    let rows = partitions.last().map_or(0, |last| last.end);
-    if function == FrameFunction::Count {
-        let valid = argument.and_then(|array| array.logical_nulls());
-        let counts = over_frames(frame, partitions, 0i64, |count, row| {
-            count + i64::from(valid.as_ref().is_none_or(|nulls| nulls.is_valid(row)))
-        });
-        return Ok(Arc::new(Int64Array::from(counts)));
-    }
-    let Some(argument) = argument else { return Err(Error::Unsupported(format!("{function:?} of nothing"))) };
-    if let Some(values) = argument.as_primitive_opt::<Float64Type>()
-        && values.null_count() == 0
-    {
-        let mut results = Vec::with_capacity(rows);
-        for partition in partitions {
-            floats(function, frame, &values.values()[partition.clone()], &mut results);
+    let frames = Frames::of(frame, order, partitions)?;
+    let function = match function {
+        FrameFunction::Value { nth, ignore_nulls } => return nth_values(nth, ignore_nulls, arguments, &frames),
+        FrameFunction::Aggregate(function) => function,
+    };
+    let refused = || Error::Unsupported(format!("{function:?} over frames"));
+    let floats = |position: usize| arguments.get(position).and_then(|array| array.as_primitive_opt::<Float64Type>());
+    Ok(match function {
+        AggregateFunction::CountRows => counts(None, &frames),
+        AggregateFunction::Count => counts(arguments.first().and_then(|array| array.logical_nulls()), &frames),
+        AggregateFunction::Sum | AggregateFunction::Average => {
+            let argument = arguments.first().ok_or_else(refused)?;
+            let average = function == AggregateFunction::Average;
+            match argument.data_type() {
+                DataType::Float64 => float_sums(argument, average, frame, &frames)?,
+                DataType::Int64 | DataType::Duration(_) => exact_sums::<i64>(argument, average, &frames, data_type)?,
+                DataType::UInt64 => exact_sums::<u64>(argument, average, &frames, data_type)?,
+                DataType::Decimal128(_, _) => exact_sums::<i128>(argument, average, &frames, data_type)?,
+                _ => return Err(refused()),
+            }
         }
-        return Ok(Arc::new(Float64Array::from(results)));
-    }
-    if let Some(values) = argument.as_primitive_opt::<Float64Type>() {
-        let start = (0.0f64, 0u64);
-        let pick = |state: (f64, u64), value: f64| match function {
-            FrameFunction::Min if state.1 == 0 || value.total_cmp(&state.0).is_lt() => value,
-            FrameFunction::Max if state.1 == 0 || value.total_cmp(&state.0).is_gt() => value,
-            FrameFunction::Min | FrameFunction::Max => state.0,
-            _ => state.0 + value,
+        AggregateFunction::Min | AggregateFunction::Max => {
+            let argument = arguments.first().ok_or_else(refused)?;
+            let greatest = function == AggregateFunction::Max;
+            with_native!(argument.data_type(), N => extremes::<N>(argument, greatest, frame, &frames)?,
+                _ => other_extremes(argument, greatest, &frames)?)
+        }
+        AggregateFunction::Variance { sample } => {
+            spreads(floats(0).ok_or_else(refused)?, &frames, |moments| moments.spread(sample, false))
+        }
+        AggregateFunction::Deviation { sample } => {
+            spreads(floats(0).ok_or_else(refused)?, &frames, |moments| moments.spread(sample, true))
+        }
+        AggregateFunction::Correlation | AggregateFunction::Covariance { .. } => {
+            let (Some(left), Some(right)) = (floats(0), floats(1)) else { return Err(refused()) };
+            let at = |row: usize| Pair::one(left.value(row), right.value(row));
+            let join = |mut older: Pair, newer: Pair| {
+                older.join(newer);
+                older
+            };
+            pairs(left, right, &frames, Pair::default(), at, join, |pair| pair.relation(function))
+        }
+        AggregateFunction::WeightedAverage | AggregateFunction::WeightedSum => {
+            let (Some(weights), Some(values)) = (floats(0), floats(1)) else { return Err(refused()) };
+            let average = function == AggregateFunction::WeightedAverage;
+            let at = |row: usize| (weights.value(row) * values.value(row), weights.value(row), 1u64);
+            let join =
+                |one: (f64, f64, u64), other: (f64, f64, u64)| (one.0 + other.0, one.1 + other.1, one.2 + other.2);
+            let result = |(product, weight, count): (f64, f64, u64)| weighted(product, weight, count, average);
+            pairs(weights, values, &frames, (0.0, 0.0, 0), at, join, result)
+        }
+        _ => return Err(refused()),
+    })
+}
+
+/// Partitions with the frames of their rows.
+struct Frames {
+    of_partitions: Vec<(Range<usize>, FrameRanges)>,
+    rows: usize,
+}
+
+impl Frames {
+    fn of(frame: &WindowFrame, order: &[SortColumn], partitions: &[Range<usize>]) -> Result<Frames> {
+        let of_partition = |rows: &Range<usize>| {
+            let slice = |key: &SortColumn| SortColumn {
+                values: key.values.slice(rows.start, rows.len()),
+                options: key.options,
+            };
+            let order: Vec<SortColumn> = order.iter().map(slice).collect();
+            Ok((rows.clone(), FrameRanges::of(frame, &order, rows.len())?))
         };
-        let states = over_frames(frame, partitions, start, |state, row| {
-            if values.is_null(row) { state } else { (pick(state, values.value(row)), state.1 + 1) }
-        });
-        let average = function == FrameFunction::Average;
-        let result = states.into_iter().map(|(value, count)| match count {
-            0 => None,
-            _ if average => Some(value / count as f64),
-            _ => Some(value),
-        });
-        return Ok(Arc::new(result.collect::<Float64Array>()));
+        let of_partitions = partitions.iter().map(of_partition).collect::<Result<_>>()?;
+        Ok(Frames { of_partitions, rows: partitions.last().map_or(0, |last| last.end) })
     }
-    let Some(values) = argument.as_primitive_opt::<Int64Type>().filter(|_| function != FrameFunction::Average) else {
-        return Err(Error::Unsupported(format!("a window's {function:?} of {}", argument.data_type())));
-    };
-    let pick = |known: i64, value: i64| match function {
-        FrameFunction::Min => known.min(value),
-        FrameFunction::Max => known.max(value),
-        _ => known.wrapping_add(value),
-    };
-    if values.null_count() == 0 && function == FrameFunction::Sum {
-        let sums = over_frames(frame, partitions, 0, |sum: i64, row| sum.wrapping_add(values.value(row)));
-        return Ok(Arc::new(Int64Array::from(sums)));
-    }
-    let states = over_frames(frame, partitions, None, |state: Option<i64>, row| {
-        if values.is_null(row) {
-            return state;
+
+    /// Calls `visit` with the first row of each row's frame and the row behind it.
+    fn each(&self, mut visit: impl FnMut(usize, usize)) {
+        for (rows, ranges) in &self.of_partitions {
+            for row in 0..rows.len() {
+                let (first, behind) = ranges.at(row);
+                visit(rows.start + first, rows.start + behind);
+            }
         }
-        Some(state.map_or(values.value(row), |known| pick(known, values.value(row))))
+    }
+
+    /// Folds the rows of each row's frame.
+    fn fold<S: Copy>(&self, nothing: S, at: impl Fn(usize) -> S, join: impl Fn(S, S) -> S, mut emit: impl FnMut(S)) {
+        for (rows, ranges) in &self.of_partitions {
+            fold_ranges(rows.len(), |row| ranges.at(row), nothing, |row| at(rows.start + row), &join, &mut emit);
+        }
+    }
+}
+
+/// For each row how many before it are valid, and so for the row behind the last.
+fn valid_before(nulls: &NullBuffer) -> Vec<u32> {
+    let mut valid = 0;
+    let mut before = Vec::with_capacity(nulls.len() + 1);
+    before.push(0);
+    before.extend(nulls.iter().map(|is_valid| {
+        valid += u32::from(is_valid);
+        valid
+    }));
+    before
+}
+
+fn counts(nulls: Option<NullBuffer>, frames: &Frames) -> ArrayRef {
+    let mut counts = Vec::with_capacity(frames.rows);
+    match nulls.filter(|nulls| nulls.null_count() > 0).map(|nulls| valid_before(&nulls)) {
+        None => frames.each(|first, behind| counts.push((behind - first) as i64)),
+        Some(valid) => frames.each(|first, behind| counts.push(i64::from(valid[behind] - valid[first]))),
+    }
+    Arc::new(Int64Array::from(counts))
+}
+
+/// Sums of numbers whose sums wrap: those to the end of a frame without those to its start.
+fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
+    let values = natives::<N>(argument);
+    let valid = argument.nulls().filter(|nulls| nulls.null_count() > 0);
+    let mut sum = N::ZERO;
+    let mut before = Vec::with_capacity(values.len() + 1);
+    before.push(sum);
+    before.extend(values.iter().enumerate().map(|(row, value)| {
+        if valid.is_none_or(|valid| valid.is_valid(row)) {
+            sum = sum.add_wrapping(*value);
+        }
+        sum
+    }));
+    let valid = valid.map(valid_before);
+    let mut sums = Vec::with_capacity(frames.rows);
+    let mut present = Vec::with_capacity(frames.rows);
+    frames.each(|first, behind| {
+        let count = valid.as_ref().map_or(behind - first, |valid| (valid[behind] - valid[first]) as usize);
+        let sum = before[behind].sub_wrapping(before[first]);
+        present.push(count > 0);
+        sums.push(if average && count > 0 { sum.div_wrapping(N::from_bits(count as u64)) } else { sum });
     });
-    Ok(Arc::new(states.into_iter().collect::<Int64Array>()))
+    array_of(sums, some_nulls(present), data_type)
 }
 
-/// Adds the values for the rows of one partition, whose floats are no nulls.
-fn floats(function: FrameFunction, frame: FrameRows, values: &[f64], results: &mut Vec<f64>) {
-    let Some((first, rest)) = values.split_first() else { return };
-    let pick: fn(f64, f64) -> f64 = match function {
-        FrameFunction::Min => |one, other| if other.total_cmp(&one).is_lt() { other } else { one },
-        FrameFunction::Max => |one, other| if other.total_cmp(&one).is_gt() { other } else { one },
-        _ => |one, other| one + other,
-    };
-    let begin = results.len();
-    match frame {
-        FrameRows::Whole => {
-            let whole = rest.iter().fold(*first, |state, value| pick(state, *value));
-            results.resize(begin + values.len(), whole);
+fn some_nulls(present: Vec<bool>) -> Option<NullBuffer> {
+    Some(NullBuffer::from(present)).filter(|nulls| nulls.null_count() > 0)
+}
+
+fn float_sums(argument: &ArrayRef, average: bool, frame: &WindowFrame, frames: &Frames) -> Result<ArrayRef> {
+    let values = argument.as_primitive::<Float64Type>();
+    if values.null_count() == 0
+        && let Some(before) = frame.last_rows().filter(|before| *before <= PLACES_MAX)
+    {
+        let mut sums = place_by_place(values.values(), before, frames, |sum, value| sum + value);
+        if average {
+            let mut row = 0;
+            frames.each(|first, behind| {
+                sums[row] /= (behind - first) as f64;
+                row += 1;
+            });
         }
-        FrameRows::Running => {
-            let mut state = *first;
-            results.push(state);
-            results.extend(rest.iter().map(|value| {
-                state = pick(state, *value);
-                state
-            }));
-        }
-        FrameRows::Last(before) => {
-            // One pass for each place in the frame, over rows that stay in cache: neighbours are independent of each other, so
-            // they are added at once.
-            results.extend_from_slice(values);
-            let states = &mut results[begin..];
-            for start in (0..values.len()).step_by(FRAME_CHUNK_ROWS) {
-                let end = values.len().min(start + FRAME_CHUNK_ROWS);
-                for back in 1..=before.min(end - 1) {
-                    let first = start.max(back);
-                    let pairs = states[first..end].iter_mut().zip(&values[first - back..end - back]);
-                    match function {
-                        FrameFunction::Min | FrameFunction::Max => {
-                            pairs.for_each(|(state, value)| *state = pick(*state, *value));
-                        }
-                        _ => pairs.for_each(|(state, value)| *state += value),
-                    }
-                }
-            }
-        }
+        return Ok(Arc::new(Float64Array::from(sums)));
     }
-    if function == FrameFunction::Average {
-        // From some row on all frames have as many rows.
-        let (growing, full) = match frame {
-            FrameRows::Whole => (0, values.len()),
-            FrameRows::Running => (values.len(), values.len()),
-            FrameRows::Last(before) => (before.min(values.len()), before.saturating_add(1)),
+    let at = |row: usize| if values.is_null(row) { (0.0, 0u64) } else { (values.value(row), 1) };
+    let join = |one: (f64, u64), other: (f64, u64)| (one.0 + other.0, one.1 + other.1);
+    let mut results = Vec::with_capacity(frames.rows);
+    frames.fold((0.0, 0), at, join, |(sum, count)| {
+        results.push((count > 0).then(|| if average { sum / count as f64 } else { sum }));
+    });
+    Ok(Arc::new(Float64Array::from(results)))
+}
+
+/// Least or greatest numbers, in the order of their kind.
+fn extremes<N: ArrowNativeType + Ordered>(
+    argument: &ArrayRef,
+    greatest: bool,
+    frame: &WindowFrame,
+    frames: &Frames,
+) -> Result<ArrayRef> {
+    let values: ScalarBuffer<N> = natives(argument);
+    let nulls = argument.nulls().filter(|nulls| nulls.null_count() > 0);
+    let better = |one: N::Key, other: N::Key| if greatest { one.max(other) } else { one.min(other) };
+    if nulls.is_none()
+        && let Some(before) = frame.last_rows().filter(|before| *before <= PLACES_MAX)
+    {
+        let keys: Vec<N::Key> = values.iter().map(|value| value.key()).collect();
+        let found = if greatest {
+            place_by_place(&keys, before, frames, Ord::max)
+        } else {
+            place_by_place(&keys, before, frames, Ord::min)
         };
-        let (grow, same) = results[begin..].split_at_mut(growing);
-        grow.iter_mut().enumerate().for_each(|(row, result)| *result /= (row + 1) as f64);
-        same.iter_mut().for_each(|result| *result /= full as f64);
+        return array_of(found.into_iter().map(N::from_key).collect(), None, argument.data_type());
     }
+    let at = |row: usize| nulls.is_none_or(|nulls| nulls.is_valid(row)).then(|| values[row].key());
+    let join = |one: Option<N::Key>, other: Option<N::Key>| match (one, other) {
+        (Some(one), Some(other)) => Some(better(one, other)),
+        (one, other) => one.or(other),
+    };
+    let mut found = Vec::with_capacity(frames.rows);
+    let mut present = Vec::with_capacity(frames.rows);
+    frames.fold(None, at, join, |key| {
+        present.push(key.is_some());
+        found.push(key.map_or(N::default(), N::from_key));
+    });
+    array_of(found, some_nulls(present), argument.data_type())
 }
 
-/// Folds the rows of each row's frame.
-fn over_frames<S: Copy>(
-    frame: FrameRows,
-    partitions: &[Range<usize>],
-    start: S,
-    mut fold: impl FnMut(S, usize) -> S,
-) -> Vec<S> {
-    let mut results = Vec::with_capacity(partitions.last().map_or(0, |last| last.end));
-    for partition in partitions {
-        match frame {
-            FrameRows::Whole => {
-                let all = partition.clone().fold(start, &mut fold);
-                results.resize(results.len() + partition.len(), all);
+/// Least or greatest values of a type whose values are no numbers.
+fn other_extremes(argument: &ArrayRef, greatest: bool, frames: &Frames) -> Result<ArrayRef> {
+    let compare = make_comparator(argument, argument, SortOptions::default())?;
+    let nulls = argument.logical_nulls().filter(|nulls| nulls.null_count() > 0);
+    let at = |row: usize| {
+        let is_valid = nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+        u32::try_from(row).ok().filter(|_| is_valid)
+    };
+    let join = |one: Option<u32>, other: Option<u32>| match (one, other) {
+        (Some(one), Some(other)) => {
+            let takes_other = compare(other as usize, one as usize);
+            Some(if if greatest { takes_other.is_gt() } else { takes_other.is_lt() } { other } else { one })
+        }
+        (one, other) => one.or(other),
+    };
+    let mut picked = Vec::with_capacity(frames.rows);
+    frames.fold(None, at, join, |row| picked.push(row));
+    Ok(take(argument, &UInt32Array::from(picked), None)?)
+}
+
+fn spreads(values: &Float64Array, frames: &Frames, result: impl Fn(Moments) -> Option<f64>) -> ArrayRef {
+    let at = |row: usize| if values.is_null(row) { Moments::default() } else { Moments::one(values.value(row)) };
+    let join = |mut older: Moments, newer: Moments| {
+        older.join(newer);
+        older
+    };
+    let mut results = Vec::with_capacity(frames.rows);
+    frames.fold(Moments::default(), at, join, |moments| results.push(result(moments)));
+    Arc::new(Float64Array::from(results))
+}
+
+/// Folds of pairs, of which none has a null on either side.
+fn pairs<S: Copy>(
+    left: &Float64Array,
+    right: &Float64Array,
+    frames: &Frames,
+    nothing: S,
+    at: impl Fn(usize) -> S,
+    join: impl Fn(S, S) -> S,
+    result: impl Fn(S) -> Option<f64>,
+) -> ArrayRef {
+    let nulls = NullBuffer::union(left.nulls(), right.nulls());
+    let at = |row: usize| if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) { at(row) } else { nothing };
+    let mut results = Vec::with_capacity(frames.rows);
+    frames.fold(nothing, at, join, |state| results.push(result(state)));
+    Arc::new(Float64Array::from(results))
+}
+
+/// The values of the nth rows of frames, counted from the first if `nth` is above zero, from the last if it is below.
+fn nth_values(nth: i64, ignore_nulls: bool, arguments: &[ArrayRef], frames: &Frames) -> Result<ArrayRef> {
+    let Some(argument) = arguments.first() else { return Err(Error::Unsupported("a row of nothing".to_owned())) };
+    let place = |first: usize, behind: usize| {
+        let place = match nth {
+            0 => None,
+            1.. => usize::try_from(nth - 1).ok().and_then(|nth| first.checked_add(nth)),
+            _ => usize::try_from(nth.unsigned_abs()).ok().and_then(|nth| behind.checked_sub(nth)),
+        };
+        place.filter(|place| (first..behind).contains(place))
+    };
+    let mut picked: Vec<Option<u32>> = Vec::with_capacity(frames.rows);
+    let number = |row: usize| u32::try_from(row).ok();
+    match argument.logical_nulls().filter(|nulls| ignore_nulls && nulls.null_count() > 0) {
+        None => frames.each(|first, behind| picked.push(place(first, behind).and_then(number))),
+        Some(nulls) => {
+            let valid: Vec<u32> = nulls.valid_indices().filter_map(number).collect();
+            let before = valid_before(&nulls);
+            frames.each(|first, behind| {
+                picked.push(place(before[first] as usize, before[behind] as usize).map(|place| valid[place]));
+            });
+        }
+    }
+    Ok(take(argument, &UInt32Array::from(picked), None)?)
+}
+
+/// Folds of a row and up to `before` rows before it: one pass for each place in the frame, over rows that stay in cache. Neighbours
+/// don't depend on each other, so several are worked on by one instruction.
+fn place_by_place<V: Copy>(values: &[V], before: usize, frames: &Frames, fold: impl Fn(V, V) -> V) -> Vec<V> {
+    let mut results = values[..frames.rows].to_vec();
+    for (rows, _) in &frames.of_partitions {
+        let (values, states) = (&values[rows.clone()], &mut results[rows.clone()]);
+        for start in (0..values.len()).step_by(FRAME_CHUNK_ROWS) {
+            let end = values.len().min(start + FRAME_CHUNK_ROWS);
+            for back in 1..=before.min(end - 1) {
+                let first = start.max(back);
+                let pairs = states[first..end].iter_mut().zip(&values[first - back..end - back]);
+                pairs.for_each(|(state, value)| *state = fold(*state, *value));
             }
-            FrameRows::Running => {
-                let mut state = start;
-                results.extend(partition.clone().map(|row| {
-                    state = fold(state, row);
-                    state
-                }));
-            }
-            // The nearest first, as floats without nulls are added: frames with and without them give the same sums.
-            FrameRows::Last(before) => results.extend(partition.clone().map(|row| {
-                let first = row.saturating_sub(before).max(partition.start);
-                (first..=row).rev().fold(start, &mut fold)
-            })),
         }
     }
     results

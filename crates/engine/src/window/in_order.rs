@@ -12,7 +12,7 @@ use arrow::compute::{partition, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
 
-use super::{FrameFunction, FrameRows, WindowCall, WindowFunction, framed, over_partition};
+use super::{WindowCall, WindowFunction, over_partition};
 use crate::aggregate::{Assigned, Run, accumulator_of, arguments, group_rows};
 use crate::error::{Error, Result};
 use crate::expr::{Expr, Value};
@@ -47,21 +47,25 @@ pub(super) fn in_order(
         results.push(place);
     }
     // What goes on in another frame may be put together, arguments and results.
-    let arguments: usize = calls.iter().map(|call| call.arguments.len() + 1).max().unwrap_or(0);
+    let arguments: usize = calls.iter().map(|call| call.inputs().count() + 1).max().unwrap_or(0);
     let types = calls.iter().map(|call| &call.data_type).chain(std::iter::repeat_n(&DataType::Float64, arguments));
     check_memory(rows, types, setting.memory_bytes / 2)?;
     let results = calls.iter().zip(results).map(|(call, place)| {
         let over = Over { frames, partitions: &known[place].1, call, threads, setting };
-        match call.function {
-            WindowFunction::Frame(_, FrameRows::Whole) => over.whole_partitions(),
-            WindowFunction::Frame(function, FrameRows::Last(before)) => over.last_rows(function, before),
-            _ => over.partitions(),
+        match &call.function {
+            _ if call.is_of_partition() => over.whole_partitions(),
+            WindowFunction::Frame(_, frame) => match frame.last_rows() {
+                Some(before) => over.last_rows(before),
+                None => over.partitions(),
+            },
+            WindowFunction::Partition(_) => over.partitions(),
         }
     });
     results.collect::<Result<_>>().map(Some)
 }
 
-fn has_same_order(one: &WindowCall, other: &WindowCall, constants: &[ArrayRef]) -> bool {
+/// Whether two calls look at rows in the same order.
+pub(super) fn has_same_order(one: &WindowCall, other: &WindowCall, constants: &[ArrayRef]) -> bool {
     let same_key = |(one, other): (&SortKey, &SortKey)| {
         (one.descending, one.nulls_first) == (other.descending, other.nulls_first)
             && one.expr.is_same(&other.expr, constants)
@@ -249,13 +253,13 @@ struct Over<'a> {
 }
 
 impl Over<'_> {
-    /// The arguments over some rows of a frame.
-    fn arguments(&self, frame: usize, rows: &Range<usize>) -> Result<Vec<ArrayRef>> {
+    /// What the call looks at, over some rows of a frame.
+    fn inputs(&self, frame: usize, rows: &Range<usize>) -> Result<Vec<ArrayRef>> {
         let rows = self.frames[frame].slice(rows.start, rows.len());
         let evaluate = |argument: &Expr| {
             argument.evaluate(&rows, self.setting.constants).and_then(|value: Value| value.into_array(rows.len()))
         };
-        self.call.arguments.iter().map(evaluate).collect()
+        self.call.inputs().map(evaluate).collect()
     }
 
     fn each_frame(&self, work: impl Fn(usize, &[Stretch]) -> Result<ArrayRef> + Sync) -> Result<Vec<ArrayRef>> {
@@ -299,8 +303,7 @@ impl Over<'_> {
     }
 
     /// Aggregates of a row and some before it: where a partition goes on, those rows are taken along.
-    fn last_rows(&self, function: FrameFunction, before: usize) -> Result<Vec<ArrayRef>> {
-        let frame_rows = FrameRows::Last(before);
+    fn last_rows(&self, before: usize) -> Result<Vec<ArrayRef>> {
         self.each_frame(|frame, stretches| {
             self.in_parts(
                 frame,
@@ -308,10 +311,10 @@ impl Over<'_> {
                 |stretch| stretch.before.is_none(),
                 |stretch| {
                     let (mut arguments, along) = self.rows_before(stretch, before)?;
-                    arguments.push(self.arguments(frame, &stretch.rows)?);
-                    let argument = self.together(arguments)?;
+                    arguments.push(self.inputs(frame, &stretch.rows)?);
+                    let inputs = self.together(arguments)?;
                     let all = std::iter::once(0..along + stretch.rows.len()).collect::<Vec<_>>();
-                    Ok(framed(function, frame_rows, argument.first(), &all)?.slice(along, stretch.rows.len()))
+                    Ok(self.values(&inputs, &all)?.slice(along, stretch.rows.len()))
                 },
             )
         })
@@ -330,14 +333,14 @@ impl Over<'_> {
             let [first, .., last] = neighbours else {
                 let [one] = neighbours else { continue };
                 parts.push(match is_alone(one) {
-                    true => self.computed(&self.arguments(frame, &one.rows)?, &[0..one.rows.len()])?,
+                    true => self.values(&self.inputs(frame, &one.rows)?, &[0..one.rows.len()])?,
                     false => other(one)?,
                 });
                 continue;
             };
             let all = first.rows.start..last.rows.end;
             let ranges = neighbours.iter().map(|stretch| stretch.rows.start - all.start..stretch.rows.end - all.start);
-            parts.push(self.computed(&self.arguments(frame, &all)?, &ranges.collect::<Vec<_>>())?);
+            parts.push(self.values(&self.inputs(frame, &all)?, &ranges.collect::<Vec<_>>())?);
         }
         joined(parts, &self.call.data_type)
     }
@@ -350,7 +353,7 @@ impl Over<'_> {
             let earlier = &self.partitions.of_frames[frame][number];
             let rows = earlier.rows.end.saturating_sub(left).max(earlier.rows.start)..earlier.rows.end;
             left -= rows.len();
-            pieces.push(self.arguments(frame, &rows)?);
+            pieces.push(self.inputs(frame, &rows)?);
             before = earlier.before;
         }
         pieces.reverse();
@@ -363,10 +366,9 @@ impl Over<'_> {
         let computed = parallel::each(in_pieces.len(), self.threads, |number| {
             self.setting.stop.check()?;
             let pieces = &in_pieces[number];
-            let arguments =
-                pieces.iter().map(|(frame, rows)| self.arguments(*frame, rows)).collect::<Result<Vec<_>>>()?;
+            let arguments = pieces.iter().map(|(frame, rows)| self.inputs(*frame, rows)).collect::<Result<Vec<_>>>()?;
             let rows = pieces.iter().map(|(_, rows)| rows.len()).sum::<usize>();
-            self.computed(&self.together(arguments)?, &std::iter::once(0..rows).collect::<Vec<_>>())
+            self.values(&self.together(arguments)?, &std::iter::once(0..rows).collect::<Vec<_>>())
         })?;
         // By frame and first row.
         let mut results: HashMap<(usize, usize), ArrayRef> = HashMap::new();
@@ -395,21 +397,11 @@ impl Over<'_> {
             let data_type = parts[0].data_type().clone();
             joined(parts, &data_type)
         };
-        (0..self.call.arguments.len()).map(column).collect()
+        (0..self.call.inputs().count()).map(column).collect()
     }
 
     /// The results for rows of whole partitions, which follow each other.
-    fn computed(&self, arguments: &[ArrayRef], partitions: &[Range<usize>]) -> Result<ArrayRef> {
-        match &self.call.function {
-            WindowFunction::Frame(function, frame) => framed(*function, *frame, arguments.first(), partitions),
-            WindowFunction::Partition(function) => {
-                let parts = partitions.iter().map(|rows| {
-                    let arguments: Vec<ArrayRef> =
-                        arguments.iter().map(|argument| argument.slice(rows.start, rows.len())).collect();
-                    function.call(&arguments, rows.len())
-                });
-                joined(parts.collect::<Result<_>>()?, &self.call.data_type)
-            }
-        }
+    fn values(&self, inputs: &[ArrayRef], partitions: &[Range<usize>]) -> Result<ArrayRef> {
+        self.call.values(inputs, partitions, self.setting.stop)
     }
 }

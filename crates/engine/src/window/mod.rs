@@ -2,13 +2,16 @@
 //!
 //! - Rows mostly stand in the order of the windows. Then each frame is worked on by itself, and nothing is sorted, copied or put
 //!   together (`in_order.rs`).
-//! - Otherwise they are brought into the order of the partition keys and the order keys, each partition is worked on as slices,
-//!   and the results go back to where the rows stood.
+//! - Otherwise what the functions look at is brought into the order of the partition keys and the order keys, each partition is worked
+//!   on as slices, and the results go back to where the rows stood (`sorted.rs`). Calls of the same order are sorted once.
+//! - Aggregates over whole partitions are those of groups (`aggregate/`), and need no order.
 //! - Where few rows of each partition are wanted, the others are left out before (`first.rs`).
 
+mod bounds;
 mod first;
 mod framed;
 mod in_order;
+mod sorted;
 #[cfg(test)]
 mod tests;
 
@@ -17,22 +20,22 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, ArrayRef, UInt32Array};
-use arrow::compute::{partition, take};
+use arrow::array::ArrayRef;
+use arrow::compute::{SortColumn, SortOptions};
 use arrow::datatypes::DataType;
 
+use self::bounds::peers;
+pub use self::bounds::{FrameBound, WindowFrame};
 use self::first::{first_rows, wants_few};
 use self::framed::framed;
 use self::in_order::in_order;
+use self::sorted::in_sorted_order;
 use crate::aggregate::{Aggregate, AggregateFunction, at_each_row};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
-use crate::frame::{Frame, SortKey, joined, sorted_indices};
+use crate::frame::{Frame, SortKey, joined};
 use crate::run::{Setting, check_memory, over_frames, whole};
-
-/// Widest frame whose rows are gone through for every row. Wider ones would need sums that are added to and taken from,
-/// which drift and which a NaN spoils for good.
-pub const FRAME_ROWS_MAX: usize = 64;
+use crate::stop::Stop;
 
 /// A function over a window.
 #[derive(Debug, Clone)]
@@ -57,6 +60,61 @@ impl WindowCall {
     pub fn numbers_rows(&self) -> bool {
         matches!(&self.function, WindowFunction::Partition(function) if function.numbers_rows())
     }
+
+    /// Whether it is an aggregate of each partition as a whole.
+    fn is_of_partition(&self) -> bool {
+        matches!(&self.function, WindowFunction::Frame(FrameFunction::Aggregate(_), frame) if frame.is_whole())
+    }
+
+    /// Whether the order keys are looked at, beside that rows stand in their order.
+    fn needs_order(&self) -> bool {
+        match &self.function {
+            WindowFunction::Partition(function) => function.needs_peers(),
+            WindowFunction::Frame(_, frame) => frame.needs_order(),
+        }
+    }
+
+    /// What is looked at of each row: the arguments and, if need be, the order keys behind them.
+    fn inputs(&self) -> impl Iterator<Item = &Expr> {
+        let keys = self.order_by.iter().map(|key| &key.expr).filter(|_| self.needs_order());
+        self.arguments.iter().chain(keys)
+    }
+
+    /// The values for the rows of partitions that stand in order and follow each other from the first row on.
+    fn values(&self, inputs: &[ArrayRef], partitions: &[Range<usize>], stop: Stop) -> Result<ArrayRef> {
+        let (arguments, keys) = inputs.split_at(self.arguments.len());
+        let option = |key: &SortKey| SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+        let keys = keys.iter().zip(&self.order_by);
+        let order: Vec<SortColumn> = keys
+            .map(|(values, key)| SortColumn { values: ArrayRef::clone(values), options: Some(option(key)) })
+            .collect();
+        let values = match &self.function {
+            WindowFunction::Frame(function, frame) => {
+                framed(*function, frame, arguments, &order, partitions, &self.data_type)?
+            }
+            WindowFunction::Partition(function) => {
+                let parts = partitions.iter().map(|rows| {
+                    stop.check()?;
+                    let arguments: Vec<ArrayRef> =
+                        arguments.iter().map(|argument| argument.slice(rows.start, rows.len())).collect();
+                    let slice = |key: &SortColumn| SortColumn {
+                        values: key.values.slice(rows.start, rows.len()),
+                        ..key.clone()
+                    };
+                    let peers = match function.needs_peers() {
+                        true => peers(&order.iter().map(slice).collect::<Vec<_>>(), rows.len())?,
+                        false => Vec::new(),
+                    };
+                    function.call(&arguments, rows.len(), &peers)
+                });
+                joined(parts.collect::<Result<_>>()?, &self.data_type)?
+            }
+        };
+        match *values.data_type() == self.data_type {
+            true => Ok(values),
+            false => Err(Error::Unsupported(format!("a window of {} as {}", values.data_type(), self.data_type))),
+        }
+    }
 }
 
 /// What is computed of a window.
@@ -64,61 +122,42 @@ impl WindowCall {
 pub enum WindowFunction {
     /// Anything that looks at a whole partition.
     Partition(Arc<dyn PartitionFunction>),
-    /// An aggregate over the rows of a frame.
-    Frame(FrameFunction, FrameRows),
+    /// Something of the rows of each row's frame.
+    Frame(FrameFunction, WindowFrame),
 }
 
 /// A window function from outside the engine.
 pub trait PartitionFunction: Debug + Send + Sync {
-    /// The values for the rows of one partition, which are in order.
+    /// The values for the rows of one partition, which are in order. `peers` are the rows that are equal in the order, if those
+    /// are needed.
     ///
     /// # Errors
     /// [`Error::Function`] with the function's own words.
-    fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef>;
+    fn call(&self, arguments: &[ArrayRef], rows: usize, peers: &[Range<usize>]) -> Result<ArrayRef>;
 
     /// Whether the values are the numbers of the rows, from 1.
     fn numbers_rows(&self) -> bool {
         false
     }
-}
 
-/// Aggregates over frames, of floats or (sums, extremes) of 64-bit integers. Nulls are left out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameFunction {
-    /// Number of values, or of rows without an argument.
-    Count,
-    /// Sum.
-    Sum,
-    /// Mean.
-    Average,
-    /// Least.
-    Min,
-    /// Greatest.
-    Max,
-}
-
-impl FrameFunction {
-    fn over_groups(self, has_argument: bool) -> AggregateFunction {
-        match self {
-            FrameFunction::Count if has_argument => AggregateFunction::Count,
-            FrameFunction::Count => AggregateFunction::CountRows,
-            FrameFunction::Sum => AggregateFunction::Sum,
-            FrameFunction::Average => AggregateFunction::Average,
-            FrameFunction::Min => AggregateFunction::Min,
-            FrameFunction::Max => AggregateFunction::Max,
-        }
+    /// Whether it looks at which rows are equal in the order.
+    fn needs_peers(&self) -> bool {
+        false
     }
 }
 
-/// Which rows a frame holds.
+/// What is computed of the rows of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FrameRows {
-    /// All of the partition.
-    Whole,
-    /// From the first of the partition to the row itself.
-    Running,
-    /// The row itself and as many before it.
-    Last(usize),
+pub enum FrameFunction {
+    /// An aggregate, as of a group; other frames than whole partitions have those of [`AggregateFunction::has_frames`].
+    Aggregate(AggregateFunction),
+    /// The value of one row, null where there is none.
+    Value {
+        /// Which row: from 1 on from the first one, below zero from the last one, which is -1.
+        nth: i64,
+        /// Whether rows whose value is null aren't counted.
+        ignore_nulls: bool,
+    },
 }
 
 /// The frames with a column more for each call. Rows that only few are wanted of may be left out.
@@ -136,21 +175,27 @@ pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Se
         })?;
     } else if let Some(results) = in_order(&frames, calls, setting)? {
         return Ok(with_columns(frames, results));
-    } else if calls.iter().all(|call| matches!(call.function, WindowFunction::Frame(_, FrameRows::Whole))) {
-        let results = calls.iter().map(|call| {
-            setting.stop.check()?;
-            at_each_row(&frames, &call.partition_by, &over_partition(call)?, setting.constants)
-        });
-        let results = results.collect::<Result<Vec<_>>>()?;
-        return Ok(with_columns(frames, results));
+    } else if calls.iter().all(WindowCall::is_of_partition) {
+        match calls.iter().map(|call| of_partitions(&frames, call, setting)).collect::<Result<Vec<_>>>() {
+            Ok(results) => return Ok(with_columns(frames, results)),
+            // Keys that aren't hashed can be sorted.
+            Err(Error::Unsupported(_)) => {}
+            Err(error) => return Err(error),
+        }
     }
     let mut frame = whole(frames, setting)?;
     if let Some(rows) = first_rows(&frame, calls, setting.constants)? {
         frame = frame.take(&rows)?;
     }
-    let results = calls.iter().map(|call| window(&frame, call, setting)).collect::<Result<Vec<_>>>()?;
+    let results = in_sorted_order(&frame, calls, setting)?;
     results.into_iter().for_each(|result| frame.push(result));
     Ok(vec![frame])
+}
+
+/// The results of a call over whole partitions, by frame.
+fn of_partitions(frames: &[Frame], call: &WindowCall, setting: &Setting<'_>) -> Result<Vec<ArrayRef>> {
+    setting.stop.check()?;
+    at_each_row(frames, &call.partition_by, &over_partition(call)?, setting.constants)
 }
 
 /// The frames with further columns, by column and frame.
@@ -163,68 +208,8 @@ fn with_columns(mut frames: Vec<Frame>, columns: Vec<Vec<ArrayRef>>) -> Vec<Fram
 
 /// The aggregate that a call computes of each partition, where it looks at all of its rows.
 fn over_partition(call: &WindowCall) -> Result<Aggregate> {
-    let WindowFunction::Frame(function, FrameRows::Whole) = call.function else {
+    let WindowFunction::Frame(FrameFunction::Aggregate(function), _) = call.function else {
         return Err(Error::Unsupported("a window that depends on an order".to_owned()));
     };
-    Ok(Aggregate {
-        function: function.over_groups(!call.arguments.is_empty()),
-        arguments: call.arguments.clone(),
-        filter: None,
-        data_type: call.data_type.clone(),
-    })
-}
-
-fn window(frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<ArrayRef> {
-    let constants = setting.constants;
-    let by_partition =
-        call.partition_by.iter().map(|expr| SortKey { expr: expr.clone(), descending: false, nulls_first: true });
-    let keys: Vec<SortKey> = by_partition.chain(call.order_by.iter().cloned()).collect();
-    let order = sorted_indices(frame, &keys, None, constants)?;
-    let sorted;
-    let rows = match &order {
-        None => frame,
-        Some(order) => {
-            sorted = frame.take(order)?;
-            &sorted
-        }
-    };
-    let mut arguments = Vec::with_capacity(call.arguments.len());
-    for argument in &call.arguments {
-        arguments.push(argument.evaluate(rows, constants)?.into_array(rows.len())?);
-    }
-    let mut parts = Vec::new();
-    for range in partitions(rows, &call.partition_by, constants)? {
-        setting.stop.check()?;
-        let arguments: Vec<ArrayRef> = arguments.iter().map(|array| array.slice(range.start, range.len())).collect();
-        parts.push(match &call.function {
-            WindowFunction::Partition(function) => function.call(&arguments, range.len())?,
-            WindowFunction::Frame(function, frame) => framed(*function, *frame, arguments.first(), &[0..range.len()])?,
-        });
-    }
-    let result = joined(parts, &call.data_type)?;
-    Ok(match order {
-        None => result,
-        Some(order) => take(&result, &inverse(&order), None)?,
-    })
-}
-
-/// Stretches of rows with equal keys.
-fn partitions(rows: &Frame, keys: &[Expr], constants: &[ArrayRef]) -> Result<Vec<Range<usize>>> {
-    if rows.len() == 0 {
-        return Ok(Vec::new());
-    }
-    if keys.is_empty() {
-        return Ok(std::iter::once(0..rows.len()).collect());
-    }
-    let columns = keys.iter().map(|key| key.evaluate(rows, constants)?.into_array(rows.len()));
-    Ok(partition(&columns.collect::<Result<Vec<_>>>()?)?.ranges())
-}
-
-/// For each row where it went.
-fn inverse(order: &UInt32Array) -> UInt32Array {
-    let mut places = vec![0; order.len()];
-    for (place, row) in order.values().iter().enumerate() {
-        places[*row as usize] = u32::try_from(place).unwrap_or(u32::MAX);
-    }
-    places.into()
+    Ok(Aggregate { function, arguments: call.arguments.clone(), filter: None, data_type: call.data_type.clone() })
 }

@@ -1,7 +1,9 @@
 //! Frames that are worked on one by one give what all rows together do.
 
-use arrow::array::{AsArray, DictionaryArray, Float64Array, Int64Array, TimestampNanosecondArray};
-use arrow::datatypes::{Float64Type, Int32Type, Int64Type};
+use arrow::array::{
+    Array, AsArray, DictionaryArray, Float64Array, Int64Array, IntervalMonthDayNanoArray, TimestampNanosecondArray,
+};
+use arrow::datatypes::{Float64Type, Int32Type, Int64Type, IntervalMonthDayNano};
 use proptest::prelude::*;
 
 use super::*;
@@ -13,7 +15,7 @@ use crate::stop::Stop;
 struct SumsBefore;
 
 impl PartitionFunction for SumsBefore {
-    fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
+    fn call(&self, arguments: &[ArrayRef], rows: usize, _peers: &[Range<usize>]) -> Result<ArrayRef> {
         let values = arguments[0].as_primitive::<Int64Type>();
         let sums = (0..rows).scan(0, |sum: &mut i64, row| {
             let before = *sum;
@@ -46,27 +48,80 @@ const FLOAT: usize = 2;
 const WHOLE: usize = 3;
 const WITH_NULLS: usize = 4;
 
+/// Numbers of the groups of peers, from 1.
+#[derive(Debug)]
+struct PeerNumbers;
+
+impl PartitionFunction for PeerNumbers {
+    fn call(&self, _arguments: &[ArrayRef], _rows: usize, peers: &[Range<usize>]) -> Result<ArrayRef> {
+        let numbers = (1..).zip(peers).flat_map(|(number, peers)| std::iter::repeat_n(number, peers.len()));
+        Ok(Arc::new(numbers.collect::<Int64Array>()))
+    }
+
+    fn needs_peers(&self) -> bool {
+        true
+    }
+}
+
+fn frames_of_all_kinds() -> Vec<WindowFrame> {
+    let distance = |by: i64, preceding| {
+        let by = IntervalMonthDayNano { months: 0, days: 0, nanoseconds: by };
+        FrameBound::Distance { by: Arc::new(IntervalMonthDayNanoArray::from(vec![by])), preceding }
+    };
+    let rows = |start, end| WindowFrame { start: FrameBound::Rows(start), end: FrameBound::Rows(end) };
+    vec![
+        WindowFrame::WHOLE,
+        WindowFrame::RUNNING,
+        rows(0, 0),
+        rows(-3, 0),
+        rows(-40, 0),
+        rows(-90, 0),
+        rows(-5, -2),
+        rows(-2, 3),
+        rows(1, 4),
+        WindowFrame { start: FrameBound::Rows(-1), end: FrameBound::Unbounded },
+        WindowFrame { start: FrameBound::Unbounded, end: FrameBound::Peers(0) },
+        WindowFrame { start: FrameBound::Peers(-1), end: FrameBound::Peers(1) },
+        WindowFrame { start: FrameBound::Peers(0), end: FrameBound::Unbounded },
+        WindowFrame { start: distance(4, true), end: FrameBound::Peers(0) },
+        WindowFrame { start: distance(9, true), end: distance(3, true) },
+        WindowFrame { start: distance(1, false), end: distance(7, false) },
+    ]
+}
+
 fn calls(by: &[usize]) -> Vec<WindowCall> {
     let mut calls = Vec::new();
-    for function in
-        [FrameFunction::Count, FrameFunction::Sum, FrameFunction::Average, FrameFunction::Min, FrameFunction::Max]
-    {
-        for rows in [FrameRows::Whole, FrameRows::Running, FrameRows::Last(0), FrameRows::Last(3), FrameRows::Last(40)]
-        {
+    for function in [
+        AggregateFunction::Count,
+        AggregateFunction::Sum,
+        AggregateFunction::Average,
+        AggregateFunction::Min,
+        AggregateFunction::Max,
+        AggregateFunction::Variance { sample: true },
+    ] {
+        for frame in frames_of_all_kinds() {
             for argument in [FLOAT, WHOLE, WITH_NULLS] {
                 let is_float = argument != WHOLE;
                 let data_type = match function {
-                    FrameFunction::Average if !is_float => continue,
-                    FrameFunction::Count => DataType::Int64,
+                    AggregateFunction::Average | AggregateFunction::Variance { .. } if !is_float => continue,
+                    AggregateFunction::Count => DataType::Int64,
                     _ if is_float => DataType::Float64,
                     _ => DataType::Int64,
                 };
-                calls.push(call(WindowFunction::Frame(function, rows), argument, data_type, by, &[TIME]));
+                let function = WindowFunction::Frame(FrameFunction::Aggregate(function), frame.clone());
+                calls.push(call(function, argument, data_type, by, &[TIME]));
             }
+        }
+    }
+    for (nth, ignore_nulls) in [(1, false), (-1, true), (3, true), (-2, false)] {
+        for frame in frames_of_all_kinds() {
+            let function = WindowFunction::Frame(FrameFunction::Value { nth, ignore_nulls }, frame);
+            calls.push(call(function, WITH_NULLS, DataType::Float64, by, &[TIME]));
         }
     }
     calls.push(call(WindowFunction::Partition(Arc::new(SumsBefore)), WHOLE, DataType::Int64, by, &[TIME]));
     calls.push(call(WindowFunction::Partition(Arc::new(SumsBefore)), WHOLE, DataType::Int64, by, &[TIME, WHOLE]));
+    calls.push(call(WindowFunction::Partition(Arc::new(PeerNumbers)), WHOLE, DataType::Int64, by, &[TIME]));
     calls
 }
 
@@ -110,7 +165,7 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
         let types = [call.data_type.clone()];
         let columns = found.remove(0).into_iter().map(|column| Frame::new(vec![column.clone()], column.len()));
         let found = Frame::concat(columns.collect(), &types).unwrap().into_columns().remove(0);
-        let expected = window(&all, &call, &setting).unwrap();
+        let expected = in_sorted_order(&all, one, &setting).unwrap().remove(0);
         assert_eq!(found.len(), expected.len());
         match call.data_type {
             DataType::Float64 => {
@@ -137,6 +192,8 @@ fn rows() -> impl Strategy<Value = Vec<Row>> {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
     #[test]
     fn frames_one_by_one_give_what_all_rows_do(
         mut rows in rows(),
@@ -153,5 +210,103 @@ proptest! {
         rows.sort_by_key(|row| row.1);
         check(&rows, &cuts, &[], true);
         check(&rows, &cuts, &[SYMBOL], false);
+    }
+}
+
+/// What a frame holds, by its definition.
+fn naive(frame: &WindowFrame, keys: &[Option<i64>], row: usize) -> Vec<usize> {
+    let rows = keys.len();
+    let mut groups: Vec<Option<i64>> = keys.to_vec();
+    groups.dedup();
+    let group = |row: usize| i64::try_from(groups.iter().position(|key| *key == keys[row]).unwrap()).unwrap();
+    let place = |row: usize| i64::try_from(row).unwrap();
+    // Nulls come first, and are as far from everything as can be.
+    let key = |row: usize| keys[row].map_or(i64::MIN, |key| key);
+    let reached = |row: usize, by: &ArrayRef, preceding: bool| {
+        let by = by.as_primitive::<Int64Type>().value(0);
+        keys[row].map_or(i64::MIN, |key| if preceding { key - by } else { key + by })
+    };
+    let begins = |other: usize| match &frame.start {
+        FrameBound::Unbounded => true,
+        FrameBound::Rows(by) => place(other) >= place(row) + by,
+        FrameBound::Peers(by) => group(other) >= group(row) + by,
+        FrameBound::Distance { by, preceding } => key(other) >= reached(row, by, *preceding),
+    };
+    let ends = |other: usize| match &frame.end {
+        FrameBound::Unbounded => true,
+        FrameBound::Rows(by) => place(other) <= place(row) + by,
+        FrameBound::Peers(by) => group(other) <= group(row) + by,
+        FrameBound::Distance { by, preceding } => key(other) <= reached(row, by, *preceding),
+    };
+    (0..rows).filter(|other| begins(*other) && ends(*other)).collect()
+}
+
+fn bounds() -> impl Strategy<Value = WindowFrame> {
+    let distance = |by: i64| FrameBound::Distance { by: Arc::new(Int64Array::from(vec![by.abs()])), preceding: by < 0 };
+    let bound = move |kind: u8, by: i64| match kind {
+        0 => FrameBound::Unbounded,
+        1 => FrameBound::Rows(by),
+        2 => FrameBound::Peers(by),
+        _ => distance(by),
+    };
+    // Neither bound is of a kind that the other could lie behind.
+    (0..4u8, 0..4u8, -9..9i64, -9..9i64).prop_filter_map("a frame with an end", move |(one, other, first, last)| {
+        let is_sound = one == 0 || other == 0 || (one == other && first <= last);
+        is_sound.then(|| WindowFrame { start: bound(one, first), end: bound(other, last) })
+    })
+}
+
+proptest! {
+    #[test]
+    fn frames_hold_the_rows_of_their_definition(
+        mut keys in prop::collection::vec(prop::option::weighted(0.9, -20..20i64), 1..50),
+        values in prop::collection::vec(prop::option::weighted(0.8, -900..900i64), 50),
+        frame in bounds(),
+    ) {
+        keys.sort_unstable();
+        let values = &values[..keys.len()];
+        let rows = keys.len();
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int64Array::from(values.to_vec())),
+            Arc::new(Int64Array::from(keys.clone())),
+            Arc::new(values.iter().map(|value| value.map(|value| value as f64)).collect::<Float64Array>()),
+        ];
+        let all = std::iter::once(0..rows).collect::<Vec<_>>();
+        let of = |function: FrameFunction, argument: usize, data_type: DataType| {
+            let key = SortKey { expr: column(1), descending: false, nulls_first: true };
+            let call = WindowCall {
+                function: WindowFunction::Frame(function, frame.clone()),
+                arguments: vec![column(argument)],
+                partition_by: Vec::new(),
+                order_by: vec![key],
+                data_type,
+                first: None,
+            };
+            let mut inputs = vec![columns[argument].clone()];
+            if call.needs_order() {
+                inputs.push(columns[1].clone());
+            }
+            call.values(&inputs, &all, Stop::default()).unwrap()
+        };
+        let whole = |function| of(FrameFunction::Aggregate(function), 0, DataType::Int64);
+        let (count, sum) = (whole(AggregateFunction::Count), whole(AggregateFunction::Sum));
+        let (min, max) = (whole(AggregateFunction::Min), whole(AggregateFunction::Max));
+        let float_sum = of(FrameFunction::Aggregate(AggregateFunction::Sum), 2, DataType::Float64);
+        let second = of(FrameFunction::Value { nth: 2, ignore_nulls: true }, 0, DataType::Int64);
+        let last = of(FrameFunction::Value { nth: -1, ignore_nulls: false }, 0, DataType::Int64);
+        let at = |array: &ArrayRef, row: usize| array.is_valid(row).then(|| array.as_primitive::<Int64Type>().value(row));
+        for row in 0..rows {
+            let held = naive(&frame, &keys, row);
+            let valid: Vec<i64> = held.iter().filter_map(|other| values[*other]).collect();
+            let total = (!valid.is_empty()).then(|| valid.iter().sum::<i64>());
+            prop_assert_eq!(at(&count, row), Some(i64::try_from(valid.len()).unwrap()));
+            prop_assert_eq!(at(&sum, row), total);
+            prop_assert_eq!(at(&min, row), valid.iter().min().copied());
+            prop_assert_eq!(at(&max, row), valid.iter().max().copied());
+            prop_assert_eq!(at(&second, row), valid.get(1).copied());
+            prop_assert_eq!(at(&last, row), held.last().and_then(|other| values[*other]));
+            let float_sum = float_sum.as_primitive::<Float64Type>();
+            prop_assert_eq!(float_sum.is_valid(row).then(|| float_sum.value(row)), total.map(|total| total as f64));
+        }
     }
 }

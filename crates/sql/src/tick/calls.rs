@@ -1,5 +1,6 @@
 //! DataFusion's functions as the engine calls them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
@@ -7,7 +8,7 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::function::PartitionEvaluatorArgs;
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF, WindowUDF};
+use datafusion::logical_expr::{ColumnarValue, PartitionEvaluator, ScalarFunctionArgs, ScalarUDF, WindowUDF};
 use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, PartitionFunction, Result, ScalarFunction, Value};
@@ -55,36 +56,65 @@ impl ScalarFunction for ScalarCall {
 /// A window function that looks at a whole partition.
 #[derive(Debug)]
 pub(super) struct WindowCall {
-    pub function: Arc<WindowUDF>,
+    function: Arc<WindowUDF>,
     /// Type of each argument, and its value if that is a constant.
-    pub arguments: Vec<(DataType, Option<ScalarValue>)>,
-    pub ignore_nulls: bool,
+    arguments: Vec<(DataType, Option<ScalarValue>)>,
+    ignore_nulls: bool,
+    needs_peers: bool,
+}
+
+impl WindowCall {
+    /// The function of arguments of some types.
+    ///
+    /// # Errors
+    /// What the function says against its arguments.
+    pub fn new(
+        function: Arc<WindowUDF>,
+        arguments: Vec<(DataType, Option<ScalarValue>)>,
+        ignore_nulls: bool,
+    ) -> Result<WindowCall> {
+        let mut call = WindowCall { function, arguments, ignore_nulls, needs_peers: false };
+        call.needs_peers = call.evaluator()?.include_rank();
+        Ok(call)
+    }
+
+    /// Whether it looks at frames, row by row.
+    pub fn needs_frames(&self) -> Result<bool> {
+        Ok(self.evaluator()?.uses_window_frame())
+    }
+
+    fn evaluator(&self) -> Result<Box<dyn PartitionEvaluator>> {
+        let expr = |(position, (_, constant)): (usize, &(DataType, Option<ScalarValue>))| match constant {
+            Some(value) => Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>,
+            None => Arc::new(Column::new("argument", position)) as Arc<dyn PhysicalExpr>,
+        };
+        let exprs: Vec<Arc<dyn PhysicalExpr>> = self.arguments.iter().enumerate().map(expr).collect();
+        let field = |(data_type, _): &(DataType, Option<ScalarValue>)| {
+            Arc::new(Field::new("argument", data_type.clone(), true))
+        };
+        let fields: Vec<FieldRef> = self.arguments.iter().map(field).collect();
+        let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
+        self.function.partition_evaluator_factory(args).map_err(said)
+    }
 }
 
 impl PartitionFunction for WindowCall {
-    fn call(&self, arguments: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let exprs: Vec<Arc<dyn PhysicalExpr>> = self
-            .arguments
-            .iter()
-            .enumerate()
-            .map(|(position, (_, constant))| match constant {
-                Some(value) => Arc::new(Literal::new(value.clone())) as Arc<dyn PhysicalExpr>,
-                None => Arc::new(Column::new("argument", position)) as Arc<dyn PhysicalExpr>,
-            })
-            .collect();
-        let fields: Vec<FieldRef> = self
-            .arguments
-            .iter()
-            .map(|(data_type, _)| Arc::new(Field::new("argument", data_type.clone(), true)))
-            .collect();
-        let args = PartitionEvaluatorArgs::new(&exprs, &fields, false, self.ignore_nulls);
-        let mut evaluator = self.function.partition_evaluator_factory(args).map_err(said)?;
-        let result = evaluator.evaluate_all(arguments, rows).map_err(said)?;
+    fn call(&self, arguments: &[ArrayRef], rows: usize, peers: &[Range<usize>]) -> Result<ArrayRef> {
+        let mut evaluator = self.evaluator()?;
+        let result = match self.needs_peers {
+            true => evaluator.evaluate_all_with_rank(rows, peers),
+            false => evaluator.evaluate_all(arguments, rows),
+        };
+        let result = result.map_err(said)?;
         if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
     fn numbers_rows(&self) -> bool {
         self.function.name() == "row_number"
+    }
+
+    fn needs_peers(&self) -> bool {
+        self.needs_peers
     }
 }
 

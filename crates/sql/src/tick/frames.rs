@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, IntervalUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::functions_window::row_number::row_number_udwf;
-use datafusion::logical_expr::expr::WindowFunction as WindowExpr;
+use datafusion::logical_expr::expr::{NullTreatment, WindowFunction as WindowExpr, WindowFunctionParams};
 use datafusion::logical_expr::{
-    DistinctOn, Expr, ExprSchemable, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    DistinctOn, Expr, ExprSchemable, SortExpr, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition, WindowUDF,
 };
 use splay_engine::{
-    BinaryOp, Expr as TickExpr, FRAME_ROWS_MAX, FrameFunction, FrameRows, Plan, WindowCall, WindowFunction,
+    Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, FrameBound, FrameFunction, Plan, WindowCall, WindowFrame,
+    WindowFunction,
 };
 
 use super::calls;
@@ -34,11 +35,9 @@ impl Recogniser<'_> {
         let input = self.stage(input)?.into_plan(schema);
         let number = TickExpr::Column(input.width());
         let call = WindowCall {
-            function: WindowFunction::Partition(Arc::new(calls::WindowCall {
-                function: row_number_udwf(),
-                arguments: Vec::new(),
-                ignore_nulls: false,
-            })),
+            function: WindowFunction::Partition(Arc::new(
+                calls::WindowCall::new(row_number_udwf(), Vec::new(), false).map_err(refused)?,
+            )),
             arguments: Vec::new(),
             partition_by,
             // The order begins with the keys of the groups, which are equal in each.
@@ -63,13 +62,52 @@ impl Recogniser<'_> {
         if params.partition_by.len() > KEYS_MAX {
             return unknown(format!("a window by {} keys", params.partition_by.len()));
         }
-        if params.filter.is_some() || params.distinct {
-            return unknown("a window function with a filter or distinct");
-        }
         let data_type = expr.get_type(schema).map_err(|error| Unknown(error.to_string()))?;
-        let mut arguments = Vec::with_capacity(params.args.len());
-        let mut described = Vec::with_capacity(params.args.len());
-        for argument in &params.args {
+        let (function, arguments) = match &window.fun {
+            WindowFunctionDefinition::WindowUDF(function) => self.partition_function(function, params, schema)?,
+            WindowFunctionDefinition::AggregateUDF(function) => {
+                self.framed(function.name(), params, &data_type, schema)?
+            }
+        };
+        let partition_by =
+            params.partition_by.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
+        let order_by = self.sort_keys(&params.order_by, schema)?;
+        Ok(WindowCall { function, arguments, partition_by, order_by, data_type, first: None })
+    }
+
+    /// A function that DataFusion or we evaluate partition by partition, or the value of one row of a frame.
+    fn partition_function(
+        &mut self,
+        function: &Arc<WindowUDF>,
+        params: &WindowFunctionParams,
+        schema: &DFSchema,
+    ) -> Result<(WindowFunction, Vec<TickExpr>), Unknown> {
+        let name = function.name();
+        if params.filter.is_some() || params.distinct {
+            return unknown(format!("{name} with a filter or distinct"));
+        }
+        let (mut arguments, described) = self.arguments(&params.args, schema)?;
+        let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
+        let nth = described.get(1).and_then(|(_, constant)| constant.clone());
+        let call = calls::WindowCall::new(Arc::clone(function), described, ignore_nulls).map_err(refused)?;
+        if !call.needs_frames().map_err(refused)? {
+            return Ok((WindowFunction::Partition(Arc::new(call)), arguments));
+        }
+        let nth = match (name, nth.map(|nth| nth.cast_to(&DataType::Int64))) {
+            ("first_value", _) => 1,
+            ("last_value", _) => -1,
+            ("nth_value", Some(Ok(ScalarValue::Int64(Some(nth))))) => nth,
+            _ => return unknown(format!("{name}, which looks at frames row by row")),
+        };
+        arguments.truncate(1);
+        let frame = window_frame(params, schema)?;
+        Ok((WindowFunction::Frame(FrameFunction::Value { nth, ignore_nulls }, frame), arguments))
+    }
+
+    /// Arguments, with the type of each, and its value if that is a constant.
+    fn arguments(&mut self, args: &[Expr], schema: &DFSchema) -> Result<(Vec<TickExpr>, Described), Unknown> {
+        let (mut arguments, mut described) = (Vec::with_capacity(args.len()), Vec::with_capacity(args.len()));
+        for argument in args {
             let argument_type = argument.get_type(schema).map_err(|error| Unknown(error.to_string()))?;
             let converted = self.convert(argument, schema)?;
             let constant = match &converted {
@@ -82,81 +120,143 @@ impl Recogniser<'_> {
             described.push((argument_type, constant));
             arguments.push(converted);
         }
-        let function = match &window.fun {
-            WindowFunctionDefinition::WindowUDF(function) => {
-                let known = ["lag", "lead", "deltas", "ratios", "log_return", "differ", "fills", "row_number"];
-                if !known.contains(&function.name()) {
-                    return unknown(format!("the window function {}", function.name()));
-                }
-                let ignore_nulls =
-                    params.null_treatment == Some(datafusion::logical_expr::expr::NullTreatment::IgnoreNulls);
-                WindowFunction::Partition(Arc::new(calls::WindowCall {
-                    function: Arc::clone(function),
-                    arguments: described.clone(),
-                    ignore_nulls,
-                }))
-            }
-            WindowFunctionDefinition::AggregateUDF(function) => {
-                if params.null_treatment.is_some() {
-                    return unknown("a window function with a treatment of nulls");
-                }
-                self.framed(function.name(), &params.args, &params.window_frame, params.order_by.is_empty(), schema)?
-            }
-        };
-        if let WindowFunction::Frame(FrameFunction::Count, _) = function
-            && described.iter().all(|(_, constant)| constant.as_ref().is_some_and(|value| !value.is_null()))
-        {
-            arguments.clear();
-        }
-        let partition_by =
-            params.partition_by.iter().map(|expr| self.convert(expr, schema)).collect::<Result<Vec<_>, _>>()?;
-        let order_by = self.sort_keys(&params.order_by, schema)?;
-        Ok(WindowCall { function, arguments, partition_by, order_by, data_type, first: None })
+        Ok((arguments, described))
     }
 
+    /// An aggregate over the frame of each row.
     fn framed(
-        &self,
+        &mut self,
         name: &str,
-        arguments: &[Expr],
-        frame: &datafusion::logical_expr::WindowFrame,
-        unordered: bool,
+        params: &WindowFunctionParams,
+        data_type: &DataType,
         schema: &DFSchema,
-    ) -> Result<WindowFunction, Unknown> {
-        let function = match name {
-            "count" => FrameFunction::Count,
-            "sum" => FrameFunction::Sum,
-            "avg" => FrameFunction::Average,
-            "min" => FrameFunction::Min,
-            "max" => FrameFunction::Max,
-            other => return unknown(format!("{other} over a window")),
-        };
-        let is_known = |data_type: &DataType| match function {
-            FrameFunction::Count => true,
-            FrameFunction::Average => *data_type == DataType::Float64,
-            _ => matches!(data_type, DataType::Float64 | DataType::Int64),
-        };
-        let argument = arguments.first().and_then(|argument| argument.get_type(schema).ok());
-        if arguments.len() != 1 || !argument.as_ref().is_some_and(is_known) {
-            return unknown(format!("{name} of such values over a window"));
+    ) -> Result<(WindowFunction, Vec<TickExpr>), Unknown> {
+        if params.distinct {
+            return unknown(format!("{name} of distinct values over a window"));
         }
-        let unbounded = |bound: &WindowFrameBound| matches!(bound, WindowFrameBound::Preceding(value) | WindowFrameBound::Following(value) if value.is_null());
-        let rows = match (&frame.start_bound, &frame.end_bound, frame.units) {
-            (start, end, _) if unbounded(start) && unbounded(end) => FrameRows::Whole,
-            // Without an order all rows are equal, so a range reaches over all of them.
-            (start, WindowFrameBound::CurrentRow, WindowFrameUnits::Range) if unbounded(start) && unordered => {
-                FrameRows::Whole
+        let frame = window_frame(params, schema)?;
+        if let ("first" | "last", [value]) = (name, params.args.as_slice()) {
+            if params.filter.is_some() {
+                return unknown(format!("{name} with a filter over a window"));
             }
-            (start, WindowFrameBound::CurrentRow, WindowFrameUnits::Rows) if unbounded(start) => FrameRows::Running,
-            (
-                WindowFrameBound::Preceding(ScalarValue::UInt64(Some(rows))),
-                WindowFrameBound::CurrentRow,
-                WindowFrameUnits::Rows,
-            ) => match usize::try_from(*rows) {
-                Ok(rows) if rows < FRAME_ROWS_MAX => FrameRows::Last(rows),
-                _ => return unknown("a frame of so many rows"),
-            },
-            _ => return unknown("such a window frame"),
-        };
-        Ok(WindowFunction::Frame(function, rows))
+            let nth = if name == "first" { 1 } else { -1 };
+            let ignore_nulls = params.null_treatment == Some(NullTreatment::IgnoreNulls);
+            let function = FrameFunction::Value { nth, ignore_nulls };
+            return Ok((WindowFunction::Frame(function, frame), vec![self.convert(value, schema)?]));
+        }
+        if params.null_treatment.is_some() {
+            return unknown(format!("{name} with a treatment of nulls over a window"));
+        }
+        let Aggregate { mut function, mut arguments, .. } =
+            self.known_aggregate(name, &params.args, schema, data_type)?;
+        if !frame.is_whole() && !function.has_frames() {
+            return unknown(format!("{name} over frames"));
+        }
+        if let Some(filter) = &params.filter {
+            // A null is left out as the row would be.
+            let filter = self.convert(filter, schema)?;
+            let (value, of) = match (arguments.is_empty(), params.args.first()) {
+                (false, Some(argument)) => {
+                    (arguments.remove(0), argument.get_type(schema).map_err(|error| Unknown(error.to_string()))?)
+                }
+                _ => match self.constants.fix(&ScalarValue::Int64(Some(1))) {
+                    Some(one) => (TickExpr::Constant(one), DataType::Int64),
+                    None => return unknown("a number"),
+                },
+            };
+            let only = TickExpr::Case { branches: vec![(filter, value)], otherwise: None, data_type: of };
+            arguments.insert(0, only);
+            if function == AggregateFunction::CountRows {
+                function = AggregateFunction::Count;
+            }
+        }
+        Ok((WindowFunction::Frame(FrameFunction::Aggregate(function), frame), arguments))
     }
+}
+
+/// Types of arguments, with those values that are constants.
+type Described = Vec<(DataType, Option<ScalarValue>)>;
+
+fn refused(error: splay_engine::Error) -> Unknown {
+    Unknown(error.to_string())
+}
+
+/// The frame of a window.
+fn window_frame(params: &WindowFunctionParams, schema: &DFSchema) -> Result<WindowFrame, Unknown> {
+    let (frame, order_by) = (&params.window_frame, params.order_by.as_slice());
+    let bound = |bound, is_start| frame_bound(bound, is_start, frame.units, order_by, schema);
+    let (start, end) = (bound(&frame.start_bound, true)?, bound(&frame.end_bound, false)?);
+    let ends_before_it_begins = match (&start, &end) {
+        (FrameBound::Rows(start), FrameBound::Rows(end)) | (FrameBound::Peers(start), FrameBound::Peers(end)) => {
+            start > end
+        }
+        // Said of the partition's end as the start, or its start as the end.
+        (FrameBound::Unbounded, _) => matches!(frame.start_bound, WindowFrameBound::Following(_)),
+        (_, FrameBound::Unbounded) => matches!(frame.end_bound, WindowFrameBound::Preceding(_)),
+        _ => false,
+    };
+    if ends_before_it_begins {
+        return unknown("a window frame that ends before it begins");
+    }
+    Ok(WindowFrame { start, end })
+}
+
+fn frame_bound(
+    bound: &WindowFrameBound,
+    is_start: bool,
+    units: WindowFrameUnits,
+    order_by: &[SortExpr],
+    schema: &DFSchema,
+) -> Result<FrameBound, Unknown> {
+    let (value, preceding) = match bound {
+        WindowFrameBound::CurrentRow => {
+            return Ok(match units {
+                WindowFrameUnits::Rows => FrameBound::Rows(0),
+                // Without an order all rows are equal.
+                _ if order_by.is_empty() => FrameBound::Unbounded,
+                _ => FrameBound::Peers(0),
+            });
+        }
+        WindowFrameBound::Preceding(value) => (value, true),
+        WindowFrameBound::Following(value) => (value, false),
+    };
+    if value.is_null() {
+        return Ok(FrameBound::Unbounded);
+    }
+    if units == WindowFrameUnits::Range {
+        return distance(value, preceding, is_start, order_by, schema);
+    }
+    let ScalarValue::UInt64(Some(rows)) = value else { return unknown("a window frame of so many rows") };
+    let Ok(rows) = i64::try_from(*rows) else { return unknown("a window frame of so many rows") };
+    let by = if preceding { -rows } else { rows };
+    Ok(match units {
+        WindowFrameUnits::Rows => FrameBound::Rows(by),
+        _ => FrameBound::Peers(by),
+    })
+}
+
+/// A bound so far from the row's order key.
+fn distance(
+    value: &ScalarValue,
+    preceding: bool,
+    is_start: bool,
+    order_by: &[SortExpr],
+    schema: &DFSchema,
+) -> Result<FrameBound, Unknown> {
+    let [key] = order_by else { return unknown("a window frame by a distance of several keys") };
+    let key = key.expr.get_type(schema).map_err(|error| Unknown(error.to_string()))?;
+    let is_known = match &key {
+        DataType::Timestamp(_, _) | DataType::Date32 => {
+            matches!(value.data_type(), DataType::Interval(IntervalUnit::MonthDayNano))
+        }
+        DataType::UInt64 => false,
+        // DataFusion takes zero for what would be below it, which is one of the keys.
+        key if key.is_unsigned_integer() && preceding != is_start => false,
+        key => (key.is_integer() || matches!(key, DataType::Float32 | DataType::Float64)) && value.data_type() == *key,
+    };
+    if !is_known {
+        return unknown(format!("a window frame by a distance of {} from a {key}", value.data_type()));
+    }
+    let by = value.to_array().map_err(|error| Unknown(error.to_string()))?;
+    Ok(FrameBound::Distance { by, preceding })
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
@@ -148,8 +148,33 @@ impl Recogniser<'_> {
             [key] if key.asc && matches!(name, "first" | "last") && ordered => Some(self.convert(&key.expr, schema)?),
             _ => return unknown(format!("{name} with such an order")),
         };
+        let mut aggregate = self.known_aggregate(name, &params.args, schema, data_type)?;
+        aggregate.function = match aggregate.function {
+            AggregateFunction::First if by_time.is_some() => AggregateFunction::FirstByTime,
+            AggregateFunction::Last if by_time.is_some() => AggregateFunction::LastByTime,
+            AggregateFunction::First | AggregateFunction::Last if !ordered => {
+                return unknown(format!("{name} of rows without an order"));
+            }
+            function => function,
+        };
+        aggregate.arguments.extend(by_time);
+        aggregate.filter = match &params.filter {
+            Some(filter) => Some(self.convert(filter, schema)?),
+            None => None,
+        };
+        Ok(aggregate)
+    }
+
+    /// The engine's aggregate for one of DataFusion or ours, of groups as of window frames.
+    pub(super) fn known_aggregate(
+        &mut self,
+        name: &str,
+        args: &[Expr],
+        schema: &DFSchema,
+        data_type: &DataType,
+    ) -> Result<Aggregate, Unknown> {
         let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
-        let function = match (name, params.args.as_slice()) {
+        let function = match (name, args) {
             ("count", [one]) if is_constant(one) => AggregateFunction::CountRows,
             ("count", []) => AggregateFunction::CountRows,
             ("count", [_]) => AggregateFunction::Count,
@@ -157,60 +182,33 @@ impl Recogniser<'_> {
             ("avg", [_]) => AggregateFunction::Average,
             ("min", [_]) => AggregateFunction::Min,
             ("max", [_]) => AggregateFunction::Max,
-            ("first", [_]) if by_time.is_some() => AggregateFunction::FirstByTime,
-            ("last", [_]) if by_time.is_some() => AggregateFunction::LastByTime,
-            ("first", [_]) if ordered => AggregateFunction::First,
-            ("last", [_]) if ordered => AggregateFunction::Last,
+            ("first", [_]) => AggregateFunction::First,
+            ("last", [_]) => AggregateFunction::Last,
             ("vwap" | "wavg", [_, _]) => AggregateFunction::WeightedAverage,
             ("wsum", [_, _]) => AggregateFunction::WeightedSum,
             ("var" | "var_samp", [_]) => AggregateFunction::Variance { sample: true },
             ("var_pop", [_]) => AggregateFunction::Variance { sample: false },
             ("stddev", [_]) => AggregateFunction::Deviation { sample: true },
             ("stddev_pop", [_]) => AggregateFunction::Deviation { sample: false },
-            ("med", [_]) => AggregateFunction::Median,
-            ("median", [argument]) if is_float(argument, schema) => AggregateFunction::Median,
+            ("med" | "median", [_]) => AggregateFunction::Median,
             ("corr", [_, _]) => AggregateFunction::Correlation,
+            ("covar_samp", [_, _]) => AggregateFunction::Covariance { sample: true },
+            ("covar_pop", [_, _]) => AggregateFunction::Covariance { sample: false },
             _ => return unknown(format!("the aggregate {name}")),
         };
-        let given = if function == AggregateFunction::CountRows { &[] } else { params.args.as_slice() };
+        let given = if function == AggregateFunction::CountRows { &[] } else { args };
         let mut arguments = given.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
         if name == "vwap" {
             // The weight comes first.
             arguments.reverse();
         }
-        arguments.extend(by_time);
-        if !has_kernel(function, given, schema) {
-            return unknown(format!("{name} of such values"));
+        let aggregate = Aggregate { function, arguments, filter: None, data_type: data_type.clone() };
+        let of = |arg: &Expr| arg.get_type(schema).map_err(|error| Unknown(error.to_string()));
+        let types = given.iter().map(of).collect::<Result<Vec<_>, _>>()?;
+        if !aggregate.has_kernel(&types) {
+            let types: Vec<String> = types.iter().map(ToString::to_string).collect();
+            return unknown(format!("{name} of {}", types.join(" and ")));
         }
-        let filter = match &params.filter {
-            Some(filter) => Some(self.convert(filter, schema)?),
-            None => None,
-        };
-        Ok(Aggregate { function, arguments, filter, data_type: data_type.clone() })
+        Ok(aggregate)
     }
-}
-
-fn has_kernel(function: AggregateFunction, arguments: &[Expr], schema: &DFSchema) -> bool {
-    let types: Vec<DataType> = arguments.iter().filter_map(|argument| argument.get_type(schema).ok()).collect();
-    let floats = types.iter().all(|data_type| *data_type == DataType::Float64);
-    match function {
-        AggregateFunction::CountRows
-        | AggregateFunction::Count
-        | AggregateFunction::First
-        | AggregateFunction::Last
-        | AggregateFunction::FirstByTime
-        | AggregateFunction::LastByTime => true,
-        AggregateFunction::Sum => matches!(types.as_slice(), [DataType::Float64 | DataType::Int64 | DataType::UInt64]),
-        AggregateFunction::Min | AggregateFunction::Max => match types.as_slice() {
-            [DataType::Timestamp(unit, _) | DataType::Time64(unit)] => *unit == TimeUnit::Nanosecond,
-            [DataType::Date32 | DataType::Float64 | DataType::Float32] => true,
-            [data_type] => data_type.is_integer(),
-            _ => false,
-        },
-        _ => floats,
-    }
-}
-
-fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Float64)
 }

@@ -11,3 +11,4 @@ mod parts;
 mod pruning;
 mod session;
 mod ticks;
+mod windows;

@@ -50,7 +50,7 @@ impl State<'_> {
                 let from = spec.columns[position].column_type.arrow();
                 // Casts that every value passes.
                 let widens = match to {
-                    DataType::Float64 => from.is_integer(),
+                    DataType::Float64 => from.is_integer() || from == DataType::Float32,
                     DataType::Int64 => from.is_signed_integer(),
                     DataType::UInt64 => from.is_unsigned_integer(),
                     _ => false,

@@ -2,9 +2,11 @@
 
 mod rows;
 mod statements;
+mod windows;
 
 pub(crate) use rows::{captured, database, rows, spec};
 pub(crate) use statements::{filter, in_order, in_parts, statement};
+pub(crate) use windows::{DURATION, FLOATS, OTHERS, WHOLE, typed_database, window_statement};
 
 /// Numbers that look random and are the same in every run.
 pub(crate) struct Numbers(pub(crate) u64);
