@@ -30,7 +30,9 @@ mod widen;
 mod window;
 mod zeros;
 
-pub use aggregate::{Aggregate, AggregateFunction, Buckets, Key};
+pub use aggregate::{
+    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, Key, KernelAccumulator,
+};
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};
 pub use frame::SortKey;

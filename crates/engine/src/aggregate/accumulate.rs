@@ -13,6 +13,8 @@ use arrow::datatypes::{
 };
 use splay_store::{Summary, ValueKind};
 
+use super::distinct::DistinctCount;
+use super::external::External;
 use super::kernels::{self, Ordered};
 use super::parted::Parted;
 use super::spread::{Correlation, Median, Variance};
@@ -147,6 +149,11 @@ pub(crate) fn accumulator(
     let greatest = aggregate.function == AggregateFunction::Max;
     Ok(match aggregate.function {
         AggregateFunction::CountRows | AggregateFunction::Count => Box::new(Count::default()),
+        AggregateFunction::CountDistinct => {
+            let counts = arguments.first().and_then(DistinctCount::of);
+            Box::new(counts.ok_or_else(refused)?)
+        }
+        AggregateFunction::External(ref aggregate) => Box::new(External::new(aggregate)?),
         AggregateFunction::Sum => match arguments.first() {
             Some(DataType::Float64) => Box::new(FloatSum::default()),
             Some(DataType::Int64) => Box::new(IntegerSum::<Int64Type>::default()),

@@ -1,6 +1,8 @@
 //! Grouping and aggregation: over tables by the order of their rows, over frames by hash.
 
 mod accumulate;
+mod distinct;
+mod external;
 mod groups;
 mod kernels;
 mod keys;
@@ -14,6 +16,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
+
+pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 
 pub(crate) use accumulate::{Accumulator, Assigned, Run, accumulator};
 pub(crate) use kernels::Ordered;
@@ -58,7 +62,7 @@ pub struct Aggregate {
 
 impl AggregateFunction {
     /// Whether it is the value of one row; if so, whether of the last one, and whether by time.
-    pub(crate) fn picks(self) -> Option<(bool, bool)> {
+    pub(crate) fn picks(&self) -> Option<(bool, bool)> {
         match self {
             AggregateFunction::First => Some((false, false)),
             AggregateFunction::Last => Some((true, false)),
@@ -70,12 +74,14 @@ impl AggregateFunction {
 }
 
 /// What is computed of a group. Nulls are left out unless said otherwise; of nothing comes null, or 0 for counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AggregateFunction {
     /// Number of rows.
     CountRows,
     /// Number of values.
     Count,
+    /// Number of different values; both zeros are one.
+    CountDistinct,
     /// Sum; of whole numbers it wraps at 64 bits.
     Sum,
     /// Mean of floats.
@@ -110,4 +116,6 @@ pub enum AggregateFunction {
     Median,
     /// Pearson's correlation of two columns of floats.
     Correlation,
+    /// One that the engine doesn't know.
+    External(ExternalAggregate),
 }

@@ -6,9 +6,10 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Key, Plan};
+use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, ExternalAggregate, Key, Plan};
 use splay_store::TableSpec;
 
+use super::aggregates::AggregateOf;
 use super::convert::{Unknown, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage, types};
 use crate::functions;
@@ -139,49 +140,30 @@ impl Recogniser<'_> {
             other => return unknown(format!("the aggregate {other}")),
         };
         let (name, params) = (call.func.name(), &call.params);
-        if params.distinct || params.null_treatment.is_some() {
-            return unknown(format!("{name} with distinct or a treatment of nulls"));
+        if params.null_treatment.is_some() {
+            return unknown(format!("{name} with a treatment of nulls"));
         }
         // An order by time is one that the table knows; see `aggregate`, where the columns are known.
         let by_time = match params.order_by.as_slice() {
-            [] => None,
             [key] if key.asc && matches!(name, "first" | "last") && ordered => Some(self.convert(&key.expr, schema)?),
-            _ => return unknown(format!("{name} with such an order")),
+            _ => None,
         };
-        let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
-        let function = match (name, params.args.as_slice()) {
-            ("count", [one]) if is_constant(one) => AggregateFunction::CountRows,
-            ("count", []) => AggregateFunction::CountRows,
-            ("count", [_]) => AggregateFunction::Count,
-            ("sum", [_]) => AggregateFunction::Sum,
-            ("avg", [_]) => AggregateFunction::Average,
-            ("min", [_]) => AggregateFunction::Min,
-            ("max", [_]) => AggregateFunction::Max,
-            ("first", [_]) if by_time.is_some() => AggregateFunction::FirstByTime,
-            ("last", [_]) if by_time.is_some() => AggregateFunction::LastByTime,
-            ("first", [_]) if ordered => AggregateFunction::First,
-            ("last", [_]) if ordered => AggregateFunction::Last,
-            ("vwap" | "wavg", [_, _]) => AggregateFunction::WeightedAverage,
-            ("wsum", [_, _]) => AggregateFunction::WeightedSum,
-            ("var" | "var_samp", [_]) => AggregateFunction::Variance { sample: true },
-            ("var_pop", [_]) => AggregateFunction::Variance { sample: false },
-            ("stddev", [_]) => AggregateFunction::Deviation { sample: true },
-            ("stddev_pop", [_]) => AggregateFunction::Deviation { sample: false },
-            ("med", [_]) => AggregateFunction::Median,
-            ("median", [argument]) if is_float(argument, schema) => AggregateFunction::Median,
-            ("corr", [_, _]) => AggregateFunction::Correlation,
-            _ => return unknown(format!("the aggregate {name}")),
+        let is_plain = params.order_by.is_empty() || by_time.is_some();
+        let native = if is_plain { native(name, call, by_time.is_some(), ordered, schema) } else { None };
+        let function = match native {
+            Some(function) => function,
+            None => {
+                let external = AggregateOf::new(call, schema, data_type)?;
+                AggregateFunction::External(ExternalAggregate(Arc::new(external)))
+            }
         };
         let given = if function == AggregateFunction::CountRows { &[] } else { params.args.as_slice() };
         let mut arguments = given.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
-        if name == "vwap" {
+        if name == "vwap" && function == AggregateFunction::WeightedAverage {
             // The weight comes first.
             arguments.reverse();
         }
         arguments.extend(by_time);
-        if !has_kernel(function, given, schema) {
-            return unknown(format!("{name} of such values"));
-        }
         let filter = match &params.filter {
             Some(filter) => Some(self.convert(filter, schema)?),
             None => None,
@@ -190,7 +172,45 @@ impl Recogniser<'_> {
     }
 }
 
-fn has_kernel(function: AggregateFunction, arguments: &[Expr], schema: &DFSchema) -> bool {
+/// The engine's own aggregate.
+fn native(
+    name: &str,
+    call: &AggregateCall,
+    by_time: bool,
+    ordered: bool,
+    schema: &DFSchema,
+) -> Option<AggregateFunction> {
+    let (args, distinct) = (call.params.args.as_slice(), call.params.distinct);
+    let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
+    let function = match (name, args) {
+        ("count", [_]) if distinct => AggregateFunction::CountDistinct,
+        // Of equal values there is one.
+        ("min", [_]) => AggregateFunction::Min,
+        ("max", [_]) => AggregateFunction::Max,
+        _ if distinct => return None,
+        ("count", [one]) if is_constant(one) => AggregateFunction::CountRows,
+        ("count", []) => AggregateFunction::CountRows,
+        ("count", [_]) => AggregateFunction::Count,
+        ("sum", [_]) => AggregateFunction::Sum,
+        ("avg", [_]) => AggregateFunction::Average,
+        ("first", [_]) if by_time => AggregateFunction::FirstByTime,
+        ("last", [_]) if by_time => AggregateFunction::LastByTime,
+        ("first", [_]) if ordered => AggregateFunction::First,
+        ("last", [_]) if ordered => AggregateFunction::Last,
+        ("vwap" | "wavg", [_, _]) => AggregateFunction::WeightedAverage,
+        ("wsum", [_, _]) => AggregateFunction::WeightedSum,
+        ("var" | "var_samp", [_]) => AggregateFunction::Variance { sample: true },
+        ("var_pop", [_]) => AggregateFunction::Variance { sample: false },
+        ("stddev", [_]) => AggregateFunction::Deviation { sample: true },
+        ("stddev_pop", [_]) => AggregateFunction::Deviation { sample: false },
+        ("med" | "median", [_]) => AggregateFunction::Median,
+        ("corr", [_, _]) => AggregateFunction::Correlation,
+        _ => return None,
+    };
+    has_kernel(&function, args, schema).then_some(function)
+}
+
+fn has_kernel(function: &AggregateFunction, arguments: &[Expr], schema: &DFSchema) -> bool {
     let types: Vec<DataType> = arguments.iter().filter_map(|argument| argument.get_type(schema).ok()).collect();
     let floats = types.iter().all(|data_type| *data_type == DataType::Float64);
     match function {
@@ -200,6 +220,13 @@ fn has_kernel(function: AggregateFunction, arguments: &[Expr], schema: &DFSchema
         | AggregateFunction::Last
         | AggregateFunction::FirstByTime
         | AggregateFunction::LastByTime => true,
+        AggregateFunction::CountDistinct => match types.as_slice() {
+            [DataType::Utf8 | DataType::Boolean | DataType::Date32 | DataType::Float64 | DataType::Float32] => true,
+            [DataType::Timestamp(unit, _) | DataType::Time64(unit)] => *unit == TimeUnit::Nanosecond,
+            [DataType::Dictionary(codes, values)] => **codes == DataType::Int32 && **values == DataType::Utf8,
+            [data_type] => data_type.is_integer(),
+            _ => false,
+        },
         AggregateFunction::Sum => matches!(types.as_slice(), [DataType::Float64 | DataType::Int64 | DataType::UInt64]),
         AggregateFunction::Min | AggregateFunction::Max => match types.as_slice() {
             [DataType::Timestamp(unit, _) | DataType::Time64(unit)] => *unit == TimeUnit::Nanosecond,
@@ -209,8 +236,4 @@ fn has_kernel(function: AggregateFunction, arguments: &[Expr], schema: &DFSchema
         },
         _ => floats,
     }
-}
-
-fn is_float(expr: &Expr, schema: &DFSchema) -> bool {
-    expr.get_type(schema).is_ok_and(|data_type| data_type == DataType::Float64)
 }

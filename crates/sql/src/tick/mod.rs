@@ -8,6 +8,7 @@
 //!
 //! A tick plan gives the rows that DataFusion gives. Whatever the engine refuses while it runs, DataFusion gets to decide.
 
+mod aggregates;
 mod asof;
 mod calls;
 mod combine;

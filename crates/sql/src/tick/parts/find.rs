@@ -12,7 +12,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Expr as TickExpr, Key, Plan};
+use splay_engine::{AggregateFunction, Expr as TickExpr, Key, Plan};
 
 use super::node::TickPart;
 use super::{General, Part};
@@ -114,7 +114,10 @@ impl Finder<'_> {
 
 /// Whether a plan is a grouping that the engine makes faster than DataFusion: by codes, along the order of the rows, or as a whole.
 fn is_fast(plan: &Plan) -> bool {
-    let Plan::AggregateTable { keys, key_types, .. } = plan else { return false };
+    let Plan::AggregateTable { keys, key_types, aggregates, .. } = plan else { return false };
+    if aggregates.iter().any(|aggregate| matches!(aggregate.function, AggregateFunction::External(_))) {
+        return false;
+    }
     let is_by_symbol = keys.iter().any(|key| matches!(key, Key::Symbol));
     keys.iter().zip(key_types).all(|(key, data_type)| match key {
         Key::Symbol | Key::Date => true,
