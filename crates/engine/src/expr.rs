@@ -16,10 +16,11 @@ use arrow::compute::kernels::{boolean, cmp, numeric, zip};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
-use crate::codes;
+use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
 use crate::shift::shifted;
+use crate::value_list::ValueList;
 use crate::widen::widen;
 use crate::zeros;
 
@@ -51,6 +52,8 @@ pub enum Expr {
         /// Type of all values.
         data_type: DataType,
     },
+    /// Whether a value is one of a list: null for null, and where it isn't one of a list that has a null.
+    In(Box<Expr>, Arc<ValueList>),
     /// What a constant table has for a value: a column of its row, null without one; or, without a column, whether it has one.
     Lookup(Arc<LookupTable>, Option<usize>, Box<Expr>),
     /// A function that the engine doesn't know.
@@ -113,6 +116,16 @@ pub enum Value {
 pub(crate) trait Columns {
     fn rows(&self) -> usize;
     fn column(&self, position: usize) -> Result<Value>;
+
+    /// Whether a column may hold codes of a dictionary. To ask is cheap, which reading the column may not be.
+    fn may_be_coded(&self, _position: usize) -> bool {
+        true
+    }
+
+    /// What is known of the texts of the columns' dictionaries, where these rows are a part of all that have them.
+    fn text_results(&self) -> Option<&TextResults> {
+        None
+    }
 }
 
 /// Columns that were chosen before.
@@ -195,6 +208,21 @@ impl Expr {
                     None => Ok(cast_with_options(array, data_type, &options)?),
                 })
             }
+            Expr::Case { .. } | Expr::Call(_, _) => match codes::over_known_texts(self, columns, constants)? {
+                Some(value) => Ok(value),
+                None => self.evaluate_each(columns, constants),
+            },
+            Expr::In(expr, list) => expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants)),
+            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
+                Some(column) => table.column(keys, *column),
+                None => table.has(keys),
+            }),
+        }
+    }
+
+    /// The values of a choice or a call, row by row.
+    fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+        match self {
             Expr::Case { branches, otherwise, data_type } => {
                 let mut result = match otherwise {
                     Some(expr) => expr.evaluate(columns, constants)?,
@@ -208,10 +236,6 @@ impl Expr {
                 }
                 Ok(result)
             }
-            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
-                Some(column) => table.column(keys, *column),
-                None => table.has(keys),
-            }),
             Expr::Call(function, arguments) => {
                 let arguments = arguments
                     .iter()
@@ -219,6 +243,7 @@ impl Expr {
                     .collect::<Result<Vec<_>>>()?;
                 function.call(&arguments, columns.rows())
             }
+            other => other.evaluate(columns, constants),
         }
     }
 
@@ -244,6 +269,26 @@ impl Expr {
             }
             (Expr::Call(function, arguments), Expr::Call(other, other_arguments)) => {
                 Arc::ptr_eq(function, other) && all(arguments, other_arguments)
+            }
+            (Expr::In(one, list), Expr::In(other, other_list)) => {
+                let lists = [list, other_list].map(|list| list.values(constants));
+                one.is_same(other, constants) && (Arc::ptr_eq(list, other_list) || Arc::ptr_eq(lists[0], lists[1]))
+            }
+            (
+                Expr::Case { branches, otherwise, data_type },
+                Expr::Case { branches: other_branches, otherwise: other_otherwise, data_type: other_type },
+            ) => {
+                let same = |one: &Expr, other: &Expr| one.is_same(other, constants);
+                data_type == other_type
+                    && branches.len() == other_branches.len()
+                    && branches
+                        .iter()
+                        .zip(other_branches)
+                        .all(|(one, other)| same(&one.0, &other.0) && same(&one.1, &other.1))
+                    && match (otherwise, other_otherwise) {
+                        (Some(one), Some(other)) => same(one, other),
+                        (one, other) => one.is_none() && other.is_none(),
+                    }
             }
             _ => false,
         }
@@ -301,6 +346,7 @@ impl Expr {
             | Expr::IsNull(expr)
             | Expr::IsNotNull(expr)
             | Expr::Cast(expr, _)
+            | Expr::In(expr, _)
             | Expr::Lookup(_, _, expr) => expr.visit(visit),
             Expr::Case { branches, otherwise, .. } => {
                 for (condition, value) in branches {
@@ -328,6 +374,7 @@ impl Expr {
             Expr::IsNull(expr) => Expr::IsNull(sub(expr)),
             Expr::IsNotNull(expr) => Expr::IsNotNull(sub(expr)),
             Expr::Cast(expr, data_type) => Expr::Cast(sub(expr), data_type.clone()),
+            Expr::In(expr, list) => Expr::In(sub(expr), Arc::clone(list)),
             Expr::Lookup(table, column, key) => Expr::Lookup(Arc::clone(table), *column, sub(key)),
             Expr::Case { branches, otherwise, data_type } => Expr::Case {
                 branches: branches.iter().map(|(c, v)| (c.substitute(columns), v.substitute(columns))).collect(),

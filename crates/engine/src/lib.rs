@@ -26,12 +26,13 @@ mod search;
 mod shift;
 mod stop;
 mod table;
+mod value_list;
 mod widen;
 mod window;
 mod zeros;
 
 pub use aggregate::{
-    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, Key, KernelAccumulator,
+    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key,
 };
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};
@@ -43,4 +44,5 @@ pub use reads::{Read, Reads, value_bytes};
 pub use run::{Setting, run};
 pub use stop::Stop;
 pub use table::Wanted;
+pub use value_list::ValueList;
 pub use window::{FRAME_ROWS_MAX, FrameFunction, FrameRows, PartitionFunction, WindowCall, WindowFunction};

@@ -33,7 +33,7 @@ const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
 const STEPS_MAX: u64 = 1_000_000_000;
 
 /// Whether the result of a function of DataFusion's may be far larger than its arguments.
-pub(crate) fn makes_more(function: &str) -> bool {
+fn makes_more(function: &str) -> bool {
     Growth::of(function).is_some()
 }
 
@@ -61,6 +61,21 @@ impl AnalyzerRule for BoundFunctions {
     fn name(&self) -> &str {
         "bound_functions"
     }
+}
+
+/// The function within an expression whose result may be far larger than its arguments. Tick plans leave it to DataFusion, which asks the
+/// statement's pool for it.
+pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
+    let mut found = None;
+    expr.exists(|expr| {
+        found = match expr {
+            Expr::ScalarFunction(call) if grows(expr) => Some(call.func.name().to_owned()),
+            Expr::BinaryExpr(binary) if grows(expr) => Some(binary.op.to_string()),
+            _ => None,
+        };
+        Ok(found.is_some())
+    })?;
+    Ok(found)
 }
 
 fn has_growth(plan: &LogicalPlan) -> Result<bool> {

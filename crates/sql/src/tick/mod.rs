@@ -14,6 +14,7 @@ mod calls;
 mod combine;
 mod constants;
 mod convert;
+mod expressions;
 mod frames;
 mod groups;
 mod parts;
@@ -41,7 +42,7 @@ use self::constants::Constants;
 use self::convert::Unknown;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
 use self::results::{Asked, Kept, Results};
-use self::shape::{LIFTED, Shape};
+use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};
 use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
@@ -51,6 +52,9 @@ use crate::session::Parameters;
 
 /// Most shapes that are kept.
 const SHAPES_MAX: usize = 4096;
+
+/// Most bytes of shapes that are kept.
+const SHAPES_BYTES_MAX: usize = 64 << 20;
 
 /// A recognised statement.
 #[derive(Debug)]
@@ -75,8 +79,34 @@ enum Known {
 /// Statements by shape.
 #[derive(Debug)]
 pub(crate) struct TickStatements {
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<Shapes>,
     results: Option<Results>,
+}
+
+/// What is known of shapes.
+#[derive(Debug, Default)]
+struct Shapes {
+    known: HashMap<String, Known>,
+    /// Of all shapes.
+    bytes: usize,
+}
+
+impl Shapes {
+    fn insert(&mut self, shape: String, known: Known) {
+        self.remove(&shape);
+        if self.known.len() >= SHAPES_MAX || self.bytes + shape.len() > SHAPES_BYTES_MAX {
+            self.known.clear();
+            self.bytes = 0;
+        }
+        self.bytes += shape.len();
+        self.known.insert(shape, known);
+    }
+
+    fn remove(&mut self, shape: &str) {
+        if self.known.remove(shape).is_some() {
+            self.bytes -= shape.len();
+        }
+    }
 }
 
 /// A statement as it was given: its shape, and the values of its parameters with those of lifted literals.
@@ -95,10 +125,11 @@ impl Given {
     }
 
     /// The same without lifting anything.
-    pub fn as_written(text: &str, parameters: &Parameters) -> Given {
+    /// `None` for a text that is too long to be a shape.
+    pub fn as_written(text: &str, parameters: &Parameters) -> Option<Given> {
         // No shape begins so.
         let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
-        Given::of_shape(text, shape, parameters)
+        (text.len() <= SHAPE_BYTES_MAX).then(|| Given::of_shape(text, shape, parameters))
     }
 
     fn of_shape(text: &str, shape: Shape, parameters: &Parameters) -> Given {
@@ -130,9 +161,18 @@ impl Given {
     fn marked(&self) -> ParamValues {
         let marked = self.names.iter().zip(&self.values).enumerate().map(|(number, (name, value))| {
             let mark = BTreeMap::from([(LIFTED.to_owned(), number.to_string())]);
-            (name.clone(), ScalarAndMetadata::new(value.clone(), Some(FieldMetadata::new(mark))))
+            let value = if name.starts_with(LIFTED) { item(value) } else { value.clone() };
+            (name.clone(), ScalarAndMetadata::new(value, Some(FieldMetadata::new(mark))))
         });
         ParamValues::Map(marked.collect())
+    }
+}
+
+/// What stands for a value in a plan: of a list its first item, whose type is that of the others.
+fn item(value: &ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::List(list) => ScalarValue::try_from_array(&list.value(0), 0).unwrap_or(ScalarValue::Null),
+        other => other.clone(),
     }
 }
 
@@ -211,7 +251,7 @@ impl TickStatements {
     /// # Errors
     /// [`Error::Store`] for damaged bytes, [`Error::Cancelled`].
     pub fn run(&self, given: &Given, database: &Database, limits: &Limits<'_>) -> Result<Ran> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key).cloned();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key).cloned();
         let statement = match known {
             None => return Ok(Ran::Unknown),
             Some(Known::Other(_)) => return Ok(Ran::Not),
@@ -265,7 +305,7 @@ impl TickStatements {
 
     /// What is known of a statement, in words; `None` if the text as it is written has to be asked for.
     pub fn describe(&self, given: &Given) -> Option<String> {
-        Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key) {
+        Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
             Some(Known::Tick(statement)) => statement.plan.to_string(),
             Some(Known::Other(reason)) => format!("none, because of {reason}"),
             Some(Known::AsWritten) => return None,
@@ -290,11 +330,7 @@ impl TickStatements {
                 Err(Unknown(reason)) => Known::Other(reason),
             }
         };
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= SHAPES_MAX {
-            all.clear();
-        }
-        all.insert(given.key.clone(), known);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(given.key.clone(), known);
         Ok(())
     }
 }

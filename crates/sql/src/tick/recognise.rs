@@ -228,6 +228,10 @@ impl Recogniser<'_> {
             if self.bound(&condition, &spec, &mut scan.bounds) {
                 continue;
             }
+            if reads_symbol_alone(&condition, &spec) {
+                scan.bounds.push(Bound::SymbolCondition(condition));
+                continue;
+            }
             scan.predicate = Some(match scan.predicate.take() {
                 Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
                 None => condition,
@@ -262,19 +266,16 @@ impl Recogniser<'_> {
         if !matches!(column.substitute(columns), TickExpr::Column(position) if position == symbol) {
             return Ok(None);
         }
-        let mut numbers = Vec::with_capacity(items.len());
-        for item in items {
-            // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
-            let item = match without_casts(item) {
-                literal @ Expr::Literal(ScalarValue::Utf8(_), _) => literal,
-                _ => item,
-            };
-            match self.convert(item, schema)? {
-                TickExpr::Constant(number) => numbers.push(number),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(numbers))
+        // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
+        let items: Vec<Expr> = items
+            .into_iter()
+            .map(|item| match without_casts(item) {
+                literal @ Expr::Literal(ScalarValue::Utf8(_), _) => literal.clone(),
+                _ => item.clone(),
+            })
+            .collect();
+        let mut converter = Converter { constants: &mut self.constants, options: self.options };
+        Ok(converter.list_of_constants(&items, schema)?.map(|list| vec![list]))
     }
 
     /// Takes a condition that the order answers.
@@ -319,6 +320,17 @@ impl Recogniser<'_> {
         }
         Ok(converted)
     }
+}
+
+/// Whether a condition says something of the symbol and of nothing else.
+fn reads_symbol_alone(condition: &TickExpr, spec: &TableSpec) -> bool {
+    let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+    let (mut reads, mut reads_others) = (false, false);
+    condition.visit_columns(&mut |column| {
+        reads = true;
+        reads_others |= Some(column) != symbol;
+    });
+    reads && !reads_others
 }
 
 fn is_column(expr: &Expr) -> bool {

@@ -153,6 +153,14 @@ fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
         | Expr::IsNull(_)
         | Expr::IsNotNull(_)
         | Expr::Between(_)
+        | Expr::InList(_)
+        | Expr::Like(_)
+        | Expr::IsTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsNotUnknown(_)
         | Expr::Case(_) => true,
         // A literal that doesn't fit isn't recognised.
         Expr::Cast(cast) if matches!(*cast.expr, Expr::Literal(_, _)) => true,
