@@ -208,19 +208,17 @@ impl Expr {
                     None => Ok(cast_with_options(array, data_type, &options)?),
                 })
             }
-            Expr::Case { .. } | Expr::Call(_, _) => match codes::over_known_texts(self, columns, constants)? {
-                Some(value) => Ok(value),
-                None => self.evaluate_each(columns, constants),
-            },
+            Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
+                match codes::over_known_texts(self, columns, constants)? {
+                    Some(value) => Ok(value),
+                    None => self.evaluate_each(columns, constants),
+                }
+            }
             Expr::In(expr, list) => expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants)),
-            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
-                Some(column) => table.column(keys, *column),
-                None => table.has(keys),
-            }),
         }
     }
 
-    /// The values of a choice or a call, row by row.
+    /// The values of a choice, a call or what is looked up, row by row.
     fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
         match self {
             Expr::Case { branches, otherwise, data_type } => {
@@ -243,6 +241,10 @@ impl Expr {
                     .collect::<Result<Vec<_>>>()?;
                 function.call(&arguments, columns.rows())
             }
+            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
+                Some(column) => table.column(keys, *column, constants),
+                None => table.has(keys, constants),
+            }),
             other => other.evaluate(columns, constants),
         }
     }
@@ -270,6 +272,9 @@ impl Expr {
             (Expr::Call(function, arguments), Expr::Call(other, other_arguments)) => {
                 Arc::ptr_eq(function, other) && all(arguments, other_arguments)
             }
+            (Expr::Lookup(table, column, key), Expr::Lookup(other, other_column, other_key)) => {
+                Arc::ptr_eq(table, other) && column == other_column && key.is_same(other_key, constants)
+            }
             (Expr::In(one, list), Expr::In(other, other_list)) => {
                 let lists = [list, other_list].map(|list| list.values(constants));
                 one.is_same(other, constants) && (Arc::ptr_eq(list, other_list) || Arc::ptr_eq(lists[0], lists[1]))
@@ -294,8 +299,13 @@ impl Expr {
         }
     }
 
-    /// The values as codes of a dictionary, where they are a choice of constant texts; `None` for other expressions.
+    /// The values as codes of a dictionary, where they are a choice of constant texts, or texts that are looked up; `None` for other
+    /// expressions.
     pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        if let Expr::Lookup(table, Some(column), key) = self {
+            let keys = key.evaluate(columns, constants)?.into_array(columns.rows())?;
+            return table.coded(&keys, *column, constants);
+        }
         let Expr::Case { branches, otherwise, data_type: DataType::Utf8 } = self else { return Ok(None) };
         let mut texts = vec![None; branches.len() + 1];
         let values = branches.iter().map(|(_, value)| value).chain(otherwise.as_deref());

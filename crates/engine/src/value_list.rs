@@ -3,7 +3,7 @@
 //! The constant holds all values of the list. A table of them is made when a run first asks, and kept as long as that run's constants
 //! live. Equal are values of equal bits, but for zeros, whose sign doesn't count: so `IN` finds what a chain of `=` finds.
 
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -13,25 +13,23 @@ use hashbrown::HashSet;
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
+use crate::per_run::PerRun;
 
 /// Values up to which a list is looked through from its beginning.
 const SHORT_MAX: usize = 8;
-
-/// Most tables that are kept: one for each run at a time.
-const TABLES_MAX: usize = 16;
 
 /// A list of constants.
 #[derive(Debug)]
 pub struct ValueList {
     constant: usize,
-    tables: Mutex<Vec<(Weak<dyn Array>, Arc<ListTable>)>>,
+    tables: PerRun<ListTable>,
 }
 
 impl ValueList {
     /// The list of the values of a constant.
     #[must_use]
     pub fn new(constant: usize) -> ValueList {
-        ValueList { constant, tables: Mutex::default() }
+        ValueList { constant, tables: PerRun::default() }
     }
 
     /// Whether values of a type can be looked for.
@@ -58,20 +56,8 @@ impl ValueList {
         if !are_alike(values.data_type(), list.data_type()) {
             return Err(Error::Unsupported(format!("a {} in a list of {}", values.data_type(), list.data_type())));
         }
-        Ok(Arc::new(self.table(list)?.contains(values)?))
-    }
-
-    fn table(&self, list: &ArrayRef) -> Result<Arc<ListTable>> {
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_of = |(of, _): &&(Weak<dyn Array>, Arc<ListTable>)| std::ptr::addr_eq(of.as_ptr(), Arc::as_ptr(list));
-        if let Some((_, table)) = tables.iter().find(is_of) {
-            return Ok(Arc::clone(table));
-        }
-        tables.retain(|(of, _)| of.strong_count() > 0);
-        tables.truncate(TABLES_MAX - 1);
-        let table = Arc::new(ListTable::new(list)?);
-        tables.insert(0, (Arc::downgrade(list), Arc::clone(&table)));
-        Ok(table)
+        let table = self.tables.get(list, || ListTable::new(list))?;
+        Ok(Arc::new(table.contains(values)?))
     }
 }
 
@@ -211,7 +197,6 @@ mod tests {
             let found = lists.contains(&values, &[list]).unwrap();
             assert_eq!(found.as_boolean().value(0), (round..round + 5).contains(&7));
         }
-        let kept = lists.tables.lock().unwrap().len();
-        assert!(kept <= 1, "{kept}");
+        assert!(lists.tables.len() <= 1, "those of runs that are over go");
     }
 }

@@ -1,6 +1,8 @@
 //! The constants of a tick plan: literals that are part of the shape, and parameters that each run brings.
 
-use arrow::array::{Array, ArrayRef};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, new_empty_array};
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
@@ -16,6 +18,8 @@ enum Source {
     Parameter(usize, Vec<DataType>),
     /// The values of several, of one type.
     List(Vec<Source>),
+    /// A column of the side with a number, which each run reads.
+    Side(usize, usize),
 }
 
 /// The constants of a plan, by number.
@@ -49,7 +53,7 @@ impl Constants {
                 casts.push(data_type.clone());
                 Source::Parameter(*number, casts)
             }
-            Source::List(_) => return None,
+            Source::List(_) | Source::Side(_, _) => return None,
         };
         self.sources.push(source);
         Some(self.sources.len() - 1)
@@ -69,6 +73,29 @@ impl Constants {
         };
         self.sources.push(source);
         self.sources.len() - 1
+    }
+
+    /// Adds a column of constant values.
+    pub fn column(&mut self, values: ArrayRef) -> usize {
+        self.sources.push(Source::Fixed(values));
+        self.sources.len() - 1
+    }
+
+    /// Adds a column of a side.
+    pub fn side(&mut self, side: usize, column: usize) -> usize {
+        self.sources.push(Source::Side(side, column));
+        self.sources.len() - 1
+    }
+
+    /// Puts the columns of a side into the constants of a run.
+    pub fn fill(&self, side: usize, columns: &[ArrayRef], constants: &mut [ArrayRef]) {
+        for (source, constant) in self.sources.iter().zip(constants) {
+            if let Source::Side(of, column) = source
+                && *of == side
+            {
+                *constant = Arc::clone(&columns[*column]);
+            }
+        }
     }
 
     /// How many constants there are.
@@ -93,11 +120,11 @@ impl Constants {
     pub fn fixed(&self, constant: usize) -> Option<ScalarValue> {
         match &self.sources[constant] {
             Source::Fixed(array) => ScalarValue::try_from_array(array, 0).ok(),
-            Source::Parameter(_, _) | Source::List(_) => None,
+            Source::Parameter(_, _) | Source::List(_) | Source::Side(_, _) => None,
         }
     }
 
-    /// The constants of a run.
+    /// The constants of a run, those of its sides empty.
     ///
     /// # Errors
     /// [`Error::Statement`] for a value that can't be what the statement uses it as.
@@ -117,6 +144,7 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
             }
             value.to_array()
         }
+        Source::Side(_, _) => Ok(new_empty_array(&DataType::Null)),
         Source::List(sources) => {
             let values = sources.iter().map(|source| values_of(source, parameters)).collect::<Result<Vec<_>, _>>()?;
             let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();

@@ -26,6 +26,8 @@ mod windows;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::{ParamValues, ScalarValue};
@@ -34,13 +36,15 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Reads, Setting, Stop};
+use splay_engine::{Plan, Read, Reads, Setting, Stop};
 use splay_store::storage::ReadWatch;
-use splay_store::{Database, TableSpec};
+use splay_store::{Database, TableSnapshot, TableSpec};
 
+use self::combine::SIDE_ROWS_MAX;
 use self::constants::Constants;
 use self::convert::Unknown;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
+use self::recognise::{Recognised, Side};
 use self::results::{Asked, Kept, Results};
 use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};
 use crate::error::{Error, Result};
@@ -61,9 +65,43 @@ const SHAPES_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct TickStatement {
     plan: Plan,
     constants: Constants,
+    /// What is read first.
+    sides: Vec<Side>,
     schema: SchemaRef,
     /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
+}
+
+impl TickStatement {
+    /// The rows, and what was read for them.
+    fn run(
+        &self,
+        tables: &[TableSnapshot],
+        mut constants: Vec<ArrayRef>,
+        limits: &Limits<'_>,
+    ) -> splay_engine::Result<(Vec<RecordBatch>, Read)> {
+        let Limits { threads, memory_bytes, stop, .. } = *limits;
+        let mut reads = Reads::default();
+        for (number, side) in self.sides.iter().enumerate() {
+            let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
+            let rows = splay_engine::run(&side.plan, &setting, &side.schema)?;
+            reads = setting.reads;
+            let rows = concat_batches(&side.schema, &rows)?;
+            if rows.num_rows() > SIDE_ROWS_MAX {
+                return Err(splay_engine::Error::Unsupported("a join with many rows".to_owned()));
+            }
+            self.constants.fill(number, rows.columns(), &mut constants);
+        }
+        let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
+        let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
+        Ok((batches, setting.reads.into_read()))
+    }
+
+    /// Its steps in words, what is read first before the others.
+    fn describe(&self) -> String {
+        let sides = self.sides.iter().map(|side| format!("To look up in:\n{}\n", side.plan));
+        sides.chain([self.plan.to_string()]).collect()
+    }
 }
 
 /// What is known of a shape.
@@ -284,14 +322,12 @@ impl TickStatements {
         if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
             return Ok(Ran::Rows(Arc::clone(&statement.schema), kept));
         }
-        let Limits { threads, memory_bytes, stop, .. } = *limits;
-        let setting =
-            Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, reads: Reads::default() };
-        match splay_engine::run(&statement.plan, &setting, &statement.schema) {
-            Ok(batches) => {
+        let ran = statement.run(&tables, constants, limits);
+        match ran {
+            Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
                 watches.iter().try_for_each(ReadWatch::check).map_err(Error::Store)?;
-                let kept = (batches, setting.reads.into_read(), watches);
+                let kept = (batches, read, watches);
                 if let Some((results, asked)) = asked {
                     results.put(asked, &kept);
                 }
@@ -306,7 +342,7 @@ impl TickStatements {
     /// What is known of a statement, in words; `None` if the text as it is written has to be asked for.
     pub fn describe(&self, given: &Given) -> Option<String> {
         Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
-            Some(Known::Tick(statement)) => statement.plan.to_string(),
+            Some(Known::Tick(statement)) => statement.describe(),
             Some(Known::Other(reason)) => format!("none, because of {reason}"),
             Some(Known::AsWritten) => return None,
             None => "none".to_owned(),
@@ -363,8 +399,9 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options)?;
-    let tables = recognised.tables.into_iter().map(|(name, snapshot)| (name, snapshot.spec().clone())).collect();
-    Ok(TickStatement { plan: recognised.plan, constants: recognised.constants, schema, tables })
+    let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
+    let Recognised { plan, constants, sides, .. } = recognised;
+    Ok(TickStatement { plan, constants, sides, schema, tables })
 }
 
 /// The schema without the marks of lifted literals.

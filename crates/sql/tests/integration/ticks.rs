@@ -456,6 +456,42 @@ fn long_lists_are_bound_anew() {
     }
 }
 
+/// Joins to a list, to a small table and to groups look values up, by keys of any kind.
+#[test]
+fn joins_to_small_tables_are_tick_plans() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for join in ["join", "left join"] {
+        for text in [
+            format!("select q.seq, r.* from quote q {join} reference r on q.sym = r.sym where q.size < 50"),
+            format!("select r.kind, sum(q.size) from quote q {join} reference r on r.sym = q.sym group by r.kind"),
+            format!("select r.kind, count(*) from quote q {join} reference r on q.size = r.number group by r.kind"),
+            format!(
+                "select r.kind, count(*) from quote q {join} (select * from reference where kind > 'x') r on q.sym = r.sym group by 1"
+            ),
+            format!(
+                "select q.seq, g.high - q.bid as below from quote q {join} (select sym, max(bid) as high from trade group by sym) g \
+                     on q.sym = g.sym where q.size > 450"
+            ),
+            format!(
+                "select v.b, count(*) from quote q {join} (values (1, true), (2, false), (3, null)) v (a, b) on q.size = v.a group by v.b"
+            ),
+            format!(
+                "select v.b, count(*) from quote q {join} (values (date '2019-10-08', 'x')) v (a, b) on q.date = v.a group by v.b"
+            ),
+        ] {
+            assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+        }
+        // A key that is there twice makes two rows of one, which is DataFusion's to do.
+        for text in [
+            format!("select count(*), sum(t.size) from quote q {join} trade t on q.sym = t.sym where q.size < 3"),
+            format!("select count(*) from quote q {join} (values (1, 1), (1, 2)) v (a, b) on q.size = v.a"),
+        ] {
+            assert_eq!(both.compare(&text), Ok(false), "{text}");
+        }
+    }
+}
+
 /// Conditions on the symbol are asked of the directory: rows of other symbols aren't read.
 #[test]
 fn rows_of_symbols_that_do_not_pass_are_not_read() {

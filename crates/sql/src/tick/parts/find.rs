@@ -91,7 +91,10 @@ impl Finder<'_> {
         if !cannot_fail(&coerced).unwrap_or(false) {
             return None;
         }
-        let recognised = recognise(&coerced, &self.options).ok().filter(|recognised| is_fast(&recognised.plan))?;
+        let recognised = recognise(&coerced, &self.options).ok()?;
+        if !is_fast(&recognised.plan) || !recognised.sides.is_empty() {
+            return None;
+        }
         let constants = recognised.constants.bind(&[]).ok()?;
         let part = Part {
             plan: recognised.plan,

@@ -379,7 +379,23 @@ fn horizon(numbers: &mut Numbers) -> String {
 /// Unions, joins to a list of values, and the first rows of groups.
 fn combined(numbers: &mut Numbers) -> String {
     let (one, other) = (filter(numbers), filter(numbers));
-    match numbers.below(7) {
+    let join = numbers.one(&["join", "left join"]);
+    match numbers.below(10) {
+        7 => format!(
+            "select q.sym, r.n, count(*), sum(q.size), max(r.high) from (select * from quote{one}) q {join} (select sym, count(*) as n, \
+             max(bid) as high from trade{other} group by sym) r on q.sym = r.sym{} group by q.sym, r.n",
+            numbers.one(&["", " where r.n > 20", " where q.sym like '%1' or r.high > 180"])
+        ),
+        8 => format!(
+            "select t.sym, t.ts, t.seq, v.fee from (select * from trade{one}) t {join} (values (1, 0.5), (250, 0.25), (7, 2)) as v (size, \
+             fee) on t.size = v.size"
+        ),
+        9 => format!(
+            "select r.kind, count(*), count(distinct q.sym), avg(q.bid) from (select * from quote{one}) q {join} reference r on \
+             {}{} group by r.kind",
+            numbers.one(&["q.sym = r.sym", "q.sym = r.sym", "q.size = r.number"]),
+            numbers.one(&["", " where r.kind <> 'x'", " where q.bid > 150 and r.number < 7"])
+        ),
         0 => format!(
             "select sym, kind, count(*), sum(v), max(ts) from (select sym, 'bid' as kind, bid as v, ts from quote{one} union all \
              select sym, 'ask', ask, ts from trade{other}) group by sym, kind"
