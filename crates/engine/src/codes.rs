@@ -1,10 +1,12 @@
 //! Expressions over a column of dictionary codes: evaluated once for each text, not for each row.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, Int32Array};
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::kernels::cmp;
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
 
 use crate::error::{Error, Result};
@@ -13,9 +15,78 @@ use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
 /// Rows for each text of a dictionary, from which on texts are evaluated instead of rows.
 const ROWS_OF_TEXT_MIN: usize = 2;
 
+/// Values of expressions for each text of a dictionary, kept for blocks of rows that have the same one.
+#[derive(Debug)]
+pub(crate) struct TextResults {
+    /// Rows of all blocks.
+    rows: usize,
+    known: RefCell<Vec<TextResult>>,
+}
+
+#[derive(Debug)]
+struct TextResult {
+    expr: Expr,
+    dictionary: ArrayRef,
+    /// By code, null's last; `None` where a text that may be in no row is refused.
+    values: Option<ArrayRef>,
+}
+
+impl TextResults {
+    /// Nothing is known yet of the texts of so many rows.
+    pub fn new(rows: usize) -> TextResults {
+        TextResults { rows, known: RefCell::default() }
+    }
+
+    fn get(&self, expr: &Expr, dictionary: &ArrayRef, constants: &[ArrayRef]) -> Option<Option<ArrayRef>> {
+        let known = self.known.borrow();
+        let found = known.iter().find(|it| is_same(&it.dictionary, dictionary) && it.expr.is_same(expr, constants))?;
+        Some(found.values.clone())
+    }
+
+    fn put(&self, expr: &Expr, dictionary: &ArrayRef, values: Option<&ArrayRef>) {
+        let (expr, dictionary, values) = (expr.clone(), Arc::clone(dictionary), values.cloned());
+        self.known.borrow_mut().push(TextResult { expr, dictionary, values });
+    }
+}
+
+/// The values of an expression that reads one column of codes alone, computed for each text; `None` where that doesn't pay, or a text
+/// is refused that may be in no row.
+pub(crate) fn over_known_texts(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
+    let results = columns.text_results();
+    let rows = results.map_or(columns.rows(), |results| results.rows.max(columns.rows()));
+    let Some((column, dictionary)) = coded_column(expr, columns, rows)? else { return Ok(None) };
+    let values = match results.and_then(|results| results.get(expr, dictionary.values(), constants)) {
+        Some(known) => known,
+        None => {
+            let values = unless_refused(over_texts(expr, column, &dictionary, constants))?;
+            if let Some(results) = results {
+                results.put(expr, dictionary.values(), values.as_ref());
+            }
+            values
+        }
+    };
+    let Some(values) = values else { return Ok(None) };
+    let codes = dictionary.keys();
+    if codes.null_count() == 0 {
+        return Ok(Some(Value::Array(take(&values, codes, None)?)));
+    }
+    let of_null = i32::try_from(dictionary.values().len()).ok();
+    let codes: Int32Array = codes.iter().map(|code| code.or(of_null)).collect();
+    Ok(Some(Value::Array(take(&values, &codes, None)?)))
+}
+
+/// `None` for what a kernel or a function refuses.
+pub(crate) fn unless_refused<T>(result: Result<T>) -> Result<Option<T>> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Arrow(_) | Error::Function(_) | Error::Unsupported(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
 /// Where a condition holds: where it is true, and not where it is null.
 pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
-    Conditions::default().hold(expr, columns, constants)
+    Conditions::default().hold_of(columns.rows(), expr, columns, constants)
 }
 
 /// Conditions that are asked of one block of rows after the other, and what is known of those over codes: blocks of one segment have
@@ -30,24 +101,41 @@ pub(crate) struct Conditions<'a> {
 struct Known<'a> {
     condition: &'a Expr,
     dictionary: ArrayRef,
-    chosen: Vec<bool>,
+    /// By code; `None` where a text that may be in no row is refused.
+    chosen: Option<Vec<bool>>,
     is_null_chosen: bool,
 }
 
 impl<'a> Conditions<'a> {
     /// Where a condition holds: where it is true, and not where it is null.
     pub fn hold(&mut self, expr: &'a Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
+        // What is found out here is kept for blocks that follow.
+        let rows = columns.text_results().map_or(columns.rows(), |results| results.rows.max(columns.rows()));
+        self.hold_of(rows, expr, columns, constants)
+    }
+
+    /// The same where so many rows are to follow that have the same texts, these among them.
+    fn hold_of(
+        &mut self,
+        rows: usize,
+        expr: &'a Expr,
+        columns: &dyn Columns,
+        constants: &[ArrayRef],
+    ) -> Result<BooleanArray> {
         if let Expr::Binary(BinaryOp::And, left, right) = expr {
-            let (left, right) = (self.hold(left, columns, constants)?, self.hold(right, columns, constants)?);
+            let left = self.hold_of(rows, left, columns, constants)?;
+            let right = self.hold_of(rows, right, columns, constants)?;
             if left.true_count() == left.len() {
                 return Ok(right);
             }
             return Ok(BooleanArray::new(left.values() & right.values(), None));
         }
-        let Some((column, dictionary)) = coded_column(expr, columns)? else {
-            return holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?);
-        };
-        self.over_texts(expr, column, &dictionary, constants)?.hold(&dictionary)
+        if let Some((column, dictionary)) = coded_column(expr, columns, rows)?
+            && let Some(mask) = self.over_texts(expr, column, &dictionary, constants)?.hold(&dictionary)?
+        {
+            return Ok(mask);
+        }
+        holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?)
     }
 
     fn over_texts(
@@ -63,9 +151,10 @@ impl<'a> Conditions<'a> {
         {
             return Ok(&self.known[place]);
         }
-        let chosen = holds(&over_texts(condition, column, codes, constants)?)?;
-        let mut chosen: Vec<bool> = chosen.values().iter().collect();
-        let is_null_chosen = chosen.pop().unwrap_or(false);
+        let values = unless_refused(over_texts(condition, column, codes, constants))?;
+        let chosen = values.map(|values| holds(&values)).transpose()?;
+        let mut chosen: Option<Vec<bool>> = chosen.map(|chosen| chosen.values().iter().collect());
+        let is_null_chosen = chosen.as_mut().and_then(Vec::pop).unwrap_or(false);
         let known = Known { condition, dictionary: Arc::clone(codes.values()), chosen, is_null_chosen };
         let place = place.unwrap_or(self.known.len());
         match self.known.get_mut(place) {
@@ -77,21 +166,23 @@ impl<'a> Conditions<'a> {
 }
 
 impl Known<'_> {
-    fn hold(&self, dictionary: &DictionaryArray<Int32Type>) -> Result<BooleanArray> {
-        let (chosen, codes) = (&self.chosen, dictionary.keys());
+    /// Where it holds; `None` if that can't be told by the texts.
+    fn hold(&self, dictionary: &DictionaryArray<Int32Type>) -> Result<Option<BooleanArray>> {
+        let Some(chosen) = &self.chosen else { return Ok(None) };
+        let codes = dictionary.keys();
         let nulls = codes.nulls().filter(|nulls| nulls.null_count() > 0);
         let all = |wanted: bool| {
             chosen.iter().all(|chosen| *chosen == wanted) && (nulls.is_none() || self.is_null_chosen == wanted)
         };
         if all(true) {
-            return Ok(BooleanArray::new(BooleanBuffer::new_set(codes.len()), None));
+            return Ok(Some(BooleanArray::new(BooleanBuffer::new_set(codes.len()), None)));
         }
         if all(false) {
-            return Ok(BooleanArray::new(BooleanBuffer::new_unset(codes.len()), None));
+            return Ok(Some(BooleanArray::new(BooleanBuffer::new_unset(codes.len()), None)));
         }
         if let ([only], false) = (chosen_codes(chosen).as_slice(), self.is_null_chosen) {
             // Codes are compared with one several at a time.
-            return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef));
+            return holds(&(Arc::new(cmp::eq(codes, &Int32Array::new_scalar(*only))?) as ArrayRef)).map(Some);
         }
         let of_code = |code: i32| usize::try_from(code).is_ok_and(|code| chosen.get(code).copied().unwrap_or(false));
         let mask = match nulls {
@@ -100,7 +191,7 @@ impl Known<'_> {
                 if nulls.is_valid(row) { of_code(codes.values()[row]) } else { self.is_null_chosen }
             }),
         };
-        Ok(BooleanArray::new(mask, None))
+        Ok(Some(BooleanArray::new(mask, None)))
     }
 }
 
@@ -114,17 +205,21 @@ fn chosen_codes(chosen: &[bool]) -> Vec<i32> {
     chosen.iter().zip(0..).filter(|(chosen, _)| **chosen).map(|(_, code)| code).take(2).collect()
 }
 
-/// The one column of codes that an expression reads, if nothing in it can fail and there are fewer texts than rows.
-pub(crate) fn coded_column(expr: &Expr, columns: &dyn Columns) -> Result<Option<(usize, DictionaryArray<Int32Type>)>> {
+/// The one column of codes that an expression reads, if there are fewer texts than rows, of which `rows` will be asked for.
+pub(crate) fn coded_column(
+    expr: &Expr,
+    columns: &dyn Columns,
+    rows: usize,
+) -> Result<Option<(usize, DictionaryArray<Int32Type>)>> {
     let (mut first, mut several) = (None, false);
     expr.visit_columns(&mut |column| {
         several |= first.is_some_and(|first| first != column);
         first = Some(column);
     });
-    let Some(column) = first.filter(|_| !several && never_fails(expr)) else { return Ok(None) };
+    let Some(column) = first.filter(|column| !several && columns.may_be_coded(*column)) else { return Ok(None) };
     let Value::Array(array) = columns.column(column)? else { return Ok(None) };
     let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else { return Ok(None) };
-    let is_small = dictionary.values().len() * ROWS_OF_TEXT_MIN <= columns.rows();
+    let is_small = dictionary.values().len() * ROWS_OF_TEXT_MIN <= rows;
     Ok((is_small && dictionary.values().null_count() == 0).then(|| (column, dictionary.clone())))
 }
 
@@ -160,9 +255,14 @@ impl Columns for EachText {
         }
         Ok(Value::Array(Arc::clone(&self.each)))
     }
+
+    // Each text is there once as it is.
+    fn may_be_coded(&self, _position: usize) -> bool {
+        false
+    }
 }
 
-/// Whether an expression has a value for whatever a text is: texts that are in no row are evaluated, too.
+/// Whether an expression has a value for whatever it is given.
 pub(crate) fn never_fails(expr: &Expr) -> bool {
     match expr {
         Expr::Column(_) | Expr::Constant(_) => true,
@@ -174,9 +274,11 @@ pub(crate) fn never_fails(expr: &Expr) -> bool {
             !arithmetic && never_fails(left) && never_fails(right)
         }
         Expr::Cast(inner, to) => *to == DataType::Utf8 && never_fails(inner),
-        Expr::Not(inner) | Expr::IsNull(inner) | Expr::IsNotNull(inner) | Expr::Lookup(_, _, inner) => {
-            never_fails(inner)
-        }
+        Expr::Not(inner)
+        | Expr::IsNull(inner)
+        | Expr::IsNotNull(inner)
+        | Expr::In(inner, _)
+        | Expr::Lookup(_, _, inner) => never_fails(inner),
         Expr::Case { branches, otherwise, .. } => {
             branches.iter().all(|(condition, value)| never_fails(condition) && never_fails(value))
                 && otherwise.as_deref().is_none_or(never_fails)
@@ -190,7 +292,23 @@ mod tests {
     use arrow::array::StringArray;
 
     use super::*;
-    use crate::expr::Chosen;
+    use crate::expr::{Chosen, ScalarFunction};
+
+    /// The number that a text is, looking at the texts of rows alone.
+    #[derive(Debug)]
+    struct Number;
+
+    impl ScalarFunction for Number {
+        fn name(&self) -> &str {
+            "number"
+        }
+
+        fn call(&self, arguments: &[Value], rows: usize) -> Result<Value> {
+            let texts = arrow::compute::cast(&arguments[0].clone().into_array(rows)?, &DataType::Utf8)?;
+            let options = arrow::compute::CastOptions { safe: false, ..Default::default() };
+            Ok(Value::Array(arrow::compute::cast_with_options(&texts, &DataType::Int64, &options)?))
+        }
+    }
 
     fn equals(constant: usize) -> Expr {
         Expr::Binary(BinaryOp::Equal, Box::new(Expr::Column(0)), Box::new(Expr::Constant(constant)))
@@ -220,7 +338,7 @@ mod tests {
         let all = both(BinaryOp::Or, both(BinaryOp::Or, equals(0), equals(1)), equals(1));
         assert_eq!(condition(&all, &valid, &constants).unwrap().true_count(), 2);
         for expr in expressions {
-            assert!(coded_column(&expr, &columns).unwrap().is_some());
+            assert!(coded_column(&expr, &columns, columns.rows).unwrap().is_some());
             let expected = holds(&expr.evaluate(&columns, &constants).unwrap().into_array(8).unwrap()).unwrap();
             let found = condition(&expr, &columns, &constants).unwrap();
             assert_eq!(
@@ -232,13 +350,30 @@ mod tests {
     }
 
     #[test]
-    fn what_may_fail_or_has_more_texts_than_rows_is_evaluated_by_row() {
+    fn what_is_refused_or_has_more_texts_than_rows_is_evaluated_by_row() {
         let dictionary = Arc::new(StringArray::from(vec!["1", "x", "y"]));
         let column: ArrayRef = Arc::new(DictionaryArray::new(Int32Array::from(vec![0; 8]), dictionary));
         let columns = |rows: usize| Chosen { columns: vec![Some(Value::Array(column.slice(0, rows)))], rows };
-        let cast = Expr::Cast(Box::new(Expr::Column(0)), DataType::Int64);
-        assert!(coded_column(&Expr::IsNull(Box::new(cast)), &columns(8)).unwrap().is_none());
-        assert!(coded_column(&equals(0), &columns(5)).unwrap().is_none());
-        assert!(coded_column(&equals(0), &columns(6)).unwrap().is_some());
+        // No row has a text that is no number.
+        let number = Expr::Call(Arc::new(Number), vec![Expr::Column(0)]);
+        let is_number = Expr::IsNotNull(Box::new(number));
+        assert!(unless_refused(over_texts(&is_number, 0, column.as_dictionary(), &[])).unwrap().is_none());
+        assert_eq!(condition(&is_number, &columns(8), &[]).unwrap().true_count(), 8);
+        assert!(coded_column(&equals(0), &columns(5), 5).unwrap().is_none());
+        assert!(coded_column(&equals(0), &columns(6), 6).unwrap().is_some());
+    }
+
+    #[test]
+    fn what_is_computed_for_texts_is_that_of_the_rows() {
+        let dictionary = Arc::new(StringArray::from(vec!["N", "Q", "P"]));
+        let codes = Int32Array::from(vec![Some(0), Some(2), None, Some(1), Some(0), None, Some(1), Some(1)]);
+        let column: ArrayRef = Arc::new(DictionaryArray::new(codes, dictionary));
+        let columns = Chosen { columns: vec![Some(Value::Array(column))], rows: 8 };
+        let constants = ["N", "first"].map(|text| Arc::new(StringArray::from(vec![text])) as ArrayRef);
+        let case =
+            Expr::Case { branches: vec![(equals(0), Expr::Constant(1))], otherwise: None, data_type: DataType::Utf8 };
+        let found = over_known_texts(&case, &columns, &constants).unwrap().unwrap().into_array(8).unwrap();
+        let found: Vec<Option<&str>> = found.as_string::<i32>().iter().collect();
+        assert_eq!(found, [Some("first"), None, None, None, Some("first"), None, None, None]);
     }
 }

@@ -130,6 +130,7 @@ fn write_scan(f: &mut Formatter<'_>, scan: &Scan) -> Result {
         .iter()
         .map(|bound| match bound {
             Bound::Symbol(_) => "symbol",
+            Bound::SymbolCondition(_) => "symbols that pass",
             Bound::Time(_, _) => "time",
             Bound::Date(_, _) => "date",
         })

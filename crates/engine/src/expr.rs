@@ -16,10 +16,11 @@ use arrow::compute::kernels::{boolean, cmp, numeric, zip};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
-use crate::codes;
+use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
 use crate::shift::shifted;
+use crate::value_list::ValueList;
 use crate::widen::widen;
 use crate::zeros;
 
@@ -51,6 +52,8 @@ pub enum Expr {
         /// Type of all values.
         data_type: DataType,
     },
+    /// Whether a value is one of a list: null for null, and where it isn't one of a list that has a null.
+    In(Box<Expr>, Arc<ValueList>),
     /// What a constant table has for a value: a column of its row, null without one; or, without a column, whether it has one.
     Lookup(Arc<LookupTable>, Option<usize>, Box<Expr>),
     /// A function that the engine doesn't know.
@@ -113,6 +116,16 @@ pub enum Value {
 pub(crate) trait Columns {
     fn rows(&self) -> usize;
     fn column(&self, position: usize) -> Result<Value>;
+
+    /// Whether a column may hold codes of a dictionary. To ask is cheap, which reading the column may not be.
+    fn may_be_coded(&self, _position: usize) -> bool {
+        true
+    }
+
+    /// What is known of the texts of the columns' dictionaries, where these rows are a part of all that have them.
+    fn text_results(&self) -> Option<&TextResults> {
+        None
+    }
 }
 
 /// Columns that were chosen before.
@@ -195,6 +208,19 @@ impl Expr {
                     None => Ok(cast_with_options(array, data_type, &options)?),
                 })
             }
+            Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
+                match codes::over_known_texts(self, columns, constants)? {
+                    Some(value) => Ok(value),
+                    None => self.evaluate_each(columns, constants),
+                }
+            }
+            Expr::In(expr, list) => expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants)),
+        }
+    }
+
+    /// The values of a choice, a call or what is looked up, row by row.
+    fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+        match self {
             Expr::Case { branches, otherwise, data_type } => {
                 let mut result = match otherwise {
                     Some(expr) => expr.evaluate(columns, constants)?,
@@ -208,10 +234,6 @@ impl Expr {
                 }
                 Ok(result)
             }
-            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
-                Some(column) => table.column(keys, *column),
-                None => table.has(keys),
-            }),
             Expr::Call(function, arguments) => {
                 let arguments = arguments
                     .iter()
@@ -219,6 +241,11 @@ impl Expr {
                     .collect::<Result<Vec<_>>>()?;
                 function.call(&arguments, columns.rows())
             }
+            Expr::Lookup(table, column, key) => key.evaluate(columns, constants)?.map(|keys| match column {
+                Some(column) => table.column(keys, *column, constants),
+                None => table.has(keys, constants),
+            }),
+            other => other.evaluate(columns, constants),
         }
     }
 
@@ -245,12 +272,40 @@ impl Expr {
             (Expr::Call(function, arguments), Expr::Call(other, other_arguments)) => {
                 Arc::ptr_eq(function, other) && all(arguments, other_arguments)
             }
+            (Expr::Lookup(table, column, key), Expr::Lookup(other, other_column, other_key)) => {
+                Arc::ptr_eq(table, other) && column == other_column && key.is_same(other_key, constants)
+            }
+            (Expr::In(one, list), Expr::In(other, other_list)) => {
+                let lists = [list, other_list].map(|list| list.values(constants));
+                one.is_same(other, constants) && (Arc::ptr_eq(list, other_list) || Arc::ptr_eq(lists[0], lists[1]))
+            }
+            (
+                Expr::Case { branches, otherwise, data_type },
+                Expr::Case { branches: other_branches, otherwise: other_otherwise, data_type: other_type },
+            ) => {
+                let same = |one: &Expr, other: &Expr| one.is_same(other, constants);
+                data_type == other_type
+                    && branches.len() == other_branches.len()
+                    && branches
+                        .iter()
+                        .zip(other_branches)
+                        .all(|(one, other)| same(&one.0, &other.0) && same(&one.1, &other.1))
+                    && match (otherwise, other_otherwise) {
+                        (Some(one), Some(other)) => same(one, other),
+                        (one, other) => one.is_none() && other.is_none(),
+                    }
+            }
             _ => false,
         }
     }
 
-    /// The values as codes of a dictionary, where they are a choice of constant texts; `None` for other expressions.
+    /// The values as codes of a dictionary, where they are a choice of constant texts, or texts that are looked up; `None` for other
+    /// expressions.
     pub(crate) fn evaluate_coded(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        if let Expr::Lookup(table, Some(column), key) = self {
+            let keys = key.evaluate(columns, constants)?.into_array(columns.rows())?;
+            return table.coded(&keys, *column, constants);
+        }
         let Expr::Case { branches, otherwise, data_type: DataType::Utf8 } = self else { return Ok(None) };
         let mut texts = vec![None; branches.len() + 1];
         let values = branches.iter().map(|(_, value)| value).chain(otherwise.as_deref());
@@ -301,6 +356,7 @@ impl Expr {
             | Expr::IsNull(expr)
             | Expr::IsNotNull(expr)
             | Expr::Cast(expr, _)
+            | Expr::In(expr, _)
             | Expr::Lookup(_, _, expr) => expr.visit(visit),
             Expr::Case { branches, otherwise, .. } => {
                 for (condition, value) in branches {
@@ -328,6 +384,7 @@ impl Expr {
             Expr::IsNull(expr) => Expr::IsNull(sub(expr)),
             Expr::IsNotNull(expr) => Expr::IsNotNull(sub(expr)),
             Expr::Cast(expr, data_type) => Expr::Cast(sub(expr), data_type.clone()),
+            Expr::In(expr, list) => Expr::In(sub(expr), Arc::clone(list)),
             Expr::Lookup(table, column, key) => Expr::Lookup(Arc::clone(table), *column, sub(key)),
             Expr::Case { branches, otherwise, data_type } => Expr::Case {
                 branches: branches.iter().map(|(c, v)| (c.substitute(columns), v.substitute(columns))).collect(),

@@ -18,6 +18,7 @@ pub mod moving;
 mod natives;
 mod order;
 mod parallel;
+mod per_run;
 mod plan;
 mod prune;
 mod reads;
@@ -27,20 +28,24 @@ mod search;
 mod shift;
 mod stop;
 mod table;
+mod value_list;
 mod widen;
 mod window;
 mod zeros;
 
-pub use aggregate::{Aggregate, AggregateFunction, Buckets, Key};
+pub use aggregate::{
+    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key,
+};
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};
 pub use frame::SortKey;
 pub use join::{AsofJoin, WindowJoin};
-pub use lookup::{LookupTable, texts};
+pub use lookup::LookupTable;
 pub use plan::{Bound, Plan, Scan};
 pub use reads::{Read, Reads, value_bytes};
 pub use run::{Setting, run};
 pub use stop::Stop;
 pub use table::Wanted;
+pub use value_list::ValueList;
 pub use window::{FrameBound, FrameFunction, PartitionFunction, WindowCall, WindowFrame, WindowFunction};
 pub use zeros::unsigned as unsigned_zeros;

@@ -1,75 +1,183 @@
-//! Small constant tables that values are looked up in, as a join to a list of values does.
+//! Small tables that values are looked up in, as a join to a list of values or to a small table does.
+//!
+//! The columns of the table are constants, of which each run may bring others. A key that is there twice would make two rows of one: such
+//! a table is refused.
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Int32Array, StringArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, UInt32Array};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Int32Type};
+use arrow::datatypes::{DataType, Int32Type, TimeUnit};
 use hashbrown::HashMap;
 
+use crate::aggregate::words_of;
 use crate::error::{Error, Result};
+use crate::per_run::PerRun;
 
-/// Rows by a text that each has for itself.
+/// In the place of a row where there is none.
+const MISSING: u32 = u32::MAX;
+
+/// Rows by a key that each has for itself.
 #[derive(Debug)]
 pub struct LookupTable {
-    rows: HashMap<String, i32>,
-    columns: Vec<ArrayRef>,
+    /// Number of the constant that holds the keys.
+    keys: usize,
+    /// Numbers of the constants that hold the columns.
+    columns: Vec<usize>,
+    rows: PerRun<Rows>,
+}
+
+/// Rows by key. One without a key is never found.
+#[derive(Debug)]
+enum Rows {
+    Texts(HashMap<String, u32>),
+    Words(DataType, HashMap<u64, u32>),
 }
 
 impl LookupTable {
-    /// A table of these columns, whose rows are found by `keys`. A row without a key is never found; `None` if two rows have the
-    /// same key.
+    /// A table of constants by their numbers.
     #[must_use]
-    pub fn new(keys: &[Option<String>], columns: Vec<ArrayRef>) -> Option<LookupTable> {
-        let mut rows = HashMap::with_capacity(keys.len());
-        for (key, row) in keys.iter().zip(0..) {
-            if let Some(key) = key
-                && rows.insert(key.clone(), row).is_some()
-            {
-                return None;
-            }
-        }
-        Some(LookupTable { rows, columns })
+    pub fn new(keys: usize, columns: Vec<usize>) -> LookupTable {
+        LookupTable { keys, columns, rows: PerRun::default() }
+    }
+
+    /// Whether keys of two types are found by each other.
+    #[must_use]
+    pub fn takes(one: &DataType, other: &DataType) -> bool {
+        let is_word = match one {
+            DataType::Boolean | DataType::Date32 => true,
+            DataType::Timestamp(unit, _) | DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
+            other => other.is_integer(),
+        };
+        is_word && plain(one) == plain(other) || is_text(one) && is_text(other)
+    }
+
+    /// Whether each key is there once.
+    #[must_use]
+    pub fn are_unique(keys: &ArrayRef) -> bool {
+        Rows::new(keys).is_ok()
     }
 
     /// The row of each key; null where there is none.
-    fn find(&self, keys: &ArrayRef) -> Result<Int32Array> {
-        let row = |text: Option<&str>| text.and_then(|text| self.rows.get(text).copied());
-        match keys.data_type() {
-            DataType::Dictionary(_, _) => {
-                let keys = keys.as_dictionary_opt::<Int32Type>();
-                let Some((codes, texts)) =
-                    keys.and_then(|keys| Some((keys.keys(), keys.values().as_string_opt::<i32>()?)))
-                else {
-                    return Err(Error::Unsupported("a join by such a dictionary".to_owned()));
-                };
-                // Each text is looked up once.
-                let of_code: Int32Array = texts.iter().map(row).collect();
-                Ok(take(&of_code, codes, None)?.as_primitive::<Int32Type>().clone())
-            }
-            DataType::Utf8 => Ok(keys.as_string::<i32>().iter().map(row).collect()),
-            other => Err(Error::Unsupported(format!("a join by a {other}"))),
-        }
+    fn find(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<UInt32Array> {
+        let of = &constants[self.keys];
+        self.rows.get(of, || Rows::new(of))?.find(keys)
     }
 
     /// Whether there is a row for each key.
-    pub(crate) fn has(&self, keys: &ArrayRef) -> Result<ArrayRef> {
-        let rows = self.find(keys)?;
-        Ok(Arc::new(BooleanArray::from_iter((0..rows.len()).map(|row| Some(rows.is_valid(row))))))
+    pub(crate) fn has(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<ArrayRef> {
+        let rows = self.find(keys, constants)?;
+        let found = rows.nulls().map_or_else(|| BooleanBuffer::new_set(rows.len()), |nulls| nulls.inner().clone());
+        Ok(Arc::new(BooleanArray::new(found, None)))
+    }
+
+    /// A column's texts for each key, as codes; `None` of other columns.
+    pub(crate) fn coded(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        let texts = &constants[self.columns[column]];
+        if *texts.data_type() != DataType::Utf8 {
+            return Ok(None);
+        }
+        let rows = self.find(keys, constants)?;
+        let codes = cast(&rows, &DataType::Int32)?;
+        Ok(Some(Arc::new(DictionaryArray::try_new(codes.as_primitive::<Int32Type>().clone(), Arc::clone(texts))?)))
     }
 
     /// A column's values for each key.
-    pub(crate) fn column(&self, keys: &ArrayRef, column: usize) -> Result<ArrayRef> {
-        let rows: UInt32Array = self.find(keys)?.iter().map(|row| row.map(i32::cast_unsigned)).collect();
-        Ok(take(&self.columns[column], &rows, None)?)
+    pub(crate) fn column(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<ArrayRef> {
+        let rows = self.find(keys, constants)?;
+        Ok(take(&constants[self.columns[column]], &rows, None)?)
     }
 }
 
-/// The keys of a table as texts; `None` if they aren't texts.
-#[must_use]
-pub fn texts(values: &ArrayRef) -> Option<Vec<Option<String>>> {
-    let is_text = matches!(values.data_type(), DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
-    let values = is_text.then(|| cast(values, &DataType::Utf8).ok()).flatten()?;
-    let texts: &StringArray = values.as_string();
-    Some(texts.iter().map(|text| text.map(str::to_owned)).collect())
+impl Rows {
+    fn new(keys: &ArrayRef) -> Result<Rows> {
+        let twice = || Error::Unsupported("a join to a table in which a key is there twice".to_owned());
+        if is_text(keys.data_type()) {
+            let keys = cast(keys, &DataType::Utf8)?;
+            let mut rows = HashMap::with_capacity(keys.len());
+            for (key, row) in keys.as_string::<i32>().iter().zip(0..) {
+                if key.is_some_and(|key| rows.insert(key.to_owned(), row).is_some()) {
+                    return Err(twice());
+                }
+            }
+            return Ok(Rows::Texts(rows));
+        }
+        let mut rows = HashMap::with_capacity(keys.len());
+        for (at, (word, row)) in words_of(keys)?.into_iter().zip(0..).enumerate() {
+            if keys.is_valid(at) && rows.insert(word, row).is_some() {
+                return Err(twice());
+            }
+        }
+        Ok(Rows::Words(plain(keys.data_type()), rows))
+    }
+
+    fn find(&self, keys: &ArrayRef) -> Result<UInt32Array> {
+        let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
+        match self {
+            Rows::Texts(rows) => {
+                let row = |text: Option<&str>| text.and_then(|text| rows.get(text).copied());
+                if let Some(coded) = keys.as_dictionary_opt::<Int32Type>() {
+                    // Each text is looked up once.
+                    let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
+                    let of_code: UInt32Array = texts.iter().map(row).collect();
+                    return Ok(take(&of_code, coded.keys(), None)?.as_primitive().clone());
+                }
+                Ok(keys.as_string_opt::<i32>().ok_or_else(refused)?.iter().map(row).collect())
+            }
+            Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
+                let words = words_of(keys)?;
+                let mut found: Vec<u32> = words.iter().map(|word| rows.get(word).copied().unwrap_or(MISSING)).collect();
+                let has = BooleanBuffer::collect_bool(found.len(), |at| found[at] != MISSING && keys.is_valid(at));
+                found.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
+                Ok(UInt32Array::new(found.into(), Some(NullBuffer::new(has))))
+            }
+            Rows::Words(_, _) => Err(refused()),
+        }
+    }
+}
+
+/// A type without its time zone: instants are equal whatever it is.
+fn plain(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Timestamp(unit, _) => DataType::Timestamp(*unit, None),
+        other => other.clone(),
+    }
+}
+
+fn is_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => true,
+        DataType::Dictionary(_, values) => is_text(values),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float64Array, Int64Array, StringArray};
+
+    use super::*;
+
+    #[test]
+    fn rows_are_found_by_numbers_and_texts() {
+        let fees: ArrayRef = Arc::new(Float64Array::from(vec![0.5, 1.5, 2.5]));
+        let numbers = |values: &[Option<i64>]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+        let texts = |values: &[Option<&str>]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+        let cases = [
+            (numbers(&[Some(-7), None, Some(3)]), numbers(&[Some(3), None, Some(4), Some(-7)])),
+            (texts(&[Some("a"), None, Some("c")]), texts(&[Some("c"), None, Some("x"), Some("a")])),
+        ];
+        for (keys, asked) in cases {
+            let table = LookupTable::new(1, vec![0]);
+            let constants = [Arc::clone(&fees), keys];
+            let found = table.column(&asked, 0, &constants).unwrap();
+            let found: Vec<Option<f64>> = found.as_primitive::<arrow::datatypes::Float64Type>().iter().collect();
+            assert_eq!(found, [Some(2.5), None, None, Some(0.5)]);
+            let has = table.has(&asked, &constants).unwrap();
+            assert_eq!(has.as_boolean().values().iter().collect::<Vec<_>>(), [true, false, false, true]);
+        }
+        assert!(!LookupTable::are_unique(&numbers(&[Some(1), Some(1)])));
+        assert!(LookupTable::are_unique(&numbers(&[None, None])), "null is no key");
+    }
 }

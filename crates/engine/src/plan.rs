@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
 use crate::join::{AsofJoin, WindowJoin};
-use crate::table::Wanted;
+use crate::table::{SymbolCondition, Wanted};
 use crate::window::WindowCall;
 
 /// A tick plan. Column numbers are positions in the input: of a table its stored columns and, behind them, the date.
@@ -130,8 +130,10 @@ pub struct Scan {
 /// A condition that the order of the table answers. Numbers are those of constants; one that is null holds for no row.
 #[derive(Debug, Clone)]
 pub enum Bound {
-    /// The symbol is one of these texts.
+    /// The symbol is one of these texts, of which a constant may hold several.
     Symbol(Vec<usize>),
+    /// This holds, which reads the symbol alone.
+    SymbolCondition(Expr),
     /// The time compares so with a timestamp.
     Time(BinaryOp, usize),
     /// The date compares so with a date.
@@ -139,15 +141,31 @@ pub enum Bound {
 }
 
 impl Scan {
+    /// Has what is said of symbols evaluated on each row: of the right side of a join no more is looked up than what its left side asks for.
+    pub fn evaluate_symbol_conditions(&mut self) {
+        for bound in std::mem::take(&mut self.bounds) {
+            match bound {
+                Bound::SymbolCondition(condition) => {
+                    self.predicate = Some(match self.predicate.take() {
+                        Some(known) => Expr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+                        None => condition,
+                    });
+                }
+                other => self.bounds.push(other),
+            }
+        }
+    }
+
     /// The wanted rows, now that the constants are known; `None` if no row can be.
     pub(crate) fn wanted(&self, constants: &[ArrayRef]) -> Result<Option<Wanted>> {
         let mut wanted = Wanted::default();
+        let mut conditions = Vec::new();
         for bound in &self.bounds {
             match bound {
                 Bound::Symbol(numbers) => {
                     let mut symbols = Vec::with_capacity(numbers.len());
                     for number in numbers {
-                        symbols.extend(text(&constants[*number])?);
+                        symbols.extend(texts_of(&constants[*number])?);
                     }
                     symbols.sort_unstable();
                     symbols.dedup();
@@ -156,6 +174,7 @@ impl Scan {
                         None => wanted.symbols = Some(symbols),
                     }
                 }
+                Bound::SymbolCondition(condition) => conditions.push(condition.clone()),
                 Bound::Time(op, number) => {
                     let value = constants[*number].as_primitive_opt::<TimestampNanosecondType>();
                     let value = value.ok_or_else(|| Error::Unsupported("a time of another type".to_owned()))?;
@@ -178,6 +197,13 @@ impl Scan {
                 }
             }
         }
+        if !conditions.is_empty() {
+            let condition = SymbolCondition::new(conditions, constants);
+            match &mut wanted.symbols {
+                Some(symbols) => condition.retain(symbols)?,
+                None => wanted.condition = Some(condition),
+            }
+        }
         let nothing =
             wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
         Ok((!nothing).then_some(wanted))
@@ -196,12 +222,12 @@ fn bounds<T: Copy>(op: BinaryOp, value: T, full: Bounds<T>, below: Option<T>, ab
     })
 }
 
-pub(crate) fn text(constant: &ArrayRef) -> Result<Option<String>> {
+/// The texts of a constant that aren't null.
+pub(crate) fn texts_of(constant: &ArrayRef) -> Result<Vec<String>> {
     let array = if *constant.data_type() == DataType::Utf8 {
         ArrayRef::clone(constant)
     } else {
         cast(constant, &DataType::Utf8)?
     };
-    let array = array.as_string::<i32>();
-    Ok(array.is_valid(0).then(|| array.value(0).to_owned()))
+    Ok(array.as_string::<i32>().iter().flatten().map(str::to_owned).collect())
 }

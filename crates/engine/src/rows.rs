@@ -4,7 +4,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
-use crate::codes::condition;
+use crate::codes::{TextResults, condition};
 use crate::error::Result;
 use crate::expr::{Chosen, Columns, Expr, Value};
 use crate::frame::Frame;
@@ -248,6 +248,14 @@ impl Columns for BlockRows<'_> {
         }
         let start = self.block.rows.start - self.columns.cover().rows.start;
         Ok(Value::Array(self.columns.column(position)?.slice(start, self.block.rows.len())))
+    }
+
+    fn may_be_coded(&self, position: usize) -> bool {
+        self.columns.may_be_coded(position)
+    }
+
+    fn text_results(&self) -> Option<&TextResults> {
+        Some(self.columns.text_results())
     }
 }
 

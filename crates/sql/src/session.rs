@@ -233,7 +233,7 @@ impl Session {
         }
         let Some(given) = Given::new(text, parameters) else {
             return Some(
-                "none, because the text has something in it that is not looked into, such as a literal with a prefix"
+                "none, because the text is too long or has something in it that is not looked into, such as a literal with a prefix"
                     .to_owned(),
             );
         };
@@ -244,7 +244,8 @@ impl Session {
                 Err(error) => Some(format!("none, because it can't be planned: {error}")),
             }
         };
-        learnt(given).or_else(|| learnt(Given::as_written(text, parameters)))
+        let too_long = || Some("none, because a text with literals in the names of its columns is too long".to_owned());
+        learnt(given).or_else(|| Given::as_written(text, parameters).map_or_else(too_long, learnt))
     }
 
     /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
@@ -301,7 +302,10 @@ impl Session {
             }
         };
         let ran = match run(given)? {
-            Ran::AsWritten => run(Given::as_written(text, parameters))?,
+            Ran::AsWritten => match Given::as_written(text, parameters) {
+                Some(given) => run(given)?,
+                None => return Ok(None),
+            },
             ran => ran,
         };
         Ok(match ran {

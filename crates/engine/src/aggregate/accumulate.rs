@@ -9,6 +9,8 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 use splay_store::{Summary, ValueKind};
 
+use super::distinct::DistinctCount;
+use super::external::External;
 use super::extremes::extreme;
 use super::kernels;
 use super::parted::Parted;
@@ -150,6 +152,11 @@ pub(crate) fn accumulator(
     };
     Ok(match aggregate.function {
         AggregateFunction::CountRows | AggregateFunction::Count => Box::new(Count::default()),
+        AggregateFunction::CountDistinct => {
+            let counts = arguments.first().and_then(DistinctCount::of);
+            Box::new(counts.ok_or_else(refused)?)
+        }
+        AggregateFunction::External(ref aggregate) => Box::new(External::new(aggregate)?),
         AggregateFunction::Sum => match arguments.first() {
             Some(DataType::Float64) => Box::new(FloatSum::default()),
             Some(DataType::Int64 | DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(false, result()?)),

@@ -121,7 +121,7 @@ pub(super) fn merged(
 }
 
 /// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
-fn hash(seed: u64, words: &[u64]) -> u64 {
+pub(super) fn hash(seed: u64, words: &[u64]) -> u64 {
     // The digits of the golden ratio: bits without a pattern.
     const FACTOR: u128 = 0x9e37_79b9_7f4a_7c15;
     words.iter().fold(seed, |hash, word| {
@@ -142,6 +142,8 @@ fn are_same(one: &[u64], other: &[u64]) -> bool {
 pub(crate) struct Texts {
     numbers: HashMap<Arc<str>, u32>,
     texts: Vec<Arc<str>>,
+    /// Of the texts alone.
+    bytes: usize,
 }
 
 impl Texts {
@@ -149,6 +151,7 @@ impl Texts {
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
+        self.bytes += text.len();
         let text: Arc<str> = Arc::from(text);
         let number = number(self.texts.len());
         self.texts.push(Arc::clone(&text));
@@ -159,6 +162,11 @@ impl Texts {
     /// All texts by number.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         self.texts.iter().map(AsRef::as_ref)
+    }
+
+    /// Bytes that they take, more or less.
+    pub fn bytes(&self) -> usize {
+        self.bytes + self.texts.capacity() * (3 * size_of::<Arc<str>>() + 8)
     }
 
     fn text(&self, number: u32) -> &str {

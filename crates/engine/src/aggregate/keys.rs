@@ -41,6 +41,11 @@ pub(super) struct TextWords {
 }
 
 impl TextWords {
+    /// The words of the texts of a dictionary themselves.
+    pub fn of_texts(&mut self, dictionary: &ArrayRef, texts: &mut Texts) -> Result<Arc<[Option<u64>]>> {
+        self.of(dictionary, false, texts, || Ok(Arc::clone(dictionary)))
+    }
+
     /// `values` gives the key's values for the texts, and for null last, if the dictionary is another one.
     fn of(
         &mut self,

@@ -1,6 +1,8 @@
 //! Grouping and aggregation: over tables by the order of their rows, over frames by hash.
 
 mod accumulate;
+mod distinct;
+mod external;
 mod extremes;
 mod groups;
 mod kernels;
@@ -16,7 +18,10 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 
+pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
+
 pub(crate) use accumulate::{Accumulator, Assigned, Exact, Run, accumulator, weighted};
+pub(crate) use groups::words_of;
 pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
@@ -69,12 +74,16 @@ impl Aggregate {
 impl AggregateFunction {
     /// Whether it is computed over window frames other than whole partitions, of the types of which groups are.
     #[must_use]
-    pub fn has_frames(self) -> bool {
-        self.picks().is_none() && self != AggregateFunction::Median
+    pub fn has_frames(&self) -> bool {
+        let is_of_groups_alone = matches!(
+            self,
+            AggregateFunction::Median | AggregateFunction::CountDistinct | AggregateFunction::External(_)
+        );
+        self.picks().is_none() && !is_of_groups_alone
     }
 
     /// Whether it is the value of one row; if so, whether of the last one, and whether by time.
-    pub(crate) fn picks(self) -> Option<(bool, bool)> {
+    pub(crate) fn picks(&self) -> Option<(bool, bool)> {
         match self {
             AggregateFunction::First => Some((false, false)),
             AggregateFunction::Last => Some((true, false)),
@@ -86,12 +95,14 @@ impl AggregateFunction {
 }
 
 /// What is computed of a group. Nulls are left out unless said otherwise; of nothing comes null, or 0 for counts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AggregateFunction {
     /// Number of rows.
     CountRows,
     /// Number of values.
     Count,
+    /// Number of different values; both zeros are one.
+    CountDistinct,
     /// Sum; of whole numbers, decimals and durations it wraps.
     Sum,
     /// Mean of floats or durations.
@@ -131,4 +142,6 @@ pub enum AggregateFunction {
         /// Whether it is of a sample.
         sample: bool,
     },
+    /// One that the engine doesn't know.
+    External(ExternalAggregate),
 }

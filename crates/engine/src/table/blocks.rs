@@ -13,6 +13,9 @@ use super::cover::{Cover, Span};
 use crate::error::Result;
 use crate::expr::{BinaryOp, Expr};
 
+/// Most ranges of a column's values that a block is compared with.
+const REACHES_MAX: usize = 64;
+
 /// Values of a column between which one must lie, as [`sortable`] bits.
 #[derive(Debug)]
 struct Reach {
@@ -98,8 +101,12 @@ fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], r
     }
 }
 
-/// What a comparison, or a choice of comparisons of one column, says.
+/// What a comparison, a list, or a choice of such of one column says.
 fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<Reach> {
+    if let Expr::In(value, list) = condition {
+        let Expr::Column(column) = value.as_ref() else { return None };
+        return reach_of_list(snapshot, *column, list.values(constants));
+    }
     let Expr::Binary(op, left, right) = condition else { return None };
     if *op == BinaryOp::Or {
         let (mut one, other) = (reach(snapshot, left, constants)?, reach(snapshot, right, constants)?);
@@ -112,7 +119,7 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
         _ => return None,
     };
     let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
-    let (least, greatest) = bits(&constants[constant], &stored)?;
+    let (least, greatest) = bits(&constants[constant], 0, &stored)?;
     let any = match op {
         BinaryOp::Equal => (least, greatest),
         BinaryOp::Less | BinaryOp::LessOrEqual => (0, greatest),
@@ -122,20 +129,33 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
     Some(Reach { column, any: vec![any] })
 }
 
+/// What a list of values of the column's own type says: each of a short one, of a long one the least and the greatest.
+fn reach_of_list(snapshot: &TableSnapshot, column: usize, list: &ArrayRef) -> Option<Reach> {
+    let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
+    let valid = (0..list.len()).filter(|row| list.is_valid(*row));
+    let mut any = valid.map(|row| bits(list, row, &stored)).collect::<Option<Vec<_>>>()?;
+    if any.len() > REACHES_MAX {
+        any.sort_unstable();
+        let per_reach = any.len().div_ceil(REACHES_MAX);
+        any = any.chunks(per_reach).map(|some| (some[0].0, some[some.len() - 1].1)).collect();
+    }
+    Some(Reach { column, any })
+}
+
 /// A constant of the column's own type as sortable bits, the least and the greatest that are equal to it; `None` for null, which nothing
 /// equals, and for other types.
-fn bits(constant: &ArrayRef, stored: &DataType) -> Option<(u64, u64)> {
-    if constant.data_type() != stored || constant.len() != 1 || constant.is_null(0) {
+fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)> {
+    if constant.data_type() != stored || constant.len() <= row || constant.is_null(row) {
         return None;
     }
     macro_rules! signed {
         ($type:ty) => {
-            i64::from(constant.as_primitive::<$type>().value(0)).cast_unsigned()
+            i64::from(constant.as_primitive::<$type>().value(row)).cast_unsigned()
         };
     }
     macro_rules! unsigned {
         ($type:ty) => {
-            u64::from(constant.as_primitive::<$type>().value(0))
+            u64::from(constant.as_primitive::<$type>().value(row))
         };
     }
     let bits = match stored {
@@ -150,7 +170,7 @@ fn bits(constant: &ArrayRef, stored: &DataType) -> Option<(u64, u64)> {
         DataType::UInt32 => unsigned!(UInt32Type),
         DataType::UInt64 => unsigned!(UInt64Type),
         // NaN compare by the total order, as the filter itself does; zeros are equal.
-        DataType::Float64 => match constant.as_primitive::<Float64Type>().value(0) {
+        DataType::Float64 => match constant.as_primitive::<Float64Type>().value(row) {
             0.0 => {
                 let bits = |zero: f64| sortable(ValueKind::Float, zero.to_bits());
                 return Some((bits(-0.0), bits(0.0)));

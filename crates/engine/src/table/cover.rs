@@ -7,8 +7,9 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Date32Array, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
-use splay_store::{Segment, TableSnapshot};
+use splay_store::{ColumnType, Segment, TableSnapshot};
 
+use crate::codes::TextResults;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Value};
 
@@ -104,12 +105,13 @@ pub(crate) struct CoverColumns<'a> {
     snapshot: &'a TableSnapshot,
     cover: &'a Cover,
     columns: Vec<OnceCell<ArrayRef>>,
+    text_results: TextResults,
 }
 
 impl<'a> CoverColumns<'a> {
     pub fn new(snapshot: &'a TableSnapshot, cover: &'a Cover) -> CoverColumns<'a> {
         let columns = (0..snapshot.spec().columns.len()).map(|_| OnceCell::new()).collect();
-        CoverColumns { snapshot, cover, columns }
+        CoverColumns { snapshot, cover, columns, text_results: TextResults::new(cover.wanted()) }
     }
 
     pub fn cover(&self) -> &'a Cover {
@@ -124,6 +126,17 @@ impl<'a> CoverColumns<'a> {
         }
         let column = self.cover.segment.column(self.snapshot.spec(), position)?.read(self.cover.rows.clone())?;
         Ok(cell.get_or_init(|| column))
+    }
+
+    /// Whether a column holds codes of a dictionary.
+    pub fn may_be_coded(&self, position: usize) -> bool {
+        let column = self.snapshot.spec().columns.get(position);
+        column.is_some_and(|column| column.column_type == ColumnType::Symbol)
+    }
+
+    /// What is known of the texts of the columns' dictionaries.
+    pub fn text_results(&self) -> &TextResults {
+        &self.text_results
     }
 
     /// Whether a stored column was read before.

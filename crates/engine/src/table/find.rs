@@ -150,7 +150,7 @@ impl Search<'_> {
             return Ok(Vec::new());
         }
         let whole_time = entry.time_min >= wanted.times.min && entry.time_max <= wanted.times.max;
-        if whole_time && wanted.symbols.is_none() && !self.by_symbol {
+        if whole_time && wanted.symbols.is_none() && wanted.condition.is_none() && !self.by_symbol {
             let rows = segment.ranges()?.into_iter().map(|rows| to_usize(rows.start)..to_usize(rows.end));
             return Ok(rows.map(|rows| Span { rows, run: None }).collect());
         }
@@ -165,6 +165,10 @@ impl Search<'_> {
             };
             Ok((!rows.is_empty()).then_some(Span { rows, run: Some(run) }))
         };
+        if let (Some(condition), None) = (&wanted.condition, &wanted.symbols) {
+            let runs = condition.runs(index)?;
+            return self.each(runs.len(), narrowing.is_some(), |number| span(runs[number]));
+        }
         match &wanted.symbols {
             None => self.each(index.symbols()?, narrowing.is_some(), span),
             Some(symbols) => {

@@ -8,6 +8,7 @@ mod deal;
 mod ends;
 mod find;
 mod pieces;
+mod symbols;
 
 pub(crate) use ahead::{Ahead, Part};
 pub(crate) use blocks::narrow;
@@ -17,6 +18,7 @@ pub(crate) use deal::deal;
 pub(crate) use ends::{Ends, find_by_time};
 pub(crate) use find::{End, find, find_end, rows_of_symbol};
 pub(crate) use pieces::{PIECE_ROWS, Pieces, is_short};
+pub(crate) use symbols::SymbolCondition;
 
 use splay_store::{Bounds, TableSnapshot};
 
@@ -29,6 +31,8 @@ pub struct Wanted {
     pub times: Bounds<i64>,
     /// Symbols, sorted and without doubles; `None` for all rows, also those without a symbol.
     pub symbols: Option<Vec<String>>,
+    /// What must hold of the symbol, or of there being none; asked of the symbols of a segment before its rows are read.
+    pub(crate) condition: Option<SymbolCondition>,
 }
 
 /// Position of the virtual date among the columns: behind the stored ones.

@@ -40,7 +40,7 @@ const STEPS_MAX: u64 = 1_000_000_000;
 const SLICE_ROWS: usize = 128;
 
 /// Whether the result of a call of DataFusion's may be far larger than its arguments, or take long for a few rows.
-pub(crate) fn makes_more(call: &ScalarFunction) -> bool {
+fn makes_more(call: &ScalarFunction) -> bool {
     Growth::of(call.func.name()).is_some_and(|growth| {
         growth != Growth::Pattern || !matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
     })
@@ -77,6 +77,21 @@ impl AnalyzerRule for BoundFunctions {
     fn name(&self) -> &str {
         "bound_functions"
     }
+}
+
+/// The function within an expression whose result may be far larger than its arguments, or which may take long. Tick plans leave it to DataFusion, which asks the
+/// statement's pool for it.
+pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
+    let mut found = None;
+    expr.exists(|expr| {
+        found = match expr {
+            Expr::ScalarFunction(call) if makes_more(call) => Some(call.func.name().to_owned()),
+            Expr::BinaryExpr(binary) if grows(expr) => Some(binary.op.to_string()),
+            _ => None,
+        };
+        Ok(found.is_some())
+    })?;
+    Ok(found)
 }
 
 fn has_growth(plan: &LogicalPlan) -> Result<bool> {

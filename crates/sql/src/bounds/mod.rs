@@ -32,7 +32,7 @@ use splay_engine::Stop;
 
 use crate::error::{Error, Result};
 
-pub(crate) use functions::{BoundFunctions, makes_more};
+pub(crate) use functions::{BoundFunctions, growing};
 pub(crate) use rules::register;
 pub(crate) use windows::count_windows;
 

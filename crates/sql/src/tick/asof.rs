@@ -19,9 +19,10 @@ impl Recogniser<'_> {
             return unknown("a tolerance that is a parameter");
         }
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let Stage::Table { scan, columns } = self.stage(&join.right)? else {
+        let Stage::Table { mut scan, columns } = self.stage(&join.right)? else {
             return unknown("an as-of join with more than rows of a table");
         };
+        scan.evaluate_symbol_conditions();
         let spec = self.spec(&scan);
         let right_time = self.convert(&parts.right_time, right_schema)?.substitute(&columns);
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {

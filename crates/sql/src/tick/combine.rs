@@ -1,4 +1,4 @@
-//! Tick plans of several inputs: joins with the filters above them, joins to a list of values, unions.
+//! Tick plans of several inputs: joins with the filters above them, joins to a list of values or a small table, unions.
 
 use std::sync::Arc;
 
@@ -10,16 +10,19 @@ use datafusion::logical_expr::logical_plan::{Filter, Join, Union};
 use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
 };
-use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
-use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, texts};
+use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
+use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan};
 
 use super::asof::as_text;
 use super::convert::{Unknown, unknown};
-use super::recognise::{Recogniser, Stage, types};
+use super::recognise::{Recogniser, Side, Stage, types};
 use crate::joins::asof_parts;
 
 /// Most rows of a list of values.
 const LIST_ROWS_MAX: usize = 10_000;
+
+/// Most rows of the side of a join that is read first.
+pub(super) const SIDE_ROWS_MAX: usize = 1 << 17;
 
 fn said(error: DataFusionError) -> Unknown {
     Unknown(error.to_string())
@@ -52,11 +55,13 @@ impl Recogniser<'_> {
         }
         let stage = self.join(join, &left)?;
         let Some(kept) = conjunction(kept) else { return Ok(stage) };
-        let predicate = self.convert(&kept, &join.schema)?;
         Ok(match stage {
-            Stage::Frame(input) => Stage::Frame(filtered(input, predicate)),
+            Stage::Frame(input) => Stage::Frame(filtered(input, self.convert(&kept, &join.schema)?)),
             Stage::Table { mut scan, columns } => {
-                scan.predicate = Some(and(scan.predicate.take(), predicate.substitute(&columns)));
+                for condition in split_conjunction(&kept) {
+                    let condition = self.convert(condition, &join.schema)?.substitute(&columns);
+                    self.require(&mut scan, condition);
+                }
                 Stage::Table { scan, columns }
             }
         })
@@ -70,35 +75,41 @@ impl Recogniser<'_> {
         }
     }
 
-    /// A join to a list of values, each of whose keys is there once.
+    /// A join to a list of values, or to a small table or grouping, each of whose keys is there once.
     fn lookup(&mut self, join: &Join, left: &LogicalPlan) -> Result<Stage, Unknown> {
         if !matches!(join.join_type, JoinType::Inner | JoinType::Left) {
             return unknown(format!("a {} join", join.join_type));
         }
-        let Some(columns) = listed(&join.right)? else {
-            return unknown("a join that isn't by time or to a list of values");
-        };
+        let listed = listed(&join.right)?;
         if join.on.is_empty() && join.filter.is_none() && join.join_type == JoinType::Inner {
+            let Some(columns) = listed else { return unknown("a cross join to more than a list of values") };
             if columns.first().is_none_or(|column| column.is_empty()) {
                 return unknown("a join to a list of no values");
             }
             let input = Box::new(self.stage(left)?.into_plan(left.schema()));
             return Ok(Stage::Frame(Plan::Cross { input, columns }));
         }
+        let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
         let Some((left_key, right_key)) = only_equality(join)? else {
-            return unknown("a join to a list of values by more than one equality");
+            return unknown("a join by more than one equality");
         };
-        let right_schema = join.right.schema();
-        let Expr::Column(right_key) = as_text(&right_key, right_schema) else {
-            return unknown("a join by something computed from a list of values");
-        };
+        let (left_key, right_key) = (as_text(&left_key, left_schema), as_text(&right_key, right_schema));
+        let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(said);
+        let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
+        if !LookupTable::takes(&left_type, &right_type) {
+            return unknown(format!("a join by a {left_type}"));
+        }
+        let Expr::Column(right_key) = right_key else { return unknown("a join by something computed of the right") };
         let right_key = right_schema.index_of_column(right_key).map_err(said)?;
-        let Some(keys) = texts(&columns[right_key]) else {
-            return unknown("a join to a list by values that are no texts");
+        let columns: Vec<usize> = match listed {
+            Some(columns) if !LookupTable::are_unique(&columns[right_key]) => {
+                return unknown("a join to a list with equal keys");
+            }
+            Some(columns) => columns.into_iter().map(|column| self.constants.column(column)).collect(),
+            None => self.side(&join.right, right_key)?,
         };
-        let Some(table) = LookupTable::new(&keys, columns) else { return unknown("a join to a list with equal keys") };
-        let table = Arc::new(table);
-        let key = self.convert(as_text(&left_key, join.left.schema()), join.left.schema())?;
+        let table = Arc::new(LookupTable::new(columns[right_key], columns.clone()));
+        let key = self.convert(left_key, left_schema)?;
         let stage = self.stage(left)?;
         let looked_up = |key: &TickExpr, column| TickExpr::Lookup(Arc::clone(&table), column, Box::new(key.clone()));
         let width = right_schema.fields().len();
@@ -107,7 +118,7 @@ impl Recogniser<'_> {
                 let key = key.substitute(&columns);
                 columns.extend((0..width).map(|column| looked_up(&key, Some(column))));
                 if join.join_type == JoinType::Inner {
-                    scan.predicate = Some(and(scan.predicate.take(), looked_up(&key, None)));
+                    self.require(&mut scan, looked_up(&key, None));
                 }
                 Stage::Table { scan, columns }
             }
@@ -115,11 +126,30 @@ impl Recogniser<'_> {
                 if join.join_type == JoinType::Inner {
                     input = filtered(input, looked_up(&key, None));
                 }
-                let left_columns = (0..join.left.schema().fields().len()).map(TickExpr::Column);
+                let left_columns = (0..left_schema.fields().len()).map(TickExpr::Column);
                 let outputs = left_columns.chain((0..width).map(|column| looked_up(&key, Some(column)))).collect();
                 Stage::Frame(Plan::Project { input: Box::new(input), outputs })
             }
         })
+    }
+
+    /// The constants that hold the columns of the right side of a join, which each run reads before all else.
+    fn side(&mut self, right: &LogicalPlan, key: usize) -> Result<Vec<usize>, Unknown> {
+        let stage = self.stage(right)?;
+        match &stage {
+            Stage::Table { scan, .. } if self.snapshot(scan).rows() > SIDE_ROWS_MAX as u64 => {
+                return unknown("a join with rows of a large table, and not by time");
+            }
+            Stage::Frame(plan) if !groups_by(plan, key) => {
+                return unknown("a join that isn't by time, to a list, to a small table, or to groups by its key");
+            }
+            _ => {}
+        }
+        let (plan, schema) = (stage.into_plan(right.schema()), Arc::clone(right.schema().inner()));
+        let width = schema.fields().len();
+        self.sides.push(Side { plan, schema });
+        let side = self.sides.len() - 1;
+        Ok((0..width).map(|column| self.constants.side(side, column)).collect())
     }
 
     pub(super) fn union(&mut self, union: &Union) -> Result<Stage, Unknown> {
@@ -135,10 +165,16 @@ impl Recogniser<'_> {
     }
 }
 
-fn and(known: Option<TickExpr>, condition: TickExpr) -> TickExpr {
-    match known {
-        Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
-        None => condition,
+/// Whether rows are those of groups by one column alone, so that each value of it is there once.
+fn groups_by(plan: &Plan, column: usize) -> bool {
+    match plan {
+        Plan::AggregateTable { keys, .. } => keys.len() == 1 && column == 0,
+        Plan::Aggregate { keys, .. } => keys.len() == 1 && column == 0,
+        Plan::Project { input, outputs } => {
+            matches!(outputs.get(column), Some(TickExpr::Column(of)) if groups_by(input, *of))
+        }
+        Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => groups_by(input, column),
+        _ => false,
     }
 }
 

@@ -1,8 +1,12 @@
 //! The constants of a tick plan: literals that are part of the shape, and parameters that each run brings.
 
-use arrow::array::ArrayRef;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, new_empty_array};
+use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
+use datafusion::error::DataFusionError;
 
 use crate::error::{Error, Result};
 
@@ -12,6 +16,10 @@ enum Source {
     Fixed(ArrayRef),
     /// A parameter, and the types that it is cast to one after the other.
     Parameter(usize, Vec<DataType>),
+    /// The values of several, of one type.
+    List(Vec<Source>),
+    /// A column of the side with a number, which each run reads.
+    Side(usize, usize),
 }
 
 /// The constants of a plan, by number.
@@ -45,35 +53,117 @@ impl Constants {
                 casts.push(data_type.clone());
                 Source::Parameter(*number, casts)
             }
+            Source::List(_) | Source::Side(_, _) => return None,
         };
         self.sources.push(source);
         Some(self.sources.len() - 1)
+    }
+
+    /// Adds the list of the values of some constants.
+    pub fn list(&mut self, constants: &[usize]) -> usize {
+        let sources: Vec<Source> = constants.iter().map(|constant| self.sources[*constant].clone()).collect();
+        let fixed = sources.iter().map(|source| match source {
+            Source::Fixed(array) => Some(array.as_ref()),
+            _ => None,
+        });
+        let fixed = fixed.collect::<Option<Vec<_>>>().filter(|fixed| !fixed.is_empty());
+        let source = match fixed.and_then(|fixed| concat(&fixed).ok()) {
+            Some(values) => Source::Fixed(values),
+            None => Source::List(sources),
+        };
+        self.sources.push(source);
+        self.sources.len() - 1
+    }
+
+    /// Adds a column of constant values.
+    pub fn column(&mut self, values: ArrayRef) -> usize {
+        self.sources.push(Source::Fixed(values));
+        self.sources.len() - 1
+    }
+
+    /// Adds a column of a side.
+    pub fn side(&mut self, side: usize, column: usize) -> usize {
+        self.sources.push(Source::Side(side, column));
+        self.sources.len() - 1
+    }
+
+    /// Puts the columns of a side into the constants of a run.
+    pub fn fill(&self, side: usize, columns: &[ArrayRef], constants: &mut [ArrayRef]) {
+        for (source, constant) in self.sources.iter().zip(constants) {
+            if let Source::Side(of, column) = source
+                && *of == side
+            {
+                *constant = Arc::clone(&columns[*column]);
+            }
+        }
+    }
+
+    /// How many constants there are.
+    pub fn len(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// Drops the constants from a number on, to which nothing refers.
+    pub fn truncate(&mut self, len: usize) {
+        self.sources.truncate(len);
+    }
+
+    /// Drops the constants from a number on but for one, to which alone something refers; that one's new number.
+    pub fn replace_from(&mut self, len: usize, constant: usize) -> usize {
+        let kept = self.sources.swap_remove(constant);
+        self.sources.truncate(len);
+        self.sources.push(kept);
+        self.sources.len() - 1
     }
 
     /// The value of a constant that no run changes.
     pub fn fixed(&self, constant: usize) -> Option<ScalarValue> {
         match &self.sources[constant] {
             Source::Fixed(array) => ScalarValue::try_from_array(array, 0).ok(),
-            Source::Parameter(_, _) => None,
+            Source::Parameter(_, _) | Source::List(_) | Source::Side(_, _) => None,
         }
     }
 
-    /// The constants of a run.
+    /// The constants of a run, those of its sides empty.
     ///
     /// # Errors
     /// [`Error::Statement`] for a value that can't be what the statement uses it as.
     pub fn bind(&self, parameters: &[ScalarValue]) -> Result<Vec<ArrayRef>> {
-        let bind = |source: &Source| match source {
-            Source::Fixed(array) => Ok(ArrayRef::clone(array)),
-            Source::Parameter(number, casts) => {
-                let mut value = parameters[*number].clone();
-                for data_type in casts {
-                    value = value.cast_to(data_type)?;
-                }
-                value.to_array()
-            }
-        };
-        let refused = |error: datafusion::error::DataFusionError| Error::Statement { message: error.to_string() };
-        self.sources.iter().map(|source| bind(source).map_err(refused)).collect()
+        let refused = |error: DataFusionError| Error::Statement { message: error.to_string() };
+        self.sources.iter().map(|source| bind(source, parameters).map_err(refused)).collect()
     }
+}
+
+fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFusionError> {
+    match source {
+        Source::Fixed(array) => Ok(ArrayRef::clone(array)),
+        Source::Parameter(number, casts) => {
+            let mut value = parameters[*number].clone();
+            for data_type in casts {
+                value = value.cast_to(data_type)?;
+            }
+            value.to_array()
+        }
+        Source::Side(_, _) => Ok(new_empty_array(&DataType::Null)),
+        Source::List(sources) => {
+            let values = sources.iter().map(|source| values_of(source, parameters)).collect::<Result<Vec<_>, _>>()?;
+            let values: Vec<&dyn Array> = values.iter().map(AsRef::as_ref).collect();
+            Ok(concat(&values)?)
+        }
+    }
+}
+
+/// The values of an item of a list: one, or those of a list that was lifted as a whole.
+fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFusionError> {
+    if let Source::Parameter(number, casts) = source
+        && let ScalarValue::List(list) = &parameters[*number]
+    {
+        let options = CastOptions { safe: false, ..CastOptions::default() };
+        let mut values = list.value(0);
+        for data_type in casts {
+            values = cast_with_options(&values, data_type, &options)?;
+        }
+        return Ok(values);
+    }
+    bind(source, parameters)
 }

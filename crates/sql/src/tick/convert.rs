@@ -4,19 +4,21 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::{InList, ScalarFunction};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
+use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Volatility};
-use splay_engine::{BinaryOp, Expr as TickExpr};
+use splay_engine::{BinaryOp, Expr as TickExpr, ValueList};
 
 use super::calls::ScalarCall;
 use super::constants::Constants;
+use super::expressions::{Argument, Expression, argument};
 use super::shape::LIFTED;
-use crate::bounds::makes_more;
+use crate::bounds::growing;
 use crate::operator_call;
 
-/// Longest list that is compared value by value.
-const LIST_MAX: usize = 32;
+/// Longest list of values that aren't constants, which are compared one by one.
+const COMPUTED_ITEMS_MAX: usize = 32;
 
 /// What the engine can't do, in words for `explain`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -42,20 +44,20 @@ impl Converter<'_> {
                 Ok(position) => TickExpr::Column(position),
                 Err(error) => return unknown(error.to_string()),
             },
-            Expr::Literal(value, metadata) => {
-                let lifted = metadata.as_ref().and_then(|metadata| metadata.inner().get(LIFTED));
-                match lifted.and_then(|number| number.parse().ok()) {
-                    Some(number) => TickExpr::Constant(self.constants.parameter(number)),
-                    None => self.fix(value)?,
-                }
-            }
-            Expr::BinaryExpr(binary) => self.binary(binary, schema)?,
+            Expr::Literal(value, _) => match lifted(expr) {
+                Some(number) => TickExpr::Constant(self.constants.parameter(number)),
+                None => self.fix(value)?,
+            },
+            Expr::BinaryExpr(binary) => match operation(binary.op) {
+                Some(op) => self.binary(op, binary, schema)?,
+                None => self.strict(expr, schema)?,
+            },
             Expr::Not(expr) => TickExpr::Not(Box::new(self.convert(expr, schema)?)),
             Expr::IsNull(expr) => TickExpr::IsNull(Box::new(self.convert(expr, schema)?)),
             Expr::IsNotNull(expr) => TickExpr::IsNotNull(Box::new(self.convert(expr, schema)?)),
             Expr::Negative(inner) => {
                 if !data_type(inner)?.is_numeric() {
-                    return unknown("a negation of something that is no number");
+                    return self.strict(expr, schema);
                 }
                 TickExpr::Negative(Box::new(self.convert(inner, schema)?))
             }
@@ -72,29 +74,16 @@ impl Converter<'_> {
                 if between.negated { TickExpr::Not(Box::new(within)) } else { within }
             }
             Expr::InList(list) => self.list(list, schema)?,
-            Expr::Case(case) => {
-                let result = data_type(expr)?;
-                let mut branches = Vec::new();
-                for (when, then) in &case.when_then_expr {
-                    let when_value = self.convert(when, schema)?;
-                    let condition = match &case.expr {
-                        Some(subject) => both(BinaryOp::Equal, self.convert(subject, schema)?, when_value),
-                        None => when_value,
-                    };
-                    let from = data_type(then)?;
-                    let then = self.convert(then, schema)?;
-                    branches.push((condition, self.cast(then, &from, &result)?));
-                }
-                let otherwise = match &case.else_expr {
-                    Some(expr) => {
-                        let from = data_type(expr)?;
-                        let otherwise = self.convert(expr, schema)?;
-                        Some(Box::new(self.cast(otherwise, &from, &result)?))
-                    }
-                    None => None,
-                };
-                TickExpr::Case { branches, otherwise, data_type: result }
-            }
+            Expr::Case(case) => self.case(case, expr, schema)?,
+            Expr::Like(_)
+            | Expr::SimilarTo(_)
+            | Expr::TryCast(_)
+            | Expr::IsTrue(_)
+            | Expr::IsFalse(_)
+            | Expr::IsUnknown(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsNotUnknown(_) => self.strict(expr, schema)?,
             Expr::ScalarFunction(call) => self.call(call, expr, schema)?,
             other => return unknown(format!("the expression {other}")),
         })
@@ -120,24 +109,8 @@ impl Converter<'_> {
         Ok(TickExpr::Cast(Box::new(inner), to.clone()))
     }
 
-    fn binary(&mut self, binary: &BinaryExpr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        let op = match binary.op {
-            Operator::Plus => BinaryOp::Add,
-            Operator::Minus => BinaryOp::Subtract,
-            Operator::Multiply => BinaryOp::Multiply,
-            Operator::Divide => BinaryOp::Divide,
-            Operator::Modulo => BinaryOp::Remainder,
-            Operator::Eq => BinaryOp::Equal,
-            Operator::NotEq => BinaryOp::NotEqual,
-            Operator::Lt => BinaryOp::Less,
-            Operator::LtEq => BinaryOp::LessOrEqual,
-            Operator::Gt => BinaryOp::Greater,
-            Operator::GtEq => BinaryOp::GreaterOrEqual,
-            Operator::And => BinaryOp::And,
-            Operator::Or => BinaryOp::Or,
-            other => return unknown(format!("the operator {other}")),
-        };
-        let compares = !matches!(
+    fn binary(&mut self, op: BinaryOp, binary: &BinaryExpr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        let computes = matches!(
             op,
             BinaryOp::Add
                 | BinaryOp::Subtract
@@ -147,9 +120,9 @@ impl Converter<'_> {
                 | BinaryOp::And
                 | BinaryOp::Or
         );
-        let (left, right) = match compares {
-            true => (self.side(&binary.left, schema)?, self.side(&binary.right, schema)?),
-            false => (self.convert(&binary.left, schema)?, self.convert(&binary.right, schema)?),
+        let (left, right) = match computes {
+            true => (self.convert(&binary.left, schema)?, self.convert(&binary.right, schema)?),
+            false => (self.side(&binary.left, schema)?, self.side(&binary.right, schema)?),
         };
         Ok(both(op, left, right))
     }
@@ -167,10 +140,16 @@ impl Converter<'_> {
     }
 
     fn list(&mut self, list: &InList, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        if list.list.is_empty() || list.list.len() > LIST_MAX {
-            return unknown(format!("a list of {} values", list.list.len()));
-        }
         let value = self.side(&list.expr, schema)?;
+        let negated = |any: TickExpr| if list.negated { TickExpr::Not(Box::new(any)) } else { any };
+        if ValueList::takes(&type_of(&list.expr, schema)?)
+            && let Some(values) = self.list_of_constants(&list.list, schema)?
+        {
+            return Ok(negated(TickExpr::In(Box::new(value), Arc::new(ValueList::new(values)))));
+        }
+        if list.list.is_empty() || list.list.len() > COMPUTED_ITEMS_MAX {
+            return self.strict(&Expr::InList(list.clone()), schema);
+        }
         let mut any: Option<TickExpr> = None;
         for item in &list.list {
             let equal = both(BinaryOp::Equal, value.clone(), self.side(item, schema)?);
@@ -179,19 +158,61 @@ impl Converter<'_> {
                 None => equal,
             });
         }
-        match any {
-            Some(any) if list.negated => Ok(TickExpr::Not(Box::new(any))),
-            Some(any) => Ok(any),
-            None => unknown("an empty list"),
+        any.map_or_else(|| unknown("an empty list"), |any| Ok(negated(any)))
+    }
+
+    /// The constant that holds all items of a list; `None` if one of them isn't constant.
+    pub fn list_of_constants(&mut self, items: &[Expr], schema: &DFSchema) -> Result<Option<usize>, Unknown> {
+        if items.is_empty() || items.iter().any(|item| item.any_column_refs()) {
+            return Ok(None);
         }
+        let before = self.constants.len();
+        let mut numbers = Vec::with_capacity(items.len());
+        for item in items {
+            match self.side(item, schema)? {
+                TickExpr::Constant(number) => numbers.push(number),
+                _ => {
+                    self.constants.truncate(before);
+                    return Ok(None);
+                }
+            }
+        }
+        let list = self.constants.list(&numbers);
+        Ok(Some(self.constants.replace_from(before, list)))
+    }
+
+    /// A choice. One in which something may fail is left to DataFusion, which doesn't evaluate what isn't asked for.
+    fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        if may_fail(expr, schema) {
+            return self.lazy(expr, schema);
+        }
+        let result = type_of(expr, schema)?;
+        let mut branches = Vec::new();
+        for (when, then) in &case.when_then_expr {
+            let condition = match &case.expr {
+                Some(subject) => both(BinaryOp::Equal, self.side(subject, schema)?, self.side(when, schema)?),
+                None => self.convert(when, schema)?,
+            };
+            branches.push((condition, self.value_of(then, &result, schema)?));
+        }
+        let otherwise = match &case.else_expr {
+            Some(expr) => Some(Box::new(self.value_of(expr, &result, schema)?)),
+            None => None,
+        };
+        Ok(TickExpr::Case { branches, otherwise, data_type: result })
+    }
+
+    /// A value in the type of those beside it.
+    fn value_of(&mut self, expr: &Expr, result: &DataType, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        let value = self.convert(expr, schema)?;
+        self.cast(value, &type_of(expr, schema)?, result)
     }
 
     /// The first value that isn't null, each but the last asked for.
     fn coalesce(&mut self, args: &[Expr], result: &DataType, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         let mut values = Vec::with_capacity(args.len());
         for arg in args {
-            let value = self.convert(arg, schema)?;
-            values.push(self.cast(value, &type_of(arg, schema)?, result)?);
+            values.push(self.value_of(arg, result, schema)?);
         }
         let otherwise = values.pop().map(Box::new);
         let branches = values.into_iter().map(|value| (TickExpr::IsNotNull(Box::new(value.clone())), value)).collect();
@@ -200,25 +221,22 @@ impl Converter<'_> {
 
     fn call(&mut self, call: &ScalarFunction, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
         let name = call.func.name();
-        if call.func.signature().volatility != Volatility::Immutable {
-            return unknown(format!("{name}, whose value changes from call to call"));
-        }
         if let (Some(op), [left, right]) = (operator_call::operator_of(&call.func), call.args.as_slice()) {
             let binary = BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone()));
             return self.binary(&binary, schema);
         }
-        if makes_more(call) {
-            return unknown(format!("{name}, whose result may be far larger than its arguments, or take long"));
-        }
-        if name == "coalesce" {
+        check_functions(expr)?;
+        if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema)) {
             return self.coalesce(&call.args, &type_of(expr, schema)?, schema);
         }
         if call.func.short_circuits() {
-            return unknown(format!("{name}, which doesn't evaluate all its arguments"));
+            return self.lazy(expr, schema);
         }
-        let field = |expr: &Expr| -> Result<FieldRef, Unknown> {
-            expr.to_field(schema).map(|(_, field)| field).map_err(|error| Unknown(error.to_string()))
-        };
+        if is_rewritten(name) {
+            return self.strict(expr, schema);
+        }
+        let field =
+            |expr: &Expr| -> Result<FieldRef, Unknown> { expr.to_field(schema).map(|(_, field)| field).map_err(said) };
         let fields = call.args.iter().map(field).collect::<Result<Vec<_>, _>>()?;
         let result = field(expr)?;
         let arguments = call.args.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
@@ -230,10 +248,192 @@ impl Converter<'_> {
         };
         Ok(TickExpr::Call(Arc::new(function), arguments))
     }
+
+    /// An expression that evaluates all its parts, by DataFusion's kernels over those parts that read columns.
+    fn strict(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        check_functions(expr)?;
+        let mut taken = Taken::default();
+        let taken_apart = expr.clone().map_children(|part| {
+            if part.any_column_refs() {
+                let data_type = part.get_type(schema)?;
+                return Ok(Transformed::yes(taken.add(part, Argument::Values, data_type)));
+            }
+            // Patterns and the like stay as they are, but for what each run brings.
+            part.transform_up(|part| taken.lifted(part))
+        });
+        self.expression(taken_apart.map_err(said)?.data, taken, expr, schema)
+    }
+
+    /// An expression that may leave out some of its parts, as a whole by DataFusion's kernels over the columns that it reads.
+    fn lazy(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        let is_query = |expr: &Expr| {
+            matches!(expr, Expr::Exists(_) | Expr::InSubquery(_) | Expr::SetComparison(_) | Expr::ScalarSubquery(_))
+        };
+        if expr.exists(|expr| Ok(is_query(expr) || matches!(expr, Expr::OuterReferenceColumn(_, _)))).map_err(said)? {
+            return unknown(format!("the expression {expr}"));
+        }
+        check_functions(expr)?;
+        let mut taken = Taken::default();
+        let taken_apart = expr.clone().transform_up(|part| match part {
+            part @ Expr::Column(_) => {
+                let data_type = part.get_type(schema)?;
+                Ok(Transformed::yes(taken.add(part, Argument::Values, data_type)))
+            }
+            part => taken.lifted(part),
+        });
+        self.expression(taken_apart.map_err(said)?.data, taken, expr, schema)
+    }
+
+    /// The call of an expression over what was taken out of it.
+    fn expression(
+        &mut self,
+        taken_apart: Expr,
+        taken: Taken,
+        expr: &Expr,
+        schema: &DFSchema,
+    ) -> Result<TickExpr, Unknown> {
+        let result = type_of(expr, schema)?;
+        let mut arguments = Vec::with_capacity(taken.parts.len());
+        for part in &taken.parts {
+            arguments.push(self.convert(part, schema)?);
+        }
+        let expression = Expression::new(taken_apart, taken.arguments, result, self.options);
+        let expression = expression.map_err(|error| Unknown(format!("the expression {expr}: {error}")))?;
+        Ok(TickExpr::Call(Arc::new(expression), arguments))
+    }
+}
+
+/// Parts that were taken out of an expression, each once.
+#[derive(Default)]
+struct Taken {
+    parts: Vec<Expr>,
+    arguments: Vec<(Argument, DataType)>,
+}
+
+impl Taken {
+    /// What stands for a part.
+    fn add(&mut self, part: Expr, kind: Argument, data_type: DataType) -> Expr {
+        let known = self.parts.iter().position(|known| *known == part);
+        argument(known.unwrap_or_else(|| {
+            self.parts.push(part);
+            self.arguments.push((kind, data_type));
+            self.parts.len() - 1
+        }))
+    }
+
+    /// Takes out a literal that was lifted.
+    fn lifted(&mut self, part: Expr) -> Result<Transformed<Expr>, DataFusionError> {
+        match (lifted(&part), &part) {
+            (Some(_), Expr::Literal(value, _)) => {
+                let data_type = value.data_type();
+                Ok(Transformed::yes(self.add(part, Argument::Parameter, data_type)))
+            }
+            _ => Ok(Transformed::no(part)),
+        }
+    }
+}
+
+/// The number of the parameter that a literal is.
+fn lifted(expr: &Expr) -> Option<usize> {
+    let Expr::Literal(_, Some(metadata)) = expr else { return None };
+    metadata.inner().get(LIFTED)?.parse().ok()
+}
+
+/// The engine's own operation.
+fn operation(op: Operator) -> Option<BinaryOp> {
+    Some(match op {
+        Operator::Plus => BinaryOp::Add,
+        Operator::Minus => BinaryOp::Subtract,
+        Operator::Multiply => BinaryOp::Multiply,
+        Operator::Divide => BinaryOp::Divide,
+        Operator::Modulo => BinaryOp::Remainder,
+        Operator::Eq => BinaryOp::Equal,
+        Operator::NotEq => BinaryOp::NotEqual,
+        Operator::Lt => BinaryOp::Less,
+        Operator::LtEq => BinaryOp::LessOrEqual,
+        Operator::Gt => BinaryOp::Greater,
+        Operator::GtEq => BinaryOp::GreaterOrEqual,
+        Operator::And => BinaryOp::And,
+        Operator::Or => BinaryOp::Or,
+        _ => return None,
+    })
+}
+
+/// Functions that are never called, since DataFusion makes other expressions of them.
+fn is_rewritten(name: &str) -> bool {
+    matches!(name, "arrow_cast" | "arrow_try_cast" | "cast_to_type" | "try_cast_to_type")
+}
+
+/// Refuses functions whose value changes from call to call, or may be far larger than what they are given.
+fn check_functions(expr: &Expr) -> Result<(), Unknown> {
+    if let Some(name) = growing(expr).map_err(said)? {
+        return unknown(format!("{name}, whose result may be far larger than its arguments"));
+    }
+    let mut changing = None;
+    let found = expr.exists(|expr| {
+        if let Expr::ScalarFunction(call) = expr
+            && call.func.signature().volatility != Volatility::Immutable
+        {
+            changing = Some(call.func.name().to_owned());
+        }
+        Ok(changing.is_some())
+    });
+    found.map_err(said)?;
+    match changing {
+        Some(name) => unknown(format!("{name}, whose value changes from call to call")),
+        None => Ok(()),
+    }
+}
+
+/// Whether an expression may be refused for some values, or costs more than to choose those that it is asked for.
+fn may_fail(expr: &Expr, schema: &DFSchema) -> bool {
+    let any = |exprs: &[&Expr]| exprs.iter().any(|expr| may_fail(expr, schema));
+    let is = |expr: &Expr, wanted: fn(&DataType) -> bool| expr.get_type(schema).is_ok_and(|found| wanted(&found));
+    match expr {
+        Expr::Column(_) | Expr::Literal(_, _) => false,
+        Expr::Alias(alias) => any(&[&alias.expr]),
+        Expr::Not(inner) | Expr::IsNull(inner) | Expr::IsNotNull(inner) => any(&[inner]),
+        Expr::Between(between) => any(&[&between.expr, &between.low, &between.high]),
+        Expr::InList(list) => any(&[&list.expr]) || list.list.iter().any(|item| may_fail(item, schema)),
+        Expr::Like(like) => any(&[&like.expr, &like.pattern]),
+        Expr::Negative(inner) => !is(inner, DataType::is_floating) || any(&[inner]),
+        Expr::Cast(cast) => {
+            let to = cast.field.data_type();
+            let passes = matches!(*cast.expr, Expr::Literal(_, _))
+                || *to == DataType::Int64 && is(&cast.expr, |from| from.is_integer() && *from != DataType::UInt64)
+                || *to == DataType::Float64 && is(&cast.expr, DataType::is_numeric)
+                || *to == DataType::Utf8 && is(&cast.expr, |from| matches!(from, DataType::Dictionary(_, _)));
+            !passes || any(&[&cast.expr])
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let is_number = |expr: &Expr| is(expr, |of| of.is_integer() || of.is_floating());
+            let fails = match operation(*op) {
+                Some(BinaryOp::Add | BinaryOp::Subtract | BinaryOp::Multiply) => !is_number(left) || !is_number(right),
+                Some(BinaryOp::Divide | BinaryOp::Remainder) => {
+                    !is(left, DataType::is_floating) || !is(right, DataType::is_floating)
+                }
+                Some(_) => false,
+                None => !matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom),
+            };
+            fails || any(&[left, right])
+        }
+        Expr::Case(case) => {
+            let branches = case.when_then_expr.iter().any(|(when, then)| any(&[when, then]));
+            branches || case.expr.iter().chain(&case.else_expr).any(|expr| may_fail(expr, schema))
+        }
+        Expr::ScalarFunction(call) if call.func.name() == "coalesce" => {
+            call.args.iter().any(|arg| may_fail(arg, schema))
+        }
+        _ => true,
+    }
+}
+
+fn said(error: DataFusionError) -> Unknown {
+    Unknown(error.to_string())
 }
 
 fn type_of(expr: &Expr, schema: &DFSchema) -> Result<DataType, Unknown> {
-    expr.get_type(schema).map_err(|error| Unknown(error.to_string()))
+    expr.get_type(schema).map_err(said)
 }
 
 fn both(op: BinaryOp, left: TickExpr, right: TickExpr) -> TickExpr {

@@ -148,7 +148,7 @@ impl Recogniser<'_> {
             return unknown(format!("{name} with a treatment of nulls over a window"));
         }
         let Aggregate { mut function, mut arguments, .. } =
-            self.known_aggregate(name, &params.args, schema, data_type)?;
+            self.known_aggregate(name, &params.args, false, schema, data_type)?;
         if !frame.is_whole() && !function.has_frames() {
             return unknown(format!("{name} over frames"));
         }

@@ -6,9 +6,10 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Key, Plan};
+use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, ExternalAggregate, Key, Plan};
 use splay_store::TableSpec;
 
+use super::aggregates::AggregateOf;
 use super::convert::{Unknown, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage, types};
 use crate::functions;
@@ -139,16 +140,25 @@ impl Recogniser<'_> {
             other => return unknown(format!("the aggregate {other}")),
         };
         let (name, params) = (call.func.name(), &call.params);
-        if params.distinct || params.null_treatment.is_some() {
-            return unknown(format!("{name} with distinct or a treatment of nulls"));
+        if params.null_treatment.is_some() {
+            return unknown(format!("{name} with a treatment of nulls"));
         }
         // An order by time is one that the table knows; see `aggregate`, where the columns are known.
         let by_time = match params.order_by.as_slice() {
-            [] => None,
             [key] if key.asc && matches!(name, "first" | "last") && ordered => Some(self.convert(&key.expr, schema)?),
-            _ => return unknown(format!("{name} with such an order")),
+            _ => None,
         };
-        let mut aggregate = self.known_aggregate(name, &params.args, schema, data_type)?;
+        let is_plain = params.order_by.is_empty() || by_time.is_some();
+        // Of equal values one is the least and the greatest.
+        let is_distinct = params.distinct && !matches!(name, "min" | "max");
+        let known = match is_plain {
+            true => self.known_aggregate(name, &params.args, is_distinct, schema, data_type),
+            false => unknown(format!("{name} with such an order")),
+        };
+        let mut aggregate = match known {
+            Ok(aggregate) => aggregate,
+            Err(_) => self.external_aggregate(call, schema, data_type)?,
+        };
         aggregate.function = match aggregate.function {
             AggregateFunction::First if by_time.is_some() => AggregateFunction::FirstByTime,
             AggregateFunction::Last if by_time.is_some() => AggregateFunction::LastByTime,
@@ -165,16 +175,32 @@ impl Recogniser<'_> {
         Ok(aggregate)
     }
 
+    /// One of DataFusion's that the engine has no kernel for.
+    fn external_aggregate(
+        &mut self,
+        call: &AggregateCall,
+        schema: &DFSchema,
+        data_type: &DataType,
+    ) -> Result<Aggregate, Unknown> {
+        let function =
+            AggregateFunction::External(ExternalAggregate(Arc::new(AggregateOf::new(call, schema, data_type)?)));
+        let arguments = call.params.args.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Aggregate { function, arguments, filter: None, data_type: data_type.clone() })
+    }
+
     /// The engine's aggregate for one of DataFusion or ours, of groups as of window frames.
     pub(super) fn known_aggregate(
         &mut self,
         name: &str,
         args: &[Expr],
+        is_distinct: bool,
         schema: &DFSchema,
         data_type: &DataType,
     ) -> Result<Aggregate, Unknown> {
         let is_constant = |expr: &Expr| matches!(expr, Expr::Literal(value, None) if !value.is_null());
         let function = match (name, args) {
+            ("count", [_]) if is_distinct => AggregateFunction::CountDistinct,
+            _ if is_distinct => return unknown(format!("{name} with distinct")),
             ("count", [one]) if is_constant(one) => AggregateFunction::CountRows,
             ("count", []) => AggregateFunction::CountRows,
             ("count", [_]) => AggregateFunction::Count,

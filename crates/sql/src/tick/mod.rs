@@ -8,11 +8,13 @@
 //!
 //! A tick plan gives the rows that DataFusion gives. Whatever the engine refuses while it runs, DataFusion gets to decide.
 
+mod aggregates;
 mod asof;
 mod calls;
 mod combine;
 mod constants;
 mod convert;
+mod expressions;
 mod frames;
 mod groups;
 mod parts;
@@ -24,6 +26,8 @@ mod windows;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::common::metadata::{FieldMetadata, ScalarAndMetadata};
 use datafusion::common::{ParamValues, ScalarValue};
@@ -32,15 +36,17 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Reads, Setting, Stop};
+use splay_engine::{Plan, Read, Reads, Setting, Stop};
 use splay_store::storage::ReadWatch;
-use splay_store::{Database, TableSpec};
+use splay_store::{Database, TableSnapshot, TableSpec};
 
+use self::combine::SIDE_ROWS_MAX;
 use self::constants::Constants;
 use self::convert::Unknown;
 pub(crate) use self::parts::{PartRan, TickPartExec, TickPartPlanner, with_tick_parts};
+use self::recognise::{Recognised, Side};
 use self::results::{Asked, Kept, Results};
-use self::shape::{LIFTED, Shape};
+use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};
 use crate::coercion;
 use crate::error::{Error, Result};
 use crate::intervals;
@@ -52,14 +58,51 @@ use crate::session::Parameters;
 /// Most shapes that are kept.
 const SHAPES_MAX: usize = 4096;
 
+/// Most bytes of shapes that are kept.
+const SHAPES_BYTES_MAX: usize = 64 << 20;
+
 /// A recognised statement.
 #[derive(Debug)]
 pub(crate) struct TickStatement {
     plan: Plan,
     constants: Constants,
+    /// What is read first.
+    sides: Vec<Side>,
     schema: SchemaRef,
     /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
+}
+
+impl TickStatement {
+    /// The rows, and what was read for them.
+    fn run(
+        &self,
+        tables: &[TableSnapshot],
+        mut constants: Vec<ArrayRef>,
+        limits: &Limits<'_>,
+    ) -> splay_engine::Result<(Vec<RecordBatch>, Read)> {
+        let Limits { threads, memory_bytes, stop, .. } = *limits;
+        let mut reads = Reads::default();
+        for (number, side) in self.sides.iter().enumerate() {
+            let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
+            let rows = splay_engine::run(&side.plan, &setting, &side.schema)?;
+            reads = setting.reads;
+            let rows = concat_batches(&side.schema, &rows)?;
+            if rows.num_rows() > SIDE_ROWS_MAX {
+                return Err(splay_engine::Error::Unsupported("a join with many rows".to_owned()));
+            }
+            self.constants.fill(number, rows.columns(), &mut constants);
+        }
+        let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
+        let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
+        Ok((batches, setting.reads.into_read()))
+    }
+
+    /// Its steps in words, what is read first before the others.
+    fn describe(&self) -> String {
+        let sides = self.sides.iter().map(|side| format!("To look up in:\n{}\n", side.plan));
+        sides.chain([self.plan.to_string()]).collect()
+    }
 }
 
 /// What is known of a shape.
@@ -75,8 +118,34 @@ enum Known {
 /// Statements by shape.
 #[derive(Debug)]
 pub(crate) struct TickStatements {
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<Shapes>,
     results: Option<Results>,
+}
+
+/// What is known of shapes.
+#[derive(Debug, Default)]
+struct Shapes {
+    known: HashMap<String, Known>,
+    /// Of all shapes.
+    bytes: usize,
+}
+
+impl Shapes {
+    fn insert(&mut self, shape: String, known: Known) {
+        self.remove(&shape);
+        if self.known.len() >= SHAPES_MAX || self.bytes + shape.len() > SHAPES_BYTES_MAX {
+            self.known.clear();
+            self.bytes = 0;
+        }
+        self.bytes += shape.len();
+        self.known.insert(shape, known);
+    }
+
+    fn remove(&mut self, shape: &str) {
+        if self.known.remove(shape).is_some() {
+            self.bytes -= shape.len();
+        }
+    }
 }
 
 /// A statement as it was given: its shape, and the values of its parameters with those of lifted literals.
@@ -95,10 +164,11 @@ impl Given {
     }
 
     /// The same without lifting anything.
-    pub fn as_written(text: &str, parameters: &Parameters) -> Given {
+    /// `None` for a text that is too long to be a shape.
+    pub fn as_written(text: &str, parameters: &Parameters) -> Option<Given> {
         // No shape begins so.
         let shape = Shape { key: format!("\u{3}{text}"), literals: Vec::new() };
-        Given::of_shape(text, shape, parameters)
+        (text.len() <= SHAPE_BYTES_MAX).then(|| Given::of_shape(text, shape, parameters))
     }
 
     fn of_shape(text: &str, shape: Shape, parameters: &Parameters) -> Given {
@@ -130,9 +200,18 @@ impl Given {
     fn marked(&self) -> ParamValues {
         let marked = self.names.iter().zip(&self.values).enumerate().map(|(number, (name, value))| {
             let mark = BTreeMap::from([(LIFTED.to_owned(), number.to_string())]);
-            (name.clone(), ScalarAndMetadata::new(value.clone(), Some(FieldMetadata::new(mark))))
+            let value = if name.starts_with(LIFTED) { item(value) } else { value.clone() };
+            (name.clone(), ScalarAndMetadata::new(value, Some(FieldMetadata::new(mark))))
         });
         ParamValues::Map(marked.collect())
+    }
+}
+
+/// What stands for a value in a plan: of a list its first item, whose type is that of the others.
+fn item(value: &ScalarValue) -> ScalarValue {
+    match value {
+        ScalarValue::List(list) => ScalarValue::try_from_array(&list.value(0), 0).unwrap_or(ScalarValue::Null),
+        other => other.clone(),
     }
 }
 
@@ -211,7 +290,7 @@ impl TickStatements {
     /// # Errors
     /// [`Error::Store`] for damaged bytes, [`Error::Cancelled`].
     pub fn run(&self, given: &Given, database: &Database, limits: &Limits<'_>) -> Result<Ran> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key).cloned();
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key).cloned();
         let statement = match known {
             None => return Ok(Ran::Unknown),
             Some(Known::Other(_)) => return Ok(Ran::Not),
@@ -244,14 +323,12 @@ impl TickStatements {
         if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
             return Ok(Ran::Rows(Arc::clone(&statement.schema), kept));
         }
-        let Limits { threads, memory_bytes, stop, .. } = *limits;
-        let setting =
-            Setting { tables: &tables, constants: &constants, threads, memory_bytes, stop, reads: Reads::default() };
-        match splay_engine::run(&statement.plan, &setting, &statement.schema) {
-            Ok(batches) => {
+        let ran = statement.run(&tables, constants, limits);
+        match ran {
+            Ok((batches, read)) => {
                 let watches: Vec<ReadWatch> = tables.iter().map(|table| table.watch().clone()).collect();
                 watches.iter().try_for_each(ReadWatch::check).map_err(Error::Store)?;
-                let kept = (batches, setting.reads.into_read(), watches);
+                let kept = (batches, read, watches);
                 if let Some((results, asked)) = asked {
                     results.put(asked, &kept);
                 }
@@ -265,8 +342,8 @@ impl TickStatements {
 
     /// What is known of a statement, in words; `None` if the text as it is written has to be asked for.
     pub fn describe(&self, given: &Given) -> Option<String> {
-        Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&given.key) {
-            Some(Known::Tick(statement)) => statement.plan.to_string(),
+        Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
+            Some(Known::Tick(statement)) => statement.describe(),
             Some(Known::Other(reason)) => format!("none, because of {reason}"),
             Some(Known::AsWritten) => return None,
             None => "none".to_owned(),
@@ -290,11 +367,7 @@ impl TickStatements {
                 Err(Unknown(reason)) => Known::Other(reason),
             }
         };
-        let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if all.len() >= SHAPES_MAX {
-            all.clear();
-        }
-        all.insert(given.key.clone(), known);
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(given.key.clone(), known);
         Ok(())
     }
 }
@@ -328,8 +401,9 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options)?;
-    let tables = recognised.tables.into_iter().map(|(name, snapshot)| (name, snapshot.spec().clone())).collect();
-    Ok(TickStatement { plan: recognised.plan, constants: recognised.constants, schema, tables })
+    let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
+    let Recognised { plan, constants, sides, .. } = recognised;
+    Ok(TickStatement { plan, constants, sides, schema, tables })
 }
 
 /// The schema without the marks of lifted literals.

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
@@ -35,20 +35,35 @@ const SUBSTITUTED_NODES_MAX: usize = 1_000;
 pub(super) struct Recognised {
     pub plan: Plan,
     pub constants: Constants,
-    /// The tables, as the plan numbers them, at the snapshots that it was made from.
+    /// What is read first, in this order, for constants that hold its columns.
+    pub sides: Vec<Side>,
+    /// The tables, as the plans number them, at the snapshots that they were made from.
     pub tables: Vec<(String, TableSnapshot)>,
+}
+
+/// The side of a join that rows of the other look values up in.
+#[derive(Debug)]
+pub(super) struct Side {
+    pub plan: Plan,
+    pub schema: SchemaRef,
 }
 
 /// The tick plan of a logical plan, or why there is none.
 pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Result<Recognised, Unknown> {
-    let mut recogniser =
-        Recogniser { constants: Constants::default(), tables: Vec::new(), options, in_window_join: false };
+    let mut recogniser = Recogniser {
+        constants: Constants::default(),
+        sides: Vec::new(),
+        tables: Vec::new(),
+        options,
+        in_window_join: false,
+    };
     let stage = recogniser.stage(plan)?;
     let mut plan = stage.into_plan(plan.schema());
     if let Some(null) = recogniser.constants.fix(&ScalarValue::Null) {
         plan.prune(null);
     }
-    Ok(Recognised { plan, constants: recogniser.constants, tables: recogniser.tables })
+    let Recogniser { constants, sides, tables, .. } = recogniser;
+    Ok(Recognised { plan, constants, sides, tables })
 }
 
 /// Rows on their way.
@@ -96,6 +111,7 @@ pub(super) fn types(schema: &DFSchema) -> Vec<DataType> {
 
 pub(super) struct Recogniser<'a> {
     pub(super) constants: Constants,
+    pub(super) sides: Vec<Side>,
     tables: Vec<(String, TableSnapshot)>,
     options: &'a Arc<ConfigOptions>,
     /// Whether the right side of a window join is looked at, whose scans number their rows.
@@ -203,6 +219,10 @@ impl Recogniser<'_> {
         Ok(Stage::Table { scan, columns })
     }
 
+    pub(super) fn snapshot(&self, scan: &Scan) -> &TableSnapshot {
+        &self.tables[scan.table].1
+    }
+
     pub(super) fn spec(&self, scan: &Scan) -> TableSpec {
         self.tables[scan.table].1.spec().clone()
     }
@@ -228,12 +248,21 @@ impl Recogniser<'_> {
             if self.bound(&condition, &spec, &mut scan.bounds) {
                 continue;
             }
-            scan.predicate = Some(match scan.predicate.take() {
-                Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
-                None => condition,
-            });
+            self.require(&mut scan, condition);
         }
         Ok(Stage::Table { scan, columns })
+    }
+
+    /// Adds a condition over the columns of the table, which is asked of the symbols if it reads no more.
+    pub(super) fn require(&self, scan: &mut Scan, condition: TickExpr) {
+        if reads_symbol_alone(&condition, self.snapshot(scan).spec()) {
+            scan.bounds.push(Bound::SymbolCondition(condition));
+            return;
+        }
+        scan.predicate = Some(match scan.predicate.take() {
+            Some(known) => TickExpr::Binary(BinaryOp::And, Box::new(known), Box::new(condition)),
+            None => condition,
+        });
     }
 
     /// The constants that the symbol column must be one of, if a condition says that and nothing else.
@@ -262,19 +291,16 @@ impl Recogniser<'_> {
         if !matches!(column.substitute(columns), TickExpr::Column(position) if position == symbol) {
             return Ok(None);
         }
-        let mut numbers = Vec::with_capacity(items.len());
-        for item in items {
-            // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
-            let item = match without_casts(item) {
-                literal @ Expr::Literal(ScalarValue::Utf8(_), _) => literal,
-                _ => item,
-            };
-            match self.convert(item, schema)? {
-                TickExpr::Constant(number) => numbers.push(number),
-                _ => return Ok(None),
-            }
-        }
-        Ok(Some(numbers))
+        // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
+        let items: Vec<Expr> = items
+            .into_iter()
+            .map(|item| match without_casts(item) {
+                literal @ Expr::Literal(ScalarValue::Utf8(_), _) => literal.clone(),
+                _ => item.clone(),
+            })
+            .collect();
+        let mut converter = Converter { constants: &mut self.constants, options: self.options };
+        Ok(converter.list_of_constants(&items, schema)?.map(|list| vec![list]))
     }
 
     /// Takes a condition that the order answers.
@@ -319,6 +345,17 @@ impl Recogniser<'_> {
         }
         Ok(converted)
     }
+}
+
+/// Whether a condition says something of the symbol and of nothing else.
+fn reads_symbol_alone(condition: &TickExpr, spec: &TableSpec) -> bool {
+    let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
+    let (mut reads, mut reads_others) = (false, false);
+    condition.visit_columns(&mut |column| {
+        reads = true;
+        reads_others |= Some(column) != symbol;
+    });
+    reads && !reads_others
 }
 
 fn is_column(expr: &Expr) -> bool {

@@ -1,15 +1,16 @@
 //! The shape of a statement: its text without the literals that only say which rows are wanted.
 //!
 //! Statements of one shape share a plan. Lifted are numbers and texts that something is compared with; everything else, a
-//! bucket's width among it, stays in the shape. Reading the shape takes one pass over the text and no parser.
+//! bucket's width among it, stays in the shape. A list of literals of one kind is lifted as a whole, so that statements share a shape
+//! whatever the length of their lists, and what is planned stays short. Reading the shape takes one pass over the text and no parser.
 
 use std::collections::HashMap;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::ScalarValue;
 
-/// Longest text that is looked at.
-const TEXT_BYTES_MAX: usize = 16 << 10;
+/// Longest shape.
+pub(super) const SHAPE_BYTES_MAX: usize = 256 << 10;
 
 /// Literals up to which each new one is compared with all before it.
 const LITERALS_COMPARED: usize = 32;
@@ -51,24 +52,35 @@ enum Before {
 
 /// The shape of a text, or `None` if it has something in it that makes lifting doubtful, such as a text with a prefix. Comments are blanks.
 pub(super) fn shape(text: &str) -> Option<Shape> {
-    if text.len() > TEXT_BYTES_MAX {
-        return None;
-    }
     let bytes = text.as_bytes();
     // What keys are marked with.
     if bytes.iter().any(|byte| (1..=3).contains(byte)) {
         return None;
     }
-    let mut shape = Shape { key: String::with_capacity(text.len()), literals: Vec::new() };
+    let mut shape = Shape { key: String::with_capacity(text.len().min(SHAPE_BYTES_MAX)), literals: Vec::new() };
     let mut seen = HashMap::new();
     let mut before = Before::Other;
     let mut at = 0;
     while at < bytes.len() {
+        if shape.key.len() > SHAPE_BYTES_MAX {
+            return None;
+        }
         let byte = bytes[at];
         if let Some(end) = blank_end(text, at)? {
             if !shape.key.ends_with(' ') {
                 shape.key.push(' ');
             }
+            at = end;
+            continue;
+        }
+        if byte == b'('
+            && before == Before::In
+            && let Some((end, list)) = list_of_literals(text, at + 1)
+        {
+            shape.key.push('(');
+            take(&mut shape, &mut seen, Before::InList, &text[at..end], list);
+            shape.key.push(')');
+            before = Before::Other;
             at = end;
             continue;
         }
@@ -151,11 +163,7 @@ fn blank_end(text: &str, at: usize) -> Option<Option<usize>> {
 
 /// What stands behind the blanks and comments that a text begins with. `None` as for [`shape`].
 pub(super) fn behind_blanks(text: &str) -> Option<&str> {
-    let mut at = 0;
-    while let Some(end) = blank_end(text, at)? {
-        at = end;
-    }
-    Some(&text[at..])
+    behind_blanks_at(text, 0).map(|at| &text[at..])
 }
 
 /// Lifts a literal, or leaves it in the shape.
@@ -178,12 +186,9 @@ fn take<'t>(
             return Before::Other;
         }
     };
-    let kind = match value {
-        ScalarValue::Utf8(_) => 't',
-        ScalarValue::Int64(_) => 'i',
-        ScalarValue::Date32(_) => 'd',
-        ScalarValue::TimestampNanosecond(_, _) => 's',
-        _ => 'f',
+    let kind = match &value {
+        ScalarValue::List(list) => kind(&list.value_type()).to_ascii_uppercase(),
+        value => kind(&value.data_type()),
     };
     // Equal literals are one parameter, so that expressions which are equal stay so.
     // Of a long list only those that are written alike, for it is looked through for each of them.
@@ -199,6 +204,68 @@ fn take<'t>(
     }
     shape.key.push_str(&format!("\u{1}{kind}{number}\u{1}"));
     after
+}
+
+/// A letter for the type of a literal.
+fn kind(data_type: &DataType) -> char {
+    match data_type {
+        DataType::Utf8 => 't',
+        DataType::Int64 => 'i',
+        DataType::Date32 => 'd',
+        DataType::Timestamp(_, _) => 's',
+        _ => 'f',
+    }
+}
+
+/// The list of literals of one kind that begins behind the bracket at `at`, and where the text goes on behind its end.
+fn list_of_literals(text: &str, mut at: usize) -> Option<(usize, ScalarValue)> {
+    let mut values: Vec<ScalarValue> = Vec::new();
+    loop {
+        at = behind_blanks_at(text, at)?;
+        let (end, value) = literal(text, at)?;
+        if values.first().is_some_and(|first| kind(&first.data_type()) != kind(&value.data_type())) {
+            return None;
+        }
+        values.push(value);
+        at = behind_blanks_at(text, end)?;
+        match text.as_bytes().get(at)? {
+            b',' => at += 1,
+            b')' => break,
+            _ => return None,
+        }
+    }
+    let data_type = values.first()?.data_type();
+    Some((at + 1, ScalarValue::List(ScalarValue::new_list(&values, &data_type, true))))
+}
+
+/// The end and the value of the literal at `at`.
+fn literal(text: &str, at: usize) -> Option<(usize, ScalarValue)> {
+    let bytes = text.as_bytes();
+    match bytes.get(at)? {
+        b'\'' => text_literal(text, at).map(|(end, value)| (end, ScalarValue::Utf8(Some(value)))),
+        b'-' if bytes.get(at + 1).is_some_and(u8::is_ascii_digit) => {
+            let end = number_end(bytes, at + 1);
+            Some((end, number(&text[at + 1..end])?.arithmetic_negate().ok()?))
+        }
+        b'0'..=b'9' => {
+            let end = number_end(bytes, at);
+            Some((end, number(&text[at..end])?))
+        }
+        b'a'..=b'z' | b'A'..=b'Z' => {
+            let end = word_end(bytes, at);
+            let (end, value) = typed_literal(text, &text[at..end], end)?;
+            Some((end, value?))
+        }
+        _ => None,
+    }
+}
+
+/// Where the text goes on behind blanks and comments. `None` as for [`shape`].
+fn behind_blanks_at(text: &str, mut at: usize) -> Option<usize> {
+    while let Some(end) = blank_end(text, at)? {
+        at = end;
+    }
+    Some(at)
 }
 
 fn after_word(word: &str, before: Before) -> Before {
@@ -321,7 +388,7 @@ mod tests {
         assert_eq!(literals(text), ["IBM", "1.5"]);
         assert_eq!(
             literals("select * from q where s in ('A', 'B''s') and t between 1 and 2 and x = y"),
-            ["A", "B's", "1", "2"]
+            ["[A, B's]", "1", "2"]
         );
         assert_eq!(literals("select * from q where date = date '2020-01-01'"), ["2020-01-01"]);
         let [one, other] =
@@ -341,6 +408,26 @@ mod tests {
         assert_ne!(one.key, shape("select * from q where s = 'A' and p > 7.5").unwrap().key);
         assert_ne!(one.key, shape("select * from q where s = 5 and p > 7").unwrap().key);
         assert_ne!(shape("select 1 from q").unwrap().key, shape("select 2 from q").unwrap().key);
+    }
+
+    #[test]
+    fn lists_are_lifted_as_a_whole() {
+        let one = shape("select * from q where s in ('A', 'B''s') and i not in (1, -2)").unwrap();
+        let other = shape("select * from q where s in ( 'C' /* , */ ,'D','E') and i not in (3)").unwrap();
+        assert_eq!(one.key, other.key);
+        assert_eq!(
+            with_parameters(&one),
+            "select * from q where s in ($splay_lifted_0) and i not in ($splay_lifted_1)"
+        );
+        assert_eq!(literals("select * from q where s in ('A', 'B') or s in ('A', 'B')"), ["[A, B]"]);
+        let dates = "select * from q where date in (date '2020-01-01', date '2020-01-02')";
+        assert_eq!(literals(dates), ["[2020-01-01, 2020-01-02]"]);
+        // Lists of several kinds are lifted one by one, as far as that goes.
+        assert_eq!(literals("select * from q where i in (1, 2.5, x) or i in (select 1)"), ["1", "2.5"]);
+        let long: Vec<String> = (0..50_000).map(|number| format!("'S{number}'")).collect();
+        let long = shape(&format!("select * from q where s in ({})", long.join(", "))).unwrap();
+        assert_eq!((long.key.len() < 100, long.literals.len()), (true, 1));
+        assert_eq!(shape(&"x + ".repeat(SHAPE_BYTES_MAX)), None);
     }
 
     #[test]

@@ -75,9 +75,10 @@ impl Recogniser<'_> {
         self.in_window_join = true;
         let right = self.stage(parts.right);
         self.in_window_join = false;
-        let Stage::Table { scan, columns } = right? else {
+        let Stage::Table { mut scan, columns } = right? else {
             return unknown("a window join with more than rows of a table");
         };
+        scan.evaluate_symbol_conditions();
         let spec = self.spec(&scan);
         let right_time = self.convert(parts.right_time, right_schema)?.substitute(&columns);
         if !matches!(instants(&right_time), TickExpr::Column(column) if *column == spec.time_position()) {

@@ -227,10 +227,13 @@ impl State<'_> {
                 continue;
             };
             let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
-            if let Some((column, dictionary)) = codes::coded_column(expr, chunk)? {
+            if let Some((column, dictionary)) = codes::coded_column(expr, chunk, chunk.rows())? {
                 let values = || codes::over_texts(expr, column, &dictionary, asked.constants);
-                keys.push(ValueKey::of_codes(position, &dictionary, texts, known, values)?);
-                continue;
+                let key = ValueKey::of_codes(position, &dictionary, texts, known, values);
+                if let Some(key) = codes::unless_refused(key)? {
+                    keys.push(key);
+                    continue;
+                }
             }
             let array = match expr.evaluate_coded(chunk, asked.constants)? {
                 Some(coded) => coded,

@@ -8,7 +8,7 @@ use splay_store::TableSnapshot;
 
 use crate::aggregate::Aggregate;
 use crate::aggregate::accumulate::{Assigned, Run};
-use crate::codes::Conditions;
+use crate::codes::{Conditions, TextResults};
 use crate::error::Result;
 use crate::expr::{Columns, Value};
 use crate::kept::Kept;
@@ -81,6 +81,14 @@ impl Columns for BlockColumns<'_> {
             None => column,
             Some(kept) => kept.filter(&column)?,
         }))
+    }
+
+    fn may_be_coded(&self, position: usize) -> bool {
+        self.columns.may_be_coded(position)
+    }
+
+    fn text_results(&self) -> Option<&TextResults> {
+        Some(self.columns.text_results())
     }
 }
 

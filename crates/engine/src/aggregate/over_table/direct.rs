@@ -250,12 +250,16 @@ fn list_symbols(filter: &Expr, position: usize, constants: &[ArrayRef], symbols:
         Expr::Binary(BinaryOp::Or, left, right) => {
             list_symbols(left, position, constants, symbols) && list_symbols(right, position, constants, symbols)
         }
+        Expr::In(value, list) => {
+            let is_symbol = matches!(value.as_ref(), Expr::Column(column) if *column == position);
+            is_symbol && crate::plan::texts_of(list.values(constants)).map(|texts| symbols.extend(texts)).is_ok()
+        }
         Expr::Binary(BinaryOp::Equal, left, right) => match (left.as_ref(), right.as_ref()) {
             (Expr::Column(column), Expr::Constant(constant)) | (Expr::Constant(constant), Expr::Column(column))
                 if *column == position =>
             {
                 // What equals null is no symbol.
-                crate::plan::text(&constants[*constant]).map(|text| symbols.extend(text)).is_ok()
+                crate::plan::texts_of(&constants[*constant]).map(|texts| symbols.extend(texts)).is_ok()
             }
             _ => false,
         },

@@ -12,7 +12,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, Subquery};
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Expr as TickExpr, Key, Plan};
+use splay_engine::{AggregateFunction, Expr as TickExpr, Key, Plan};
 
 use super::node::TickPart;
 use super::{General, Part};
@@ -91,7 +91,10 @@ impl Finder<'_> {
         if !cannot_fail(&coerced).unwrap_or(false) {
             return None;
         }
-        let recognised = recognise(&coerced, &self.options).ok().filter(|recognised| is_fast(&recognised.plan))?;
+        let recognised = recognise(&coerced, &self.options).ok()?;
+        if !is_fast(&recognised.plan) || !recognised.sides.is_empty() {
+            return None;
+        }
         let constants = recognised.constants.bind(&[]).ok()?;
         let part = Part {
             plan: recognised.plan,
@@ -114,7 +117,10 @@ impl Finder<'_> {
 
 /// Whether a plan is a grouping that the engine makes faster than DataFusion: by codes, along the order of the rows, or as a whole.
 fn is_fast(plan: &Plan) -> bool {
-    let Plan::AggregateTable { keys, key_types, .. } = plan else { return false };
+    let Plan::AggregateTable { keys, key_types, aggregates, .. } = plan else { return false };
+    if aggregates.iter().any(|aggregate| matches!(aggregate.function, AggregateFunction::External(_))) {
+        return false;
+    }
     let is_by_symbol = keys.iter().any(|key| matches!(key, Key::Symbol));
     keys.iter().zip(key_types).all(|(key, data_type)| match key {
         Key::Symbol | Key::Date => true,
@@ -150,6 +156,14 @@ fn is_safe_step(expr: &Expr, schema: &DFSchema) -> bool {
         | Expr::IsNull(_)
         | Expr::IsNotNull(_)
         | Expr::Between(_)
+        | Expr::InList(_)
+        | Expr::Like(_)
+        | Expr::IsTrue(_)
+        | Expr::IsFalse(_)
+        | Expr::IsUnknown(_)
+        | Expr::IsNotTrue(_)
+        | Expr::IsNotFalse(_)
+        | Expr::IsNotUnknown(_)
         | Expr::Case(_) => true,
         // A literal that doesn't fit isn't recognised.
         Expr::Cast(cast) if matches!(*cast.expr, Expr::Literal(_, _)) => true,

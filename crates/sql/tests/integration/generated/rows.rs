@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use arrow::array::TimestampNanosecondArray;
-use arrow::array::{ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch};
+use arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
 use arrow::datatypes::Int32Type;
 use splay_capture::{Append, Capture};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
@@ -119,5 +121,31 @@ pub(crate) fn all_rows() -> Vec<(TableSpec, RecordBatch)> {
         let rows = rows(&mut numbers, &spec, count, first_day, days);
         (spec, rows)
     };
-    loads.into_iter().map(rows).collect()
+    let mut all: Vec<_> = loads.into_iter().map(rows).collect();
+    all.push(reference());
+    all
+}
+
+/// A symbol a row: its kind and its number, neither of which all have.
+fn reference() -> (TableSpec, RecordBatch) {
+    let spec = TableSpec::new(
+        "reference",
+        vec![
+            ColumnSpec::new("ts", ColumnType::Timestamp),
+            ColumnSpec::new("sym", ColumnType::Symbol),
+            ColumnSpec::new("kind", ColumnType::Text),
+            ColumnSpec::new("number", ColumnType::Int32),
+        ],
+        "ts",
+        Some("sym"),
+    );
+    let symbols = (0..10).map(|number| (number != 3).then(|| format!("S{number:02}")));
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampNanosecondArray::from(vec![OPENING; 10]).with_timezone("UTC")),
+        Arc::new(symbols.collect::<Vec<_>>().iter().map(Option::as_deref).collect::<DictionaryArray<Int32Type>>()),
+        Arc::new((0..10).map(|number| (number != 5).then_some(["x", "y", "z"][number % 3])).collect::<StringArray>()),
+        Arc::new((0..10).map(|number| (number != 4).then_some(number * 3)).collect::<Int32Array>()),
+    ];
+    let rows = RecordBatch::try_new(spec.arrow(), columns).unwrap();
+    (spec, rows)
 }

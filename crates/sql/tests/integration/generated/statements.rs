@@ -12,7 +12,11 @@ fn instant(numbers: &mut Numbers) -> String {
 
 fn condition(numbers: &mut Numbers) -> String {
     let op = numbers.one(&["=", "<", "<=", ">", ">=", "<>"]);
-    match numbers.below(14) {
+    match numbers.below(19) {
+        14 => pattern(numbers),
+        15 => list(numbers),
+        16 | 17 => computed(numbers),
+        18 => format!("({} or {})", pattern(numbers), pattern(numbers)),
         0..=2 => format!("sym = 'S{:02}'", numbers.below(14)),
         3 => format!("sym in ('S{:02}', 'S{:02}', 'none')", numbers.below(13), numbers.below(13)),
         4 => format!("date {op} '2019-10-{:02}'", 6 + numbers.below(9)),
@@ -39,8 +43,82 @@ fn condition(numbers: &mut Numbers) -> String {
     }
 }
 
+/// Conditions on texts, most of them on the symbol.
+fn pattern(numbers: &mut Numbers) -> String {
+    let column = numbers.one(&["sym", "sym", "venue"]);
+    let like = numbers.one(&["like", "not like", "ilike", "not ilike"]);
+    match numbers.below(12) {
+        0..=2 => format!("{column} {like} '{}'", numbers.one(&["S0%", "%1", "s_1", "_", "n", "%", "", "S\\_1", "S%1"])),
+        3 => format!(
+            "{column} {} '{}'",
+            numbers.one(&["~", "!~", "~*", "!~*"]),
+            numbers.one(&["^S0", "[nN]", "1$", "s1|q", ""])
+        ),
+        4 => format!("{column} similar to '{}'", numbers.one(&["S(01|02)", "S0%", "N|Q"])),
+        5 => format!("{column} is {} 'S01'", numbers.one(&["distinct from", "not distinct from"])),
+        6 => format!("{column} {op} 'S0{}'", numbers.below(10), op = numbers.one(&["<>", ">", "<="])),
+        7 => format!("length({column}) {} 1", numbers.one(&["=", ">"])),
+        8 => format!("upper({column}) in ('S01', 'N', 'S0{}')", numbers.below(9)),
+        9 => format!(
+            "try_cast(right({column}, 2) as int) {} {}",
+            numbers.one(&["<", ">=", "is distinct from"]),
+            numbers.below(12)
+        ),
+        10 => format!("{column} || 'x' = '{}x'", numbers.one(&["S01", "N"])),
+        _ => format!("coalesce({column}, 'S05') {like} '%5'"),
+    }
+}
+
+/// Lists of any length, some with a null.
+fn list(numbers: &mut Numbers) -> String {
+    let count = numbers.one(&["1", "3", "5", "40", "200"]).parse::<u64>().unwrap();
+    let null = numbers.one(&["", "", "", ", null"]);
+    let op = numbers.one(&["in", "in", "not in"]);
+    let (column, mut items): (&str, Vec<String>) = match numbers.below(7) {
+        0 => ("sym", (0..count).map(|_| format!("'S{:02}'", numbers.below(20))).collect()),
+        1 => ("venue", (0..count).map(|_| format!("'{}'", numbers.one(&["N", "P", "Q", "x", "n"]))).collect()),
+        2 => ("size", (0..count).map(|_| numbers.below(500).to_string()).collect()),
+        3 => {
+            ("seq", (0..count).map(|_| (i64::try_from(numbers.below(90_000)).unwrap() - 45_000).to_string()).collect())
+        }
+        4 => ("bid", (0..count).map(|_| (100.0 + numbers.below(1600) as f64 / 16.0).to_string()).collect()),
+        5 => ("ts", (0..count).map(|_| format!("'{}'", instant(numbers))).collect()),
+        _ => ("size * 2", (0..count).map(|_| format!("{}.0", numbers.below(1000))).collect()),
+    };
+    if numbers.happens(10) {
+        items.push("null".to_owned());
+    }
+    format!("{column} {op} ({}{null})", items.join(", "))
+}
+
+/// Conditions that the engine leaves to DataFusion's expressions.
+fn computed(numbers: &mut Numbers) -> String {
+    let number = numbers.below(200);
+    match numbers.below(14) {
+        0 => format!("size & 3 = {}", numbers.below(4)),
+        1 => format!("(seq | 7) > {number}"),
+        2 => format!("size << 1 < {number}"),
+        3 => format!("seq is distinct from {number}"),
+        4 => format!("ask is {} bid", numbers.one(&["distinct from", "not distinct from"])),
+        5 => format!(
+            "(ask > {number}) is {}",
+            numbers.one(&["true", "not true", "false", "not false", "unknown", "not unknown"])
+        ),
+        6 => format!("case when size % 7 > 0 then 700 / (size % 7) else {number} end > {number}"),
+        7 => format!("nullif(size, {number}) is not null"),
+        8 => format!("nvl(ask, {number}) > {number}"),
+        9 => format!("greatest(bid, ask, {number}) > least(ask, 150)"),
+        10 => format!("nvl2(ask, size, {number}) < 250"),
+        11 => format!("coalesce(ask, 1000 / (size + 1)) > {number}"),
+        12 => "concat(venue, '-', sym) like 'N-S0%'".to_owned(),
+        _ => format!("sign(seq) * abs(seq) > {number} and not (firm is true)"),
+    }
+}
+
 fn simple(numbers: &mut Numbers) -> String {
-    match numbers.below(4) {
+    match numbers.below(6) {
+        4 => pattern(numbers),
+        5 => list(numbers),
         0 => format!("bid > {}", 90 + numbers.below(120)),
         1 => format!("sym = 'S{:02}'", numbers.below(12)),
         2 => format!("venue {} ('N', '{}')", numbers.one(&["in", "not in"]), numbers.one(&["P", "Q", "Y"])),
@@ -85,6 +163,12 @@ fn key(numbers: &mut Numbers) -> String {
                 "venue is null",
                 "case when venue = 'Z' then venue else 'N' end",
                 "coalesce(venue, 'none')",
+                "substr(sym, 1, 2)",
+                "upper(venue) || sym",
+                "sym like 'S0%'",
+                "right(sym, 1)",
+                "length(venue)",
+                "case when size % 3 > 0 then 9 / (size % 3) end",
             ])
             .to_owned(),
         _ => numbers
@@ -111,7 +195,38 @@ fn value(numbers: &mut Numbers) -> &'static str {
 
 fn aggregate(numbers: &mut Numbers) -> String {
     let x = value(numbers);
-    let call = match numbers.below(15) {
+    let call = match numbers.below(20) {
+        15 | 16 => {
+            format!("count(distinct {})", numbers.one(&[x, "sym", "venue", "firm", "ts", "date", "upper(venue)"]))
+        }
+        17 => numbers
+            .one(&[
+                "bool_and(firm)",
+                "bool_or(firm)",
+                "bit_and(seq)",
+                "bit_or(size)",
+                "bit_xor(seq)",
+                "min(venue)",
+                "max(sym)",
+            ])
+            .to_owned(),
+        18 => numbers
+            .one(&[
+                "median(size)",
+                "median(ask)",
+                "percentile_cont(0.3) within group (order by bid)",
+                "avg(distinct size)",
+            ])
+            .to_owned(),
+        19 => numbers
+            .one(&[
+                "sum(distinct size)",
+                "covar_samp(bid, ask)",
+                "approx_distinct(seq)",
+                "stddev(size)",
+                "var_pop(seq)",
+            ])
+            .to_owned(),
         0 => "count(*)".to_owned(),
         1 => format!("count({x})"),
         2 | 3 => format!("sum({x})"),
@@ -264,7 +379,23 @@ fn horizon(numbers: &mut Numbers) -> String {
 /// Unions, joins to a list of values, and the first rows of groups.
 fn combined(numbers: &mut Numbers) -> String {
     let (one, other) = (filter(numbers), filter(numbers));
-    match numbers.below(7) {
+    let join = numbers.one(&["join", "left join"]);
+    match numbers.below(10) {
+        7 => format!(
+            "select q.sym, r.n, count(*), sum(q.size), max(r.high) from (select * from quote{one}) q {join} (select sym, count(*) as n, \
+             max(bid) as high from trade{other} group by sym) r on q.sym = r.sym{} group by q.sym, r.n",
+            numbers.one(&["", " where r.n > 20", " where q.sym like '%1' or r.high > 180"])
+        ),
+        8 => format!(
+            "select t.sym, t.ts, t.seq, v.fee from (select * from trade{one}) t {join} (values (1, 0.5), (250, 0.25), (7, 2)) as v (size, \
+             fee) on t.size = v.size"
+        ),
+        9 => format!(
+            "select r.kind, count(*), count(distinct q.sym), avg(q.bid) from (select * from quote{one}) q {join} reference r on \
+             {}{} group by r.kind",
+            numbers.one(&["q.sym = r.sym", "q.sym = r.sym", "q.size = r.number"]),
+            numbers.one(&["", " where r.kind <> 'x'", " where q.bid > 150 and r.number < 7"])
+        ),
         0 => format!(
             "select sym, kind, count(*), sum(v), max(ts) from (select sym, 'bid' as kind, bid as v, ts from quote{one} union all \
              select sym, 'ask', ask, ts from trade{other}) group by sym, kind"
@@ -354,7 +485,20 @@ pub(crate) fn statement(numbers: &mut Numbers) -> String {
                 "seq = max(seq) over ()",
             ])
         ),
-        0 => format!("select ts, sym, bid, size, (bid + ask) / 2 as mid from quote{filter}"),
+        0 => format!(
+            "select ts, sym, bid, size, {} as mid from quote{filter}",
+            numbers.one(&[
+                "(bid + ask) / 2",
+                "lower(sym)",
+                "concat(sym, venue)",
+                "sym || '-' || venue",
+                "nvl2(ask, ask, bid)",
+                "greatest(bid, ask)",
+                "try_cast(right(sym, 2) as int)",
+                "seq & 255",
+                "replace(sym, 'S', 'XX')",
+            ])
+        ),
         1 => format!("select distinct {}, {} from quote{filter}", key(numbers), numbers.one(&["size", "seq"])),
         2 => {
             // Ordered by all columns, so that a cut leaves no choice.

@@ -1,0 +1,214 @@
+//! How many different values a group has.
+//!
+//! Values are words of 64 bits, texts by the number that they were seen as, so that each value of each group is one entry of one hash
+//! table. Values next to each other are often equal and looked up once. The first texts, which are all where there are few, have a bit
+//! for each group instead.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
+use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+use super::accumulate::{Accumulator, Assigned, same};
+use super::groups::{Texts, hash, words_of};
+use super::keys::TextWords;
+use crate::error::Result;
+use crate::zeros;
+
+/// Texts that have a bit.
+const TEXT_BITS: u64 = 4096;
+
+/// Counts of different values.
+#[derive(Debug)]
+pub(super) struct DistinctCount {
+    counts: Vec<u64>,
+    seen: HashTable<(u64, u32)>,
+    /// By group, as far as there are texts.
+    bits: Vec<Vec<u64>>,
+    bits_bytes: usize,
+    seed: u64,
+    texts: Texts,
+    of_dictionary: TextWords,
+    has_texts: bool,
+    last: Option<(u64, u32)>,
+}
+
+impl DistinctCount {
+    /// `None` for types whose values are no words.
+    pub fn of(data_type: &DataType) -> Option<DistinctCount> {
+        let has_texts = match data_type {
+            DataType::Utf8 => true,
+            DataType::Dictionary(codes, values) => **codes == DataType::Int32 && **values == DataType::Utf8,
+            _ => false,
+        };
+        let is_word = matches!(data_type, DataType::Boolean | DataType::Date32 | DataType::Float32 | DataType::Float64)
+            || matches!(data_type, DataType::Timestamp(unit, _) | DataType::Time64(unit) if *unit == TimeUnit::Nanosecond)
+            || data_type.is_integer();
+        let seed = std::hash::BuildHasher::hash_one(&DefaultHashBuilder::default(), 0);
+        (has_texts || is_word).then(|| DistinctCount {
+            counts: Vec::new(),
+            seen: HashTable::new(),
+            bits: Vec::new(),
+            bits_bytes: 0,
+            seed,
+            texts: Texts::default(),
+            of_dictionary: TextWords::default(),
+            has_texts,
+            last: None,
+        })
+    }
+
+    /// Takes in the text with a number.
+    #[inline]
+    fn take_text(&mut self, group: usize, number: u64) {
+        if number >= TEXT_BITS {
+            return self.take(group, number);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "it is small")]
+        let (place, bit) = ((number / 64) as usize, 1 << (number % 64));
+        let bits = &mut self.bits[group];
+        if bits.len() <= place {
+            self.bits_bytes += 8 * (place + 1 - bits.len());
+            bits.resize(place + 1, 0);
+        }
+        if bits[place] & bit == 0 {
+            bits[place] |= bit;
+            self.counts[group] += 1;
+        }
+    }
+
+    #[inline]
+    fn take(&mut self, group: usize, word: u64) {
+        #[expect(clippy::cast_possible_truncation, reason = "groups are numbered in 32 bits")]
+        let value = (word, group as u32);
+        if self.last == Some(value) {
+            return;
+        }
+        self.last = Some(value);
+        let seed = self.seed;
+        let hash_of = |(word, group): &(u64, u32)| hash(seed, &[*word, u64::from(*group)]);
+        let entry = self.seen.entry(hash_of(&value), |known| *known == value, hash_of);
+        if let hashbrown::hash_table::Entry::Vacant(place) = entry {
+            place.insert(value);
+            self.counts[group] += 1;
+        }
+    }
+}
+
+impl Accumulator for DistinctCount {
+    fn grow(&mut self, groups: usize) {
+        self.counts.resize(groups, 0);
+        if self.has_texts {
+            self.bits.resize(groups, Vec::new());
+        }
+    }
+
+    fn update(&mut self, arguments: &[ArrayRef], assigned: Assigned<'_>) -> Result<()> {
+        let array = &arguments[0];
+        if let Some(coded) = array.as_dictionary_opt::<Int32Type>() {
+            let words = self.of_dictionary.of_texts(coded.values(), &mut self.texts)?;
+            let codes = coded.keys();
+            assigned.each(codes.nulls(), |group, row| {
+                let code = usize::try_from(codes.values()[row]).unwrap_or(usize::MAX);
+                if let Some(Some(number)) = words.get(code) {
+                    self.take_text(group, *number);
+                }
+            });
+            return Ok(());
+        }
+        if let Some(texts) = array.as_string_opt::<i32>() {
+            assigned.each(array.nulls(), |group, row| {
+                let number = u64::from(self.texts.number(texts.value(row)));
+                self.take_text(group, number);
+            });
+            return Ok(());
+        }
+        let unsigned = zeros::unsigned(array);
+        let words = words_of(unsigned.as_ref().unwrap_or(array))?;
+        assigned.each(array.nulls(), |group, row| self.take(group, words[row]));
+        Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.seen.capacity() * (size_of::<(u64, u32)>() + 1) + self.texts.bytes() + self.bits_bytes
+    }
+
+    fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
+        let other = same::<DistinctCount>(other)?;
+        let numbers: Vec<u64> = other.texts.iter().map(|text| u64::from(self.texts.number(text))).collect();
+        for (word, group) in &other.seen {
+            let group = groups[*group as usize] as usize;
+            match self.has_texts {
+                true => self.take_text(group, numbers[usize::try_from(*word).unwrap_or(0)]),
+                false => self.take(group, *word),
+            }
+        }
+        for (bits, group) in other.bits.iter().zip(groups) {
+            for (place, word) in bits.iter().enumerate() {
+                let set = (0..64).filter(|bit| word >> bit & 1 == 1);
+                set.for_each(|bit| self.take_text(*group as usize, numbers[place * 64 + bit]));
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        Ok(Arc::new(Int64Array::from_iter_values(self.counts.into_iter().map(u64::cast_signed))))
+    }
+
+    fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{DictionaryArray, Float64Array, StringArray};
+
+    use super::*;
+
+    fn counts(accumulator: DistinctCount) -> Vec<i64> {
+        Box::new(accumulator).finish().unwrap().as_primitive::<arrow::datatypes::Int64Type>().values().to_vec()
+    }
+
+    fn filled(array: &ArrayRef, groups: &[u32]) -> DistinctCount {
+        let mut accumulator = DistinctCount::of(array.data_type()).unwrap();
+        accumulator.grow(3);
+        accumulator.update(&[Arc::clone(array)], Assigned::Rows(groups)).unwrap();
+        accumulator
+    }
+
+    #[test]
+    fn nulls_do_not_count_and_zeros_are_one() {
+        let values = [Some(0.0), Some(-0.0), None, Some(1.0), Some(f64::NAN), Some(f64::NAN), Some(1.0)];
+        let values: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
+        assert_eq!(counts(filled(&values, &[0, 0, 0, 0, 0, 0, 1])), [3, 1, 0]);
+    }
+
+    #[test]
+    fn texts_of_several_dictionaries_are_told_apart_by_what_they_are() {
+        let texts = |texts: &[&str]| -> Vec<ArrayRef> {
+            let coded = texts.iter().copied().collect::<DictionaryArray<Int32Type>>();
+            vec![Arc::new(coded), Arc::new(StringArray::from(texts.to_vec()))]
+        };
+        for (one, other) in texts(&["a", "b", "a"]).into_iter().zip(texts(&["b", "c", "d"])) {
+            let mut all = filled(&one, &[0, 0, 1]);
+            // Numbers are given anew, and the first of them have bits.
+            let more = filled(&other, &[0, 0, 1]);
+            all.merge(Box::new(more), &[0, 2, 1]).unwrap();
+            assert_eq!(counts(all), [3, 1, 1]);
+        }
+    }
+
+    #[test]
+    fn texts_may_be_more_than_have_bits() {
+        let texts = |from: usize| -> ArrayRef {
+            Arc::new((from..from + 6_000).map(|number| Some(number.to_string())).collect::<StringArray>())
+        };
+        let mut all = filled(&texts(0), &[1; 6_000]);
+        all.merge(Box::new(filled(&texts(3_000), &[0; 6_000])), &[1, 0, 2]).unwrap();
+        assert_eq!(counts(all), [0, 9_000, 0]);
+    }
+}

@@ -1,0 +1,41 @@
+//! What is made of a constant once for each run.
+
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use arrow::array::{Array, ArrayRef};
+
+use crate::error::Result;
+
+/// Most runs at a time whose things are kept.
+const RUNS_MAX: usize = 16;
+
+/// Things by the constants that they were made of, kept as long as these live.
+#[derive(Debug)]
+pub(crate) struct PerRun<T>(Mutex<Vec<(Weak<dyn Array>, Arc<T>)>>);
+
+impl<T> Default for PerRun<T> {
+    fn default() -> PerRun<T> {
+        PerRun(Mutex::default())
+    }
+}
+
+impl<T> PerRun<T> {
+    /// What was made of a constant, or is made now.
+    pub fn get(&self, of: &ArrayRef, make: impl FnOnce() -> Result<T>) -> Result<Arc<T>> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // An array that is weakly held keeps its address.
+        if let Some((_, made)) = known.iter().find(|(one, _)| std::ptr::addr_eq(one.as_ptr(), Arc::as_ptr(of))) {
+            return Ok(Arc::clone(made));
+        }
+        known.retain(|(one, _)| one.strong_count() > 0);
+        known.truncate(RUNS_MAX - 1);
+        let made = Arc::new(make()?);
+        known.insert(0, (Arc::downgrade(of), Arc::clone(&made)));
+        Ok(made)
+    }
+
+    #[cfg(test)]
+    pub fn len(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+}

@@ -1,0 +1,202 @@
+//! Lists of constants that values are looked for in, as `IN` does: by hash, whatever the length of the list.
+//!
+//! The constant holds all values of the list. A table of them is made when a run first asks, and kept as long as that run's constants
+//! live. Equal are values of equal bits, but for zeros, whose sign doesn't count: so `IN` finds what a chain of `=` finds.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type, IntervalUnit, TimeUnit};
+use hashbrown::HashSet;
+
+use crate::aggregate::words_of;
+use crate::error::{Error, Result};
+use crate::per_run::PerRun;
+
+/// Values up to which a list is looked through from its beginning.
+const SHORT_MAX: usize = 8;
+
+/// A list of constants.
+#[derive(Debug)]
+pub struct ValueList {
+    constant: usize,
+    tables: PerRun<ListTable>,
+}
+
+impl ValueList {
+    /// The list of the values of a constant.
+    #[must_use]
+    pub fn new(constant: usize) -> ValueList {
+        ValueList { constant, tables: PerRun::default() }
+    }
+
+    /// Whether values of a type can be looked for.
+    #[must_use]
+    pub fn takes(data_type: &DataType) -> bool {
+        match data_type {
+            DataType::Utf8 | DataType::Boolean | DataType::Date32 | DataType::Decimal128(_, _) => true,
+            DataType::Float32 | DataType::Float64 => true,
+            DataType::Timestamp(unit, _) | DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
+            DataType::Interval(unit) => *unit == IntervalUnit::MonthDayNano,
+            DataType::Dictionary(_, values) => **values == DataType::Utf8,
+            other => other.is_integer(),
+        }
+    }
+
+    /// The values of the list.
+    pub(crate) fn values<'a>(&self, constants: &'a [ArrayRef]) -> &'a ArrayRef {
+        &constants[self.constant]
+    }
+
+    /// Whether each value is in the list: null for null, and for what isn't found in a list that has a null.
+    pub(crate) fn contains(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<ArrayRef> {
+        let list = self.values(constants);
+        if !are_alike(values.data_type(), list.data_type()) {
+            return Err(Error::Unsupported(format!("a {} in a list of {}", values.data_type(), list.data_type())));
+        }
+        let table = self.tables.get(list, || ListTable::new(list))?;
+        Ok(Arc::new(table.contains(values)?))
+    }
+}
+
+/// Whether values of two types are equal if their bits are.
+fn are_alike(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::Dictionary(_, values), other) | (other, DataType::Dictionary(_, values)) => are_alike(values, other),
+        (DataType::Timestamp(one, _), DataType::Timestamp(other, _)) => one == other,
+        (one, other) => one == other,
+    }
+}
+
+#[derive(Debug)]
+struct ListTable {
+    entries: Entries,
+    has_null: bool,
+}
+
+#[derive(Debug)]
+enum Entries {
+    Short(Vec<u64>),
+    Words(HashSet<u64>),
+    Decimals(HashSet<i128>),
+    Texts(HashSet<Box<str>>),
+}
+
+impl ListTable {
+    fn new(list: &ArrayRef) -> Result<ListTable> {
+        let list = match list.data_type() {
+            DataType::Dictionary(_, values) => arrow::compute::cast(list, values)?,
+            _ => Arc::clone(list),
+        };
+        let entries = match list.data_type() {
+            DataType::Utf8 => Entries::Texts(list.as_string::<i32>().iter().flatten().map(Box::from).collect()),
+            DataType::Decimal128(_, _) => {
+                Entries::Decimals(list.as_primitive::<Decimal128Type>().iter().flatten().collect())
+            }
+            _ => {
+                let words = words_of(&list)?.into_iter().enumerate();
+                let words: Vec<u64> = words.filter(|(row, _)| list.is_valid(*row)).map(|(_, word)| word).collect();
+                if words.len() <= SHORT_MAX {
+                    Entries::Short(words)
+                } else {
+                    Entries::Words(words.into_iter().collect())
+                }
+            }
+        };
+        Ok(ListTable { entries, has_null: list.null_count() > 0 })
+    }
+
+    fn contains(&self, values: &ArrayRef) -> Result<BooleanArray> {
+        if let Some(coded) = values.as_dictionary_opt::<Int32Type>() {
+            if coded.values().len() > coded.len() {
+                return self.contains(&arrow::compute::cast(values, coded.values().data_type())?);
+            }
+            // Each text is looked for once.
+            let of_texts = self.contains(coded.values())?;
+            return Ok(take(&of_texts, coded.keys(), None)?.as_boolean().clone());
+        }
+        let found = match &self.entries {
+            Entries::Texts(texts) => {
+                let values = values.as_string::<i32>();
+                BooleanBuffer::collect_bool(values.len(), |row| {
+                    values.is_valid(row) && texts.contains(values.value(row))
+                })
+            }
+            Entries::Decimals(decimals) => {
+                let values = values.as_primitive::<Decimal128Type>().values();
+                BooleanBuffer::collect_bool(values.len(), |row| decimals.contains(&values[row]))
+            }
+            Entries::Short(list) => {
+                let words = words_of(values)?;
+                BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
+            }
+            Entries::Words(list) => {
+                let words = words_of(values)?;
+                BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
+            }
+        };
+        let nulls = values.nulls().cloned();
+        let nulls = match self.has_null {
+            true => NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(found.clone()))),
+            false => nulls,
+        };
+        Ok(BooleanArray::new(found, nulls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{DictionaryArray, Float64Array, Int64Array, StringArray};
+
+    use super::*;
+
+    fn found(values: ArrayRef, list: ArrayRef) -> Vec<Option<bool>> {
+        let lists = ValueList::new(0);
+        lists.contains(&values, &[list]).unwrap().as_boolean().iter().collect()
+    }
+
+    #[test]
+    fn nulls_are_those_of_sql() {
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None, Some(3)]));
+        let list: ArrayRef = Arc::new(Int64Array::from(vec![1, 2]));
+        assert_eq!(found(Arc::clone(&values), list), [Some(true), None, Some(false)]);
+        let list: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
+        assert_eq!(found(Arc::clone(&values), list), [Some(true), None, None]);
+        assert_eq!(found(values, Arc::new(Int64Array::from(vec![None]))), [None, None, None]);
+    }
+
+    #[test]
+    fn floats_are_equal_where_comparisons_say_so() {
+        let values: ArrayRef = Arc::new(Float64Array::from(vec![0.0, -0.0, f64::NAN, 1.0]));
+        for more in [0, 20] {
+            let list = [-0.0, f64::NAN].into_iter().chain((0..more).map(|value| f64::from(value) + 100.0));
+            let list: ArrayRef = Arc::new(list.collect::<Float64Array>());
+            assert_eq!(found(Arc::clone(&values), list), [Some(true), Some(true), Some(true), Some(false)]);
+        }
+    }
+
+    #[test]
+    fn texts_are_found_by_code_and_row_by_row() {
+        let texts = [Some("a"), None, Some("b"), Some("c"), Some("a")];
+        let list: ArrayRef = Arc::new(StringArray::from(vec!["c", "a", "zz"]));
+        let expected = [Some(true), None, Some(false), Some(true), Some(true)];
+        let coded: ArrayRef = Arc::new(texts.into_iter().collect::<DictionaryArray<Int32Type>>());
+        assert_eq!(found(Arc::clone(&coded), Arc::clone(&list)), expected);
+        assert_eq!(found(coded.slice(0, 2), Arc::clone(&list)), expected[..2]);
+        assert_eq!(found(Arc::new(texts.into_iter().collect::<StringArray>()), list), expected);
+    }
+
+    #[test]
+    fn each_run_looks_in_its_own_list() {
+        let lists = ValueList::new(0);
+        let values: ArrayRef = Arc::new(Int64Array::from(vec![7]));
+        for round in 0..100 {
+            let list: ArrayRef = Arc::new(Int64Array::from((round..round + 5).collect::<Vec<_>>()));
+            let found = lists.contains(&values, &[list]).unwrap();
+            assert_eq!(found.as_boolean().value(0), (round..round + 5).contains(&7));
+        }
+        assert!(lists.tables.len() <= 1, "those of runs that are over go");
+    }
+}
