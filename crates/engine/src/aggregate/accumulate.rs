@@ -185,7 +185,7 @@ pub(crate) fn accumulator(
             _ => return Err(refused()),
         },
         AggregateFunction::Correlation | AggregateFunction::Covariance { .. } if is_float(0) && is_float(1) => {
-            Box::new(Relation::new(aggregate.function))
+            Box::new(Relation::new(aggregate.function.clone()))
         }
         _ => return Err(refused()),
     })
@@ -337,11 +337,13 @@ impl Accumulator for FloatSum {
     }
 }
 
-/// Sum of whole numbers, decimals or durations, wrapping; of durations also the mean.
+/// Sum of whole numbers, decimals or durations; of durations also the mean. Refused where 64 bits might not hold it.
 #[derive(Debug)]
 struct ExactSum<N> {
     sums: Vec<N>,
     counts: Vec<u64>,
+    /// Bits that stand in the magnitude of any of the values.
+    magnitudes: u64,
     average: bool,
     data_type: DataType,
 }
@@ -349,7 +351,7 @@ struct ExactSum<N> {
 impl<N> ExactSum<N> {
     /// `data_type` is that of the result.
     fn new(average: bool, data_type: DataType) -> Self {
-        ExactSum { sums: Vec::new(), counts: Vec::new(), average, data_type }
+        ExactSum { sums: Vec::new(), counts: Vec::new(), magnitudes: 0, average, data_type }
     }
 
     fn has_summaries(&self) -> bool {
@@ -369,13 +371,17 @@ impl<N: Exact> Accumulator for ExactSum<N> {
         match (assigned, nulls) {
             (Assigned::Runs(runs), None) => {
                 for run in runs {
-                    let sum = values[run.start..run.end].iter().fold(N::ZERO, |sum, v| sum.add_wrapping(*v));
+                    let values = &values[run.start..run.end];
+                    let add = |(sum, magnitudes): (N, u64), v: &N| (sum.add_wrapping(*v), magnitudes | v.magnitude());
+                    let (sum, magnitudes) = values.iter().fold((N::ZERO, 0), add);
+                    self.magnitudes |= magnitudes;
                     let group = run.group as usize;
                     self.sums[group] = self.sums[group].add_wrapping(sum);
                     self.counts[group] += (run.end - run.start) as u64;
                 }
             }
             (Assigned::Places(parted), None) => {
+                self.magnitudes |= magnitudes(&values);
                 let of_rows = |rows: Range<usize>| values[rows].iter().copied();
                 parted.sums(of_rows, N::add_wrapping, |group, sum, count| {
                     self.sums[group] = self.sums[group].add_wrapping(sum);
@@ -384,6 +390,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
             }
             _ => assigned.each(nulls, |group, row| {
                 self.sums[group] = self.sums[group].add_wrapping(values[row]);
+                self.magnitudes |= values[row].magnitude();
                 self.counts[group] += 1;
             }),
         }
@@ -396,6 +403,9 @@ impl<N: Exact> Accumulator for ExactSum<N> {
         };
         let group = group as usize;
         self.sums[group] = self.sums[group].add_wrapping(N::from_bits(sum));
+        if summary.count > 0 {
+            self.magnitudes |= N::from_bits(summary.min).magnitude() | N::from_bits(summary.max).magnitude();
+        }
         self.counts[group] += summary.count;
         true
     }
@@ -406,6 +416,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
 
     fn merge(&mut self, other: Box<dyn Accumulator>, groups: &[u32]) -> Result<()> {
         let other = same::<ExactSum<N>>(other)?;
+        self.magnitudes |= other.magnitudes;
         for (from, group) in groups.iter().enumerate() {
             let group = *group as usize;
             self.sums[group] = self.sums[group].add_wrapping(other.sums[from]);
@@ -415,6 +426,7 @@ impl<N: Exact> Accumulator for ExactSum<N> {
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
+        check_sums::<N>(self.magnitudes, self.counts.iter().copied().max().unwrap_or(0))?;
         let nulls = present(&self.counts);
         let mut sums = self.sums;
         if self.average {
@@ -430,25 +442,64 @@ impl<N: Exact> Accumulator for ExactSum<N> {
     }
 }
 
+/// The bits that stand in the magnitude of any of some values.
+pub(crate) fn magnitudes<N: Exact>(values: &[N]) -> u64 {
+    values.iter().fold(0, |magnitudes, value| magnitudes | value.magnitude())
+}
+
+/// Refuses sums of so many values of these magnitudes where they might have wrapped.
+pub(crate) fn check_sums<N: Exact>(magnitudes: u64, rows: u64) -> Result<()> {
+    let bits = |number: u64| u64::BITS - number.leading_zeros();
+    if bits(magnitudes) + bits(rows) > N::SUM_BITS && rows > 1 {
+        return Err(Error::Unsupported("a sum that might need more than 64 bits".to_owned()));
+    }
+    Ok(())
+}
+
 /// Numbers whose sums are exact, but that they wrap.
 pub(crate) trait Exact: ArrowNativeTypeOp + ArrowNativeType {
+    /// Bits of the magnitude of a sum.
+    const SUM_BITS: u32;
+
+    /// The value, or what is next to it above -1, as a number without a sign.
+    fn magnitude(self) -> u64;
+
     /// A number from the 64 bits of a whole one.
     fn from_bits(bits: u64) -> Self;
 }
 
 impl Exact for i64 {
+    const SUM_BITS: u32 = 63;
+
+    fn magnitude(self) -> u64 {
+        (self ^ (self >> 63)).cast_unsigned()
+    }
+
     fn from_bits(bits: u64) -> i64 {
         bits.cast_signed()
     }
 }
 
 impl Exact for u64 {
+    const SUM_BITS: u32 = 64;
+
+    fn magnitude(self) -> u64 {
+        self
+    }
+
     fn from_bits(bits: u64) -> u64 {
         bits
     }
 }
 
 impl Exact for i128 {
+    /// Decimals aren't looked at: their type has no more digits than it holds.
+    const SUM_BITS: u32 = u32::MAX;
+
+    fn magnitude(self) -> u64 {
+        0
+    }
+
     fn from_bits(bits: u64) -> i128 {
         i128::from(bits.cast_signed())
     }

@@ -20,7 +20,7 @@ use arrow::datatypes::DataType;
 
 pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 
-pub(crate) use accumulate::{Accumulator, Assigned, Exact, Run, accumulator, weighted};
+pub(crate) use accumulate::{Accumulator, Assigned, Exact, Run, accumulator, check_sums, magnitudes, weighted};
 pub(crate) use groups::words_of;
 pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
@@ -103,7 +103,7 @@ pub enum AggregateFunction {
     Count,
     /// Number of different values; both zeros are one.
     CountDistinct,
-    /// Sum; of whole numbers, decimals and durations it wraps.
+    /// Sum; refused where 64 bits might not hold one of whole numbers or durations.
     Sum,
     /// Mean of floats or durations.
     Average,

@@ -277,7 +277,7 @@ impl Pair {
     }
 
     /// Correlation or covariance; `None` of too few pairs.
-    pub fn relation(&self, function: AggregateFunction) -> Option<f64> {
+    pub fn relation(&self, function: &AggregateFunction) -> Option<f64> {
         match function {
             AggregateFunction::Covariance { sample: true } => {
                 (self.left.count >= 2.0).then(|| self.products / (self.left.count - 1.0))
@@ -368,7 +368,7 @@ impl Accumulator for Relation {
     }
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
-        Ok(Arc::new(self.groups.iter().map(|pair| pair.relation(self.function)).collect::<Float64Array>()))
+        Ok(Arc::new(self.groups.iter().map(|pair| pair.relation(&self.function)).collect::<Float64Array>()))
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {

@@ -14,7 +14,7 @@ use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
 use super::FrameFunction;
 use super::bounds::{FrameRanges, WindowFrame};
-use crate::aggregate::{AggregateFunction, Exact, Moments, Ordered, Pair, weighted};
+use crate::aggregate::{AggregateFunction, Exact, Moments, Ordered, Pair, check_sums, magnitudes, weighted};
 use crate::error::{Error, Result};
 use crate::moving::fold_ranges;
 use crate::natives::{array_of, natives, with_native};
@@ -28,7 +28,7 @@ const FRAME_CHUNK_ROWS: usize = 4096;
 /// The values for the rows of partitions, which follow each other from the first row on. `order` are the order keys of all rows, for
 /// frames that need them.
 pub(super) fn framed(
-    function: FrameFunction,
+    function: &FrameFunction,
     frame: &WindowFrame,
     arguments: &[ArrayRef],
     order: &[SortColumn],
@@ -37,17 +37,17 @@ pub(super) fn framed(
 ) -> Result<ArrayRef> {
     let frames = Frames::of(frame, order, partitions)?;
     let function = match function {
-        FrameFunction::Value { nth, ignore_nulls } => return nth_values(nth, ignore_nulls, arguments, &frames),
+        FrameFunction::Value { nth, ignore_nulls } => return nth_values(*nth, *ignore_nulls, arguments, &frames),
         FrameFunction::Aggregate(function) => function,
     };
     let refused = || Error::Unsupported(format!("{function:?} over frames"));
     let floats = |position: usize| arguments.get(position).and_then(|array| array.as_primitive_opt::<Float64Type>());
-    Ok(match function {
+    Ok(match *function {
         AggregateFunction::CountRows => counts(None, &frames),
         AggregateFunction::Count => counts(arguments.first().and_then(|array| array.logical_nulls()), &frames),
         AggregateFunction::Sum | AggregateFunction::Average => {
             let argument = arguments.first().ok_or_else(refused)?;
-            let average = function == AggregateFunction::Average;
+            let average = *function == AggregateFunction::Average;
             match argument.data_type() {
                 DataType::Float64 => float_sums(argument, average, frame, &frames)?,
                 DataType::Int64 | DataType::Duration(_) => exact_sums::<i64>(argument, average, &frames, data_type)?,
@@ -58,7 +58,7 @@ pub(super) fn framed(
         }
         AggregateFunction::Min | AggregateFunction::Max => {
             let argument = arguments.first().ok_or_else(refused)?;
-            let greatest = function == AggregateFunction::Max;
+            let greatest = *function == AggregateFunction::Max;
             with_native!(argument.data_type(), N => extremes::<N>(argument, greatest, frame, &frames)?,
                 _ => other_extremes(argument, greatest, &frames)?)
         }
@@ -79,7 +79,7 @@ pub(super) fn framed(
         }
         AggregateFunction::WeightedAverage | AggregateFunction::WeightedSum => {
             let (Some(weights), Some(values)) = (floats(0), floats(1)) else { return Err(refused()) };
-            let average = function == AggregateFunction::WeightedAverage;
+            let average = *function == AggregateFunction::WeightedAverage;
             let at = |row: usize| (weights.value(row) * values.value(row), weights.value(row), 1u64);
             let join =
                 |one: (f64, f64, u64), other: (f64, f64, u64)| (one.0 + other.0, one.1 + other.1, one.2 + other.2);
@@ -152,6 +152,8 @@ fn counts(nulls: Option<NullBuffer>, frames: &Frames) -> ArrayRef {
 /// Sums of numbers whose sums wrap: those to the end of a frame without those to its start.
 fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
     let values = natives::<N>(argument);
+    // What stands for nulls counts, too, which only makes the check stricter.
+    check_sums::<N>(magnitudes(&values), values.len() as u64)?;
     let valid = argument.nulls().filter(|nulls| nulls.null_count() > 0);
     let mut sum = N::ZERO;
     let mut before = Vec::with_capacity(values.len() + 1);

@@ -90,7 +90,7 @@ impl WindowCall {
             .collect();
         let values = match &self.function {
             WindowFunction::Frame(function, frame) => {
-                framed(*function, frame, arguments, &order, partitions, &self.data_type)?
+                framed(function, frame, arguments, &order, partitions, &self.data_type)?
             }
             WindowFunction::Partition(function) => {
                 let parts = partitions.iter().map(|rows| {
@@ -147,7 +147,7 @@ pub trait PartitionFunction: Debug + Send + Sync {
 }
 
 /// What is computed of the rows of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FrameFunction {
     /// An aggregate, as of a group; other frames than whole partitions have those of [`AggregateFunction::has_frames`].
     Aggregate(AggregateFunction),
@@ -208,8 +208,9 @@ fn with_columns(mut frames: Vec<Frame>, columns: Vec<Vec<ArrayRef>>) -> Vec<Fram
 
 /// The aggregate that a call computes of each partition, where it looks at all of its rows.
 fn over_partition(call: &WindowCall) -> Result<Aggregate> {
-    let WindowFunction::Frame(FrameFunction::Aggregate(function), _) = call.function else {
+    let WindowFunction::Frame(FrameFunction::Aggregate(function), _) = &call.function else {
         return Err(Error::Unsupported("a window that depends on an order".to_owned()));
     };
-    Ok(Aggregate { function, arguments: call.arguments.clone(), filter: None, data_type: call.data_type.clone() })
+    let (function, arguments) = (function.clone(), call.arguments.clone());
+    Ok(Aggregate { function, arguments, filter: None, data_type: call.data_type.clone() })
 }

@@ -102,13 +102,13 @@ fn calls(by: &[usize]) -> Vec<WindowCall> {
         for frame in frames_of_all_kinds() {
             for argument in [FLOAT, WHOLE, WITH_NULLS] {
                 let is_float = argument != WHOLE;
-                let data_type = match function {
+                let data_type = match function.clone() {
                     AggregateFunction::Average | AggregateFunction::Variance { .. } if !is_float => continue,
                     AggregateFunction::Count => DataType::Int64,
                     _ if is_float => DataType::Float64,
                     _ => DataType::Int64,
                 };
-                let function = WindowFunction::Frame(FrameFunction::Aggregate(function), frame.clone());
+                let function = WindowFunction::Frame(FrameFunction::Aggregate(function.clone()), frame.clone());
                 calls.push(call(function, argument, data_type, by, &[TIME]));
             }
         }

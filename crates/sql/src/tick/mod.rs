@@ -358,14 +358,19 @@ impl TickStatements {
     /// Plans a statement and keeps what came of it. What can't be planned isn't kept, since it may be later, when there is such
     /// a table; that is described.
     pub async fn learn(&self, given: &Given, state: &SessionState) -> Result<(), String> {
-        let plan = logical_plan(given, state).await.map_err(|error| error.to_string())?;
-        let known = if plan.0.schema().fields().iter().any(|field| field.name().contains(LIFTED)) {
-            Known::AsWritten
-        } else {
-            match recognise(plan, state) {
+        let known = match logical_plan(given, state).await {
+            Ok((plan, _)) if plan.schema().fields().iter().any(|field| field.name().contains(LIFTED)) => {
+                Known::AsWritten
+            }
+            Ok(plan) => match recognise(plan, state) {
                 Ok(statement) => Known::Tick(Arc::new(statement)),
                 Err(Unknown(reason)) => Known::Other(reason),
-            }
+            },
+            Err(error) => match error.to_string() {
+                // Its planning takes the value of a literal, as that of a pivot does.
+                error if error.contains(LIFTED) => Known::AsWritten,
+                error => return Err(error),
+            },
         };
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(given.key.clone(), known);
         Ok(())
