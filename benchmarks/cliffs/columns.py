@@ -51,6 +51,9 @@ COLUMNS = (
     Column("live", "bool", few=True),
     Column("note", "text", nullable=True),
 )
+DATE = "date"
+"""The partition's date, which SplayDB gives as the last column of ``*``; the others have it as a column."""
+
 BY_NAME = {column.name: column for column in COLUMNS}
 
 

@@ -1,5 +1,6 @@
 """The report: how SplayDB's times compare by share, the worst statements with the reason, and those that fail or differ."""
 
+import re
 import statistics
 
 WORST = 30
@@ -72,6 +73,8 @@ def figure(name: str, value) -> str:
 
 
 def distribution_table(title: str, found: dict[str, dict]) -> list[str]:
+    # A pipe within a name would end its cell.
+    found = {name.replace("|", "\\|"): one for name, one in found.items()}
     lines = ["| " + " | ".join([title, *HEAD]) + " |", "|" + " --- |" * (len(HEAD) + 1)]
     for name, one in found.items():
         lines.append("| " + " | ".join([name, *(figure(head, one.get(head)) for head in HEAD)]) + " |")
@@ -84,6 +87,33 @@ def reason(record: dict) -> str:
     if plan and not plan.startswith("none"):
         return f"tick plan: {plan}"
     return f"tick plan: {plan or 'no word of one'}; operators: {', '.join(record.get('operators', []))}"
+
+
+def cause(record: dict) -> str:
+    """A short name of the reason, the same for statements that differ in columns and constants alone."""
+    plan = " ".join(record.get("tick_plan", "").split())
+    if not plan.startswith("none"):
+        steps = re.findall(r"(\w+): ", plan)
+        return "tick plan of " + ", ".join(dict.fromkeys(steps)) if steps else "no word of a tick plan"
+    text = plan.removeprefix("none, because of ")
+    text = re.sub(r"\w+\(\"[^\"]*\"\)|'[^']*'|\b\w+\([-\d.]+\)", "constant", text)
+    text = re.sub(r"\b[a-z]\w*\.\w+", "column", text)
+    return re.sub(r"\d+", "n", text)[:80]
+
+
+def causes(records: list[dict]) -> dict[str, dict]:
+    """Distributions by cause: those with most statements that are slower than twofold come first, then those with most below level."""
+    groups = {}
+    for one in measured(records):
+        groups.setdefault(cause(one), []).append(one)
+    found = {name: distribution(group) for name, group in groups.items()}
+    order = sorted(found, key=lambda name: (-found[name]["slower than 2x"], -behind(found[name]), name))
+    return {name: found[name] for name in order if behind(found[name]) > 0}
+
+
+def behind(one: dict) -> float:
+    """How many statements are below level."""
+    return one["statements"] * (1 - one["at least level"])
 
 
 def worst(records: list[dict]) -> list[dict]:
@@ -159,6 +189,7 @@ def markdown(records: list[dict], about: dict) -> str:
     ]
     for title, part in found.items():
         lines += distribution_table(title, part)
+    lines += ["## By SplayDB's reason, where some are slower", "", *distribution_table("reason", causes(records))]
     lines += worst_section(records)
     lines += failure_section("SplayDB fails or differs", failures(records, ("SplayDB", "times", "EXPLAIN")))
     lines += failure_section("The others fail or differ", failures(records, RIVALS))
@@ -169,6 +200,7 @@ def as_json(records: list[dict], about: dict) -> dict:
     return {
         "about": about,
         "distributions": distributions(records),
+        "causes": causes(records),
         "worst": [one | {"ratio": ratio(one)} for one in worst(records)],
         "failures": [
             {"number": record["number"], "sql": record["sql"], "system": name, **failure}

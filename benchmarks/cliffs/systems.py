@@ -6,8 +6,10 @@ DuckDB's tables are sorted by symbol and time, their times plain timestamps, whi
 import itertools
 import re
 
+from engine.polars_words import pl
 from engine.systems import duckdb_memory, load
 
+from .columns import DATE
 from .statement import Statement
 
 SALTS = itertools.count(1)
@@ -21,7 +23,7 @@ class DuckDB(duckdb_memory.System):
         codes = ", ".join(f"{code}::varchar::{code}_code as {code}" for code in tables.codes_of(table))
         times = ", ".join(f"{time}::timestamp as {time}" for time in tables.times_of(table))
         self.connection.execute(
-            f"create table {table} as select * replace ({codes}, {times}) from read_parquet('{tables.files(table)[0]}') "
+            f"create table {table} as select * replace ({codes}, {times}), time::date as {DATE} from read_parquet('{tables.files(table)[0]}') "
             f"order by symbol, time"
         )
 
@@ -41,7 +43,9 @@ class Polars:
     def open(self, tables) -> None:
         system = load("Polars")()
         system.open(tables)
-        self.frames = {table: getattr(system.frames, table) for table in tables.names}
+        for table in tables.names:
+            rows = getattr(system.frames, table).with_columns(pl.col("time").dt.date().alias(DATE))
+            self.frames[table] = rows.collect().lazy()
 
     def call(self, statement: Statement):
         frames = self.frames

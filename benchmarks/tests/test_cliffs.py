@@ -197,5 +197,21 @@ def test_the_report_counts_what_is_slower_and_lists_the_rest():
     assert json.loads(json.dumps(report.as_json(records, {})))["worst"][0]["ratio"] == pytest.approx(0.25)
 
 
+def test_reasons_are_grouped_whatever_columns_they_name():
+    def because(number, plan):
+        times = {"SplayDB": 4.0, "unseen": 4.0, "DuckDB": 1.0}
+        return record(number, times) | {"tick_plan": plan}
+
+    records = [
+        because(1, "none, because of the expression q.note LIKE Utf8(\"%1%\")"),
+        because(2, "none, because of the expression l.symbol LIKE Utf8(\"A%\")"),
+        because(3, "Sort: by 1 values\n  Rows: 20 columns, bounds=[], filter=none"),
+        record(4, {"SplayDB": 1.0, "unseen": 1.0, "DuckDB": 2.0}) | {"tick_plan": "none, because of groups by 20 keys"},
+    ]
+    found = report.causes(records)
+    assert list(found) == ["the expression column LIKE constant", "tick plan of Sort, Rows"]
+    assert found["the expression column LIKE constant"]["slower than 2x"] == 2
+
+
 def test_a_report_of_nothing_is_one():
     assert "None." in report.markdown([], {})

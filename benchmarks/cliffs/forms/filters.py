@@ -2,7 +2,7 @@
 
 from engine.polars_words import pl
 
-from ..columns import COLUMNS
+from ..columns import COLUMNS, DATE
 from ..draw import Draw, filtered, translated, where_clause
 from ..expressions import both, computed, of_column
 from ..statement import Statement
@@ -19,14 +19,14 @@ def columns(d: Draw, condition) -> Statement:
     chosen = d.columns()
     names = "*" if len(chosen) == len(COLUMNS) else ", ".join(column.name for column in chosen)
     # Of ``*`` the columns come in the table's order.
-    listed = list(COLUMNS) if names == "*" else chosen
+    listed = [column.name for column in COLUMNS] + [DATE] if names == "*" else [column.name for column in chosen]
     table = d.table
     return Statement(
         f"SELECT {names} FROM {d.relation()}{where_clause(condition)}",
         d.share,
         "columns",
         (0.0,) * len(listed),
-        polars=(lambda frames: filtered(frames[table], condition).select(column.name for column in listed))
+        polars=(lambda frames: filtered(frames[table], condition).select(listed))
         if translated(condition)
         else None,
     )
