@@ -20,6 +20,7 @@ from . import data, report, shares
 from .generator import Generator
 from .results import Results
 from .run import run
+from .worker import ROUNDS
 
 
 def parse() -> argparse.Namespace:
@@ -39,7 +40,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--symbols", type=int, help="symbols of the day of equities")
     parser.add_argument("--quotes", type=int, help="its quotes; trades are a tenth")
     parser.add_argument("--scale", type=float, help="scale of the crypto month")
-    parser.add_argument("--rounds", type=int, default=5, help="timed runs of each system; default 5")
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"timed runs of each system; default {ROUNDS}")
     parser.add_argument("--limit", type=float, default=60, help="seconds for all of a statement; default 60")
     parser.add_argument("--print", action="store_true", help="print the statements and ask nobody")
     parser.add_argument("--again", action="store_true", help="drop what was measured before")

@@ -29,7 +29,9 @@ def check(statement: Statement, expected: pa.Table, found: pa.Table) -> None:
     relative = {f"c{place}": statement.loose[place] or FLOAT for place in places}
     expected, found = chosen(expected, places), chosen(found, places)
     exact = tuple(
-        name for name, place in zip(expected.column_names, places) if statement.loose[place] == EXACT and whole(expected[name])
+        name
+        for name, place in zip(expected.column_names, places, strict=True)
+        if statement.loose[place] == EXACT and whole(expected[name])
     )
     try:
         # Most answers come in the same order, asked for or not: they needn't be sorted.

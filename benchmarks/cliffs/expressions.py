@@ -105,9 +105,7 @@ def compared(left: Expression, operator: str, value) -> Expression:
 
 def between(left: Expression, low, high) -> Expression:
     polars = (
-        None
-        if left.polars is None
-        else (left.polars >= polars_literal(low)) & (left.polars <= polars_literal(high))
+        None if left.polars is None else (left.polars >= polars_literal(low)) & (left.polars <= polars_literal(high))
     )
     return Expression(f"{left.sql} BETWEEN {literal(low)} AND {literal(high)}", polars, "bool")
 

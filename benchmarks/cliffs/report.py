@@ -143,10 +143,7 @@ def worst_section(records: list[dict]) -> list[str]:
 def failures(records: list[dict], systems: tuple[str, ...]) -> list[tuple[dict, str, dict]]:
     """Records, systems and what failed."""
     return [
-        (record, name, failure)
-        for record in records
-        for name, failure in record["failures"].items()
-        if name in systems
+        (record, name, failure) for record in records for name, failure in record["failures"].items() if name in systems
     ]
 
 

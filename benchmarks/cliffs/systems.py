@@ -23,8 +23,8 @@ class DuckDB(duckdb_memory.System):
         codes = ", ".join(f"{code}::varchar::{code}_code as {code}" for code in tables.codes_of(table))
         times = ", ".join(f"{time}::timestamp as {time}" for time in tables.times_of(table))
         self.connection.execute(
-            f"create table {table} as select * replace ({codes}, {times}), time::date as {DATE} from read_parquet('{tables.files(table)[0]}') "
-            f"order by symbol, time"
+            f"create table {table} as select * replace ({codes}, {times}), time::date as {DATE} "
+            f"from read_parquet('{tables.files(table)[0]}') order by symbol, time"
         )
 
     def call(self, statement: Statement):

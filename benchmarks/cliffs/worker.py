@@ -1,6 +1,7 @@
 """The process that asks. It says what it is about to do, so that who started it knows what took too long when it ends it."""
 
 import gc
+import importlib
 import pathlib
 import statistics
 import time
@@ -36,8 +37,7 @@ def serve(pipe, folder: pathlib.Path, seed: int, only: dict, rounds: int) -> Non
 
 
 def version(system) -> str:
-    import importlib
-
+    """The version of a system's package."""
     return importlib.import_module({"SplayDB": "splay"}.get(system.name, system.name.lower())).__version__
 
 

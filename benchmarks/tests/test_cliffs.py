@@ -182,7 +182,9 @@ def test_the_report_counts_what_is_slower_and_lists_the_rest():
     records = [
         record(1, {"SplayDB": 4.0, "unseen": 8.0, "DuckDB": 1.0, "Polars": 2.0}),
         record(2, {"SplayDB": 1.0, "unseen": 1.0, "DuckDB": 3.0}),
-        record(3, failures={"SplayDB": {"failure": "differs", "detail": "1 of 2 rows", "polars": "agrees with SplayDB"}}),
+        record(
+            3, failures={"SplayDB": {"failure": "differs", "detail": "1 of 2 rows", "polars": "agrees with SplayDB"}}
+        ),
         record(4, failures={"Polars": {"failure": "error", "detail": "no such thing"}}),
     ]
     found = report.distributions(records)
@@ -203,8 +205,8 @@ def test_reasons_are_grouped_whatever_columns_they_name():
         return record(number, times) | {"tick_plan": plan}
 
     records = [
-        because(1, "none, because of the expression q.note LIKE Utf8(\"%1%\")"),
-        because(2, "none, because of the expression l.symbol LIKE Utf8(\"A%\")"),
+        because(1, 'none, because of the expression q.note LIKE Utf8("%1%")'),
+        because(2, 'none, because of the expression l.symbol LIKE Utf8("A%")'),
         because(3, "Sort: by 1 values\n  Rows: 20 columns, bounds=[], filter=none"),
         record(4, {"SplayDB": 1.0, "unseen": 1.0, "DuckDB": 2.0}) | {"tick_plan": "none, because of groups by 20 keys"},
     ]

@@ -26,9 +26,7 @@ def columns(d: Draw, condition) -> Statement:
         d.share,
         "columns",
         (0.0,) * len(listed),
-        polars=(lambda frames: filtered(frames[table], condition).select(listed))
-        if translated(condition)
-        else None,
+        polars=(lambda frames: filtered(frames[table], condition).select(listed)) if translated(condition) else None,
     )
 
 
@@ -39,9 +37,7 @@ def computed_values(d: Draw, condition) -> Statement:
     table = d.table
 
     def polars(frames):
-        return filtered(frames[table], condition).select(
-            value.named(f"c{place}") for place, value in enumerate(values)
-        )
+        return filtered(frames[table], condition).select(value.named(f"c{place}") for place, value in enumerate(values))
 
     return Statement(
         f"SELECT {texts} FROM {d.relation()}{where_clause(condition)}",

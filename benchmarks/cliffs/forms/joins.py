@@ -126,5 +126,7 @@ def with_values(d: Draw) -> Statement:
         Expression(f"{RIGHT}.name", None, "int64"),
         *(of_column(column, LEFT) for column in d.columns()),
     ]
-    source = f"{d.table} AS {LEFT} JOIN (VALUES {rows}) AS {RIGHT}(value, name) ON {LEFT}.{d.subject.name} = {RIGHT}.value"
+    source = (
+        f"{d.table} AS {LEFT} JOIN (VALUES {rows}) AS {RIGHT}(value, name) ON {LEFT}.{d.subject.name} = {RIGHT}.value"
+    )
     return statement(d, "with values", outputs, source, d.where(LEFT))

@@ -1,6 +1,6 @@
 """Pivots: values of the subject as columns, by PIVOT, by FILTER or by CASE; rows by symbol, venue, a bucket of time, or one alone."""
 
-from ..columns import BY_NAME, Column
+from ..columns import Column
 from ..draw import Draw, where_clause
 from ..expressions import COARSE, Expression, literal, looseness
 from ..statement import SALT, Statement

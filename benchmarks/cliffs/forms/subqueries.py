@@ -18,9 +18,7 @@ def draw(d: Draw) -> Statement:
 
 def statement(d: Draw, kind: str, outputs: list[Expression], rest: str, before: str = "") -> Statement:
     texts = ", ".join(f"{output.sql} AS c{place}" for place, output in enumerate(outputs))
-    return Statement(
-        f"{before}SELECT {texts} {rest}", d.share, kind, tuple(output.loose for output in outputs)
-    )
+    return Statement(f"{before}SELECT {texts} {rest}", d.share, kind, tuple(output.loose for output in outputs))
 
 
 def bound(d: Draw, relation: str = "") -> Expression:
@@ -63,7 +61,9 @@ def inner_groups(d: Draw) -> tuple[str, list[Expression]]:
     fine = d.rng.choice([d.subject.name, "time_bucket(INTERVAL '5 minutes', time)", "venue"])
     values = [aggregate(d.rng, column) for column in d.columns()]
     texts = ", ".join(f"{value.sql} AS v{place}" for place, value in enumerate(values))
-    text = f"SELECT symbol AS s, {fine} AS f, {texts} FROM {d.relation()}{where_clause(d.where())} GROUP BY symbol, {fine}"
+    text = (
+        f"SELECT symbol AS s, {fine} AS f, {texts} FROM {d.relation()}{where_clause(d.where())} GROUP BY symbol, {fine}"
+    )
     columns = [Expression(f"v{place}", None, value.type, value.loose) for place, value in enumerate(values)]
     return text, columns
 

@@ -213,9 +213,7 @@ def qualified(d: Draw, condition, partition, columns) -> Statement:
         d.share,
         "qualify",
         (0.0,) * len(columns),
-        polars=(
-            lambda frames: filtered(frames[table], condition).filter(test_polars).select(c.name for c in columns)
-        )
+        polars=(lambda frames: filtered(frames[table], condition).filter(test_polars).select(c.name for c in columns))
         if translated(condition)
         else None,
     )
