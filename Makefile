@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-builds bench-load bench-ingest \
+.PHONY: build splay demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
 	capture-day crash-test fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -105,6 +105,11 @@ bench-load: build $(VENV)/ready
 bench-engine: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine --splay $(SPLAY) $(ENGINE)
+
+# Generated statements, and where SplayDB is slower than DuckDB or Polars. CLIFFS takes options: make bench-cliffs CLIFFS="--share form=windows".
+bench-cliffs: wheel
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	PYTHONPATH=benchmarks $(VENV)/bin/python -m cliffs --splay $(SPLAY) $(CLIFFS)
 
 # Two builds side by side, each a wheel: make bench-builds BEFORE=old.whl AFTER=new.whl. BUILDS takes options.
 bench-builds: $(VENV)/ready

@@ -5,12 +5,15 @@ to NaN alone. Codes are compared as text, times as nanoseconds, numbers of any w
 returns, which are differences of logarithms of size 10 and may be exactly 0.
 """
 
+from collections.abc import Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 RELATIVE = 1e-9
 ABSOLUTE = 1e-13
+NO_OTHERS: Mapping[str, float] = {}
 
 
 class Different(Exception):
@@ -33,6 +36,8 @@ def plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return column.cast(pa.timestamp("ns", kind.tz)).cast(pa.int64())
     if pa.types.is_duration(kind):
         return column.cast(pa.duration("ns")).cast(pa.int64())
+    if pa.types.is_time(kind):
+        return column.cast(pa.time64("ns")).cast(pa.int64())
     if pa.types.is_date(kind):
         return column.cast(pa.timestamp("ns")).cast(pa.int64())
     if pa.types.is_uint64(kind) or pa.types.is_decimal(kind):
@@ -77,8 +82,8 @@ def nulls(column: pa.ChunkedArray) -> np.ndarray:
     return column.is_null().to_numpy()
 
 
-def unequal(left: pa.ChunkedArray, right: pa.ChunkedArray, exact: bool) -> np.ndarray:
-    """Rows in which two columns differ."""
+def unequal(left: pa.ChunkedArray, right: pa.ChunkedArray, exact: bool, relative: float = RELATIVE) -> np.ndarray:
+    """Rows in which two columns differ; ``relative`` is what is allowed where they needn't be exactly equal."""
     null_left, null_right = nulls(left), nulls(right)
     wrong = null_left != null_right
     if pa.types.is_null(left.type) or pa.types.is_null(right.type):
@@ -96,7 +101,7 @@ def unequal(left: pa.ChunkedArray, right: pa.ChunkedArray, exact: bool) -> np.nd
         one, other = one.astype(np.float64), other.astype(np.float64)
         with np.errstate(invalid="ignore"):
             distance = np.abs(one - other)
-            allowed = np.maximum(RELATIVE * np.maximum(np.abs(one), np.abs(other)), ABSOLUTE)
+            allowed = np.maximum(relative * np.maximum(np.abs(one), np.abs(other)), ABSOLUTE)
             # An infinity is equal to itself alone, though any distance is within its allowance.
             near = np.isfinite(allowed) & (distance <= allowed)
             same = near | (one == other) | (np.isnan(one) & np.isnan(other))
@@ -104,9 +109,16 @@ def unequal(left: pa.ChunkedArray, right: pa.ChunkedArray, exact: bool) -> np.nd
 
 
 def check_equal(
-    expected: pa.Table, found: pa.Table, keys: tuple[str, ...], ordered: bool = False, bag: bool = False
+    expected: pa.Table,
+    found: pa.Table,
+    keys: tuple[str, ...],
+    ordered: bool = False,
+    bag: bool = False,
+    relative: Mapping[str, float] = NO_OTHERS,
 ) -> None:
     """Compares an answer with the reference's, in the order it has, or sorted by its keys, or (``bag``) by all columns.
+
+    ``relative`` has what is allowed in columns where it isn't ``RELATIVE``.
 
     Raises
     ------
@@ -124,7 +136,7 @@ def check_equal(
     wrong_rows = np.zeros(expected.num_rows, dtype=bool)
     first = None
     for name in expected.column_names:
-        wrong = unequal(expected[name], found[name], name in keys)
+        wrong = unequal(expected[name], found[name], name in keys, relative.get(name, RELATIVE))
         if first is None and wrong.any():
             row = int(wrong.argmax())
             place = ", ".join(f"{key}={expected[key][row]}" for key in keys)

@@ -21,8 +21,8 @@ class Absent:
     def __call__(self, *arguments, **named):
         return self
 
-    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __call__
-    __eq__ = __ge__ = __lt__ = __and__ = __call__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __mod__ = __call__
+    __eq__ = __ne__ = __ge__ = __gt__ = __le__ = __lt__ = __and__ = __or__ = __invert__ = __call__
     __hash__ = object.__hash__
 
 
