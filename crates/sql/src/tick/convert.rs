@@ -223,7 +223,7 @@ impl Converter<'_> {
         let name = call.func.name();
         if let (Some(op), [left, right]) = (operator_call::operator_of(&call.func), call.args.as_slice()) {
             let binary = BinaryExpr::new(Box::new(left.clone()), op, Box::new(right.clone()));
-            return self.binary(&binary, schema);
+            return self.convert(&Expr::BinaryExpr(binary), schema);
         }
         check_functions(expr)?;
         if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema)) {
