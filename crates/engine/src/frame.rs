@@ -12,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
 use crate::kept::Kept;
 use crate::order::order;
+use crate::zeros::one_zero;
 
 /// Rows in memory.
 #[derive(Debug, Clone)]
@@ -167,7 +168,7 @@ pub(crate) fn sorted_indices(
 /// What rows are sorted by.
 pub(crate) fn sort_columns(frame: &Frame, keys: &[SortKey], constants: &[ArrayRef]) -> Result<Vec<SortColumn>> {
     let columns = keys.iter().map(|key| {
-        let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;
+        let values = one_zero(key.expr.evaluate(frame, constants)?.into_array(frame.len())?);
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
         Ok(SortColumn { values, options: Some(options) })
     });

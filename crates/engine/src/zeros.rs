@@ -22,6 +22,11 @@ pub fn unsigned(values: &ArrayRef) -> Option<ArrayRef> {
     }
 }
 
+/// The same, as it is where nothing changes.
+pub(crate) fn one_zero(values: ArrayRef) -> ArrayRef {
+    unsigned(&values).unwrap_or(values)
+}
+
 /// Whether a value of one row is a zero of a type whose zeros have signs.
 pub(crate) fn may_be(value: &ArrayRef) -> bool {
     match value.data_type() {

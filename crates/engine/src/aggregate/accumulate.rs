@@ -464,12 +464,26 @@ pub(crate) trait Exact: ArrowNativeTypeOp + ArrowNativeType {
     /// The value, or what is next to it above -1, as a number without a sign.
     fn magnitude(self) -> u64;
 
+    /// The value as a number in which sums of as many as there can be rows don't wrap.
+    fn wide(self) -> i128;
+
+    /// The number that a wide one stands for; `None` if it is out of range.
+    fn narrow(wide: i128) -> Option<Self>;
+
     /// A number from the 64 bits of a whole one.
     fn from_bits(bits: u64) -> Self;
 }
 
 impl Exact for i64 {
     const SUM_BITS: u32 = 63;
+
+    fn wide(self) -> i128 {
+        i128::from(self)
+    }
+
+    fn narrow(wide: i128) -> Option<i64> {
+        i64::try_from(wide).ok()
+    }
 
     fn magnitude(self) -> u64 {
         (self ^ (self >> 63)).cast_unsigned()
@@ -483,6 +497,14 @@ impl Exact for i64 {
 impl Exact for u64 {
     const SUM_BITS: u32 = 64;
 
+    fn wide(self) -> i128 {
+        i128::from(self)
+    }
+
+    fn narrow(wide: i128) -> Option<u64> {
+        u64::try_from(wide).ok()
+    }
+
     fn magnitude(self) -> u64 {
         self
     }
@@ -495,6 +517,14 @@ impl Exact for u64 {
 impl Exact for i128 {
     /// Decimals aren't looked at: their type has no more digits than it holds.
     const SUM_BITS: u32 = u32::MAX;
+
+    fn wide(self) -> i128 {
+        self
+    }
+
+    fn narrow(wide: i128) -> Option<i128> {
+        Some(wide)
+    }
 
     fn magnitude(self) -> u64 {
         0

@@ -153,7 +153,9 @@ fn counts(nulls: Option<NullBuffer>, frames: &Frames) -> ArrayRef {
 fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
     let values = natives::<N>(argument);
     // What stands for nulls counts, too, which only makes the check stricter.
-    check_sums::<N>(magnitudes(&values), values.len() as u64)?;
+    if check_sums::<N>(magnitudes(&values), values.len() as u64).is_err() {
+        return wide_sums::<N>(argument, average, frames, data_type);
+    }
     let valid = argument.nulls().filter(|nulls| nulls.null_count() > 0);
     let mut sum = N::ZERO;
     let mut before = Vec::with_capacity(values.len() + 1);
@@ -174,6 +176,32 @@ fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, dat
         sums.push(if average && count > 0 { sum.div_wrapping(N::from_bits(count as u64)) } else { sum });
     });
     array_of(sums, some_nulls(present), data_type)
+}
+
+/// The same of numbers whose sums might need more than 64 bits; refused where one of a frame does.
+fn wide_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
+    let values = natives::<N>(argument);
+    let valid = argument.nulls().filter(|nulls| nulls.null_count() > 0);
+    let is_valid = |row: usize| valid.is_none_or(|valid| valid.is_valid(row));
+    let mut before = vec![(0i128, 0i128)];
+    before.extend(values.iter().enumerate().scan((0, 0), |(sum, count), (row, value)| {
+        if is_valid(row) {
+            (*sum, *count) = (*sum + value.wide(), *count + 1);
+        }
+        Some((*sum, *count))
+    }));
+    let (mut sums, mut present, mut is_held) = (Vec::with_capacity(frames.rows), Vec::with_capacity(frames.rows), true);
+    frames.each(|first, behind| {
+        let (sum, count) = (before[behind].0 - before[first].0, before[behind].1 - before[first].1);
+        let result = N::narrow(if average && count > 0 { sum / count } else { sum });
+        is_held &= result.is_some();
+        sums.push(result.unwrap_or(N::ZERO));
+        present.push(count > 0);
+    });
+    match is_held {
+        true => array_of(sums, some_nulls(present), data_type),
+        false => Err(Error::Unsupported("a sum that needs more than 64 bits".to_owned())),
+    }
 }
 
 fn some_nulls(present: Vec<bool>) -> Option<NullBuffer> {

@@ -96,7 +96,7 @@ fn rows(numbers: &mut Numbers, first: i64, count: i64) -> RecordBatch {
         Arc::new(column(numbers, count, small::<u8>).into_iter().collect::<UInt8Array>()),
         Arc::new(column(numbers, count, small::<u16>).into_iter().collect::<UInt16Array>()),
         Arc::new(column(numbers, count, small::<u32>).into_iter().collect::<UInt32Array>()),
-        Arc::new(column(numbers, count, |n| u64::MAX - n.below(90)).into_iter().collect::<UInt64Array>()),
+        Arc::new(column(numbers, count, |n| (1 << 55) + n.below(90)).into_iter().collect::<UInt64Array>()),
         Arc::new(
             column(numbers, count, |n| i32::try_from(18_170 + near(n)).unwrap()).into_iter().collect::<Date32Array>(),
         ),
