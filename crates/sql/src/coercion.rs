@@ -103,24 +103,28 @@ fn is_decimal(data_type: &DataType) -> bool {
 }
 
 fn compared(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let side = |side: Box<Expr>, others: &[&Expr]| beside(*side, others, schema).map(Box::new);
+    let boxed = |side: Box<Expr>, as_what: &Sides| as_what.side(*side, schema).map(Box::new);
     Ok(Transformed::yes(match expression {
         Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() || is_distinct(op) => {
-            let (of_left, of_right) = (left.as_ref().clone(), right.as_ref().clone());
-            let (left, right) = (side(left, &[&of_right])?, side(right, &[&of_left])?);
-            Expr::BinaryExpr(BinaryExpr { left, op, right })
+            let Some(sides) = Sides::of(&[&left, &right], schema) else {
+                return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
+            };
+            Expr::BinaryExpr(BinaryExpr { left: boxed(left, &sides)?, op, right: boxed(right, &sides)? })
         }
         Expr::Between(Between { expr, negated, low, high }) => {
-            let all = [expr.as_ref().clone(), low.as_ref().clone(), high.as_ref().clone()];
-            let all: Vec<&Expr> = all.iter().collect();
-            let (expr, low, high) = (side(expr, &all)?, side(low, &all)?, side(high, &all)?);
-            Expr::Between(Between { expr, negated, low, high })
+            let Some(sides) = Sides::of(&[&expr, &low, &high], schema) else {
+                return Ok(Transformed::no(Expr::Between(Between { expr, negated, low, high })));
+            };
+            let (low, high) = (boxed(low, &sides)?, boxed(high, &sides)?);
+            Expr::Between(Between { expr: boxed(expr, &sides)?, negated, low, high })
         }
         Expr::InList(InList { expr, list, negated }) => {
-            let all: Vec<Expr> = std::iter::once(expr.as_ref()).chain(&list).cloned().collect();
-            let all: Vec<&Expr> = all.iter().collect();
-            let list = list.into_iter().map(|item| beside(item, &all, schema)).collect::<Result<_>>()?;
-            Expr::InList(InList { expr: side(expr, &all)?, list, negated })
+            let all: Vec<&Expr> = std::iter::once(expr.as_ref()).chain(&list).collect();
+            let Some(sides) = Sides::of(&all, schema) else {
+                return Ok(Transformed::no(Expr::InList(InList { expr, list, negated })));
+            };
+            let list = list.into_iter().map(|item| sides.side(item, schema)).collect::<Result<_>>()?;
+            Expr::InList(InList { expr: boxed(expr, &sides)?, list, negated })
         }
         other => return Ok(Transformed::no(other)),
     }))
@@ -130,26 +134,38 @@ fn is_distinct(op: Operator) -> bool {
     matches!(op, Operator::IsDistinctFrom | Operator::IsNotDistinctFrom)
 }
 
-/// A side of a comparison as it is compared with the others.
-fn beside(side: Expr, others: &[&Expr], schema: &DFSchema) -> Result<Expr> {
-    let type_of = |e: &Expr| e.get_type(schema).unwrap_or(DataType::Null);
-    let own = type_of(&side);
-    let decimal = others.iter().map(|other| type_of(other)).find(is_decimal);
-    if let Some(decimal) = decimal {
-        return Ok(match written(&side) {
-            // A literal of more places than the decimals have equals none of them, so it stays a float.
-            Some(text) if fits(text, &decimal) => {
-                Expr::Literal(ScalarValue::try_from_string(text.to_string(), &decimal)?, None)
+/// How decimals and floats are compared.
+enum Sides {
+    /// As floats.
+    Floats,
+    /// As decimals of this type, since each float is a literal that is one.
+    Decimals(DataType),
+}
+
+impl Sides {
+    /// `None` unless there are both.
+    fn of(sides: &[&Expr], schema: &DFSchema) -> Option<Sides> {
+        let types: Vec<DataType> = sides.iter().map(|e| e.get_type(schema).unwrap_or(DataType::Null)).collect();
+        let decimal = types.iter().find(|data_type| is_decimal(data_type))?;
+        let mut floats = sides.iter().zip(&types).filter(|(_, data_type)| data_type.is_floating()).peekable();
+        floats.peek()?;
+        // A literal of more places than the decimals have equals none of them, so it stays a float.
+        let are_written = floats.all(|(side, _)| written(side).is_some_and(|value| fits(value, decimal)));
+        Some(if are_written { Sides::Decimals(decimal.clone()) } else { Sides::Floats })
+    }
+
+    fn side(&self, side: Expr, schema: &DFSchema) -> Result<Expr> {
+        match self {
+            Sides::Floats if side.get_type(schema).is_ok_and(|data_type| is_decimal(&data_type)) => {
+                side.cast_to(&DataType::Float64, schema)
             }
-            _ => side,
-        });
+            Sides::Decimals(decimal) => match written(&side) {
+                Some(value) => Ok(Expr::Literal(ScalarValue::try_from_string(value.to_string(), decimal)?, None)),
+                None => Ok(side),
+            },
+            Sides::Floats => Ok(side),
+        }
     }
-    let is_inexact =
-        |other: &&&Expr| type_of(other).is_floating() && !written(other).is_some_and(|value| fits(value, &own));
-    if is_decimal(&own) && others.iter().any(|other| is_inexact(&other)) {
-        return side.cast_to(&DataType::Float64, schema);
-    }
-    Ok(side)
 }
 
 /// The value of a literal whose value is a part of the statement.

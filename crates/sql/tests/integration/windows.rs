@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
+use arrow::util::display::array_value_to_string;
+use splay_sql::Parameters;
 use splay_store::SegmentFormat;
 
-use crate::both::{Both, both};
+use crate::both::{Both, both, without_ticks};
 use crate::generated::{DURATION, FLOATS, Numbers, OTHERS, WHOLE, typed_database, window_statement};
 
 fn count() -> u64 {
@@ -43,6 +45,29 @@ fn generated_windows_give_the_same_rows_both_ways() {
 fn generated_windows_give_the_same_rows_over_parquet() {
     let (_folder, database) = typed_database(SegmentFormat::Parquet);
     compare(&both(&database, 1), 32, count() / 4);
+}
+
+/// Literals are lifted out of tick plans, so that nobody knows there how they were written.
+#[test]
+fn decimals_equal_the_literals_that_they_are_written_as() {
+    let (_folder, database) = typed_database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    let values = "select distinct money from typed where money is not null order by 1 limit 40";
+    let batches = without_ticks(&database, 1).sql(values, Parameters::None).unwrap().batches().unwrap();
+    for row in 0..batches[0].num_rows() {
+        let value = array_value_to_string(batches[0].column(0), row).unwrap();
+        for condition in [
+            format!("money = {value}"),
+            format!("money between {value} and {value}"),
+            format!("money in ({value}, 123.4567)"),
+            format!("money >= {value} and not money > {value}"),
+        ] {
+            let text = format!("select case when count(*) > 0 then 1 else 0 end as found from typed where {condition}");
+            assert!(both.compare(&text).is_ok(), "{text}: {:?}", both.compare(&text));
+            let found = both.tick.sql(&text, Parameters::None).unwrap().batches().unwrap();
+            assert_eq!(array_value_to_string(found[0].column(0), 0).unwrap(), "1", "{text}");
+        }
+    }
 }
 
 /// Frames of every kind, and whether they are whole partitions.
