@@ -208,12 +208,12 @@ impl<F: Float> Accumulator for Median<F> {
 
     fn finish(self: Box<Self>) -> Result<ArrayRef> {
         let threads = parallel::threads_for(self.values, 0, self.threads);
+        let nulls = NullBuffer::from_iter(self.groups.iter().map(|values| !values.is_empty()));
         let mut groups: Vec<(usize, Vec<F>)> = self.groups.into_iter().enumerate().collect();
         if threads > 1 {
             // The largest first, so that no thread is left with one at the end.
             groups.sort_by_key(|(_, values)| Reverse(values.len()));
         }
-        let nulls = NullBuffer::from_iter(groups.iter().map(|(_, values)| !values.is_empty()));
         let mut medians = vec![F::default(); groups.len()];
         let found =
             parallel::each_of(shares(groups, self.values / (SHARES * threads)).into_iter(), threads, |groups| {
@@ -378,7 +378,24 @@ impl Accumulator for Relation {
 
 #[cfg(test)]
 mod tests {
+    use arrow::array::{ArrayRef, AsArray, Float64Array};
+
     use super::*;
+
+    /// Threads take the largest groups first; a group without values keeps its place.
+    #[test]
+    fn medians_of_threads_are_those_of_one() {
+        let groups: Vec<u32> = (0..200_000).map(|row| if row % 3 == 0 { 5 } else { 1 + row % 4 }).collect();
+        let values: ArrayRef = Arc::new(groups.iter().map(|group| Some(f64::from(*group))).collect::<Float64Array>());
+        for threads in [1, 4] {
+            let mut medians = Median::<f64>::new(threads);
+            medians.grow(7);
+            medians.update(&[Arc::clone(&values)], Assigned::Rows(&groups)).unwrap();
+            let found = Box::new(medians).finish().unwrap();
+            let expected = [None, Some(1.0), Some(2.0), Some(3.0), Some(4.0), Some(5.0), None];
+            assert_eq!(found.as_primitive::<Float64Type>().iter().collect::<Vec<_>>(), expected, "{threads}");
+        }
+    }
 
     #[test]
     fn moments_join_as_if_seen_together() {
