@@ -130,7 +130,7 @@ fn join(file: &[u8], frames: &[Vec<u8>], tail: &[u8]) -> Vec<u8> {
 }
 
 /// What a start gives of files; `None` if it says that they are damaged. What is left is sound, and can be gone on with.
-fn recover(files: &[Vec<u8>]) -> Option<Vec<Given>> {
+pub(crate) fn recover(files: &[Vec<u8>]) -> Option<Vec<Given>> {
     let storage = stored(files);
     let (mut found, given) = match replay(&storage) {
         Ok(replayed) => replayed,

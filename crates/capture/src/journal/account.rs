@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use splay_store::storage::Storage;
 
-use super::loss::{JournalLoss, LossKind};
+use super::loss::{DAMAGED, JournalLoss, LossKind};
 use super::reader::{Aside, Found, Head, Mend, OfFile};
 use super::scan::{Damage, Piece, Scan};
 use super::{FOLDER, JournalFile, name};
@@ -69,7 +69,7 @@ impl Found {
 
     /// A file that isn't the one that was written under this number is put aside, and counts as missing.
     pub(super) fn tell_other_file(&mut self, number: u64) {
-        let kept = format!("{}.damaged", name(number));
+        let kept = format!("{}{DAMAGED}", name(number));
         let mut loss = JournalLoss::new(LossKind::Missing, (number, number));
         loss.sequences = Some((self.next_sequence, None));
         loss.kept = Some(kept.clone());
@@ -166,7 +166,7 @@ impl Found {
         if range.is_empty() {
             return self.lose(loss);
         }
-        let aside = format!("{}.{}.damaged", name(number), range.start);
+        let aside = format!("{}.{}{DAMAGED}", name(number), range.start);
         loss.kept = Some(aside.clone());
         let before = self.losses.len();
         self.lose(loss);

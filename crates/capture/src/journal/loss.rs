@@ -4,6 +4,9 @@ use serde::{Deserialize, Serialize};
 
 use super::JournalFile;
 
+/// How the names of files end that keep damaged bytes beside their file.
+pub(super) const DAMAGED: &str = ".damaged";
+
 /// Producers that a loss names; of more only the number is kept.
 const PRODUCERS_NAMED_MAX: usize = 100;
 

@@ -14,7 +14,7 @@ use splay_store::storage::Storage;
 
 use super::catalog::{Catalog, Stored};
 use super::format::{self, HEADER_BYTES, LINKED, Link, RowsFrame};
-use super::loss::{JournalLoss, LossKind};
+use super::loss::{DAMAGED, JournalLoss, LossKind};
 use super::scan::{Damage, Known, Layouts, Piece, Scan};
 use super::{FOLDER, JournalFile, NUMBER_MAX, Producers, name, path};
 use crate::codec;
@@ -337,7 +337,7 @@ impl Found {
                     }
                     self.tell_damage(of_file, &mut file, damage);
                 }
-                Piece::End(end) => break end,
+                Piece::End(end) => break self.end_behind_listed(&mut file, end..bytes.len()),
             }
         };
         let synced = of_file.synced(scan.clone());
@@ -353,6 +353,23 @@ impl Found {
             self.lose(JournalLoss::new(LossKind::Changed, (number, number)));
         }
         Ok(file)
+    }
+
+    /// Where a file ends in whose last bytes no sound frame stands: behind them if the catalog lists them as damage. Frames stood
+    /// behind it once; a start has cut them off as torn.
+    fn end_behind_listed(&mut self, file: &mut JournalFile, rest: Range<usize>) -> usize {
+        let covers = |loss: &&JournalLoss| {
+            let is_set_aside = loss.kept.as_ref().is_some_and(|kept| kept.ends_with(DAMAGED));
+            let is_of_file = (loss.kind, loss.files) == (LossKind::Damaged, (file.number, file.number));
+            is_of_file && is_set_aside && loss.bytes.0 <= rest.start as u64 && loss.bytes.1 == rest.end as u64
+        };
+        let Some(loss) = self.catalog.losses.iter().find(covers).filter(|_| !rest.is_empty()) else { return rest.start };
+        let last = loss.sequences.and_then(|(_, last)| last);
+        let sequences = self.next_sequence..last.map_or(0, |last| last.saturating_add(1)).max(self.next_sequence);
+        self.next_sequence = sequences.end;
+        let end = rest.end;
+        file.damage.push(Damage { range: rest, sequences, has_producers: true, layouts: Layouts::new() });
+        end
     }
 
     fn next_sequence_behind(&self, parts: &[(RowsFrame<'_>, Arc<TableSpec>)]) -> u64 {

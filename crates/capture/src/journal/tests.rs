@@ -7,7 +7,7 @@ use splay_store::storage::fault::FaultStorage;
 
 use super::{FOLDER, LossKind, format, read};
 use crate::error::Error;
-use crate::fuzz::journal::{SOUND, replay, split, stored};
+use crate::fuzz::journal::{SOUND, recover, replay, split, stored};
 
 /// The sound journal of the fuzz target, with the frames of its first file changed.
 fn changed(change: impl FnOnce(&mut Vec<Vec<u8>>)) -> FaultStorage {
@@ -50,6 +50,27 @@ fn a_copy_under_another_name_is_no_journal() {
         file.write(&copy).unwrap();
     }
     assert_eq!(replay(&storage).unwrap().1.len(), 8);
+}
+
+/// The first part of a message stood between the damage and the torn end. It was cut off with the end, and the start behind that took
+/// the damage, which it had listed, for another torn end.
+#[test]
+fn damage_whose_next_sound_frame_is_cut_off_stays_listed() {
+    let mut frames = SOUND.files[0].frames.clone();
+    for frame in &mut frames {
+        let is_rows = matches!(frame[8] & 0x0f, 2 | 4);
+        if is_rows && matches!(frame[9], 2 | 3 | 4 | 7) {
+            frame[20] ^= 1;
+        }
+    }
+    // So much was synced that the damage to batch 2 is one, and batch 7 may be torn.
+    let synced = format::HEADER_BYTES + frames[..6].iter().map(Vec::len).sum::<usize>();
+    format::put(frames.last_mut().unwrap(), &format::Frame::Synced(synced as u64));
+    let file = [format::header(1, 1).to_vec(), frames.concat()].concat();
+    let (found, _) = replay(&stored(std::slice::from_ref(&file))).unwrap();
+    assert!(found.torn.is_some() && found.files[0].damage.last().unwrap().range.end as u64 == found.files[0].bytes);
+    let given = recover(&[file]).unwrap();
+    assert_eq!(given.iter().map(|batch| batch.0).collect::<Vec<_>>(), [1]);
 }
 
 /// Who caught up from a journal that was damaged since got the batches before the damage, and no word of the others.
