@@ -1,7 +1,7 @@
 //! Expressions over columns, evaluated a chunk of rows at a time by Arrow's kernels.
 //!
-//! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Integers wrap,
-//! a division of integers by zero is an error, comparisons of floats follow IEEE 754 total order but for zeros, whose sign
+//! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Overflow of
+//! integers and their division by zero are errors, comparisons of floats follow IEEE 754 total order but for zeros, whose sign
 //! doesn't count, nulls follow SQL. These are DataFusion's rules, so that a statement gives the same rows whichever way it runs.
 
 use std::borrow::Cow;
@@ -12,10 +12,11 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Datum, DictionaryArray, Int32Array, Scalar, StringArray, new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
-use arrow::compute::kernels::{boolean, cmp, numeric, zip};
+use arrow::compute::kernels::{boolean, cmp, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
+use crate::choose::choose;
 use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
@@ -229,7 +230,7 @@ impl Expr {
                 for (condition, value) in branches.iter().rev() {
                     let mask = codes::condition(condition, columns, constants)?;
                     let value = value.evaluate(columns, constants)?;
-                    let chosen = value.with_datum(|value| result.with_datum(|other| zip::zip(&mask, value, other)))?;
+                    let chosen = value.with_datum(|value| result.with_datum(|other| choose(&mask, value, other)))?;
                     result = Value::Array(chosen);
                 }
                 Ok(result)

@@ -5,6 +5,7 @@
 
 mod aggregate;
 pub mod asof;
+mod choose;
 mod codes;
 mod describe;
 mod error;

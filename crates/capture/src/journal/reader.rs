@@ -363,7 +363,9 @@ impl Found {
             let is_of_file = (loss.kind, loss.files) == (LossKind::Damaged, (file.number, file.number));
             is_of_file && is_set_aside && loss.bytes.0 <= rest.start as u64 && loss.bytes.1 == rest.end as u64
         };
-        let Some(loss) = self.catalog.losses.iter().find(covers).filter(|_| !rest.is_empty()) else { return rest.start };
+        let Some(loss) = self.catalog.losses.iter().find(covers).filter(|_| !rest.is_empty()) else {
+            return rest.start;
+        };
         let last = loss.sequences.and_then(|(_, last)| last);
         let sequences = self.next_sequence..last.map_or(0, |last| last.saturating_add(1)).max(self.next_sequence);
         self.next_sequence = sequences.end;
