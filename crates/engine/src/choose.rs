@@ -10,6 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayData, ArrayRef, AsArray, BooleanArray, Datum, make_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer};
 use arrow::compute::kernels::zip;
+use arrow::compute::nullif;
 use arrow::datatypes::{ArrowNativeType, DataType};
 
 use crate::error::Result;
@@ -37,6 +38,12 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
     if !is_choice || left.is_one && right.is_one {
         return Ok(zip::zip(mask, then, otherwise)?);
     }
+    if right.is_null() {
+        return Ok(nullif(left.values, &BooleanArray::new(!mask.values(), None))?);
+    }
+    if left.is_null() {
+        return Ok(nullif(right.values, mask)?);
+    }
     let set = mask.values();
     if *of == DataType::Boolean {
         let bits = |side: Side<'_>| bits(side, set.len(), |side| side.values.as_boolean().values().clone());
@@ -45,11 +52,6 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
     }
     let values = match of.primitive_width() {
         None => return Ok(zip::zip(mask, then, otherwise)?),
-        Some(_) if left.is_null() || right.is_null() => {
-            let side = if left.is_null() { right } else { left };
-            let values = side.values.to_data();
-            return with_values(of, set.len(), values.buffers()[0].clone(), values.offset(), valid(set, left, right));
-        }
         Some(1) => chosen::<u8>(set, left, right),
         Some(2) => chosen::<u16>(set, left, right),
         Some(4) => chosen::<u32>(set, left, right),
@@ -57,7 +59,8 @@ pub(crate) fn choose(mask: &BooleanArray, then: &dyn Datum, otherwise: &dyn Datu
         Some(16) => chosen::<i128>(set, left, right),
         Some(_) => return Ok(zip::zip(mask, then, otherwise)?),
     };
-    with_values(of, set.len(), values, 0, valid(set, left, right))
+    let nulls = valid(set, left, right);
+    Ok(make_array(ArrayData::builder(of.clone()).len(set.len()).add_buffer(values).nulls(nulls).build()?))
 }
 
 impl Side<'_> {
@@ -65,19 +68,6 @@ impl Side<'_> {
     fn is_null(self) -> bool {
         self.is_one && self.values.is_null(0)
     }
-}
-
-/// An array of values of one width that begin at the row `offset` of a buffer.
-fn with_values(
-    of: &DataType,
-    rows: usize,
-    values: Buffer,
-    offset: usize,
-    nulls: Option<NullBuffer>,
-) -> Result<ArrayRef> {
-    let width = of.primitive_width().unwrap_or(1);
-    let values = values.slice_with_length(offset * width, rows * width);
-    Ok(make_array(ArrayData::builder(of.clone()).len(rows).add_buffer(values).nulls(nulls).build()?))
 }
 
 /// The bits of a side, one for each row.

@@ -82,6 +82,12 @@ impl AggregateFunction {
         self.picks().is_none() && !is_of_groups_alone
     }
 
+    /// Whether a row counts for nothing in which an argument is null; without an argument, in which one would be.
+    #[must_use]
+    pub fn leaves_nulls_out(&self) -> bool {
+        self.picks().is_none() && !matches!(self, AggregateFunction::External(_))
+    }
+
     /// Whether it is the value of one row; if so, whether of the last one, and whether by time.
     pub(crate) fn picks(&self) -> Option<(bool, bool)> {
         match self {

@@ -6,7 +6,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, ExternalAggregate, Key, Plan};
+use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, ExternalAggregate, Key, Plan};
 use splay_store::TableSpec;
 
 use super::aggregates::AggregateOf;
@@ -172,7 +172,59 @@ impl Recogniser<'_> {
             Some(filter) => Some(self.convert(filter, schema)?),
             None => None,
         };
+        self.filter_by_choice(&mut aggregate);
         Ok(aggregate)
+    }
+
+    /// Where an argument is null unless a condition holds, as that of `sum(CASE WHEN c THEN x END)`, the condition becomes a filter.
+    fn filter_by_choice(&self, aggregate: &mut Aggregate) {
+        if !aggregate.function.leaves_nulls_out() {
+            return;
+        }
+        for argument in &mut aggregate.arguments {
+            let Some((condition, value)) = self.choice_or_null(argument) else { continue };
+            *argument = value;
+            aggregate.filter = Some(match aggregate.filter.take() {
+                Some(filter) => TickExpr::Binary(BinaryOp::And, Box::new(filter), Box::new(condition)),
+                None => condition,
+            });
+        }
+        if let (AggregateFunction::Count, [TickExpr::Constant(number)]) =
+            (&aggregate.function, aggregate.arguments.as_slice())
+            && self.constants.fixed(*number).is_some_and(|value| !value.is_null())
+        {
+            (aggregate.function, aggregate.arguments) = (AggregateFunction::CountRows, Vec::new());
+        }
+    }
+
+    /// The condition and the value of an expression that is null where the condition isn't true.
+    fn choice_or_null(&self, expr: &TickExpr) -> Option<(TickExpr, TickExpr)> {
+        match expr {
+            TickExpr::Case { branches, otherwise, .. } => {
+                let is_null = match otherwise.as_deref() {
+                    None => true,
+                    Some(TickExpr::Constant(number)) => {
+                        self.constants.fixed(*number).is_some_and(|value| value.is_null())
+                    }
+                    Some(_) => false,
+                };
+                let [choice] = branches.as_slice() else { return None };
+                is_null.then(|| choice.clone())
+            }
+            // A cast that every value passes, so that none fails in a row that the condition leaves out.
+            TickExpr::Cast(inner, to) => {
+                let TickExpr::Case { data_type: from, .. } = inner.as_ref() else { return None };
+                let widens = match to {
+                    DataType::Float64 => from.is_integer() || from.is_floating(),
+                    DataType::Int64 => from.is_signed_integer(),
+                    DataType::UInt64 => from.is_unsigned_integer(),
+                    _ => false,
+                };
+                let (condition, value) = self.choice_or_null(inner).filter(|_| widens)?;
+                Some((condition, TickExpr::Cast(Box::new(value), to.clone())))
+            }
+            _ => None,
+        }
     }
 
     /// One of DataFusion's that the engine has no kernel for.

@@ -433,6 +433,53 @@ fn expressions_of_all_kinds_are_tick_plans() {
     }
 }
 
+/// Filters of aggregates and choices that are null otherwise, which keep all rows, most, half, few or none.
+#[test]
+fn filters_and_choices_within_aggregates_keep_the_same_rows() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    let calls = ["sum(V)", "avg(V)", "count(V)", "min(V)", "max(V)", "var(V)", "median(V)", "count(distinct V)"];
+    let values = ["bid", "ask", "size", "seq", "1", "0.5", "cast(size as double)"];
+    let (mut ticks, mut all) = (0, 0);
+    let several = [
+        "sum(case when C then size else 0 end), sum(case when C then bid else 0 end)",
+        "vwap(case when C then bid end, size), corr(bid, case when C then ask end), wsum(bid, ask) filter (where C)",
+        "min(case when C then venue end), max(case when C then ts end), count(case when C then firm end)",
+        "sum(case when C then bid end) filter (where size > 3), avg(case when C then bid end), sum(bid) filter (where C)",
+        "count(*) filter (where C), count(case when C then 1 end), count(case when C then null end)",
+        "sum(case when C then size * 2 end), max(case when C then null else bid end), bool_or(case when C then firm end)",
+        "sum(case firm when true then bid end), first(case when C then bid end), last(bid) filter (where C)",
+        "sum(case when C then bid when firm then ask end), avg(coalesce(ask, bid)), sum(coalesce(ask, 0))",
+        "max(case when C then firm else ask is null end), min(case when C then size else seq end)",
+    ];
+    for condition in
+        ["size > -1", "size % 17 <> 3", "bid > 150", "seq % 40 = 1", "size < -1", "ask > 120", "sym = 'S01'"]
+    {
+        let whole = calls.iter().map(|call| {
+            let call = |value: &str| {
+                let by_case = call.replace('V', &format!("case when {condition} then {value} end"));
+                format!("{by_case}, {} filter (where {condition})", call.replace('V', value))
+            };
+            values.iter().map(|value| call(value)).collect::<Vec<_>>().join(", ")
+        });
+        let several = several.iter().map(|calls| calls.replace('C', condition));
+        for calls in whole.chain(several) {
+            for keys in ["", "sym", "venue", "date, venue", "size / 100", "sym, time_bucket(interval '1 hour', ts)"] {
+                let group = if keys.is_empty() { String::new() } else { format!("group by {keys}") };
+                let comma = if keys.is_empty() { "" } else { ", " };
+                for rows in ["quote", "quote where seq % 3 > 0", "(select * from quote where bid > 0 limit 5000) as q"]
+                {
+                    let text = format!("select {keys}{comma}{calls} from {rows} {group}");
+                    let ran = both.compare(&text);
+                    assert!(ran.is_ok(), "{text}: {ran:?}");
+                    (ticks, all) = (ticks + u32::from(ran == Ok(true)), all + 1);
+                }
+            }
+        }
+    }
+    assert!(ticks * 10 > all * 6, "{ticks} of {all} were tick plans");
+}
+
 /// Lists share a shape whatever their length, and a text may be long.
 #[test]
 fn long_lists_are_bound_anew() {

@@ -1,17 +1,20 @@
 //! Rows whose filters, keys and arguments have to be evaluated, in blocks that stay in cache.
 
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::ArrayRef;
+use arrow::array::{ArrayRef, BooleanArray};
+use arrow::buffer::NullBuffer;
+use arrow::compute::nullif;
 
 use super::columns::{BlockColumns, ends_of_runs, filtered};
 use super::cuts::Cut;
 use super::{Slot, State};
-use crate::aggregate::Key;
 use crate::aggregate::accumulate::{Assigned, NO_GROUP};
 use crate::aggregate::keys::ValueKey;
 use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
+use crate::aggregate::{AggregateFunction, Key};
 use crate::codes;
 use crate::error::Result;
 use crate::expr::Columns;
@@ -21,6 +24,10 @@ use crate::table::{Block, Cover, CoverColumns, Span};
 
 /// Places of a stretch for each of its rows, on average, up to which groups are looked up by place.
 const PLACES_OF_ROW_MAX: usize = 4;
+
+/// One of so many rows may be left out by a filter, at most, for nulls to stand in its place: with more of them, kernels do better with a list
+/// of the rows that are kept.
+const NULLS_OF_ROWS: usize = 3;
 
 /// Rows of a block that differ only in keys that are looked at row by row: of one symbol and stretch of time.
 struct Stretch<'a> {
@@ -187,10 +194,19 @@ impl State<'_> {
     fn keep(&mut self, chunk: &dyn Columns, assigned: Assigned<'_>, order: Option<&Ordered>) -> Result<()> {
         let arguments = self.same.iter().map(Vec::len).sum();
         let (mut as_they_stand, mut in_order) = (vec![None; arguments], vec![None; arguments]);
-        for ((slot, aggregate), same) in self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.same) {
+        let mut masks: Vec<Option<BooleanArray>> = vec![None; self.same_filters.len()];
+        let slots = self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.same).zip(&self.same_filters);
+        for (((slot, aggregate), same), same_filter) in slots {
             let Slot::Kept(accumulator) = slot else { continue };
-            let only = filtered(aggregate, chunk, assigned, self.asked.constants, &mut self.conditions)?;
-            let order = order.filter(|_| only.is_none());
+            let mask = match (&aggregate.filter, &mut masks[*same_filter]) {
+                (None, _) => None,
+                (Some(_), Some(known)) => Some(&*known),
+                (Some(filter), unknown) => {
+                    Some(&*unknown.insert(self.conditions.hold(filter, chunk, self.asked.constants)?))
+                }
+            };
+            let only = Only::of(mask, &aggregate.function, assigned);
+            let order = order.filter(|_| !matches!(only, Only::Listed(_)));
             let mut arguments = Vec::with_capacity(same.len());
             for (argument, number) in aggregate.arguments.iter().zip(same) {
                 let array = match &as_they_stand[*number] {
@@ -201,16 +217,24 @@ impl State<'_> {
                     }
                 };
                 let array = match (order, &in_order[*number]) {
+                    // In the order of groups once the others are null.
+                    (Some(_), _) if matches!(only, Only::NotNull(_)) => array,
                     (None, _) => array,
                     (Some(_), Some(known)) => known,
                     (Some(order), None) => in_order[*number].insert(order.put(array)?),
                 };
                 arguments.push(ArrayRef::clone(array));
             }
+            if let Only::NotNull(mask) = only {
+                arguments = not_null(mask, arguments)?;
+                if let Some(order) = order {
+                    arguments = arguments.iter().map(|array| order.put(array)).collect::<Result<_>>()?;
+                }
+            }
             match (&only, order) {
-                (Some(rows), _) => accumulator.update(&arguments, Assigned::Listed(rows))?,
-                (None, Some(order)) => accumulator.update(&arguments, Assigned::Runs(&order.runs))?,
-                (None, None) => accumulator.update(&arguments, assigned)?,
+                (Only::Listed(rows), _) => accumulator.update(&arguments, Assigned::Listed(rows))?,
+                (_, Some(order)) => accumulator.update(&arguments, Assigned::Runs(&order.runs))?,
+                (_, None) => accumulator.update(&arguments, assigned)?,
             }
         }
         Ok(())
@@ -254,6 +278,40 @@ impl State<'_> {
         }
         self.groups.find(&self.words)
     }
+}
+
+/// The rows of a block that an aggregate's filter keeps.
+enum Only<'m> {
+    All,
+    /// With their groups.
+    Listed(Vec<(u32, u32)>),
+    /// Those of a mask, most of the block's: what isn't kept counts as null.
+    NotNull(&'m BooleanArray),
+}
+
+impl<'m> Only<'m> {
+    fn of(mask: Option<&'m BooleanArray>, function: &AggregateFunction, assigned: Assigned<'_>) -> Only<'m> {
+        let Some(mask) = mask else { return Only::All };
+        match mask.true_count() {
+            kept if kept == mask.len() => Only::All,
+            kept if function.leaves_nulls_out() && kept * NULLS_OF_ROWS >= mask.len() * (NULLS_OF_ROWS - 1) => {
+                Only::NotNull(mask)
+            }
+            _ => Only::Listed(assigned.of(mask.values().set_indices())),
+        }
+    }
+}
+
+/// The arguments of an aggregate that leaves nulls out, null in the rows that a mask leaves out; of one without arguments the mask itself.
+fn not_null(mask: &BooleanArray, mut arguments: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
+    match arguments.first_mut() {
+        Some(first) => *first = nullif(first, &BooleanArray::new(!mask.values(), None))?,
+        None => {
+            let kept = NullBuffer::new(mask.values().clone());
+            arguments.push(Arc::new(BooleanArray::new(mask.values().clone(), Some(kept))));
+        }
+    }
+    Ok(arguments)
 }
 
 /// The spans of a block, and which of the kept rows are theirs.

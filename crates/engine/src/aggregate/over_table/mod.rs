@@ -135,6 +135,8 @@ struct State<'a> {
     only_symbols: Vec<Option<Vec<String>>>,
     /// For each argument of each slot the number of the first one with the same values.
     same: Vec<Vec<usize>>,
+    /// For each slot the number of the first filter that holds for the same rows; of one without a filter nothing asks.
+    same_filters: Vec<usize>,
     /// Whether putting a block in the order of its groups is made good by what the kernels gain.
     gains_by_order: bool,
     cuts: Cuts<'a>,
@@ -156,6 +158,7 @@ impl<'a> State<'a> {
             text_words: (0..keys).map(|_| TextWords::default()).collect(),
             only_symbols: asked.aggregates.iter().map(|aggregate| only_symbols(asked, aggregate)).collect(),
             same: same_arguments(asked),
+            same_filters: same_filters(asked),
             gains_by_order: gains_by_order(asked.aggregates),
             cuts: Cuts::new(asked),
             conditions: Conditions::default(),
@@ -333,14 +336,25 @@ fn gains_by_order(aggregates: &[Aggregate]) -> bool {
 }
 
 fn same_arguments(asked: &TableAggregate<'_>) -> Vec<Vec<usize>> {
+    let arguments = asked.aggregates.iter().flat_map(|aggregate| &aggregate.arguments);
+    let mut rest = firsts(asked, arguments).into_iter();
+    asked.aggregates.iter().map(|aggregate| rest.by_ref().take(aggregate.arguments.len()).collect()).collect()
+}
+
+fn same_filters(asked: &TableAggregate<'_>) -> Vec<usize> {
+    let filters = asked.aggregates.iter().filter_map(|aggregate| aggregate.filter.as_ref());
+    let mut rest = firsts(asked, filters).into_iter();
+    let number = |aggregate: &Aggregate| aggregate.filter.as_ref().and_then(|_| rest.next()).unwrap_or(0);
+    asked.aggregates.iter().map(number).collect()
+}
+
+/// For each expression the number of the first one with the same values.
+fn firsts<'e>(asked: &TableAggregate<'_>, exprs: impl Iterator<Item = &'e Expr>) -> Vec<usize> {
     let mut known: Vec<&Expr> = Vec::new();
-    let number = |argument| {
-        let first = known.iter().position(|one| one.is_same(argument, asked.constants));
-        known.push(argument);
+    let number = |expr| {
+        let first = known.iter().position(|one| one.is_same(expr, asked.constants));
+        known.push(expr);
         first.unwrap_or(known.len() - 1)
     };
-    let mut numbers =
-        asked.aggregates.iter().flat_map(|aggregate| &aggregate.arguments).map(number).collect::<Vec<_>>();
-    let mut rest = numbers.drain(..);
-    asked.aggregates.iter().map(|aggregate| rest.by_ref().take(aggregate.arguments.len()).collect()).collect()
+    exprs.map(number).collect()
 }
