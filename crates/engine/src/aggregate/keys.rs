@@ -15,6 +15,9 @@ use crate::error::{Error, Result};
 /// Most combinations of keys that are looked up in a table.
 const PLACES_MAX: usize = 1 << 16;
 
+/// Rows for each whole number between the least and the greatest from which on these are looked up in a table.
+const ROWS_OF_NUMBER: usize = 4;
+
 /// A key whose values differ from row to row.
 pub(super) struct ValueKey {
     /// Position among the keys.
@@ -28,7 +31,8 @@ pub(super) struct ValueKey {
 enum KeyWords {
     /// Codes of a dictionary, and the word of each.
     Codes(ScalarBuffer<i32>, Arc<[Option<u64>]>),
-    Words(Vec<u64>),
+    /// The word of each row, and the least one where there are few.
+    Words(Vec<u64>, u64),
 }
 
 /// The words for the texts of the dictionary that came last, and for null: blocks of one segment have the same one.
@@ -93,15 +97,21 @@ impl ValueKey {
             return Ok(ValueKey::coded(key, dictionary, words));
         }
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let (words, choices) = match array.data_type() {
+        let (words, range) = match array.data_type() {
             DataType::Utf8 => {
                 let values = array.as_string::<i32>().iter();
                 (values.map(|value| value.map_or(0, |value| u64::from(texts.number(value)))).collect(), None)
             }
-            DataType::Boolean => (words_of(array)?, Some(3)),
+            DataType::Boolean => (words_of(array)?, Some((0, 1))),
+            of if of.is_integer() || *of == DataType::Date32 => {
+                let words = words_of(array)?;
+                let range = narrow(&words, of.is_unsigned_integer());
+                (words, range)
+            }
             _ => (words_of(array)?, None),
         };
-        Ok(ValueKey { key, words: KeyWords::Words(words), nulls, choices })
+        let (least, choices) = range.map_or((0, None), |(least, span)| (least, Some(span + 2)));
+        Ok(ValueKey { key, words: KeyWords::Words(words, least), nulls, choices })
     }
 
     /// A key that follows from codes. `values` gives its value for each text of their dictionary, and for null last.
@@ -145,8 +155,9 @@ impl ValueKey {
         let last = self.last();
         match &self.words {
             KeyWords::Codes(codes, _) => places.extend(codes.iter().map(|code| place(code.cast_unsigned(), last))),
-            KeyWords::Words(words) => {
-                places.extend(words.iter().map(|word| place(u32::try_from(*word).unwrap_or(u32::MAX), last)));
+            KeyWords::Words(words, least) => {
+                let number = |word: &u64| u32::try_from(word.wrapping_sub(*least)).unwrap_or(u32::MAX);
+                places.extend(words.iter().map(|word| place(number(word), last)));
             }
         }
         if let Some(nulls) = &self.nulls {
@@ -177,13 +188,50 @@ impl ValueKey {
                 let own = if is_null { None } else { words.get(code) };
                 own.or(words.last()).copied().flatten()
             }
-            KeyWords::Words(_) if is_null => None,
-            KeyWords::Words(words) => Some(words[row]),
+            KeyWords::Words(_, _) if is_null => None,
+            KeyWords::Words(words, _) => Some(words[row]),
         }
     }
+}
+
+/// The least of the words of whole numbers, and how much greater the greatest is, where the rows are [`ROWS_OF_NUMBER`] times as many.
+fn narrow(words: &[u64], is_unsigned: bool) -> Option<(u64, usize)> {
+    // So that unsigned numbers compare as signed ones do.
+    let flip = if is_unsigned { 1 << 63 } else { 0 };
+    let signed = |word: &u64| (word ^ flip).cast_signed();
+    let (least, greatest) = (words.iter().map(signed).min()?, words.iter().map(signed).max()?);
+    let span = usize::try_from(greatest.checked_sub(least)?).ok()?;
+    let is_narrow = span.checked_mul(ROWS_OF_NUMBER)? < words.len();
+    is_narrow.then_some((least.cast_unsigned() ^ flip, span))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it is at most `last`")]
 fn place(number: u32, last: u16) -> u16 {
     number.min(u32::from(last)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::narrow;
+
+    #[test]
+    fn numbers_close_together_are_narrow_wherever_they_are() {
+        let near = |base: u64| (0..64).map(|row| base.wrapping_add(row % 8)).collect::<Vec<u64>>();
+        for (base, is_unsigned) in [
+            (0, true),
+            (0, false),
+            (u64::MAX - 3, false),
+            (1 << 63, false),
+            ((1 << 63) - 4, true),
+            (u64::MAX - 7, true),
+        ] {
+            assert_eq!(narrow(&near(base), is_unsigned), Some((base, 7)), "{base}");
+        }
+        assert_eq!(narrow(&near(u64::MAX - 3), true), None);
+        assert_eq!(narrow(&near((1 << 63) - 4), false), None);
+        assert_eq!(narrow(&[0, 1 << 63], false), None);
+        assert_eq!(narrow(&(0..64).collect::<Vec<u64>>(), false), None);
+        assert_eq!(narrow(&[], false), None);
+        assert_eq!(narrow(&[7], false), Some((7, 0)));
+    }
 }
