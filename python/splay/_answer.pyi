@@ -109,6 +109,14 @@ class Stats:
     """What a statement cost."""
 
     @property
+    def run_by(self) -> str:
+        """What ran it: ``tick_plan``, ``datafusion``, or ``tick_parts`` for DataFusion with groupings that ran as tick plans."""
+
+    @property
+    def tick_plans_refused(self) -> int:
+        """Tick plans of it that the engine refused while they ran, so that DataFusion ran them again."""
+
+    @property
     def planning_seconds(self) -> float:
         """From the text to the plan."""
 

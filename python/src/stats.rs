@@ -62,6 +62,16 @@ impl Stats {
     }
 
     #[getter]
+    fn run_by(&self) -> &'static str {
+        self.0.run_by.as_str()
+    }
+
+    #[getter]
+    fn tick_plans_refused(&self) -> u64 {
+        self.0.tick_plans_refused
+    }
+
+    #[getter]
     fn partitions(&self) -> Kept {
         self.0.selection.partitions.into()
     }
@@ -78,8 +88,9 @@ impl Stats {
 
     fn __repr__(&self) -> String {
         format!(
-            "Stats(planning_seconds={:.6}, execution_seconds={:.6}, rows_returned={}, rows_scanned={}, bytes_scanned={}, \
+            "Stats(run_by='{}', planning_seconds={:.6}, execution_seconds={:.6}, rows_returned={}, rows_scanned={}, bytes_scanned={}, \
              peak_memory_bytes={}, partitions={}, symbols={}, blocks={})",
+            self.run_by(),
             self.planning_seconds(),
             self.execution_seconds(),
             self.rows_returned(),

@@ -1,4 +1,4 @@
-//! Tick plans in words, one line for each step, the last step first.
+//! Tick plans in words, one line for each step, the last step first; of a plan that ran, with what each step cost.
 
 use std::fmt::{Display, Formatter, Result};
 
@@ -6,16 +6,59 @@ use arrow::datatypes::DataType;
 
 use crate::aggregate::{Aggregate, Key};
 use crate::plan::{Bound, Plan, Scan};
+use crate::steps::StepCosts;
 
 impl Display for Plan {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
-        write_step(f, self, 0)
+        write_steps(f, self, None, 0)
     }
 }
 
-fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
+/// A plan that ran, in words.
+struct Ran<'a> {
+    plan: &'a Plan,
+    costs: &'a StepCosts,
+}
+
+impl Plan {
+    /// The plan in words, each step with the rows that it made, the time that it took itself and the memory of its rows.
+    pub fn with_costs<'a>(&'a self, costs: &'a StepCosts) -> impl Display + 'a {
+        Ran { plan: self, costs }
+    }
+}
+
+impl Display for Ran<'_> {
+    fn fmt(&self, f: &mut Formatter<'_>) -> Result {
+        write_steps(f, self.plan, Some(self.costs), 0)
+    }
+}
+
+fn write_steps(f: &mut Formatter<'_>, plan: &Plan, costs: Option<&StepCosts>, depth: usize) -> Result {
     write!(f, "{:1$}", "", 2 * depth)?;
-    let input = match plan {
+    write_step(f, plan)?;
+    if let Some(costs) = costs {
+        write_cost(f, plan, costs)?;
+    }
+    for input in plan.inputs() {
+        writeln!(f)?;
+        write_steps(f, input, costs, depth + 1)?;
+    }
+    Ok(())
+}
+
+fn write_cost(f: &mut Formatter<'_>, plan: &Plan, costs: &StepCosts) -> Result {
+    let (Some(cost), Some(own)) = (costs.of(plan), costs.own(plan)) else {
+        return write!(f, " [within the step above]");
+    };
+    write!(f, " [rows={}, time={own:?}", cost.rows)?;
+    if let Some(bytes) = cost.memory_bytes {
+        write!(f, ", memory={bytes} bytes")?;
+    }
+    write!(f, "]")
+}
+
+fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
+    match plan {
         Plan::Rows { scan, types, fetch, .. } => {
             // What nobody looks at was replaced by nulls.
             let columns = types.iter().filter(|data_type| **data_type != DataType::Null).count();
@@ -23,8 +66,7 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             if let Some(fetch) = fetch {
                 write!(f, ", the first {fetch}")?;
             }
-            write_scan(f, scan)?;
-            None
+            write_scan(f, scan)
         }
         Plan::AggregateTable { scan, keys, aggregates, .. } => {
             write!(f, "AggregateTable: by [")?;
@@ -39,19 +81,16 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
             }
             write!(f, "]")?;
             write_aggregates(f, aggregates)?;
-            write_scan(f, scan)?;
-            None
+            write_scan(f, scan)
         }
-        Plan::Aggregate { input, keys, aggregates, .. } => {
+        Plan::Aggregate { keys, aggregates, .. } => {
             write!(f, "Aggregate: by {} values", keys.len())?;
-            write_aggregates(f, aggregates)?;
-            Some(input)
+            write_aggregates(f, aggregates)
         }
-        Plan::Cross { input, columns } => {
-            write!(f, "Cross: a list of {} rows", columns.first().map_or(0, |column| column.len()))?;
-            Some(input)
+        Plan::Cross { columns, .. } => {
+            write!(f, "Cross: a list of {} rows", columns.first().map_or(0, |column| column.len()))
         }
-        Plan::Asof { input, asof } => {
+        Plan::Asof { asof, .. } => {
             let kept = if asof.inner { "matches alone" } else { "every row" };
             let rule = &asof.rule;
             let op = if rule.inclusive { "inclusive" } else { "strict" };
@@ -61,61 +100,39 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan, depth: usize) -> Result {
                 rule.direction,
                 asof.keys.len() + usize::from(asof.symbol.is_some())
             )?;
-            write_scan(f, &asof.scan)?;
-            Some(input)
+            write_scan(f, &asof.scan)
         }
-        Plan::WindowJoin { input, join } => {
+        Plan::WindowJoin { join, .. } => {
             let prevailing = if join.rule.prevailing { "with" } else { "without" };
             let keys = join.keys.len() + usize::from(join.symbol.is_some());
             write!(f, "WindowJoin: {prevailing} the prevailing row, by {keys} keys")?;
             write_aggregates(f, &join.aggregates)?;
-            write_scan(f, &join.scan)?;
-            Some(input)
+            write_scan(f, &join.scan)
         }
-        Plan::Window { input, calls } => {
+        Plan::Window { calls, .. } => {
             write!(f, "Window: {} functions", calls.len())?;
             if calls.iter().any(|call| call.first.is_some()) {
                 write!(f, ", the first rows of each partition")?;
             }
-            Some(input)
+            Ok(())
         }
-        Plan::Union { inputs } => {
-            write!(f, "Union")?;
-            for input in inputs {
-                writeln!(f)?;
-                write_step(f, input, depth + 1)?;
-            }
-            None
-        }
-        Plan::Filter { input, .. } => {
-            write!(f, "Filter")?;
-            Some(input)
-        }
-        Plan::Project { input, outputs } => {
-            write!(f, "Project: {} columns", outputs.len())?;
-            Some(input)
-        }
-        Plan::Sort { input, keys, fetch } => {
+        Plan::Union { .. } => write!(f, "Union"),
+        Plan::Filter { .. } => write!(f, "Filter"),
+        Plan::Project { outputs, .. } => write!(f, "Project: {} columns", outputs.len()),
+        Plan::Sort { keys, fetch, .. } => {
             write!(f, "Sort: by {} values", keys.len())?;
             if let Some(fetch) = fetch {
                 write!(f, ", the first {fetch}")?;
             }
-            Some(input)
+            Ok(())
         }
-        Plan::Limit { input, skip, fetch } => {
+        Plan::Limit { skip, fetch, .. } => {
             write!(f, "Limit: skip {skip}")?;
             if let Some(fetch) = fetch {
                 write!(f, ", fetch {fetch}")?;
             }
-            Some(input)
+            Ok(())
         }
-    };
-    match input {
-        Some(input) => {
-            writeln!(f)?;
-            write_step(f, input, depth + 1)
-        }
-        None => Ok(()),
     }
 }
 

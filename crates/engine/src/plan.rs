@@ -116,6 +116,26 @@ pub enum Plan {
     },
 }
 
+impl Plan {
+    /// The steps whose rows this one takes.
+    #[must_use]
+    pub fn inputs(&self) -> &[Plan] {
+        match self {
+            Plan::Rows { .. } | Plan::AggregateTable { .. } => &[],
+            Plan::Union { inputs } => inputs,
+            Plan::Aggregate { input, .. }
+            | Plan::Cross { input, .. }
+            | Plan::Asof { input, .. }
+            | Plan::WindowJoin { input, .. }
+            | Plan::Window { input, .. }
+            | Plan::Filter { input, .. }
+            | Plan::Project { input, .. }
+            | Plan::Sort { input, .. }
+            | Plan::Limit { input, .. } => std::slice::from_ref(input),
+        }
+    }
+}
+
 /// Which rows of a table are read.
 #[derive(Debug, Clone)]
 pub struct Scan {

@@ -1,10 +1,17 @@
 //! How much a plan reads, for those who want to know what a statement cost.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use arrow::datatypes::DataType;
+use splay_store::storage::mapped_ranges;
 use splay_store::{SelectionStats, TableSnapshot};
+
+use crate::frame::Frame;
+use crate::plan::Plan;
+use crate::steps::{StepCost, StepCosts, memory_bytes};
 
 /// Bytes of a code of a dictionary.
 const CODE_BYTES: usize = 4;
@@ -14,6 +21,9 @@ const CODE_BYTES: usize = 4;
 pub struct Reads {
     scans: Mutex<Vec<SelectionStats>>,
     bytes: AtomicU64,
+    steps: Mutex<StepCosts>,
+    /// Where mapped files lie, if the memory of steps is to be measured.
+    mapped: Option<Vec<Range<usize>>>,
 }
 
 /// What a plan has read.
@@ -24,9 +34,27 @@ pub struct Read {
     /// Bytes of the columns that were looked into, in the rows that were looked at. Of whole blocks whose summaries do, none; of
     /// columns that are searched, all; of what a join finds, the values that are taken. Of texts their offsets alone.
     pub bytes: u64,
+    /// What each step cost.
+    pub steps: StepCosts,
+    /// Most bytes that the rows of a step and of its inputs took together, apart from mapped files; 0 where that wasn't measured.
+    pub peak_memory_bytes: u64,
 }
 
 impl Reads {
+    /// Nothing was read yet; the memory of steps is to be measured.
+    #[must_use]
+    pub fn with_memory() -> Reads {
+        Reads { mapped: Some(mapped_ranges()), ..Reads::default() }
+    }
+
+    /// Notes what a step cost that began at `start` and made these rows.
+    pub(crate) fn add_step(&self, plan: &Plan, start: Instant, made: &[Frame]) {
+        let memory_bytes = self.mapped.as_ref().map(|mapped| memory_bytes(made, mapped));
+        let rows = made.iter().map(|frame| frame.len() as u64).sum();
+        let cost = StepCost { rows, elapsed: start.elapsed(), memory_bytes };
+        self.steps.lock().unwrap_or_else(PoisonError::into_inner).add(plan, cost);
+    }
+
     pub(crate) fn add_scan(&self, stats: SelectionStats) {
         self.scans.lock().unwrap_or_else(PoisonError::into_inner).push(stats);
     }
@@ -39,7 +67,12 @@ impl Reads {
     /// All of it.
     #[must_use]
     pub fn into_read(self) -> Read {
-        Read { scans: self.scans.into_inner().unwrap_or_else(PoisonError::into_inner), bytes: self.bytes.into_inner() }
+        Read {
+            scans: self.scans.into_inner().unwrap_or_else(PoisonError::into_inner),
+            bytes: self.bytes.into_inner(),
+            steps: self.steps.into_inner().unwrap_or_else(PoisonError::into_inner),
+            peak_memory_bytes: 0,
+        }
     }
 }
 

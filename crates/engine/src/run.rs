@@ -1,6 +1,7 @@
 //! Runs a tick plan over snapshots of its tables.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
 use arrow::compute::take;
@@ -56,6 +57,21 @@ pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec
 
 /// The rows of a plan, one frame behind the other.
 fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
+    let start = Instant::now();
+    let made = made_frames(plan, setting)?;
+    setting.reads.add_step(plan, start, &made);
+    Ok(made)
+}
+
+/// The rows of a plan in one frame.
+fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+    let start = Instant::now();
+    let made = made_frame(plan, setting)?;
+    setting.reads.add_step(plan, start, std::slice::from_ref(&made));
+    Ok(made)
+}
+
+fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
     setting.stop.check()?;
     match plan {
         Plan::Rows { scan, outputs, types, fetch } => {
@@ -89,15 +105,14 @@ fn frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
                 false => over_frames(input, setting, project),
             }
         }
-        other => Ok(vec![frame(other, setting)?]),
+        other => Ok(vec![made_frame(other, setting)?]),
     }
 }
 
-/// The rows of a plan in one frame.
-fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
+fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
     match plan {
         Plan::Rows { types, .. } => {
-            let frames = frames(plan, setting)?;
+            let frames = made_frames(plan, setting)?;
             let rows: usize = frames.iter().map(Frame::len).sum();
             check_memory(rows, types.iter(), setting.memory_bytes / 2)?;
             Frame::concat(frames, types)
@@ -108,7 +123,7 @@ fn frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         | Plan::Window { .. }
         | Plan::Union { .. }
         | Plan::Filter { .. }
-        | Plan::Project { .. } => whole(frames(plan, setting)?, setting),
+        | Plan::Project { .. } => whole(made_frames(plan, setting)?, setting),
         Plan::AggregateTable { scan, keys, key_types, aggregates } => {
             let covers = match picked_end(keys, aggregates, scan) {
                 Some((end, by_time)) => {

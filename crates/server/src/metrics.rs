@@ -15,6 +15,9 @@ use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
+use splay_sql::StatementStats;
+use splay_store::Kept;
+
 use crate::ingest::{Figure, Ingest, OfSeveral};
 use crate::measured::Measured;
 use crate::named::{Named, OTHER};
@@ -35,6 +38,11 @@ pub(crate) struct Metrics {
     rows_in: Family<Label, Counter>,
     bytes_in: Family<Label, Counter>,
     connections_refused: Family<Label, Counter>,
+    statements_run_by: Family<Label, Counter>,
+    tick_plans_refused: Counter,
+    rows_scanned: Counter,
+    bytes_scanned: Counter,
+    blocks: Family<Label, Counter>,
     /// Rows sent in answers.
     pub(crate) rows_out: Counter,
     /// Statements that run.
@@ -78,6 +86,21 @@ impl Metrics {
         registry.register("bytes_in", "Bytes of rows that came, by way in", bytes_in.clone());
         let connections_refused = Family::<Label, Counter>::default();
         registry.register("connections_refused", "Connections beyond the limits", connections_refused.clone());
+        let statements_run_by = Family::<Label, Counter>::default();
+        registry.register(
+            "statements_run_by",
+            "Statements that were planned, by what ran them",
+            statements_run_by.clone(),
+        );
+        let tick_plans_refused = Counter::default();
+        let help = "Tick plans that the engine refused while they ran, so that DataFusion ran them again";
+        registry.register("tick_plans_refused", help, tick_plans_refused.clone());
+        let rows_scanned = Counter::default();
+        registry.register("rows_scanned", "Rows that statements read", rows_scanned.clone());
+        let bytes_scanned = Counter::default();
+        registry.register("bytes_scanned", "Bytes of columns that statements read", bytes_scanned.clone());
+        let blocks = Family::<Label, Counter>::default();
+        registry.register("blocks", "Blocks of tables that statements named: read, or passed over", blocks.clone());
         let rows_out = Counter::default();
         registry.register("rows_out", "Rows sent in answers", rows_out.clone());
         let statements_running = Gauge::default();
@@ -113,6 +136,11 @@ impl Metrics {
             rows_in,
             bytes_in,
             connections_refused,
+            statements_run_by,
+            tick_plans_refused,
+            rows_scanned,
+            bytes_scanned,
+            blocks,
             rows_out,
             statements_running,
             statements_waiting,
@@ -138,6 +166,17 @@ impl Metrics {
     pub(crate) fn statement(&self, way: &'static str, outcome: &'static str, start: Instant) {
         self.statements.get_or_create(&[("way", way), ("outcome", outcome)]).inc();
         self.statement_seconds.get_or_create(&[("way", way)]).observe(start.elapsed().as_secs_f64());
+    }
+
+    /// Counts what a statement cost.
+    pub(crate) fn statement_cost(&self, stats: &StatementStats) {
+        self.statements_run_by.get_or_create(&[("run_by", stats.run_by.as_str())]).inc();
+        self.tick_plans_refused.inc_by(stats.tick_plans_refused);
+        self.rows_scanned.inc_by(stats.rows_scanned);
+        self.bytes_scanned.inc_by(stats.bytes_scanned);
+        let Kept { kept, total } = stats.selection.blocks;
+        self.blocks.get_or_create(&[("outcome", "read")]).inc_by(kept);
+        self.blocks.get_or_create(&[("outcome", "skipped")]).inc_by(total.saturating_sub(kept));
     }
 
     pub(crate) fn append(

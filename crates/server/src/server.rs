@@ -120,7 +120,7 @@ impl Server {
         let metrics = Arc::new(Metrics::new(ingest.clone()));
         let subscriptions = Subscriptions::new(sources, &limits, Arc::clone(&metrics), stopped.clone());
         let shared = Arc::new(Shared {
-            statements: Statements::new(session, limits.clone(), Arc::clone(&metrics)),
+            statements: Statements::new(session, limits.clone(), settings.log.clone(), Arc::clone(&metrics)),
             subscriptions,
             appends: ingest.map(|ingest| Appends::new(ingest, Arc::clone(&metrics))),
             tokens,

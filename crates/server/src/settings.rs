@@ -22,6 +22,9 @@ pub const FLIGHT_ADDRESS: &str = "127.0.0.1:7751";
 /// Where line protocol is taken over TCP if nothing else is said: QuestDB's port, so that its clients need no setting.
 pub const LINE_ADDRESS: &str = "127.0.0.1:9009";
 
+/// Milliseconds from which a statement counts as slow.
+pub const SLOW_STATEMENT_MILLISECONDS: u64 = 1000;
+
 /// Settings of the server.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -38,8 +41,27 @@ pub struct Settings {
     pub auth: Auth,
     /// Certificate and key.
     pub tls: Option<Tls>,
+    /// What is logged.
+    pub log: Log,
     /// Settings of capture, which are not the server's: see there.
     pub capture: toml::Table,
+}
+
+/// What is logged.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Log {
+    /// Milliseconds from which a statement counts as slow and is logged with what it cost. 0 logs all. Default
+    /// [`SLOW_STATEMENT_MILLISECONDS`].
+    pub slow_statement_milliseconds: u64,
+    /// Whether a slow statement's text is logged, in which values may stand that nobody else should read. Default true.
+    pub slow_statement_text: bool,
+}
+
+impl Default for Log {
+    fn default() -> Log {
+        Log { slow_statement_milliseconds: SLOW_STATEMENT_MILLISECONDS, slow_statement_text: true }
+    }
 }
 
 /// An address to listen on, or none.

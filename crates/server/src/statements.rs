@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::Stream;
-use splay_sql::{Parameters, Session, StatementStats, Stop, Waited};
+use splay_sql::{Answer, Parameters, Session, StatementStats, Stop, Waited};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::metrics::{Counted, Metrics};
 use crate::places::{Place, Places, TooMany};
 use crate::problem::{Code, Outcome, Problem};
-use crate::settings::Limits;
+use crate::settings::{Limits, Log};
 
 /// Encoded pieces that wait for the client.
 const PIECES_WAITING: usize = 4;
@@ -57,9 +57,13 @@ pub(crate) struct Statements {
 struct Shared {
     session: Session,
     limits: Limits,
+    log: Log,
     places: Arc<Places>,
     metrics: Arc<Metrics>,
 }
+
+/// Bytes of a slow statement's text that are logged.
+const LOGGED_TEXT_BYTES: usize = 4096;
 
 /// An answer on its way. Dropping it stops the statement.
 #[derive(Debug)]
@@ -104,9 +108,9 @@ impl<P: Send + 'static> Pieces<P> {
 }
 
 impl Statements {
-    pub(crate) fn new(session: Session, limits: Limits, metrics: Arc<Metrics>) -> Statements {
+    pub(crate) fn new(session: Session, limits: Limits, log: Log, metrics: Arc<Metrics>) -> Statements {
         let places = Places::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
-        Statements { shared: Arc::new(Shared { session, limits, places, metrics }) }
+        Statements { shared: Arc::new(Shared { session, limits, log, places, metrics }) }
     }
 
     pub(crate) fn session(&self) -> &Session {
@@ -135,8 +139,9 @@ impl Statements {
             tracing::debug!(way, statement = text, "statement");
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
-            let mut run = Run { handle, outlet, deadline, limits: &shared.limits, metrics, place, patience, rows: 0 };
-            let ended = run.run(&shared.session, &text, parameters, encode);
+            let limits = &shared.limits;
+            let mut run = Run { handle, outlet, deadline, limits, metrics, place, patience, rows: 0, cost: None };
+            let ended = run.run(&shared.session, &text, &parameters, encode);
             shared.metrics.rows_out.inc_by(run.rows);
             let outcome = match &ended {
                 Ok(()) => "ok",
@@ -146,6 +151,13 @@ impl Statements {
             shared.metrics.statement(way, outcome, start);
             let milliseconds = start.elapsed().as_secs_f64() * 1e3;
             tracing::info!(way, outcome, rows = run.rows, milliseconds, "statement ended");
+            let cost = run.cost.take();
+            if let Some(cost) = &cost {
+                shared.metrics.statement_cost(&cost.stats);
+            }
+            if milliseconds >= shared.log.slow_statement_milliseconds as f64 {
+                shared.log_slow(way, &text, &parameters, milliseconds, &cost.unwrap_or_default());
+            }
             // A client that never hears the last word takes the answer for broken off.
             let _ = match ended {
                 Ok(()) => run.send(Message::End),
@@ -215,6 +227,46 @@ struct Run<'a, P> {
     /// How long a client that reads nothing keeps the place.
     patience: Duration,
     rows: u64,
+    /// What it has cost, once it was planned.
+    cost: Option<Cost>,
+}
+
+/// What a statement cost.
+#[derive(Debug, Default)]
+struct Cost {
+    stats: StatementStats,
+    /// Why the engine refused its tick plan.
+    refusal: Option<String>,
+}
+
+impl Cost {
+    fn of(answer: &Answer) -> Cost {
+        Cost { stats: answer.stats(), refusal: answer.refusal().map(str::to_owned) }
+    }
+}
+
+impl Shared {
+    /// Logs a slow statement with what it cost and, where that wasn't a tick plan, why.
+    fn log_slow(&self, way: &'static str, text: &str, parameters: &Parameters, milliseconds: f64, cost: &Cost) {
+        let Cost { stats, refusal } = cost;
+        let reason = refusal.clone().or_else(|| self.session.why_no_tick_plan(text, parameters));
+        let shown = text.floor_char_boundary(LOGGED_TEXT_BYTES.min(text.len()));
+        tracing::warn!(
+            way,
+            milliseconds,
+            planning_milliseconds = stats.planning.as_secs_f64() * 1e3,
+            rows = stats.rows_returned,
+            rows_scanned = stats.rows_scanned,
+            bytes_scanned = stats.bytes_scanned,
+            peak_memory_bytes = stats.peak_memory_bytes,
+            blocks = stats.selection.blocks.kept,
+            blocks_total = stats.selection.blocks.total,
+            run_by = stats.run_by.as_str(),
+            no_tick_plan_because_of = reason.unwrap_or_default(),
+            statement = if self.log.slow_statement_text { &text[..shown] } else { "" },
+            "slow statement"
+        );
+    }
 }
 
 /// What became of a statement that wasn't refused.
@@ -233,10 +285,10 @@ impl<P: Send + 'static> Run<'_, P> {
         &mut self,
         session: &Session,
         text: &str,
-        parameters: Parameters,
+        parameters: &Parameters,
         mut encode: E,
     ) -> Result<(), Option<Problem>> {
-        while let Attempt::Outstayed = self.attempt(session, text, parameters.clone(), &mut encode)? {
+        while let Attempt::Outstayed = self.attempt(session, text, parameters, &mut encode)? {
             self.metrics.statements_restarted.inc();
             self.wait_for_place()?;
         }
@@ -247,14 +299,24 @@ impl<P: Send + 'static> Run<'_, P> {
         &mut self,
         session: &Session,
         text: &str,
-        parameters: Parameters,
+        parameters: &Parameters,
         encode: &mut E,
     ) -> Result<Attempt, Option<Problem>> {
         let over = || self.outlet.is_closed() || Instant::now() >= self.deadline || !self.place.may_go_on();
-        let mut answer = match session.sql_until(text, parameters, Stop::when(&over)) {
+        let mut answer = match session.sql_until(text, parameters.clone(), Stop::when(&over)) {
             Err(splay_sql::Error::Cancelled) => return self.look_around().map(|()| Attempt::Outstayed),
             answer => answer.map_err(Problem::from)?,
         };
+        let attempted = self.send_answer(&mut answer, encode);
+        self.cost = Some(Cost::of(&answer));
+        attempted
+    }
+
+    fn send_answer<E: Encode<Piece = P>>(
+        &mut self,
+        answer: &mut Answer,
+        encode: &mut E,
+    ) -> Result<Attempt, Option<Problem>> {
         answer.read_with_checks();
         let mut pieces = Vec::new();
         let mut has_started = false;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
-use splay_engine::Read;
+use splay_engine::{Read, StepCosts};
 use splay_store::SelectionStats;
 use splay_store::storage::{ReadWatch, hand_out_mapped};
 use tokio::runtime::Runtime;
@@ -70,9 +70,37 @@ impl Wake for Unpark {
     }
 }
 
+/// What ran a statement.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum RunBy {
+    /// DataFusion, all of it.
+    #[default]
+    DataFusion,
+    /// DataFusion, with groupings in it that ran as tick plans.
+    TickParts,
+    /// The engine: the statement is a tick plan.
+    TickPlan,
+}
+
+impl RunBy {
+    /// The same in one word: `datafusion`, `tick_parts`, `tick_plan`.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RunBy::DataFusion => "datafusion",
+            RunBy::TickParts => "tick_parts",
+            RunBy::TickPlan => "tick_plan",
+        }
+    }
+}
+
 /// What a statement cost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct StatementStats {
+    /// What ran it.
+    pub run_by: RunBy,
+    /// Tick plans of it that the engine refused while they ran, so that DataFusion ran them again.
+    pub tick_plans_refused: u64,
     /// From the text to the plan.
     pub planning: Duration,
     /// From the plan to the last batch.
@@ -84,7 +112,8 @@ pub struct StatementStats {
     /// Bytes of the columns that were looked into, in the rows that were looked at. Of blocks whose summaries did, none; of columns
     /// that were searched, all; of what a join found, the values that were taken. Of texts their offsets alone.
     pub bytes_scanned: u64,
-    /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count.
+    /// Most bytes that sorts, joins and groups held at a time. Mapped files don't count. Of tick plans those of a step and its inputs,
+    /// where [`SessionSettings::measure_memory`](crate::SessionSettings::measure_memory) asks for it; otherwise 0.
     pub peak_memory_bytes: u64,
     /// What the indexes let the statement pass over, summed over its scans.
     pub selection: SelectionStats,
@@ -99,6 +128,8 @@ pub struct Answer {
     pub(crate) rows: u64,
     pub(crate) failed: bool,
     pub(crate) watches: Watches,
+    /// Why the engine refused the statement's tick plan when it ran.
+    pub(crate) refusal: Option<String>,
 }
 
 /// What tells whether all that a statement read of its tables' files was really read.
@@ -161,6 +192,12 @@ impl Answer {
     #[must_use]
     pub fn is_tick_plan(&self) -> bool {
         matches!(self.source, Source::Ready { .. })
+    }
+
+    /// Why the engine refused the statement's tick plan when it ran, so that DataFusion ran the statement; `None` where it didn't.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&str> {
+        self.refusal.as_deref()
     }
 
     /// Columns of the answer.
@@ -240,8 +277,10 @@ impl Answer {
     pub fn stats(&self) -> StatementStats {
         let mut stats =
             StatementStats { planning: self.planning, rows_returned: self.rows, ..StatementStats::default() };
+        stats.tick_plans_refused = u64::from(self.refusal.is_some());
         match &self.source {
             Source::Ready { execution, read, .. } => {
+                stats.run_by = RunBy::TickPlan;
                 stats.execution = *execution;
                 add_read(read, &mut stats);
             }
@@ -253,6 +292,14 @@ impl Answer {
             }
         }
         stats
+    }
+
+    /// What the steps of a tick plan cost.
+    pub(crate) fn step_costs(&self) -> Option<&StepCosts> {
+        match &self.source {
+            Source::Ready { read, .. } => Some(&read.steps),
+            Source::Streams { .. } => None,
+        }
     }
 
     /// Counts rows, and tells an answer that is over from one that broke off.
@@ -287,6 +334,7 @@ fn add_selection(to: &mut SelectionStats, from: &SelectionStats) {
 }
 
 fn add_read(read: &Read, stats: &mut StatementStats) {
+    stats.peak_memory_bytes = stats.peak_memory_bytes.max(read.peak_memory_bytes);
     stats.bytes_scanned += read.bytes;
     for scan in &read.scans {
         add_selection(&mut stats.selection, scan);
@@ -303,8 +351,14 @@ fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
         stats.bytes_scanned += rows * scan.row_bytes();
     }
     match plan.downcast_ref::<TickPartExec>().and_then(TickPartExec::ran) {
-        Some(PartRan::Ticks(read)) => add_read(&read, stats),
-        Some(PartRan::General(plan)) => add_scans(&plan, stats),
+        Some(PartRan::Ticks(read)) => {
+            stats.run_by = RunBy::TickParts;
+            add_read(&read, stats);
+        }
+        Some(PartRan::General(plan, _)) => {
+            stats.tick_plans_refused += 1;
+            add_scans(&plan, stats);
+        }
         None => {}
     }
     for child in plan.children() {

@@ -42,7 +42,7 @@ mod session;
 mod tick;
 mod unsupported;
 
-pub use answer::{Answer, StatementStats, Waited};
+pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use session::{Description, Parameters, Session, SessionSettings};

@@ -24,7 +24,7 @@ use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
 use futures::StreamExt;
-use splay_engine::{Read, Stop};
+use splay_engine::{Read, StepCosts, Stop};
 use splay_store::{Database, Kept, SelectionStats};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -69,6 +69,9 @@ pub struct SessionSettings {
     /// Bytes of answers of tick plans that are kept for the next time the same is asked of the same state of the tables.
     /// Default 0: none.
     pub result_cache_bytes: usize,
+    /// Whether the memory of each step of a tick plan is measured, which costs some microseconds and more for answers of many pieces.
+    /// `explain analyze` always does. Default false.
+    pub measure_memory: bool,
 }
 
 impl Default for SessionSettings {
@@ -81,6 +84,7 @@ impl Default for SessionSettings {
             batch_rows: 8192,
             tick_plans: true,
             result_cache_bytes: 0,
+            measure_memory: false,
         }
     }
 }
@@ -144,6 +148,22 @@ impl StatementStates for Arc<SessionState> {
 /// The memory pool of a statement, and where its peak can be read.
 type Memory = (Arc<dyn MemoryPool>, Arc<AtomicUsize>);
 
+/// What a tick plan is run for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Its rows, which may have been kept.
+    Rows,
+    /// What its steps cost.
+    Costs,
+}
+
+/// What came of running a statement as a tick plan.
+enum Ticked {
+    Answer(Answer),
+    /// It has none, or the engine refused it for this reason.
+    No(Option<String>),
+}
+
 /// A statement that DataFusion planned, ready to run.
 struct Planned {
     plan: Arc<dyn ExecutionPlan>,
@@ -200,9 +220,10 @@ impl Session {
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
         let text = &*placeholders::numbered(text)?;
-        if let Some(answer) = self.tick(text, &parameters, stop, true)? {
-            return Ok(answer);
-        }
+        let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
+            Ticked::Answer(answer) => return Ok(answer),
+            Ticked::No(refusal) => refusal,
+        };
         let explained = match Explained::of(text) {
             None => None,
             Some(Explained::Planned(inner)) => self.describe_tick(inner, &parameters, stop),
@@ -210,16 +231,19 @@ impl Session {
                 let start = Instant::now();
                 let description = self.describe_tick(inner, &parameters, stop);
                 let planning = start.elapsed();
-                if let (Some(description), Some(mut answer)) =
-                    (&description, self.tick(inner, &parameters, stop, false)?)
-                {
-                    answer.planning += planning;
-                    return with_metrics(answer, description);
+                match self.tick(inner, &parameters, stop, Purpose::Costs)? {
+                    Ticked::Answer(mut answer) => {
+                        answer.planning += planning;
+                        let steps = self.describe_known(inner, &parameters, answer.step_costs());
+                        return with_metrics(answer, &steps.or(description).unwrap_or_default());
+                    }
+                    Ticked::No(Some(refusal)) => description.map(|steps| format!("{steps}\nrefused: {refusal}")),
+                    Ticked::No(None) => description,
                 }
-                description
             }
         };
-        let answer = self.run_planned(text, parameters, stop)?;
+        let mut answer = self.run_planned(text, parameters, stop)?;
+        answer.refusal = refusal;
         match explained {
             Some(description) => with_tick_plan(answer, &description),
             None => Ok(answer),
@@ -240,12 +264,31 @@ impl Session {
         let learnt = |given: Given| {
             let given = Arc::new(given);
             match self.learn(&given, stop) {
-                Ok(()) => self.statements.describe(&given),
+                Ok(()) => self.statements.describe(&given, None),
                 Err(error) => Some(format!("none, because it can't be planned: {error}")),
             }
         };
         let too_long = || Some("none, because a text with literals in the names of its columns is too long".to_owned());
         learnt(given).or_else(|| Given::as_written(text, parameters).map_or_else(too_long, learnt))
+    }
+
+    /// The tick plan of a statement that ran, in words, or why it has none, as far as that is known; nothing is planned. With what its
+    /// steps cost.
+    fn describe_known(&self, text: &str, parameters: &Parameters, costs: Option<&StepCosts>) -> Option<String> {
+        let describe = |given: Given| self.statements.describe(&given, costs);
+        let described = Given::new(text, parameters).and_then(describe);
+        described.or_else(|| Given::as_written(text, parameters).and_then(describe))
+    }
+
+    /// Why a statement that ran didn't run as a tick plan, in words; `None` if it did. Nothing is planned for it.
+    #[must_use]
+    pub fn why_no_tick_plan(&self, text: &str, parameters: &Parameters) -> Option<String> {
+        if !self.settings.tick_plans {
+            return Some("tick plans are turned off".to_owned());
+        }
+        let text = placeholders::numbered(text).ok()?;
+        let described = self.describe_known(&text, parameters, None)?;
+        described.strip_prefix("none, because of ").map(str::to_owned)
     }
 
     /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
@@ -276,18 +319,22 @@ impl Session {
     }
 
     /// The answer of a statement that runs as a tick plan: on this thread, and without DataFusion but for a new shape.
-    /// `takes_kept` says whether one that was kept will do.
-    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>, takes_kept: bool) -> Result<Option<Answer>> {
+    fn tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>, purpose: Purpose) -> Result<Ticked> {
         if !self.settings.tick_plans {
-            return Ok(None);
+            return Ok(Ticked::No(None));
         }
         let start = Instant::now();
-        let Some(given) = Given::new(text, parameters) else { return Ok(None) };
+        let Some(given) = Given::new(text, parameters) else { return Ok(Ticked::No(None)) };
         let mut planning = Duration::ZERO;
         // Without memory for a tick plan it is DataFusion that runs the statement, or says that there is none.
-        let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(None) };
-        let memory_bytes = grant.usable_bytes();
-        let limits = Limits { threads: self.settings.threads, memory_bytes, stop, takes_kept };
+        let Some(mut grant) = self.memory.grant(self.settings.memory_bytes) else { return Ok(Ticked::No(None)) };
+        let limits = Limits {
+            threads: self.settings.threads,
+            memory_bytes: grant.usable_bytes(),
+            stop,
+            takes_kept: purpose == Purpose::Rows,
+            measures_memory: self.settings.measure_memory || purpose == Purpose::Costs,
+        };
         let mut run = |given: Given| -> Result<Ran> {
             let run = |given: &Given| self.statements.run(given, &self.database, &limits);
             match run(&given)? {
@@ -304,7 +351,7 @@ impl Session {
         let ran = match run(given)? {
             Ran::AsWritten => match Given::as_written(text, parameters) {
                 Some(given) => run(given)?,
-                None => return Ok(None),
+                None => return Ok(Ticked::No(None)),
             },
             ran => ran,
         };
@@ -314,9 +361,19 @@ impl Session {
                 let execution = start.elapsed().saturating_sub(planning);
                 grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
                 let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(grant) };
-                Some(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
+                Ticked::Answer(Answer {
+                    schema,
+                    source,
+                    planning,
+                    start,
+                    rows: 0,
+                    failed: false,
+                    watches,
+                    refusal: None,
+                })
             }
-            Ran::Not | Ran::Unknown | Ran::AsWritten => None,
+            Ran::Refused(reason) => Ticked::No(Some(reason)),
+            Ran::Not | Ran::Unknown | Ran::AsWritten => Ticked::No(None),
         })
     }
 
@@ -450,7 +507,7 @@ impl Session {
         });
         let threads = Arc::clone(&self.threads);
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak, bounds };
-        Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
+        Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None })
     }
 }
 
@@ -471,10 +528,10 @@ fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
         batches.insert(0, first);
     }
     let stats = answer.stats();
-    let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned };
+    let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..Read::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
     let (planning, start, watches) = (answer.planning, answer.start, Watches::default());
-    Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches })
+    Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: answer.refusal.take() })
 }
 
 /// A tick plan that was run, and what that cost, in the place of its rows.
@@ -485,8 +542,8 @@ fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
     let kept = |kept: Kept| format!("{}/{}", kept.kept, kept.total);
     let SelectionStats { partitions, symbols, blocks, rows } = stats.selection;
     let metrics = format!(
-        "output_rows={}, partitions={}, symbols={}, blocks={}, rows={}, rows_scanned={}, bytes_scanned={}, planning={:?}, \
-         execution={:?}",
+        "output_rows={}, partitions={}, symbols={}, blocks={}, rows={}, rows_scanned={}, bytes_scanned={}, \
+         peak_memory_bytes={}, planning={:?}, execution={:?}",
         stats.rows_returned,
         kept(partitions),
         kept(symbols),
@@ -494,6 +551,7 @@ fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
         kept(rows),
         stats.rows_scanned,
         stats.bytes_scanned,
+        stats.peak_memory_bytes,
         stats.planning,
         stats.execution,
     );

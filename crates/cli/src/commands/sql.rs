@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::Read;
 
 use anyhow::{Context, Result, anyhow};
-use splay_sql::{Parameters, ScalarValue, Session, SessionSettings, StatementStats};
+use splay_sql::{Parameters, RunBy, ScalarValue, Session, SessionSettings, StatementStats};
 use splay_store::Kept;
 
 use super::place::open_to_read;
@@ -25,11 +25,16 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     };
     let mut settings = SessionSettings { memory_bytes: arguments.memory.0, ..SessionSettings::default() };
     settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
+    settings.measure_memory = arguments.stats;
     let session = Session::new(open_to_read(&arguments.database, &arguments.journal)?, settings)?;
-    let mut answer = session.sql(text.trim().trim_end_matches(';'), parameters(&arguments.params)?)?;
+    let (text, parameters) = (text.trim().trim_end_matches(';'), parameters(&arguments.params)?);
+    let mut answer = session.sql(text, parameters.clone())?;
     output::write(&mut answer, arguments.format, arguments.output.as_deref(), arguments.rows)?;
     if arguments.stats {
-        eprintln!("{}", stats_line(&answer.stats()));
+        let stats = answer.stats();
+        eprintln!("{}", stats_line(&stats));
+        let reason = answer.refusal().map(str::to_owned).or_else(|| session.why_no_tick_plan(text, &parameters));
+        eprintln!("{}", run_by(&stats, reason.as_deref()));
     }
     Ok(())
 }
@@ -82,6 +87,16 @@ pub fn stats_line(stats: &StatementStats) -> String {
         Human(stats.peak_memory_bytes),
         Human(peak_process_bytes()),
     )
+}
+
+/// What ran a statement, and why that wasn't a tick plan, in one line.
+fn run_by(stats: &StatementStats, reason: Option<&str>) -> String {
+    let by = match stats.run_by {
+        RunBy::TickPlan => return "run as a tick plan".to_owned(),
+        RunBy::TickParts => "run by DataFusion, groupings in it as tick plans",
+        RunBy::DataFusion => "run by DataFusion",
+    };
+    reason.map_or_else(|| by.to_owned(), |reason| format!("{by}; no tick plan because of {reason}"))
 }
 
 /// Most memory that the process held, mapped files that were touched among it.

@@ -149,6 +149,23 @@ fn a_full_disk_is_told_to_who_asks_whether_the_server_is_ready() {
     assert_eq!(ready(), (200, Some("ready".to_owned())));
 }
 
+#[test]
+fn metrics_tell_what_ran_statements_and_what_they_read() {
+    let served = Served::new();
+    assert_eq!(served.query("select count(*), max(price) from trade").status, 200);
+    assert_eq!(served.query("select random() from trade limit 1").status, 200);
+    let metrics = served.get("/metrics").text().to_owned();
+    for line in [
+        "splay_statements_run_by_total{run_by=\"tick_plan\"} 1",
+        "splay_statements_run_by_total{run_by=\"datafusion\"} 1",
+        "splay_tick_plans_refused_total 0",
+        "splay_blocks_total{outcome=\"skipped\"}",
+        "splay_rows_scanned_total ",
+    ] {
+        assert!(metrics.contains(line), "{line} is missing in {metrics}");
+    }
+}
+
 /// 897 tables were 5.7 MB of metrics.
 #[test]
 fn metrics_name_so_many_tables_and_no_more() {

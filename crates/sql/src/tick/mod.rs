@@ -36,7 +36,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Read, Reads, Setting, Stop};
+use splay_engine::{Plan, Read, Reads, Setting, StepCosts, Stop};
 use splay_store::storage::ReadWatch;
 use splay_store::{Database, TableSnapshot, TableSpec};
 
@@ -71,6 +71,15 @@ pub(crate) struct TickStatement {
     schema: SchemaRef,
     /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
+    /// What the engine refused last. The same again goes to DataFusion at once.
+    refusal: Mutex<Option<Refusal>>,
+}
+
+/// A question that the engine refused when it ran.
+#[derive(Debug)]
+struct Refusal {
+    question: Asked,
+    reason: String,
 }
 
 impl TickStatement {
@@ -82,7 +91,7 @@ impl TickStatement {
         limits: &Limits<'_>,
     ) -> splay_engine::Result<(Vec<RecordBatch>, Read)> {
         let Limits { threads, memory_bytes, stop, .. } = *limits;
-        let mut reads = Reads::default();
+        let mut reads = if limits.measures_memory { Reads::with_memory() } else { Reads::default() };
         for (number, side) in self.sides.iter().enumerate() {
             let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
             let rows = splay_engine::run(&side.plan, &setting, &side.schema)?;
@@ -95,13 +104,30 @@ impl TickStatement {
         }
         let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
         let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
-        Ok((batches, setting.reads.into_read()))
+        let mut read = setting.reads.into_read();
+        let peaks = self.plans().map(|plan| read.steps.peak_memory_bytes(plan));
+        read.peak_memory_bytes = peaks.max().unwrap_or(0);
+        Ok((batches, read))
     }
 
-    /// Its steps in words, what is read first before the others.
-    fn describe(&self) -> String {
-        let sides = self.sides.iter().map(|side| format!("To look up in:\n{}\n", side.plan));
-        sides.chain([self.plan.to_string()]).collect()
+    /// Its plans, those of what is read first before the other.
+    fn plans(&self) -> impl Iterator<Item = &Plan> {
+        self.sides.iter().map(|side| &side.plan).chain([&self.plan])
+    }
+
+    /// Its steps in words, with what they cost if it has run.
+    fn describe(&self, costs: Option<&StepCosts>) -> String {
+        let steps = |plan: &Plan| costs.map_or_else(|| plan.to_string(), |costs| plan.with_costs(costs).to_string());
+        let sides = self.sides.iter().map(|side| format!("To look up in:\n{}\n", steps(&side.plan)));
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        let refused = refusal.as_ref().map(|refusal| format!("\nDataFusion ran it last: {}", refusal.reason));
+        sides.chain([steps(&self.plan)]).chain(refused).collect()
+    }
+
+    /// Why the engine refused a question before; `None` if it didn't.
+    fn refused(&self, question: impl FnOnce() -> Asked) -> Option<String> {
+        let refusal = self.refusal.lock().unwrap_or_else(PoisonError::into_inner);
+        refusal.as_ref().filter(|refusal| refusal.question == question()).map(|refusal| refusal.reason.clone())
     }
 }
 
@@ -264,6 +290,8 @@ pub(crate) struct Limits<'a> {
     pub stop: Stop<'a>,
     /// Whether an answer that was kept will do.
     pub takes_kept: bool,
+    /// Whether the memory of each step is measured.
+    pub measures_memory: bool,
 }
 
 /// What became of a statement.
@@ -271,8 +299,10 @@ pub(crate) struct Limits<'a> {
 pub(crate) enum Ran {
     /// Its rows.
     Rows(SchemaRef, Kept),
-    /// It is known not to be a tick plan, or its tick plan was refused.
+    /// It is known not to be a tick plan, or has values that can't be bound.
     Not,
+    /// The engine refused its tick plan, for this reason.
+    Refused(String),
     /// Nothing is known of its shape.
     Unknown,
     /// The text as it is written has to be asked for.
@@ -314,10 +344,14 @@ impl TickStatements {
             Ok(constants) => constants,
             Err(_) => return Ok(Ran::Not),
         };
-        let asked = self.results.as_ref().map(|results| {
+        let question = || {
             let states = tables.iter().map(|table| (table.epoch(), table.live())).collect();
-            (results, Asked { shape: given.key.clone(), values: given.values.clone(), states })
-        });
+            Asked { shape: given.key.clone(), values: given.values.clone(), states }
+        };
+        if let Some(reason) = statement.refused(question) {
+            return Ok(Ran::Refused(reason));
+        }
+        let asked = self.results.as_ref().map(|results| (results, question()));
         let kept = asked.as_ref().filter(|_| limits.takes_kept).and_then(|(results, asked)| results.get(asked));
         // Columns of what was kept may be slices of files that can't be read any more.
         if let Some(kept) = kept.filter(|(_, _, watches)| watches.iter().all(|watch| watch.check().is_ok())) {
@@ -336,14 +370,23 @@ impl TickStatements {
             }
             Err(splay_engine::Error::Store(error)) => Err(Error::Store(error)),
             Err(splay_engine::Error::Stopped) => Err(Error::Cancelled),
-            Err(_) => Ok(Ran::Not),
+            Err(error) => {
+                let reason = error.to_string();
+                // How much memory there is changes from one run to the next.
+                if !matches!(error, splay_engine::Error::Memory { .. }) {
+                    let refusal = Refusal { question: question(), reason: reason.clone() };
+                    *statement.refusal.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+                }
+                Ok(Ran::Refused(reason))
+            }
         }
     }
 
-    /// What is known of a statement, in words; `None` if the text as it is written has to be asked for.
-    pub fn describe(&self, given: &Given) -> Option<String> {
+    /// What is known of a statement, in words; `None` if the text as it is written has to be asked for. With what its steps cost if it
+    /// has run.
+    pub fn describe(&self, given: &Given, costs: Option<&StepCosts>) -> Option<String> {
         Some(match self.known.lock().unwrap_or_else(PoisonError::into_inner).known.get(&given.key) {
-            Some(Known::Tick(statement)) => statement.describe(),
+            Some(Known::Tick(statement)) => statement.describe(costs),
             Some(Known::Other(reason)) => format!("none, because of {reason}"),
             Some(Known::AsWritten) => return None,
             None => "none".to_owned(),
@@ -408,7 +451,7 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     let recognised = recognise::recognise(&plan, options)?;
     let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
     let Recognised { plan, constants, sides, .. } = recognised;
-    Ok(TickStatement { plan, constants, sides, schema, tables })
+    Ok(TickStatement { plan, constants, sides, schema, tables, refusal: Mutex::default() })
 }
 
 /// The schema without the marks of lifted literals.

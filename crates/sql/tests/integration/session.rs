@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
-use splay_sql::{Error, Parameters, ScalarValue, Session, SessionSettings, Stop, Waited};
+use splay_sql::{Error, Parameters, RunBy, ScalarValue, Session, SessionSettings, Stop, Waited};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
 
 use crate::market;
@@ -235,6 +235,7 @@ fn explain_analyze_of_a_tick_plan_runs_that_and_shows_what_it_cost() {
         "Explain  ANALYZE select max(price * 2), sum(size * 2) from tick where sym = 'S07' and date = '2019-10-08'",
     );
     assert!(plan[0].contains("AggregateTable: by [], [Max, Sum]"), "{}", plan[0]);
+    assert!(plan[0].contains(" [rows=1, time="), "{}", plan[0]);
     for part in ["output_rows=1,", "partitions=1/3,", "symbols=1/40,", "rows=2152/200000,", "rows_scanned=2152,"] {
         assert!(plan[1].contains(part), "{part} is missing in {}", plan[1]);
     }
@@ -249,6 +250,69 @@ fn explain_analyze_of_a_tick_plan_runs_that_and_shows_what_it_cost() {
     let kinds = answer.batches().unwrap();
     assert_eq!(kinds[0].column(0).as_string::<i32>().value(0), "tick_plan");
     assert!(kinds[0].column(1).as_string::<i32>().value(0).starts_with("none, because"));
+}
+
+#[test]
+fn each_step_of_a_tick_plan_tells_its_rows_time_and_memory() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    let text = "explain analyze select sym, price * 2 as p from tick where sym in ('S07', 'S08') order by p limit 5";
+    let mut answer = session.sql(text, Parameters::None).unwrap();
+    let batches = answer.batches().unwrap();
+    let plan = batches[0].column_by_name("plan").unwrap().as_string::<i32>();
+    let steps: Vec<&str> = plan.value(0).lines().collect();
+    assert!(steps.len() > 1);
+    for step in &steps {
+        assert!(step.contains(" [rows=") && step.contains(", time=") && step.contains(", memory="), "{step}");
+    }
+    let sorted = steps.iter().find(|step| step.contains("Sort")).unwrap();
+    assert!(sorted.contains("[rows=5,"), "{sorted}");
+    // The computed column alone is in memory: 8 bytes for each row that was read.
+    let stats = answer.stats();
+    assert!(stats.peak_memory_bytes >= 8 * stats.rows_scanned, "{stats:?}");
+    assert!(plan.value(1).contains(&format!("peak_memory_bytes={},", stats.peak_memory_bytes)));
+    // Columns of mapped files take none.
+    let mut mapped = session.sql("explain analyze select price from tick where sym = 'S07'", Parameters::None).unwrap();
+    mapped.batches().unwrap();
+    assert_eq!(mapped.stats().peak_memory_bytes, 0);
+}
+
+#[test]
+fn what_the_engine_refuses_while_it_runs_is_counted_remembered_and_shown() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    // Eight times 2 to the 59th fits into 64 bits, which the engine can't tell from the sizes of the numbers.
+    let text = "select sum(cast(Trade_Volume as bigint) * 0 + 576460752303423488) as s from trade";
+    for _ in 0..2 {
+        let mut answer = session.sql(text, Parameters::None).unwrap();
+        let batches = answer.batches().unwrap();
+        assert_eq!(batches[0].column(0).as_primitive::<Int64Type>().value(0), 1 << 62);
+        assert_eq!(answer.refusal(), Some("the engine has no kernel for a sum that might need more than 64 bits"));
+        assert_eq!((answer.stats().tick_plans_refused, answer.stats().run_by), (1, RunBy::DataFusion));
+    }
+    let mut explained = session.sql(&format!("explain analyze {text}"), Parameters::None).unwrap();
+    let batches = explained.batches().unwrap();
+    let plan = batches[0].column(1).as_string::<i32>().value(0);
+    assert!(plan.contains("refused: the engine has no kernel for a sum"), "{plan}");
+    let mut other =
+        session.sql("select sum(cast(Trade_Volume as bigint) * 0 + 5) as s from trade", Parameters::None).unwrap();
+    other.batches().unwrap();
+    assert_eq!((other.stats().tick_plans_refused, other.stats().run_by), (0, RunBy::TickPlan));
+}
+
+#[test]
+fn why_a_statement_is_no_tick_plan_is_told_behind_it() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = market::session(&database, 2, 8192);
+    for (text, by, has_reason) in [
+        ("select max(price) from tick", RunBy::TickPlan, false),
+        ("select random() from tick limit 1", RunBy::DataFusion, true),
+    ] {
+        let mut answer = session.sql(text, Parameters::None).unwrap();
+        answer.batches().unwrap();
+        assert_eq!(answer.stats().run_by, by, "{text}");
+        assert_eq!(session.why_no_tick_plan(text, &Parameters::None).is_some(), has_reason, "{text}");
+    }
 }
 
 #[test]

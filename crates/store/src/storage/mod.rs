@@ -21,7 +21,7 @@ pub use local::LocalStorage;
 pub(crate) use local::create_folder;
 pub use mapped::Mapped;
 pub(crate) use unreadable::unreadable;
-pub use unreadable::{ReadWatch, hand_out_mapped};
+pub use unreadable::{ReadWatch, hand_out_mapped, mapped_ranges};
 
 /// One entry of a folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

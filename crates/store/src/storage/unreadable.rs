@@ -14,6 +14,7 @@
 //!   mapped bytes were handed to readers that ask no watch ([`hand_out_mapped`]): zeros in their hands would be worse than an end.
 
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
@@ -173,6 +174,18 @@ fn count() -> u64 {
 /// ask a [`ReadWatch`] when they have read them.
 pub fn hand_out_mapped() {
     HANDED_OUT.store(true, Ordering::SeqCst);
+}
+
+/// Where files are mapped at this moment, in ascending order. Looks at every mapping.
+#[must_use]
+pub fn mapped_ranges() -> Vec<Range<usize>> {
+    let ranges = (0..USED.load(Ordering::SeqCst)).filter_map(slot).filter_map(|slot| {
+        let start = slot.start.load(Ordering::SeqCst);
+        slot.holding(start).map(|(start, end)| start..end)
+    });
+    let mut ranges: Vec<_> = ranges.collect();
+    ranges.sort_unstable_by_key(|range| range.start);
+    ranges
 }
 
 /// Tells whether what was read of a table's files since the watch began was really read.

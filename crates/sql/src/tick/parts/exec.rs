@@ -32,8 +32,8 @@ use crate::error::external;
 pub(crate) enum Ran {
     /// By the engine, which read this.
     Ticks(Read),
-    /// By DataFusion, since the engine refused.
-    General(Arc<dyn ExecutionPlan>),
+    /// By DataFusion, since the engine refused for this reason.
+    General(Arc<dyn ExecutionPlan>, String),
 }
 
 /// Runs a tick plan.
@@ -64,7 +64,13 @@ impl TickPartExec {
 
 impl DisplayAs for TickPartExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "TickPartExec: {}", self.part.steps())
+        match self.ran() {
+            None => write!(f, "TickPartExec: {}", self.part.steps(None)),
+            Some(Ran::Ticks(read)) => write!(f, "TickPartExec: {}", self.part.steps(Some(&read.steps))),
+            Some(Ran::General(_, reason)) => {
+                write!(f, "TickPartExec: {}, run by DataFusion: {reason}", self.part.steps(None))
+            }
+        }
     }
 }
 
@@ -135,31 +141,38 @@ async fn batches(
     let (asked, given, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
     let made = tokio::task::spawn_blocking(move || by_engine(&asked, &given, &stopped, memory));
     let made = made.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
-    if let Some((batches, memory, read)) = made {
-        note(Ran::Ticks(read));
-        let size = context.session_config().batch_size().max(1);
-        let slices = batches.into_iter().flat_map(move |batch| {
-            let starts = (0..batch.num_rows()).step_by(size);
-            starts.map(move |start| batch.slice(start, size.min(batch.num_rows() - start)))
-        });
-        return Ok(stream::iter(slices).map(Ok).inspect(move |_| _ = &memory).boxed());
-    }
+    let reason = match made {
+        Made::Rows { batches, memory, read } => {
+            note(Ran::Ticks(read));
+            let size = context.session_config().batch_size().max(1);
+            let slices = batches.into_iter().flat_map(move |batch| {
+                let starts = (0..batch.num_rows()).step_by(size);
+                starts.map(move |start| batch.slice(start, size.min(batch.num_rows() - start)))
+            });
+            return Ok(stream::iter(slices).map(Ok).inspect(move |_| _ = &memory).boxed());
+        }
+        Made::Refused(reason) => reason,
+    };
     let plan = Bounds::new(Arc::clone(context.memory_pool())).within(part.general.physical()).await?;
-    note(Ran::General(Arc::clone(&plan)));
+    note(Ran::General(Arc::clone(&plan), reason));
     let schema = Arc::clone(&part.schema);
     let batches = execute_stream(plan, context)?;
     Ok(batches.map(move |batch| Ok(RecordBatch::try_new(Arc::clone(&schema), batch?.columns().to_vec())?)).boxed())
 }
 
-type Made = (Vec<RecordBatch>, MemoryReservation, Read);
+/// What the engine made of a part.
+enum Made {
+    Rows {
+        batches: Vec<RecordBatch>,
+        memory: MemoryReservation,
+        read: Read,
+    },
+    /// Nothing, for this reason.
+    Refused(String),
+}
 
-/// The rows, or `None` if the engine refuses or they need more memory than there is.
-fn by_engine(
-    part: &Part,
-    context: &TaskContext,
-    stopped: &AtomicBool,
-    memory: MemoryReservation,
-) -> Result<Option<Made>> {
+/// The rows, unless the engine refuses or they need more memory than there is.
+fn by_engine(part: &Part, context: &TaskContext, stopped: &AtomicBool, memory: MemoryReservation) -> Result<Made> {
     let pool = context.memory_pool();
     let memory_bytes = match pool.memory_limit() {
         MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()),
@@ -177,11 +190,17 @@ fn by_engine(
     match splay_engine::run(&part.plan, &setting, &part.schema) {
         Ok(batches) => {
             let bytes = batches.iter().map(RecordBatch::get_array_memory_size).sum();
-            let fits = memory.try_grow(bytes).is_ok();
-            Ok(fits.then(|| (batches, memory, setting.reads.into_read())))
+            match memory.try_grow(bytes) {
+                Ok(()) => {
+                    let mut read = setting.reads.into_read();
+                    read.peak_memory_bytes = read.steps.peak_memory_bytes(&part.plan);
+                    Ok(Made::Rows { batches, memory, read })
+                }
+                Err(error) => Ok(Made::Refused(error.to_string())),
+            }
         }
         Err(splay_engine::Error::Store(error)) => Err(external(error)),
         Err(splay_engine::Error::Stopped) => Err(DataFusionError::Execution("the statement was dropped".to_owned())),
-        Err(_) => Ok(None),
+        Err(error) => Ok(Made::Refused(error.to_string())),
     }
 }

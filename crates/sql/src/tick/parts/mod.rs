@@ -26,7 +26,7 @@ use datafusion::error::Result;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
-use splay_engine::Plan;
+use splay_engine::{Plan, StepCosts};
 use splay_store::TableSnapshot;
 
 pub(crate) use self::exec::{Ran as PartRan, TickPartExec};
@@ -46,9 +46,10 @@ struct Part {
 }
 
 impl Part {
-    /// The steps of the tick plan in one line, the last one first.
-    fn steps(&self) -> String {
-        self.plan.to_string().lines().map(str::trim).collect::<Vec<_>>().join(" <- ")
+    /// The steps of the tick plan in one line, the last one first, with what they cost if it has run.
+    fn steps(&self, costs: Option<&StepCosts>) -> String {
+        let steps = costs.map_or_else(|| self.plan.to_string(), |costs| self.plan.with_costs(costs).to_string());
+        steps.lines().map(str::trim).collect::<Vec<_>>().join(" <- ")
     }
 }
 

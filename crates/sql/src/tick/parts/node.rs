@@ -63,7 +63,7 @@ impl UserDefinedLogicalNodeCore for TickPart {
     }
 
     fn fmt_for_explain(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "TickPart: {}", self.part.steps())
+        write!(f, "TickPart: {}", self.part.steps(None))
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<TickPart> {

@@ -1,0 +1,113 @@
+//! What each step of a plan cost when it ran.
+//!
+//! - A step is known by its address: a plan doesn't move while it runs, nor as long as the statement that it belongs to is kept.
+//! - A step's time includes that of its inputs; [`StepCosts::own`] takes it off.
+//! - Memory counts each buffer of a step's rows once, and none that lies in a mapped file. It is measured where that was asked for, since
+//!   it looks at each column of each piece of rows.
+
+use std::collections::HashSet;
+use std::ops::Range;
+use std::time::Duration;
+
+use arrow::array::ArrayData;
+
+use crate::frame::Frame;
+use crate::plan::Plan;
+
+/// What one step of a plan cost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StepCost {
+    /// Rows that it made.
+    pub rows: u64,
+    /// How long it took, its inputs included.
+    pub elapsed: Duration,
+    /// Bytes that its rows take apart from mapped files; `None` where that wasn't measured.
+    pub memory_bytes: Option<u64>,
+}
+
+/// What the steps of plans cost.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct StepCosts {
+    costs: Vec<(usize, StepCost)>,
+}
+
+impl StepCosts {
+    pub(crate) fn add(&mut self, plan: &Plan, cost: StepCost) {
+        self.costs.push((address(plan), cost));
+    }
+
+    /// What a step cost; `None` if it didn't run as a step of its own, since another did its work.
+    #[must_use]
+    pub fn of(&self, plan: &Plan) -> Option<StepCost> {
+        let step = address(plan);
+        self.costs.iter().find(|(other, _)| *other == step).map(|(_, cost)| *cost)
+    }
+
+    /// How long a step took without its inputs.
+    #[must_use]
+    pub fn own(&self, plan: &Plan) -> Option<Duration> {
+        let inputs = plan.inputs().iter().filter_map(|input| self.of(input)).map(|cost| cost.elapsed);
+        self.of(plan).map(|cost| cost.elapsed.saturating_sub(inputs.sum()))
+    }
+
+    /// The most bytes that the rows of a step and those of its inputs took together; 0 where that wasn't measured.
+    #[must_use]
+    pub fn peak_memory_bytes(&self, plan: &Plan) -> u64 {
+        let bytes = |step: &Plan| self.of(step).and_then(|cost| cost.memory_bytes).unwrap_or(0);
+        let here = bytes(plan) + plan.inputs().iter().map(|input| bytes(input)).sum::<u64>();
+        plan.inputs().iter().map(|input| self.peak_memory_bytes(input)).fold(here, u64::max)
+    }
+}
+
+fn address(plan: &Plan) -> usize {
+    std::ptr::from_ref(plan) as usize
+}
+
+/// Bytes that frames take, each buffer once, without those in `mapped`, which is in ascending order.
+pub(crate) fn memory_bytes(frames: &[Frame], mapped: &[Range<usize>]) -> u64 {
+    let mut seen = HashSet::new();
+    let columns = frames.iter().flat_map(Frame::columns);
+    columns.map(|column| data_bytes(&column.to_data(), mapped, &mut seen)).sum()
+}
+
+fn data_bytes(data: &ArrayData, mapped: &[Range<usize>], seen: &mut HashSet<usize>) -> u64 {
+    let nulls = data.nulls().map(|nulls| nulls.buffer());
+    let own: u64 = data
+        .buffers()
+        .iter()
+        .chain(nulls)
+        .filter(|buffer| {
+            let start = buffer.data_ptr().as_ptr() as usize;
+            !is_within(start, mapped) && seen.insert(start)
+        })
+        .map(|buffer| buffer.capacity() as u64)
+        .sum();
+    own + data.child_data().iter().map(|child| data_bytes(child, mapped, seen)).sum::<u64>()
+}
+
+/// Whether one of the ranges holds an address.
+fn is_within(address: usize, ranges: &[Range<usize>]) -> bool {
+    let behind = ranges.partition_point(|range| range.start <= address);
+    behind.checked_sub(1).is_some_and(|number| ranges[number].contains(&address))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    #[test]
+    fn a_buffer_counts_once_and_not_at_all_within_a_mapping() {
+        let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..1024));
+        let halves = Frame::new(vec![column.slice(0, 512)], 512);
+        let rest = Frame::new(vec![column.slice(512, 512), Arc::clone(&column)], 512);
+        let frames = [halves, rest];
+        assert_eq!(memory_bytes(&frames, &[]), 8192);
+        let start = column.to_data().buffers()[0].data_ptr().as_ptr() as usize;
+        assert_eq!(memory_bytes(&frames, &[0..1, start..start + 8192]), 0);
+        assert_eq!(memory_bytes(&frames, &[start + 8..start + 8192]), 8192);
+    }
+}
