@@ -18,7 +18,7 @@ use crate::auth::Tokens;
 use crate::http::Shared;
 use crate::ingest::{Ack, AckClass, Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription, Update};
 use crate::metrics::Metrics;
-use crate::settings::{Auth, Limits};
+use crate::settings::{Auth, Limits, Log};
 use crate::sources::Sources;
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
@@ -47,7 +47,7 @@ pub(crate) fn shared() -> Arc<Shared> {
     let queue_bytes_max = limits.subscription_bytes_max;
     let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
     Arc::new(Shared {
-        statements: Statements::new(session, limits.clone(), Arc::clone(&metrics)),
+        statements: Statements::new(session, limits.clone(), Log::default(), Arc::clone(&metrics)),
         subscriptions: Subscriptions::new(sources, &limits, Arc::clone(&metrics), stop.clone()),
         appends: Some(Appends::new(ingest, Arc::clone(&metrics))),
         tokens: Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}")),
