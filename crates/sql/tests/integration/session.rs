@@ -271,10 +271,11 @@ fn each_step_of_a_tick_plan_tells_its_rows_time_and_memory() {
     let stats = answer.stats();
     assert!(stats.peak_memory_bytes >= 8 * stats.rows_scanned, "{stats:?}");
     assert!(plan.value(1).contains(&format!("peak_memory_bytes={},", stats.peak_memory_bytes)));
-    // Columns of mapped files take none.
-    let mut mapped = session.sql("explain analyze select price from tick where sym = 'S07'", Parameters::None).unwrap();
+    // Columns of mapped files take none, unless short pieces were copied together.
+    let mut mapped = session.sql("explain analyze select price from tick", Parameters::None).unwrap();
     mapped.batches().unwrap();
-    assert_eq!(mapped.stats().peak_memory_bytes, 0);
+    let stats = mapped.stats();
+    assert!(stats.peak_memory_bytes < 8 * stats.rows_scanned, "{stats:?}");
 }
 
 #[test]
