@@ -155,6 +155,10 @@ impl History {
     /// Does this and that until the power is cut, or a while. Then nothing reaches the storage any more.
     fn live(&mut self, storage: &FaultStorage, model: &mut Model, capture: Option<Capture>) {
         let mut capture = capture;
+        if let Some(running) = &capture {
+            // What a producer sends later isn't taken before what it sent first.
+            drop(self.try_again(running, model));
+        }
         for _ in 0..self.random.random_range(5..60) {
             let Some(running) = &capture else {
                 match self.open(storage) {
@@ -272,14 +276,18 @@ impl History {
 
     /// Producers go on where their last acknowledgement left them.
     fn send_again(&self, capture: &Capture, model: &mut Model) {
+        self.try_again(capture, model).unwrap_or_else(|error| panic!("{}, again: {error}", self.what));
+    }
+
+    fn try_again(&self, capture: &Capture, model: &mut Model) -> Result<()> {
         for place in 0..model.batches.len() {
             if model.batches[place].producer.is_some() && model.batches[place].fate == Fate::Sent {
-                let result = append(capture, &model.batches[place], AckClass::Disk);
-                let ack = result.unwrap_or_else(|error| panic!("{}, again: {error}", self.what));
+                let ack = append(capture, &model.batches[place], AckClass::Disk)?;
                 assert!(!ack.duplicate, "{}: batch {place} isn't there and is taken for a repeat", self.what);
                 acknowledged(model, place, AckClass::Disk);
             }
         }
+        Ok(())
     }
 }
 
