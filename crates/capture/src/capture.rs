@@ -722,6 +722,15 @@ impl Shared {
         })
     }
 
+    /// Makes what was written to the journal durable.
+    pub(crate) fn sync_journal(&self) -> Result<()> {
+        let synced = self.journal.lock().unwrap_or_else(PoisonError::into_inner).sync();
+        synced.map_err(|error| match error {
+            Error::Failed { reason } => self.fail(reason),
+            other => other,
+        })
+    }
+
     /// Refuses to go on once capture has failed.
     pub(crate) fn check(&self) -> Result<()> {
         match self.failed() {
