@@ -11,7 +11,7 @@ SPLAY = target/release/splay
 TIMED = .ci/timed
 
 .PHONY: build splay demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
-	capture-day crash-test fuzz fuzz-seeded fuzz-statements clippy clean
+	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
 build:
@@ -120,9 +120,21 @@ bench-ingest: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m ingest --splay $(SPLAY) $(INGEST)
 
-# 1,000 kills under four producers, and ten times as many crash images.
+# 1,000 kills of a process under four producers, ten times as many crash images, and histories with power cuts, damages and changes of columns.
 crash-test:
-	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 $(CARGO) test --release --workspace --locked --test integration --test kill -- kill crash model
+	SPLAY_KILLS=1000 SPLAY_CRASH_IMAGES=40 SPLAY_HISTORIES=2000 SPLAY_POWER_HISTORIES=2500 SPLAY_DAMAGES=5000 SPLAY_DRIFTS=1000 \
+		$(CARGO) test --release --workspace --locked --test integration --test kill -- kill crash model power rot drift
+
+# The long tests of docs/reliability.md, part by part; what is recorded of this commit isn't run again. LONG says which:
+# make long-tests LONG="kills fuzz-journal". Hours: run it by `nice`, and end it at any time.
+long-tests: wheel
+	$(VENV)/bin/python python/tests/long_tests.py run $(LONG)
+
+# Two hours of ingest, statements, rolls and restarts. SOAK takes options: make soak SOAK="--seed 2 --restart-seconds 3600".
+SOAK_FOLDER ?= target/long/soak
+
+soak: wheel
+	$(VENV)/bin/python python/tests/soak.py --folder $(SOAK_FOLDER) $(SOAK)
 
 # Fuzzing by coverage, a minute a target; needs a C++ compiler (fuzz/README.md). FUZZ takes options of libFuzzer:
 # make fuzz TARGETS=journal FUZZ="-runs=10000000".

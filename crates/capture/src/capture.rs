@@ -371,6 +371,10 @@ impl Capture {
         shared.check_new_tables(&appends[0].table, made)?;
         let widened = plans.iter().filter(|(_, plan)| matches!(plan.table, Planned::Known(_)));
         shared.check_new_columns(&appends[0].table, widened.map(|(_, plan)| plan.lacked).sum())?;
+        // What is refused leaves neither a table nor a column.
+        if plans.iter().any(|(_, plan)| plan.lacked > 0) {
+            plans.iter().try_for_each(|(of_table, plan)| self.refuse_unfit(of_table, plan))?;
+        }
         let mut lives = Vec::with_capacity(appends.len());
         for (of_table, plan) in plans {
             let live = match plan.table {
@@ -410,6 +414,23 @@ impl Capture {
         shared.check_columns(&spec.name, spec.columns.len())?;
         // Somebody else may make it meanwhile, with other columns.
         Ok(TablePlan { table: Planned::New(spec), lacked: usize::MAX })
+    }
+
+    /// Whether rows fit the table as it is going to be.
+    fn refuse_unfit(&self, appends: &[Append], plan: &TablePlan) -> Result<()> {
+        let spec = match &plan.table {
+            Planned::Known(live) => {
+                let mut spec = TableSpec::clone(&live.spec());
+                let lacked = lacked(&spec, appends)?;
+                spec.columns.extend(lacked);
+                spec
+            }
+            Planned::New(spec) => spec.clone(),
+        };
+        appends.iter().try_for_each(|append| {
+            self.shared.check_length(&spec.name, room::bytes(&spec, &append.rows))?;
+            conform(&spec, &append.rows).map(drop)
+        })
     }
 
     /// Gives a table the columns of rows that it lacks.
@@ -698,6 +719,15 @@ impl Shared {
                 (false, true) => self.disk.found_full(error.into()),
                 (false, false) => error.into(),
             }
+        })
+    }
+
+    /// Makes what was written to the journal durable.
+    pub(crate) fn sync_journal(&self) -> Result<()> {
+        let synced = self.journal.lock().unwrap_or_else(PoisonError::into_inner).sync();
+        synced.map_err(|error| match error {
+            Error::Failed { reason } => self.fail(reason),
+            other => other,
         })
     }
 

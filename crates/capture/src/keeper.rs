@@ -327,6 +327,11 @@ fn write_down_once(shared: &Shared, live: &LiveTable, how: Cut) -> Result<WriteD
         return Ok(WriteDownReport::default());
     }
     let (name, database) = (live.spec().name.clone(), &shared.database);
+    // Or after a power cut the files have rows whose producer is told that they were not taken.
+    if let Err(error) = shared.sync_journal() {
+        live.give_up_write_down();
+        return Err(error);
+    }
     let report = match shared.settled(database.write_down(&name, down.captured, &down.rows)) {
         Ok(report) => report,
         // Perhaps the rows are on disk, perhaps not: both states stay, and readers take the one that fits.

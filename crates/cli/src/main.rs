@@ -1,6 +1,7 @@
 //! The `splay` command: arguments and glue. What it does is in the libraries.
 
 mod args;
+mod arrow_file;
 mod commands;
 mod output;
 mod progress;

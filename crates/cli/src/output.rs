@@ -62,11 +62,8 @@ fn write_to(answer: &mut Answer, format: OutputFormat, sink: impl Write + Send, 
             writer.finish()?;
         }
         OutputFormat::Arrow => {
-            let mut writer = arrow::ipc::writer::FileWriter::try_new(&mut sink, &answer.schema())?;
-            for batch in answer.by_ref() {
-                writer.write(&batch?)?;
-            }
-            writer.finish()?;
+            let schema = answer.schema();
+            crate::arrow_file::write(&mut sink, &schema, answer.by_ref().map(|batch| Ok(batch?)))?;
         }
         OutputFormat::Parquet => {
             let mut writer = ArrowWriter::try_new(&mut sink, answer.schema(), None)?;

@@ -30,7 +30,9 @@ fn splay(arguments: &[&str], input: &str) -> (bool, String) {
 /// A database with some captured batches.
 fn captured(name: &str) -> PathBuf {
     let database = folder(name);
-    let lines: String = (1..=400).map(|n| format!("{},IBM,{n}\n", 1_767_364_200_000_000_000_i64 + n)).collect();
+    // Each batch has another symbol than the one before.
+    let line = |n: i64| format!("{},{},{n}\n", 1_767_364_200_000_000_000 + n, ["AIG", "IBM"][usize::from(n % 40 > 20)]);
+    let lines: String = (1..=400).map(line).collect();
     let path = database.to_str().unwrap();
     let types = ["--type", "time=timestamp", "--type", "sym=symbol", "--type", "price=float64"];
     let write = ["tick", "write", path, "trade", "--format", "csv", "--batch-rows", "20", "--producer", "feed"];

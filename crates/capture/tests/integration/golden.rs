@@ -7,7 +7,8 @@
 use std::path::Path;
 
 use splay_capture::{Append, Capture, Error, Producer};
-use splay_store::Database;
+use splay_store::storage::LocalStorage;
+use splay_store::{Backup, Database};
 
 use crate::rows::{DAY, Row, SECOND, START, TestClock, all, batch, in_order, row, settings, spec};
 
@@ -72,6 +73,18 @@ fn golden_v2_captured_is_read() {
 #[test]
 fn golden_v3_captured_is_read() {
     assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v3_captured"));
+}
+
+/// A backup of `v3_captured`, whose list is of version 1.
+#[test]
+fn golden_backup_v1_is_restored() {
+    let backup = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v3_captured_backup_v1");
+    let (at, restored) = (LocalStorage::new(backup), tempfile::tempdir().unwrap());
+    let list = Backup::read(&at).unwrap().unwrap();
+    list.verify(&at).unwrap();
+    let to = restored.path().join("db");
+    list.restore(&at, &LocalStorage::made(&to).unwrap()).unwrap();
+    assert_reads(&to);
 }
 
 #[test]

@@ -77,9 +77,8 @@ fn write_tables<'a>(folder: &Path, batches: impl Iterator<Item = &'a RecoveredBa
         let name = format!("{}.{}.arrow", table[0].spec.name, number + 1);
         let path = folder.join(name);
         let file = std::fs::File::create_new(&path).with_context(|| format!("create {}", path.display()))?;
-        let mut writer = arrow::ipc::writer::FileWriter::try_new(file, table[0].rows.schema_ref())?;
-        table.iter().try_for_each(|batch| writer.write(&batch.rows))?;
-        writer.finish()?;
+        let batches = table.iter().map(|batch| Ok(batch.rows.clone()));
+        crate::arrow_file::write(file, table[0].rows.schema_ref(), batches)?;
         let rows: usize = table.iter().map(|batch| batch.rows.num_rows()).sum();
         println!("wrote {} rows of {} to {}", Thousands(rows as u64), table[0].spec.name, path.display());
     }

@@ -107,6 +107,11 @@ fn golden_v1_basic_is_read() {
 }
 
 #[test]
+fn golden_v2_basic_is_read() {
+    assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v2_basic"));
+}
+
+#[test]
 fn the_golden_case_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
     let wanted = std::env::var_os("SPLAY_GOLDEN_OUT").map(PathBuf::from);
