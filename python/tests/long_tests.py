@@ -145,7 +145,7 @@ def run_part(job: Job, seed: int, inputs: int, programs: pathlib.Path) -> dict[s
     environment |= {name: value.format(**words) for name, value in job.environment}
     begun, at = time.monotonic(), datetime.datetime.now(datetime.UTC)
     done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", cwd=ROOT)
-    lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith(("test result", "running"))]
+    lines = [line for line in done.stdout.splitlines() if line.strip() and not line.startswith(("test ", "running"))]
     if done.returncode != 0:
         (LONG / "failed").mkdir(exist_ok=True)
         (LONG / "failed" / f"{job.name}-{seed}.txt").write_text(done.stdout)
