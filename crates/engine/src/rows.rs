@@ -2,10 +2,10 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
-use splay_store::TableSnapshot;
+use splay_store::{SegmentFormat, TableSnapshot};
 
 use crate::codes::{TextResults, condition};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::{Chosen, Columns, Expr, Value};
 use crate::frame::Frame;
 use crate::kept::Kept;
@@ -35,9 +35,9 @@ pub(crate) fn rows(
     let (predicate, constants, stop) = (scan.predicate.as_ref(), setting.constants, setting.stop);
     let reader = RowReader { snapshot, predicate, outputs, constants, stop, reads: &setting.reads };
     let total: usize = covers.iter().map(Cover::wanted).sum();
-    if fetch.is_none() {
-        reader.check_memory(total, types, setting.memory_bytes)?;
-    }
+    let rows = fetch.map_or(total, |fetch| fetch.min(total));
+    reader.check_memory(rows, types, setting.memory_bytes)?;
+    reader.check_decoded(covers, fetch, setting)?;
     let frames = match fetch {
         Some(fetch) => reader.read_first(covers, fetch)?,
         None => reader.read_parallel(covers, total, setting.threads)?,
@@ -62,6 +62,28 @@ impl RowReader<'_> {
         let plain = |output: &Expr| self.predicate.is_none() && matches!(output, Expr::Column(_));
         let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
         check_memory(rows, made.map(|(_, data_type)| data_type), limit)
+    }
+
+    /// Refuses columns that aren't slices of a mapped file but decoded, if they would take too much memory: all of them where rows are handed over
+    /// as they are, those that threads work on at once where they are filtered.
+    fn check_decoded(&self, covers: &[Cover], fetch: Option<usize>, setting: &Setting<'_>) -> Result<()> {
+        let (mut all, mut largest) = (0_usize, 0_usize);
+        let rows_max = fetch.unwrap_or(usize::MAX);
+        for cover in covers {
+            // Known without opening the file.
+            if cover.segment.entry().format != SegmentFormat::Parquet {
+                continue;
+            }
+            let columns = self.columns();
+            let width = |column: usize| self.snapshot.spec().columns[column].column_type.arrow().primitive_width();
+            let row_bytes: usize = columns.iter().map(|(column, _)| width(*column).unwrap_or(16)).sum();
+            let bytes = cover.rows.len().min(rows_max).saturating_mul(row_bytes);
+            (all, largest) = (all.saturating_add(bytes), largest.max(bytes));
+        }
+        let needed =
+            if self.predicate.is_some() { largest.saturating_mul(setting.threads.max(1)).min(all) } else { all };
+        let limit = setting.memory_bytes;
+        if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
     /// The columns that are read.

@@ -21,6 +21,7 @@ mod appends;
 mod asks;
 mod auth;
 pub mod client;
+mod counted;
 mod error;
 mod flight;
 #[cfg(test)]

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::Stream;
-use splay_sql::{Answer, Parameters, Session, StatementStats, Stop, Waited};
+use splay_sql::{Answer, AnswerMemory, Parameters, Session, StatementStats, Stop, Waited};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -32,13 +32,24 @@ const LOOK_AROUND: Duration = Duration::from_millis(20);
 /// Rows that are encoded at once.
 const PIECE_ROWS: usize = 8192;
 
+/// Rows of a batch that are encoded at once, which have at most so many bytes unless one row has more.
+fn piece_rows(batch: &RecordBatch, bytes_max: u64) -> usize {
+    let rows = bytes_max / splay_sql::widest_row_bytes(batch).max(1);
+    usize::try_from(rows).unwrap_or(PIECE_ROWS).clamp(1, PIECE_ROWS)
+}
+
 /// Makes pieces of a format of an answer's batches. Runs on the statement's thread.
 pub(crate) trait Encode: Send + 'static {
     /// What is sent.
     type Piece: Send + 'static;
 
-    /// What comes before the rows.
-    fn start(&mut self, schema: &SchemaRef) -> Outcome<Vec<Self::Piece>>;
+    /// Bytes of rows that are encoded at once: as many as the memory for an answer has room for, with the pieces that wait.
+    fn piece_bytes(&self) -> u64 {
+        1 << 20
+    }
+
+    /// What comes before the rows. All pieces count against the statement's memory until they are sent.
+    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Self::Piece>>;
 
     /// Rows.
     fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Self::Piece>>;
@@ -327,10 +338,11 @@ impl<P: Send + 'static> Run<'_, P> {
                     self.count(&batch)?;
                     self.go_on()?;
                     if !std::mem::replace(&mut has_started, true) {
-                        pieces = encode.start(&answer.schema())?;
+                        pieces = encode.start(&answer.schema(), &answer.memory())?;
                     }
-                    for offset in (0..batch.num_rows()).step_by(PIECE_ROWS) {
-                        let slice = batch.slice(offset, PIECE_ROWS.min(batch.num_rows() - offset));
+                    let piece_rows = piece_rows(&batch, encode.piece_bytes());
+                    for offset in (0..batch.num_rows()).step_by(piece_rows) {
+                        let slice = batch.slice(offset, piece_rows.min(batch.num_rows() - offset));
                         pieces.extend(encode.rows(&slice)?);
                         // Columns may be slices of files, which were read just now.
                         answer.check().map_err(Problem::from)?;
@@ -349,7 +361,7 @@ impl<P: Send + 'static> Run<'_, P> {
             }
         }
         if !has_started {
-            pieces = encode.start(&answer.schema())?;
+            pieces = encode.start(&answer.schema(), &answer.memory())?;
         }
         pieces.extend(encode.end(&answer.stats())?);
         self.send_all(&mut pieces).map(|()| Attempt::Ended)

@@ -17,9 +17,10 @@ use tokio::sync::mpsc;
 
 use crate::bounds::Bounds;
 use crate::error::{Error, Result};
-use crate::memory::Grant;
+use crate::memory::{AnswerMemory, Grant};
 use crate::scan::TickScanExec;
 use crate::tick::{PartRan, TickPartExec};
+use crate::waiting::Waiting;
 
 /// The threads that statements run on.
 #[derive(Debug)]
@@ -130,6 +131,7 @@ pub struct Answer {
     pub(crate) watches: Watches,
     /// Why the engine refused the statement's tick plan when it ran.
     pub(crate) refusal: Option<String>,
+    pub(crate) memory: AnswerMemory,
 }
 
 /// What tells whether all that a statement read of its tables' files was really read.
@@ -158,7 +160,7 @@ pub(crate) enum Source {
     },
     /// The streams of a DataFusion plan.
     Streams {
-        receiver: mpsc::Receiver<Result<RecordBatch>>,
+        receiver: mpsc::Receiver<Waiting<Error>>,
         /// Kept alive until the answer is read.
         _threads: Arc<Threads>,
         work: tokio::task::JoinHandle<()>,
@@ -198,6 +200,12 @@ impl Answer {
     #[must_use]
     pub fn refusal(&self) -> Option<&str> {
         self.refusal.as_deref()
+    }
+
+    /// The statement's memory, for what its reader makes of the batches.
+    #[must_use]
+    pub fn memory(&self) -> AnswerMemory {
+        self.memory.clone()
     }
 
     /// Columns of the answer.
@@ -261,7 +269,7 @@ impl Answer {
             }
             std::thread::park_timeout(left);
         };
-        self.take(received).map_or(Waited::End, Waited::Batch)
+        self.take(received.map(|waiting| waiting.batch)).map_or(Waited::End, Waited::Batch)
     }
 
     /// All batches.

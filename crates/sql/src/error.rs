@@ -127,7 +127,7 @@ impl Error {
             | DataFusionError::IoError(_)
             | DataFusionError::ExecutionJoin(_)
             | DataFusionError::ArrowError(..)
-                if !is_of_values(error) =>
+                if !is_of_values(error) && !is_of_a_pattern(&message) =>
             {
                 Error::Internal { message }
             }
@@ -148,6 +148,11 @@ fn is_of_values(error: &DataFusionError) -> bool {
             | ArrowError::ParquetError(_)
             | ArrowError::SchemaError(_)
     )
+}
+
+/// Whether a regular expression was refused, which DataFusion takes for a fault of its own.
+fn is_of_a_pattern(message: &str) -> bool {
+    message.contains("Regular expression did not compile")
 }
 
 /// Carries a store error through DataFusion.

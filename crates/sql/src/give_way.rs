@@ -42,7 +42,8 @@ fn with_inputs(join: Arc<dyn ExecutionPlan>, inputs: Vec<Arc<dyn ExecutionPlan>>
     join.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
-fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
+/// Whether it is one of DataFusion's joins.
+pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
     plan.is::<CrossJoinExec>()
         || plan.is::<HashJoinExec>()
         || plan.is::<NestedLoopJoinExec>()

@@ -41,9 +41,12 @@ mod semi_joins;
 mod session;
 mod tick;
 mod unsupported;
+mod waiting;
 
 pub use answer::{Answer, RunBy, StatementStats, Waited};
+pub use bounds::size::widest_row_bytes;
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
+pub use memory::{AnswerMemory, AnswerMemoryPart};
 pub use session::{Description, Parameters, Session, SessionSettings};
 pub use splay_engine::Stop;

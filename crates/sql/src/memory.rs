@@ -97,6 +97,50 @@ impl Drop for Grant {
     }
 }
 
+/// Part of a statement's memory that its answer has besides, and the least of it.
+const ANSWER_PART: usize = 8;
+const ANSWER_BYTES_MIN: usize = 8 << 20;
+
+/// Memory for what the reader of an answer makes of its batches: an eighth of the statement's, besides it, so that a sort that fills its own leaves room
+/// for the answer; 8 MiB at least. It is of the memory of all statements, too. Clones share it.
+#[derive(Debug, Clone)]
+pub struct AnswerMemory {
+    pool: Arc<dyn MemoryPool>,
+    limit_bytes: usize,
+}
+
+impl AnswerMemory {
+    pub(crate) fn new(statement_bytes: usize, total: &Arc<TotalMemory>) -> AnswerMemory {
+        let limit_bytes = (statement_bytes / ANSWER_PART).max(ANSWER_BYTES_MIN);
+        AnswerMemory { pool: Arc::new(StatementPool::new(limit_bytes, total).0), limit_bytes }
+    }
+
+    /// A part of it, of no bytes yet.
+    #[must_use]
+    pub fn part(&self) -> AnswerMemoryPart {
+        let reservation = MemoryConsumer::new("the encoding of the answer").register(&self.pool);
+        AnswerMemoryPart { reservation, limit_bytes: self.limit_bytes }
+    }
+}
+
+/// A part of a statement's memory, given back when it is dropped.
+#[derive(Debug)]
+pub struct AnswerMemoryPart {
+    reservation: MemoryReservation,
+    limit_bytes: usize,
+}
+
+impl AnswerMemoryPart {
+    /// Makes it so many bytes.
+    ///
+    /// # Errors
+    /// [`Error::Memory`](crate::Error::Memory), [`Error::TotalMemory`](crate::Error::TotalMemory); it stays as it was then.
+    pub fn resize(&self, bytes: usize) -> crate::Result<()> {
+        let resized = self.reservation.try_resize(bytes);
+        resized.map_err(|error| crate::Error::from_datafusion(error, self.limit_bytes))
+    }
+}
+
 /// Bounds what a statement's sorts, joins and groups hold; those that can spill do so before they fail.
 #[derive(Debug)]
 pub(crate) struct StatementPool {

@@ -11,9 +11,9 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use crate::bounds::count_windows;
+use crate::bounds::{count_repeats, count_windows};
 use crate::functions::GapFillPlanner;
-use crate::give_way::give_way;
+use crate::give_way::{self, give_way};
 use crate::joins::{self, JoinPlanner};
 use crate::provider::TickRowOrder;
 use crate::tick::TickPartPlanner;
@@ -25,7 +25,9 @@ pub(crate) async fn physical(
     has_joins: bool,
 ) -> Result<Arc<dyn ExecutionPlan>> {
     let plan = if has_joins { joins::convert(plan, &TickRowOrder)? } else { plan };
-    state.create_physical_plan(&plan).await.and_then(give_way).and_then(count_windows)
+    let plan = state.create_physical_plan(&plan).await?;
+    let plan = count_repeats(plan, |node| give_way::is_join(node) || joins::is_join(node))?;
+    give_way(plan).and_then(count_windows)
 }
 
 /// DataFusion's planner with ours for the nodes that it doesn't know.

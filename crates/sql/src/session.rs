@@ -22,7 +22,7 @@ use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::repartition::RepartitionExec;
-use datafusion::physical_plan::{ExecutionPlan, execute_stream_partitioned};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream_partitioned};
 use futures::StreamExt;
 use splay_engine::{Read, StepCosts, Stop};
 use splay_store::{Database, Kept, SelectionStats};
@@ -38,7 +38,7 @@ use crate::functions;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
-use crate::memory::{StatementPool, TotalMemory};
+use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::names::Spellings;
 use crate::numbers::Numbers;
 use crate::pivot::PivotPlanner;
@@ -48,9 +48,13 @@ use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
 use crate::semi_joins::DistinctInnerSide;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
+use crate::waiting::{self, Waiting};
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
+
+/// Part of a statement's memory that batches may take which wait in one place.
+const WAITING_PART: usize = 32;
 
 /// Settings of a session.
 #[derive(Debug, Clone)]
@@ -361,6 +365,7 @@ impl Session {
                 let execution = start.elapsed().saturating_sub(planning);
                 grant.shrink_to(batches.iter().map(RecordBatch::get_array_memory_size).sum());
                 let source = Source::Ready { batches: batches.into(), execution, read, _memory: Some(grant) };
+                let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
                 Ticked::Answer(Answer {
                     schema,
                     source,
@@ -370,6 +375,7 @@ impl Session {
                     failed: false,
                     watches,
                     refusal: None,
+                    memory,
                 })
             }
             Ran::Refused(reason) => Ticked::No(Some(reason)),
@@ -469,30 +475,31 @@ impl Session {
     fn start(&self, planned: Planned, spellings: &Spellings, (pool, peak): Memory, bounds: Bounds) -> Result<Answer> {
         let Planned { plan, state, watches, planning } = planned;
         let limit = self.settings.memory_bytes;
+        let memory = AnswerMemory::new(limit, &self.memory);
         let task = task(&state, pool).map_err(|e| Error::from_datafusion(e, limit))?;
         let schema = spellings.restore(&plan.schema());
-        let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+        let (sender, receiver) = waiting::channel(BATCHES_WAITING, limit / WAITING_PART);
         let start = Instant::now();
         let executed = Arc::clone(&plan);
         let finished = Arc::new(Mutex::new(None));
         let (answer_schema, done) = (Arc::clone(&schema), Arc::clone(&finished));
         let work = self.threads.spawn(async move {
-            let (mut tasks, queues) = match run_streams(executed, task) {
+            let (mut tasks, queues) = match run_streams(executed, task, limit / WAITING_PART) {
                 Ok(running) => running,
                 Err(error) => {
-                    let _ = sender.send(Err(Error::from_datafusion(error, limit))).await;
+                    sender.send(Err(Error::from_datafusion(error, limit))).await;
                     return;
                 }
             };
             let mut distinct = Distinct::default();
             for mut queue in queues {
-                while let Some(batch) = queue.recv().await {
+                while let Some(Waiting { batch, .. }) = queue.recv().await {
                     let batch = batch
                         .and_then(|batch| Ok(distinct.batch(rename(&batch, &answer_schema)?)?))
                         .map_err(|error| Error::from_datafusion(error, limit));
                     let failed = batch.is_err();
                     // The reader went away: nobody wants the rest.
-                    if sender.send(batch).await.is_err() || failed {
+                    if !sender.send(batch).await || failed {
                         return;
                     }
                 }
@@ -507,7 +514,7 @@ impl Session {
         });
         let threads = Arc::clone(&self.threads);
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak, bounds };
-        Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None })
+        Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None, memory })
     }
 }
 
@@ -530,8 +537,18 @@ fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     let stats = answer.stats();
     let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..Read::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
-    let (planning, start, watches) = (answer.planning, answer.start, Watches::default());
-    Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: answer.refusal.take() })
+    let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
+    Ok(Answer {
+        schema,
+        source,
+        planning,
+        start,
+        rows: 0,
+        failed: false,
+        watches,
+        refusal: answer.refusal.take(),
+        memory,
+    })
 }
 
 /// A tick plan that was run, and what that cost, in the place of its rows.
@@ -567,24 +584,30 @@ fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
     Ok(answer)
 }
 
-type Running = (JoinSet<()>, Vec<mpsc::Receiver<Result<RecordBatch, DataFusionError>>>);
+type Running = (JoinSet<()>, Vec<mpsc::Receiver<Waiting<DataFusionError>>>);
 
 /// Starts all streams of a plan. The queues are to be read one after the other.
 ///
 /// Streams of a bare scan follow each other, so each gets a queue of its own and rows come in the order of the table. Where
 /// the plan deals rows out to streams they have no order to keep, and one stream that waits would make the others pile up
 /// rows for it: they share one queue.
-fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<Running, DataFusionError> {
+fn run_streams(
+    plan: Arc<dyn ExecutionPlan>,
+    task: Arc<TaskContext>,
+    bytes_max: usize,
+) -> Result<Running, DataFusionError> {
     let (mut tasks, mut queues) = (JoinSet::new(), Vec::new());
+    // Of each queue its own bytes: one that isn't read yet must not keep the one from filling that is.
+    let bytes_max = bytes_max / if deals_out(&plan) { 1 } else { plan.output_partitioning().partition_count().max(1) };
     let mut shared = None;
     if deals_out(&plan) {
-        let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+        let (sender, receiver) = waiting::channel(BATCHES_WAITING, bytes_max);
         shared = Some(sender);
         queues.push(receiver);
     }
     for mut stream in execute_stream_partitioned(plan, task)? {
         let sender = shared.clone().unwrap_or_else(|| {
-            let (sender, receiver) = mpsc::channel(BATCHES_WAITING);
+            let (sender, receiver) = waiting::channel(BATCHES_WAITING, bytes_max);
             queues.push(receiver);
             sender
         });
@@ -592,7 +615,7 @@ fn run_streams(plan: Arc<dyn ExecutionPlan>, task: Arc<TaskContext>) -> Result<R
             while let Some(batch) = stream.next().await {
                 // An operator that has failed may be in any state: it isn't asked again.
                 let has_failed = batch.is_err();
-                if sender.send(batch).await.is_err() || has_failed {
+                if !sender.send(batch).await || has_failed {
                     return;
                 }
             }

@@ -9,9 +9,10 @@ use arrow::ipc::writer::{DictionaryTracker, IpcDataGenerator, IpcWriteContext, I
 use arrow_flight::FlightData;
 use bytes::Bytes;
 use serde_json::json;
-use splay_sql::StatementStats;
+use splay_sql::{AnswerMemory, StatementStats, widest_row_bytes};
 
 use super::texts;
+use crate::counted;
 use crate::http::kind;
 use crate::ingest::Update;
 use crate::problem::{Code, Outcome, Problem};
@@ -27,6 +28,8 @@ pub(super) struct Messages {
     schema: Option<SchemaRef>,
     /// Whether symbols are sent as texts.
     as_texts: bool,
+    /// Of the statement whose answer it is.
+    memory: Option<AnswerMemory>,
 }
 
 fn cant_write(error: ArrowError) -> Problem {
@@ -42,6 +45,7 @@ impl Messages {
             context: IpcWriteContext::default(),
             schema: None,
             as_texts: false,
+            memory: None,
         }
     }
 
@@ -67,7 +71,8 @@ impl Messages {
 impl Encode for Messages {
     type Piece = FlightData;
 
-    fn start(&mut self, schema: &SchemaRef) -> Outcome<Vec<FlightData>> {
+    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<FlightData>> {
+        self.memory = Some(memory.clone());
         let schema = if self.as_texts { SchemaRef::new(texts::schema(schema)) } else { SchemaRef::clone(schema) };
         Ok(vec![Messages::schema(self, &schema)])
     }
@@ -77,8 +82,18 @@ impl Encode for Messages {
             Some(schema) if self.as_texts => Some(texts::rows(batch, schema).map_err(cant_write)?),
             _ => None,
         };
-        let (mut messages, rows) = self.batch(plain.as_ref().unwrap_or(batch))?;
+        let batch = plain.as_ref().unwrap_or(batch);
+        let part = match &self.memory {
+            // Twice while they are put together.
+            Some(memory) => Some(counted::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64 * 2)?),
+            None => None,
+        };
+        let (mut messages, rows) = self.batch(batch)?;
         messages.push(rows);
+        if let (Some(part), Some(rows)) = (part, messages.last_mut()) {
+            part.resize(rows.data_body.len())?;
+            rows.data_body = counted::counted(std::mem::take(&mut rows.data_body), part);
+        }
         Ok(messages)
     }
 

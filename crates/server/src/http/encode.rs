@@ -14,9 +14,10 @@ use axum::http::HeaderMap;
 use axum::http::header;
 use bytes::Bytes;
 use serde_json::json;
-use splay_sql::StatementStats;
+use splay_sql::{AnswerMemory, StatementStats, widest_row_bytes};
 use splay_store::ColumnType;
 
+use crate::counted::{self, CountedBuffer};
 use crate::problem::{Code, Outcome, Problem};
 use crate::statements::Encode;
 
@@ -80,8 +81,8 @@ impl Format {
         match self {
             Format::Json => Encoder::Json(json_writer(StructMode::ListOnly)),
             Format::Ndjson => Encoder::Ndjson(json_writer(StructMode::ObjectOnly)),
-            Format::Csv => Encoder::Csv { header: true },
-            Format::Arrow => Encoder::Arrow(None),
+            Format::Csv => Encoder::Csv(CountedBuffer::default()),
+            Format::Arrow => Encoder::Arrow { writer: None, memory: None },
         }
     }
 }
@@ -99,19 +100,20 @@ impl JsonFormat for Commas {
     }
 }
 
-fn json_writer<F: JsonFormat>(mode: StructMode) -> Writer<Vec<u8>, F> {
-    WriterBuilder::new().with_explicit_nulls(true).with_struct_mode(mode).build(Vec::new())
+fn json_writer<F: JsonFormat>(mode: StructMode) -> Writer<CountedBuffer, F> {
+    WriterBuilder::new().with_explicit_nulls(true).with_struct_mode(mode).build(CountedBuffer::default())
 }
 
 /// The state of an answer that is being written.
 pub(super) enum Encoder {
-    Json(Writer<Vec<u8>, Commas>),
-    Ndjson(Writer<Vec<u8>, LineDelimited>),
-    Csv {
-        /// Whether the header line is still to be written.
-        header: bool,
+    Json(Writer<CountedBuffer, Commas>),
+    Ndjson(Writer<CountedBuffer, LineDelimited>),
+    Csv(CountedBuffer),
+    Arrow {
+        /// Begun with the columns.
+        writer: Option<StreamWriter<CountedBuffer>>,
+        memory: Option<AnswerMemory>,
     },
-    Arrow(Option<StreamWriter<Vec<u8>>>),
 }
 
 fn cant_write(error: ArrowError) -> Problem {
@@ -131,62 +133,88 @@ pub(super) fn columns(schema: &Schema) -> serde_json::Value {
 impl Encode for Encoder {
     type Piece = Bytes;
 
-    fn start(&mut self, schema: &SchemaRef) -> Outcome<Vec<Bytes>> {
+    fn piece_bytes(&self) -> u64 {
+        match self {
+            Encoder::Arrow { .. } => 1 << 20,
+            // Text is several times as long.
+            _ => 128 << 10,
+        }
+    }
+
+    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Bytes>> {
         let bytes = match self {
-            Encoder::Json(_) => format!("{{\"columns\":{},\"rows\":[", columns(schema)).into_bytes(),
-            Encoder::Ndjson(_) => Vec::new(),
-            Encoder::Csv { .. } => csv(&RecordBatch::new_empty(SchemaRef::clone(schema)), true)?,
-            Encoder::Arrow(writer) => {
-                let mut made = StreamWriter::try_new(Vec::new(), schema).map_err(cant_write)?;
-                let bytes = std::mem::take(made.get_mut());
+            Encoder::Json(writer) => {
+                writer.get_mut().within(memory);
+                format!("{{\"columns\":{},\"rows\":[", columns(schema)).into()
+            }
+            Encoder::Ndjson(writer) => {
+                writer.get_mut().within(memory);
+                Bytes::new()
+            }
+            Encoder::Csv(buffer) => {
+                buffer.within(memory);
+                csv(buffer, &RecordBatch::new_empty(SchemaRef::clone(schema)), true)?
+            }
+            Encoder::Arrow { writer, memory: of_rows } => {
+                let mut buffer = CountedBuffer::default();
+                buffer.within(memory);
+                *of_rows = Some(memory.clone());
+                let mut made = StreamWriter::try_new(buffer, schema).map_err(cant_write)?;
+                let bytes = made.get_mut().take();
                 *writer = Some(made);
                 bytes
             }
         };
-        if let Encoder::Csv { header } = self {
-            *header = false;
-        }
-        Ok(vec![bytes.into()])
+        Ok(vec![bytes])
     }
 
     fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Bytes>> {
         let bytes = match self {
             Encoder::Json(writer) => {
-                writer.write(batch).map_err(cant_write)?;
-                std::mem::take(writer.get_mut())
+                let written = writer.write(batch);
+                taken(writer.get_mut(), written)?
             }
             Encoder::Ndjson(writer) => {
-                writer.write(batch).map_err(cant_write)?;
-                std::mem::take(writer.get_mut())
+                let written = writer.write(batch);
+                taken(writer.get_mut(), written)?
             }
-            Encoder::Csv { header } => csv(batch, *header)?,
-            Encoder::Arrow(writer) => {
-                let writer = writer.as_mut().ok_or_else(|| Problem::new(Code::Internal, "rows before columns"))?;
-                writer.write(batch).map_err(cant_write)?;
-                std::mem::take(writer.get_mut())
+            Encoder::Csv(buffer) => csv(buffer, batch, false)?,
+            Encoder::Arrow { writer: Some(writer), memory: Some(memory) } => {
+                // The message is made as a whole, and then written.
+                let _message = counted::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64)?;
+                let written = writer.write(batch);
+                taken(writer.get_mut(), written)?
             }
+            Encoder::Arrow { .. } => return Err(Problem::new(Code::Internal, "rows before columns")),
         };
-        Ok(vec![bytes.into()])
+        Ok(vec![bytes])
     }
 
     fn end(&mut self, stats: &StatementStats) -> Outcome<Vec<Bytes>> {
         let bytes = match self {
             Encoder::Json(_) => {
                 let milliseconds = (stats.planning + stats.execution).as_secs_f64() * 1e3;
-                format!("],\"row_count\":{},\"milliseconds\":{milliseconds:.3}}}\n", stats.rows_returned).into_bytes()
+                format!("],\"row_count\":{},\"milliseconds\":{milliseconds:.3}}}\n", stats.rows_returned).into()
             }
-            Encoder::Arrow(Some(writer)) => {
-                writer.finish().map_err(cant_write)?;
-                std::mem::take(writer.get_mut())
+            Encoder::Arrow { writer: Some(writer), .. } => {
+                let written = writer.finish();
+                taken(writer.get_mut(), written)?
             }
-            _ => Vec::new(),
+            _ => Bytes::new(),
         };
-        Ok(vec![bytes.into()])
+        Ok(vec![bytes])
     }
 }
 
-fn csv(batch: &RecordBatch, header: bool) -> Outcome<Vec<u8>> {
-    let mut bytes = Vec::new();
-    arrow::csv::WriterBuilder::new().with_header(header).build(&mut bytes).write(batch).map_err(cant_write)?;
-    Ok(bytes)
+/// What was written into a buffer, or why it wasn't.
+fn taken(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> Outcome<Bytes> {
+    match written {
+        Ok(()) => Ok(buffer.take()),
+        Err(error) => Err(buffer.problem(|| cant_write(error))),
+    }
+}
+
+fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, header: bool) -> Outcome<Bytes> {
+    let written = arrow::csv::WriterBuilder::new().with_header(header).build(&mut *buffer).write(batch);
+    taken(buffer, written)
 }

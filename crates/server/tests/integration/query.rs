@@ -401,3 +401,24 @@ fn tables_health_and_metrics_are_told() {
     assert_eq!(served.get("/nothing").code(), "not_found");
     assert_eq!(served.post("/tables", &[], b"").status, 405);
 }
+
+/// Before, what was made of a row counted nowhere: one of 115 MB took 297.
+#[test]
+fn the_encoding_of_an_answer_counts_against_the_memory_of_its_statement() {
+    let served = Served::with("[limits]\nstatement_bytes_max = 16777216\n");
+    let sql = |times: u32| format!("select string_agg(x, '') from (select repeat(chr(1), {times}) as x from trade)");
+    for format in ["json", "ndjson"] {
+        let path = format!("/query?format={format}");
+        assert_eq!(served.post(&path, &[], sql(1).as_bytes()).status, 200, "{format}");
+        // Six bytes for each character.
+        let refused = served.post(&path, &[], sql(60).as_bytes());
+        assert_eq!((refused.status, refused.code().as_str()), (422, "memory"), "{format}: {}", refused.text());
+    }
+}
+
+#[test]
+fn a_pattern_that_cant_be_compiled_is_no_fault_of_the_server() {
+    let served = Served::new();
+    let refused = served.query("select count(*) from trade where sym ~ '(((a{1,100}){1,100}){1,100}){1,100}'");
+    assert_eq!((refused.status, refused.code().as_str()), (422, "execution"), "{}", refused.text());
+}

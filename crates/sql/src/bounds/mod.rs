@@ -8,6 +8,7 @@
 //! | How are these kept to the pool? | `functions.rs`, `reserve.rs` |
 //! | How large may a constant be? | `constants.rs` |
 //! | What does a window operator hold? | `windows.rs` |
+//! | What do joins and `unnest` repeat? | `repeats.rs` |
 //!
 //! Rules and functions find the bounds of the statement that is being planned by a variable of the task that plans it: DataFusion gives its rules
 //! no other way to something of the statement's own. A function gets its bounds when its call is planned, since it runs on other tasks.
@@ -16,9 +17,10 @@ mod constants;
 mod functions;
 mod growth;
 mod pushdown;
+mod repeats;
 mod reserve;
 mod rules;
-mod size;
+pub(crate) mod size;
 mod windows;
 
 use std::sync::Arc;
@@ -33,6 +35,7 @@ use splay_engine::Stop;
 use crate::error::{Error, Result};
 
 pub(crate) use functions::{BoundFunctions, growing};
+pub(crate) use repeats::count_repeats;
 pub(crate) use rules::register;
 pub(crate) use windows::count_windows;
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::DataType;
 
 /// Bytes of one text, or of one sequence of bytes; 0 for a null and for what is neither.
@@ -70,9 +70,50 @@ pub(super) fn span_bytes(array: &dyn Array, rows: Range<usize>) -> u64 {
         // Copied by their keys or as the values: the larger.
         DataType::Dictionary(_, _) => count * 8 + texts(array, rows),
         DataType::Boolean | DataType::Null => count,
+        DataType::FixedSizeBinary(width) => count * u64::from(width.unsigned_abs()),
         other => match other.primitive_width() {
             Some(width) => count * width as u64,
             None => array.get_array_memory_size() as u64,
+        },
+    }
+}
+
+/// The same, but of a dictionary its keys and of a view the view: what a join, which takes rows, makes anew.
+pub(crate) fn repeated_bytes(array: &dyn Array, rows: Range<usize>) -> u64 {
+    match array.data_type() {
+        DataType::Dictionary(key, _) => rows.len() as u64 * key.primitive_width().unwrap_or(8) as u64,
+        DataType::Utf8View | DataType::BinaryView => rows.len() as u64 * 16,
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|column| repeated_bytes(column, rows.clone())).sum()
+        }
+        _ => span_bytes(array, rows),
+    }
+}
+
+/// Bytes of the widest row of a batch when it is written out, or more: of each column the longest value.
+#[must_use]
+pub fn widest_row_bytes(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(longest_value).sum()
+}
+
+fn longest_value(column: &ArrayRef) -> u64 {
+    let longest = |lengths: &mut dyn Iterator<Item = u64>| lengths.max().unwrap_or(0);
+    match column.data_type() {
+        DataType::Dictionary(_, _) => longest_value(column.as_any_dictionary().values()),
+        DataType::Utf8 => {
+            let offsets = column.as_string::<i32>().value_offsets().windows(2);
+            longest(&mut offsets.map(|pair| u64::from(pair[1].abs_diff(pair[0]))))
+        }
+        DataType::LargeUtf8 | DataType::Utf8View | DataType::Binary | DataType::LargeBinary | DataType::BinaryView => {
+            longest(&mut (0..column.len()).map(|row| text_length(column, row)))
+        }
+        DataType::Boolean | DataType::Null => 1,
+        DataType::FixedSizeList(_, length) => {
+            u64::from(length.unsigned_abs()) * longest_value(column.as_fixed_size_list().values())
+        }
+        other => match other.primitive_width() {
+            Some(width) => width as u64,
+            None => longest(&mut (0..column.len()).map(|row| span_bytes(column, row..row + 1))),
         },
     }
 }

@@ -12,5 +12,6 @@ mod grammar;
 #[allow(dead_code, reason = "other tests have more tables")]
 mod market;
 mod planning;
+mod repeats;
 mod run;
 mod total;

@@ -1,0 +1,59 @@
+//! Batches on their way from the streams of a plan to the reader of its answer: so many, and so many bytes.
+//!
+//! A batch of usual size passes as if nothing were counted. Large ones wait until the reader has taken those before them, since what waits is in no
+//! operator's hands and in nobody's account.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::bounds::size::repeated_bytes;
+
+/// Bytes that one permit stands for; what is smaller isn't counted.
+const UNIT_BYTES: usize = 1 << 16;
+
+/// Where batches, or what went wrong, are put.
+#[derive(Debug)]
+pub(crate) struct Outlet<E> {
+    sender: mpsc::Sender<Waiting<E>>,
+    room: Arc<Semaphore>,
+    units: usize,
+}
+
+impl<E> Clone for Outlet<E> {
+    fn clone(&self) -> Outlet<E> {
+        Outlet { sender: self.sender.clone(), room: Arc::clone(&self.room), units: self.units }
+    }
+}
+
+/// A batch that waits, and its part of the bytes that may.
+#[derive(Debug)]
+pub(crate) struct Waiting<E> {
+    pub(crate) batch: Result<RecordBatch, E>,
+    _room: Option<OwnedSemaphorePermit>,
+}
+
+/// A way for at most so many batches, which together take at most so many bytes, or one that takes more.
+pub(crate) fn channel<E>(batches: usize, bytes_max: usize) -> (Outlet<E>, mpsc::Receiver<Waiting<E>>) {
+    let (sender, receiver) = mpsc::channel(batches);
+    let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS.min(u32::MAX as usize));
+    (Outlet { sender, room: Arc::new(Semaphore::new(units)), units }, receiver)
+}
+
+impl<E> Outlet<E> {
+    /// Puts a batch there once there is room. False if nobody reads any more.
+    pub(crate) async fn send(&self, batch: Result<RecordBatch, E>) -> bool {
+        let units = batch.as_ref().map_or(0, bytes) / UNIT_BYTES;
+        let room = match u32::try_from(units.min(self.units)) {
+            Ok(units) if units > 0 => Arc::clone(&self.room).acquire_many_owned(units).await.ok(),
+            _ => None,
+        };
+        self.sender.send(Waiting { batch, _room: room }).await.is_ok()
+    }
+}
+
+fn bytes(batch: &RecordBatch) -> usize {
+    let bytes: u64 = batch.columns().iter().map(|column| repeated_bytes(column, 0..column.len())).sum();
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}

@@ -1,0 +1,63 @@
+//! What joins and `unnest` repeat, what waits for a reader, and what is decoded, keeps to the statement's memory.
+
+use std::time::Duration;
+
+use splay_sql::{Error, Parameters, Session, SessionSettings};
+use splay_store::SegmentFormat;
+
+use crate::counted::alone;
+use crate::market;
+use crate::run::{MEMORY, run, session};
+
+/// A text of some kilobytes in a few rows, which the rows of another table or the elements of a list repeat.
+fn wide(bytes: usize) -> String {
+    format!("(select repeat(sym, {}) as w, sym, size from tick limit 40)", bytes / 3)
+}
+
+#[test]
+fn repeated_texts_are_refused_or_answered_within_the_limit() {
+    let _alone = alone();
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let session = session(&database);
+    for bytes in [200, 2_000, 20_000, 200_000] {
+        let wide = wide(bytes);
+        for text in [
+            format!("select a.w, b.size from {wide} a cross join tick b"),
+            format!("select a.w, b.w from {wide} a cross join {wide} b"),
+            format!("select a.w, b.size from {wide} a join tick b on a.sym = b.sym"),
+            format!("select a.w, b.size from {wide} a join tick b on a.size < b.size"),
+            format!("select max(a.w) from {wide} a join tick b on a.sym = b.sym"),
+            format!("select w, unnest(range(0, 100000)) from {wide}"),
+            format!("select w, unnest(make_array(range(0, 1000), range(0, 1000))) from {wide}"),
+        ] {
+            let outcome = run(&session, &text, Duration::from_secs(3));
+            let is_told = matches!(outcome.result, Ok(_) | Err(Error::Memory { .. } | Error::Cancelled));
+            assert!(is_told, "{text}: {:?}", outcome.result);
+            assert!(outcome.memory < MEMORY / 5 * 6, "{text}: {} bytes, {:?}", outcome.memory, outcome.result);
+        }
+    }
+    let text = format!("select w, unnest(range(0, 100000)) from {}", wide(20_000));
+    assert!(matches!(run(&session, &text, Duration::from_secs(20)).result, Err(Error::Memory { .. })));
+}
+
+/// Before, a tick plan took columns of Parquet for slices of a mapped file.
+#[test]
+fn rows_of_parquet_that_have_to_be_decoded_count() {
+    let _alone = alone();
+    let text = "select * from tick where size > -2000";
+    for (format, memory_bytes, is_tick_plan) in [
+        (SegmentFormat::Arrow, 64 << 20, true),
+        (SegmentFormat::Parquet, 64 << 20, true),
+        (SegmentFormat::Parquet, 5 << 20, false),
+    ] {
+        let (_folder, database) = market::database(format);
+        for text in [text, "select * from tick"] {
+            let settings = SessionSettings { memory_bytes, threads: 1, ..SessionSettings::default() };
+            let session = Session::new(database.clone(), settings).unwrap();
+            let mut answer = session.sql(text, Parameters::None).unwrap();
+            assert_eq!(answer.is_tick_plan(), is_tick_plan, "{format:?} {memory_bytes} {text}");
+            let rows: usize = answer.batches().unwrap().iter().map(|batch| batch.num_rows()).sum();
+            assert_eq!(rows, 200_000);
+        }
+    }
+}
