@@ -10,7 +10,8 @@
 //! | it is null, or the query gives a null | null |
 //! | else | false |
 //!
-//! A query that reads columns from around it is refused.
+//! A query that reads columns from around it is refused, and so is a value that each reading gives anew. Of two in the calls of one group
+//! DataFusion makes columns of one name, which it refuses.
 
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -85,10 +86,15 @@ fn looked_up(input: LogicalPlan, found: &InSubquery, number: usize) -> Result<(L
     if !found.subquery.outer_ref_columns.is_empty() {
         return plan_err!("IN in a select list takes a query that reads no column from around it");
     }
+    if found.expr.is_volatile() {
+        return plan_err!("IN in a select list takes a value that stays the same, and not {}", found.expr);
+    }
     let query = found.subquery.subquery.as_ref();
-    let [column]: [Column; 1] = query.schema().columns().try_into().or_else(|columns: Vec<Column>| {
-        plan_err!("IN takes a query of one column, not of {}", columns.len())
-    })?;
+    let [column]: [Column; 1] = query
+        .schema()
+        .columns()
+        .try_into()
+        .or_else(|columns: Vec<Column>| plan_err!("IN takes a query of one column, not of {}", columns.len()))?;
     let (of_values, of_counts) = (format!("__in_{number}"), format!("__in_counts_{number}"));
     let value = Expr::Column(column.clone());
     let values = LogicalPlanBuilder::from(query.clone())

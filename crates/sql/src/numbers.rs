@@ -14,7 +14,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
-use datafusion::logical_expr::expr::{AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;

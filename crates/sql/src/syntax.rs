@@ -3,7 +3,7 @@
 //! | Written | Read as |
 //! | --- | --- |
 //! | `OVER (… EXCLUDE TIES)` | `OVER (PARTITION BY __frame('ties', NULL, NULL), …)`, which `functions/over_frames.rs` plans |
-//! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC) = 1` |
+//! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
 //!
 //! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
 //! that closes.
@@ -118,7 +118,7 @@ fn latest(tokens: &mut Vec<Token>, at: usize) -> bool {
     }
     let text = |tokens: &[Token]| tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned();
     let (time, keys) = (text(&tokens[time..place]), text(&tokens[keys..end]));
-    let text = format!("QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {time} DESC) = 1 ");
+    let text = format!("QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {time} DESC NULLS LAST) = 1 ");
     tokens.splice(at..end, [Token::make_word(&text, None)]);
     true
 }
@@ -152,7 +152,10 @@ mod tests {
                 "sum(x) over (w PARTITION  by f(a), b rows 1 preceding EXCLUDE current row ) + 1",
                 "sum(x) over (w PARTITION by __frame('current row', NULL, NULL), f(a), b rows 1 preceding ) + 1",
             ),
-            ("sum(x) over (w rows 1 preceding exclude group)", "sum(x) over (w PARTITION BY __frame('group', NULL, NULL) rows 1 preceding )"),
+            (
+                "sum(x) over (w rows 1 preceding exclude group)",
+                "sum(x) over (w PARTITION BY __frame('group', NULL, NULL) rows 1 preceding )",
+            ),
             ("sum(x) over (rows 1 preceding exclude no others)", "sum(x) over (rows 1 preceding )"),
             ("select * exclude (ties) from t", "select * exclude (ties) from t"),
             ("select ' exclude ties)' from t", "select ' exclude ties)' from t"),
@@ -165,11 +168,11 @@ mod tests {
     fn latest_rows_are_first_of_their_group() {
         assert_eq!(
             rewritten("select * from t where x > 1 latest on ts partition by a, b order by a"),
-            "select * from t where x > 1 QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY ts DESC) = 1 order by a"
+            "select * from t where x > 1 QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY ts DESC NULLS LAST) = 1 order by a"
         );
         assert_eq!(
             rewritten("select max(p) from (t latest on ts partition by a)"),
-            "select max(p) from (t QUALIFY row_number() OVER (PARTITION BY a ORDER BY ts DESC) = 1 )"
+            "select max(p) from (t QUALIFY row_number() OVER (PARTITION BY a ORDER BY ts DESC NULLS LAST) = 1 )"
         );
         assert_eq!(rewritten("select latest from t"), "select latest from t");
     }

@@ -3,6 +3,8 @@
 //! - `time >= '2024-03-04 09:30'` and `TIMESTAMP '2024-03-04 09:30'` are read as if they ended in `:00`. Arrow's parser asks for seconds.
 //! - `date = 2024-03-04` is the number 2017: refused. DataFusion would take it for days since 1970.
 
+use std::borrow::Cow;
+
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
@@ -77,11 +79,19 @@ fn to_seconds(expr: Expr) -> Expr {
 /// The text of a literal that is a date and a time to the minute.
 fn short(expr: &Expr) -> Option<&str> {
     let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
-    let is_time = text.len() == 16
+    is_to_the_minute(text).then_some(text)
+}
+
+fn is_to_the_minute(text: &str) -> bool {
+    text.len() == 16
         && text.bytes().zip("0000-00-00 00:00".bytes()).all(|(byte, form)| match form {
             b'0' => byte.is_ascii_digit(),
             b' ' => byte == b' ' || byte == b'T',
             form => byte == form,
-        });
-    is_time.then_some(text)
+        })
+}
+
+/// A text that is cast to a time, with seconds if it is a time to the minute.
+pub(crate) fn with_seconds(text: &str) -> Cow<'_, str> {
+    if is_to_the_minute(text) { Cow::Owned(format!("{text}:00")) } else { Cow::Borrowed(text) }
 }

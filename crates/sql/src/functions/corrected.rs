@@ -16,7 +16,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
-    DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type,
 };
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::functions_aggregate::average::avg_udaf;

@@ -49,7 +49,10 @@ pub(super) enum Bound {
     Last,
     CurrentRow,
     /// So far behind the row; before it if negative. One offset a row, or one for all.
-    Offset { offsets: ArrayRef, is_before: bool },
+    Offset {
+        offsets: ArrayRef,
+        is_before: bool,
+    },
 }
 
 impl Bound {

@@ -14,8 +14,8 @@
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
 //! | times as numbers | `epoch_ms`, `date_diff` | `boundaries.rs` |
 //! | text | `glob` | `glob.rs` |
-//! | all values of a group | `mode`, `mad`, `quantile_cont`, `quantile_disc` (`quantile`), `histogram` | `of_values.rs` |
-//! | DataFusion's with other answers | `min`, `max`, `sum` | `corrected.rs` |
+//! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram` | `of_values.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `bit_xor` | `corrected.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
@@ -57,9 +57,9 @@ use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub(crate) use buckets::buckets;
+pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub(crate) use named_cast::CAST;
 pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
-pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub use row_order::{RowOrder, RowOrderRule};
 pub(crate) use row_order::{carry_order, is_ordered};
 

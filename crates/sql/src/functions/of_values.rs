@@ -1,10 +1,10 @@
-//! `mode`, `mad`, `quantile_cont`, `quantile_disc` and `histogram`: aggregates that see all values of a group at once.
+//! `mode`, `mad`, `quantile_disc` and `histogram`: aggregates that see all values of a group at once.
 //!
 //! - Nulls are left out; nothing left gives null.
 //! - NaN is above all numbers, and both zeros are one, as everywhere.
 //! - Of values that are equally frequent `mode` is the least, whatever the order of rows; DuckDB's is the first that it meets.
-//! - `quantile_cont(x, p)` lies on the line between the two values around `(n - 1) * p`, `quantile_disc(x, p)` is the first value that a share
-//!   of `p` of the values doesn't exceed. `p` is a constant from 0 to 1, or a list of them for a list of results.
+//! - `quantile_disc(x, p)` is the first value that a share of `p` of the values doesn't exceed. `p` is a constant from 0 to 1, or a list of them
+//!   for a list of results. `quantile_cont` is DataFusion's.
 //! - All values of a group are held in memory.
 //!
 //! Source: duckdb.org/docs/stable/sql/functions/aggregates.
@@ -33,7 +33,7 @@ const PARTS_MAX: usize = 64;
 
 /// All aggregates of this file.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    let kinds = [Kind::Mode, Kind::Deviation, Kind::Between, Kind::Among, Kind::Histogram];
+    let kinds = [Kind::Mode, Kind::Deviation, Kind::Among, Kind::Histogram];
     kinds.into_iter().map(|kind| AggregateUDF::from(OfValues::new(kind))).collect()
 }
 
@@ -42,8 +42,6 @@ enum Kind {
     Mode,
     /// The median of the distances from the median.
     Deviation,
-    /// A quantile between two values.
-    Between,
     /// A quantile that is one of the values.
     Among,
     Histogram,
@@ -68,7 +66,6 @@ impl AggregateUDFImpl for OfValues {
         match self.kind {
             Kind::Mode => "mode",
             Kind::Deviation => "mad",
-            Kind::Between => "quantile_cont",
             Kind::Among => "quantile_disc",
             Kind::Histogram => "histogram",
         }
@@ -90,11 +87,11 @@ impl AggregateUDFImpl for OfValues {
             (_, x) => plan_err!("{name} takes numbers, not a {x}"),
         };
         match (self.kind, arg_types) {
-            (Kind::Between | Kind::Among, [value, p]) if p.is_numeric() => Ok(vec![x(value)?, DataType::Float64]),
-            (Kind::Between | Kind::Among, [value, DataType::List(_) | DataType::FixedSizeList(_, _)]) => {
+            (Kind::Among, [value, p]) if p.is_numeric() => Ok(vec![x(value)?, DataType::Float64]),
+            (Kind::Among, [value, DataType::List(_) | DataType::FixedSizeList(_, _)]) => {
                 Ok(vec![x(value)?, list_of(DataType::Float64)])
             }
-            (Kind::Between | Kind::Among, _) => plan_err!("{name} takes (x, p), p being a number from 0 to 1 or a list of them"),
+            (Kind::Among, _) => plan_err!("{name} takes (x, p), p being a number from 0 to 1 or a list of them"),
             (_, [value]) => Ok(vec![x(value)?]),
             _ => plan_err!("{name} takes one argument"),
         }
@@ -223,13 +220,6 @@ impl Values {
         }
     }
 
-    fn quantile(&self, sorted: &ArrayRef, share: f64) -> Result<ScalarValue> {
-        if self.kind == Kind::Among {
-            return ScalarValue::try_from_array(sorted, place(sorted.len(), share));
-        }
-        Ok(ScalarValue::Float64(Some(between(sorted.as_primitive::<Float64Type>(), share))))
-    }
-
     /// The values in their order, without those that come twice if each counts once.
     fn sorted(&self, values: &ArrayRef) -> Result<ArrayRef> {
         let sorted = take(values, &sort_to_indices(values, None, None)?, None)?;
@@ -326,12 +316,14 @@ impl Accumulator for Values {
                 distances.sort_unstable_by(f64::total_cmp);
                 Ok(ScalarValue::Float64(Some(between(&Float64Array::from(distances), 0.5))))
             }
-            Kind::Between | Kind::Among => {
+            Kind::Among => {
                 let sorted = self.sorted(&values)?;
                 match &self.shares {
-                    Shares::One(share) => self.quantile(&sorted, *share),
+                    Shares::One(share) => ScalarValue::try_from_array(&sorted, place(sorted.len(), *share)),
                     Shares::Several(shares) => {
-                        let all = shares.iter().map(|share| self.quantile(&sorted, *share));
+                        let all = shares
+                            .iter()
+                            .map(|share| ScalarValue::try_from_array(&sorted, place(sorted.len(), *share)));
                         let all = all.collect::<Result<Vec<_>>>()?;
                         Ok(ScalarValue::List(ScalarValue::new_list(&all, sorted.data_type(), true)))
                     }

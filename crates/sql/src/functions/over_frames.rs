@@ -23,6 +23,7 @@ use datafusion::logical_expr::expr::{NullTreatment, ScalarFunction, WindowFuncti
 use datafusion::logical_expr::function::{AccumulatorArgs, PartitionEvaluatorArgs, WindowUDFFieldArgs};
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawWindowExpr};
 use datafusion::logical_expr::type_coercion::functions::fields_with_udf;
+use datafusion::logical_expr::utils::COUNT_STAR_EXPANSION;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, ColumnarValue, Expr, LimitEffect, PartitionEvaluator, ScalarFunctionArgs, ScalarUDFImpl,
     Signature, Volatility, WindowFrame, WindowFrameBound, WindowFunctionDefinition, WindowUDF, WindowUDFImpl,
@@ -38,6 +39,9 @@ pub(crate) const MARKER: &str = "__frame";
 
 /// Most rows that the frames of one partition may have together, each counted as often as it is looked at: some ten seconds.
 const STEPS_MAX: u64 = 1_000_000_000;
+
+/// Most bytes that the lists and texts of one partition's results may take.
+const RESULT_BYTES_MAX: usize = 512 << 20;
 
 /// The function that [`MARKER`] names. It is planned and never run.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -166,8 +170,14 @@ impl ExprPlanner for FramePlanner {
 }
 
 fn planned(window: RawWindowExpr, aggregate: Arc<AggregateUDF>, is_distinct: bool, said: Said) -> Result<Expr> {
-    let RawWindowExpr { args, partition_by, order_by, window_frame, filter, null_treatment, .. } = window;
+    let RawWindowExpr { mut args, partition_by, order_by, window_frame, filter, null_treatment, .. } = window;
     let Said { exclusion, offsets, order } = said;
+    if aggregate.name() == "count" && is_of_rows(&args) {
+        if is_distinct {
+            return plan_err!("count(DISTINCT *) OVER: say of which column");
+        }
+        args = vec![Expr::Literal(COUNT_STAR_EXPANSION, None)];
+    }
     let mut function = OverFrames {
         name: String::new(),
         aggregate,
@@ -200,6 +210,12 @@ fn planned(window: RawWindowExpr, aggregate: Arc<AggregateUDF>, is_distinct: boo
     };
     let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(function)));
     Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
+}
+
+/// Whether a call is `count()` or `count(*)`.
+#[expect(deprecated, reason = "DataFusion's planner writes a star so")]
+fn is_of_rows(args: &[Expr]) -> bool {
+    matches!(args, [] | [Expr::Wildcard { .. }])
 }
 
 /// An aggregate over frames.
@@ -341,6 +357,18 @@ impl FrameEvaluator {
         })
     }
 
+    /// Adds what a result takes beside its own place.
+    fn count_bytes(&self, bytes: &mut usize, result: &ScalarValue) -> Result<()> {
+        *bytes += result.size().saturating_sub(size_of::<ScalarValue>());
+        if *bytes > RESULT_BYTES_MAX {
+            return exec_err!(
+                "the results of {} over frames take more than {RESULT_BYTES_MAX} bytes",
+                self.function.aggregate.name()
+            );
+        }
+        Ok(())
+    }
+
     fn frames(&self, values: &[ArrayRef], rows: usize) -> Result<Frames> {
         let function = &self.function;
         let [_, _, keys, offsets] = function.places();
@@ -360,9 +388,8 @@ pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) ->
     let option = |place: usize| options.and_then(|options| options.get(place)).copied().unwrap_or_default();
     let columns: Vec<ArrayRef> =
         columns.iter().map(|column| unsigned_zeros(column).unwrap_or_else(|| Arc::clone(column))).collect();
-    let field = |(place, column): (usize, &ArrayRef)| {
-        SortField::new_with_options(column.data_type().clone(), option(place))
-    };
+    let field =
+        |(place, column): (usize, &ArrayRef)| SortField::new_with_options(column.data_type().clone(), option(place));
     let converter = RowConverter::new(columns.iter().enumerate().map(field).collect())?;
     Ok(converter.convert_columns(&columns)?)
 }
@@ -406,12 +433,18 @@ impl Visible {
                 Some(places)
             }
         };
-        Ok(Visible { arguments, passes: values[filter].first().map(|filter| filter.as_boolean().clone()), distinct, order })
+        Ok(Visible {
+            arguments,
+            passes: values[filter].first().map(|filter| filter.as_boolean().clone()),
+            distinct,
+            order,
+        })
     }
 
     /// Has an accumulator take in rows.
     fn take_in(&self, rows: impl Iterator<Item = usize>, seen: &mut Seen, state: &mut dyn Accumulator) -> Result<()> {
-        let passes = |row: &usize| self.passes.as_ref().is_none_or(|passes| passes.is_valid(*row) && passes.value(*row));
+        let passes =
+            |row: &usize| self.passes.as_ref().is_none_or(|passes| passes.is_valid(*row) && passes.value(*row));
         let mut rows: Vec<u32> = rows.filter(passes).filter_map(|row| u32::try_from(row).ok()).collect();
         if let Some(places) = &self.order {
             rows.sort_by_key(|row| places[*row as usize]);
@@ -449,7 +482,10 @@ impl Seen {
 
 /// Whether an accumulator of this name may be asked for its value before it has all rows.
 fn goes_on(name: &str) -> bool {
-    matches!(name, "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "first" | "last" | "vwap" | "wavg" | "wsum")
+    matches!(
+        name,
+        "count" | "sum" | "avg" | "min" | "max" | "bool_and" | "bool_or" | "first" | "last" | "vwap" | "wavg" | "wsum"
+    )
 }
 
 impl PartitionEvaluator for FrameEvaluator {
@@ -457,7 +493,7 @@ impl PartitionEvaluator for FrameEvaluator {
         let frames = self.frames(values, num_rows)?;
         let visible = Visible::new(&self.function, values)?;
         let may_grow = visible.order.is_none() && goes_on(self.function.aggregate.name());
-        let (mut seen, mut steps) = (Seen::default(), 0u64);
+        let (mut seen, mut steps, mut bytes) = (Seen::default(), 0u64, 0usize);
         let mut state = self.accumulator()?;
         let mut before: Option<([Range<usize>; 3], ScalarValue)> = None;
         let mut results = Vec::with_capacity(num_rows);
@@ -466,13 +502,15 @@ impl PartitionEvaluator for FrameEvaluator {
             if let Some((same, result)) = &before
                 && *same == parts
             {
+                self.count_bytes(&mut bytes, result)?;
                 results.push(result.clone());
                 continue;
             }
             let grown = before.as_ref().and_then(|([before, empty, empty_too], _)| {
                 let [now, others @ ..] = &parts;
                 let is_one = [empty, empty_too].into_iter().chain(others).all(|part| part.is_empty());
-                let grows = may_grow && is_one && !before.is_empty() && now.start == before.start && now.end >= before.end;
+                let grows =
+                    may_grow && is_one && !before.is_empty() && now.start == before.start && now.end >= before.end;
                 grows.then(|| before.end..now.end)
             });
             let new: Vec<Range<usize>> = match grown {
@@ -493,6 +531,7 @@ impl PartitionEvaluator for FrameEvaluator {
             }
             visible.take_in(new.into_iter().flatten(), &mut seen, state.as_mut())?;
             let result = state.evaluate()?;
+            self.count_bytes(&mut bytes, &result)?;
             results.push(result.clone());
             before = Some((parts, result));
         }

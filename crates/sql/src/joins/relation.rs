@@ -9,11 +9,11 @@ use std::sync::Arc;
 use datafusion::common::{
     Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result, ScalarValue, internal_err, not_impl_err, plan_err,
 };
+use datafusion::error::DataFusionError;
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::logical_plan::{Filter, Join};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction, split_conjunction_owned};
-use datafusion::error::DataFusionError;
-use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, JoinOperator, TableFactor, TableWithJoins};
@@ -203,7 +203,8 @@ fn plan_asof(parts: Parts, context: &mut dyn RelationPlannerContext) -> Result<L
     let mut right = filtered(parts.right, condition.filters)?;
     if is_anti {
         let columns: Vec<Expr> = right.schema().columns().into_iter().map(Expr::Column).collect();
-        right = LogicalPlanBuilder::from(right).project(columns.into_iter().chain([lit(true).alias(MATCHED)]))?.build()?;
+        right =
+            LogicalPlanBuilder::from(right).project(columns.into_iter().chain([lit(true).alias(MATCHED)]))?.build()?;
     }
     let of_left: Vec<Expr> = parts.left.schema().columns().into_iter().map(Expr::Column).collect();
     let filter = Some(AsofCall::new(direction, inclusive).filter(args));
@@ -231,7 +232,8 @@ struct Condition {
 /// Two keys that are equal where both are null, or both are the same.
 fn null_safe(left: Expr, right: Expr, schema: &DFSchema) -> Result<[(Expr, Expr); 2]> {
     // Any value will do for null: the other key tells it from itself.
-    let some = |key: &Expr| Ok::<_, DataFusionError>(Expr::Literal(ScalarValue::new_default(&key.get_type(schema)?)?, None));
+    let some =
+        |key: &Expr| Ok::<_, DataFusionError>(Expr::Literal(ScalarValue::new_default(&key.get_type(schema)?)?, None));
     let (for_left, for_right) = (some(&left)?, some(&right)?);
     let values = (coalesce(vec![left.clone(), for_left]), coalesce(vec![right.clone(), for_right]));
     Ok([(left.is_null(), right.is_null()), values])

@@ -104,7 +104,8 @@ fn join_at(tokens: &[Token], at: usize) -> Parsed<Option<(Kind, Flavour, usize)>
     let mut next = solid(tokens, at + 1);
     let named = |next: usize, word: &str| tokens.get(next).is_some_and(|token| is_word(token, word));
     let mut flavour = Flavour::Plain;
-    for (side, of) in [("left", Flavour::Left), ("inner", Flavour::Inner), ("semi", Flavour::Semi), ("anti", Flavour::Anti)]
+    for (side, of) in
+        [("left", Flavour::Left), ("inner", Flavour::Inner), ("semi", Flavour::Semi), ("anti", Flavour::Anti)]
     {
         if named(next, side) {
             flavour = of;
@@ -116,7 +117,10 @@ fn join_at(tokens: &[Token], at: usize) -> Parsed<Option<(Kind, Flavour, usize)>
     }
     if named(next, "join") {
         if kind != Kind::Asof && !matches!(flavour, Flavour::Plain | Flavour::Left) {
-            return Err(format!("{} JOIN keeps every left row; there is no INNER, SEMI or ANTI form of it", word.to_uppercase()));
+            return Err(format!(
+                "{} JOIN keeps every left row; there is no INNER, SEMI or ANTI form of it",
+                word.to_uppercase()
+            ));
         }
         return Ok(Some((kind, flavour, next + 1)));
     }

@@ -1,9 +1,11 @@
 //! Calls that stand for others, and clauses of calls that DataFusion's planner leaves out.
 
+use std::ops::ControlFlow;
+
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
-    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, SelectItem, Value,
-    WindowFrameBound, WindowType,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem, Value,
+    Visit, Visitor, WindowFrameBound, WindowType,
 };
 
 use crate::error::{Error, Result};
@@ -13,17 +15,45 @@ use crate::functions::FRAME_MARKER;
 const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
 const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
-/// Gives a column whose calls are written otherwise below the name that it has now.
+/// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
+/// the name that is written.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
     let is_spelt_out = ast::visit_expressions(expression, |inner| match inner {
-        Expr::Function(call) if stands_for_another(&name_of(call)) => std::ops::ControlFlow::Break(()),
-        _ => std::ops::ControlFlow::Continue(()),
+        Expr::Function(call) if stands_for_another(&name_of(call)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
     });
-    if is_spelt_out.is_break() {
+    if is_spelt_out.is_break() || expression.visit(&mut LooksInQuery::default()).is_break() {
         let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
         let expr = std::mem::replace(expression, super::nothing());
         *column = SelectItem::ExprWithAlias { expr, alias };
+    }
+}
+
+/// Breaks at an `IN (SELECT …)` that isn't part of a query itself.
+#[derive(Default)]
+struct LooksInQuery {
+    depth: usize,
+}
+
+impl Visitor for LooksInQuery {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        match expression {
+            Expr::InSubquery { .. } if self.depth == 0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     }
 }
 

@@ -4,8 +4,8 @@
 //! inner join. A bound that is a sub-query is refused, since its value isn't known when the fill is planned.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::{JoinType, Result};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
