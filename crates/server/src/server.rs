@@ -106,6 +106,7 @@ impl Server {
         let session = SessionSettings {
             memory_bytes: limits.statement_bytes_max,
             total_memory_bytes: limits.statements_bytes(),
+            result_cache_bytes: limits.result_cache_bytes,
             ..SessionSettings::default()
         };
         let sources = Sources {

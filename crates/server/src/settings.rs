@@ -178,6 +178,8 @@ pub struct Limits {
     /// is refused, to be tried again. Default: half of the machine's memory, or of the container's, at least
     /// [`Limits::statement_bytes_max`].
     pub statements_bytes_max: Option<usize>,
+    /// Bytes of answers that are kept for the next time the same is asked of the same state of the tables. Default 0: none.
+    pub result_cache_bytes: usize,
     /// Seconds from a statement's arrival to the last row sent. Default 60.
     pub statement_seconds_max: u64,
     /// Rows of an answer. A statement with more fails; it is not cut. Default 100 million.
@@ -214,6 +216,7 @@ impl Default for Limits {
             idle_seconds_max: 600,
             statement_bytes_max: 1 << 30,
             statements_bytes_max: None,
+            result_cache_bytes: 0,
             statement_seconds_max: 60,
             statement_rows_max: 100_000_000,
             statements_max: 16,

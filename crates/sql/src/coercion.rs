@@ -2,11 +2,13 @@
 //!
 //! - A decimal is compared with a float as a float, or with a literal as it is written: `d = 4.07` is true of 4.07. DataFusion 55.2 makes both
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
+//! - Texts and numbers beside times (`times.rs`).
+//! - `nullif` takes both zeros for one.
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, InList, Sort as SortKey};
 use datafusion::logical_expr::{
@@ -14,7 +16,9 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::numbers::rewritten;
+use crate::functions::CAST;
+use crate::numbers::{nullif, rewritten};
+use crate::times;
 
 /// Prepares a plan for the coercion of its types.
 #[derive(Debug)]
@@ -35,7 +39,30 @@ impl AnalyzerRule for PrepareCoercion {
 /// # Errors
 /// Those of DataFusion for expressions that have no type.
 pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
-    compare_decimals(plan).and_then(range_over_peers)
+    times::complete(plan).and_then(compare_decimals).and_then(range_over_peers).and_then(settle_calls)
+}
+
+/// The plan with `nullif` of floats by their values, of which a zero has two, and with casts in the place of calls that named them.
+fn settle_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_call = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if is_settled(call.func.name()));
+            has_call = has_call || expr.exists(|expr| Ok(is_call(expr)))?;
+            Ok(if has_call { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+        })
+    })?;
+    let settled = |expr: Expr, schema: &DFSchema| match expr {
+        Expr::ScalarFunction(mut call) if call.func.name() == CAST && call.args.len() == 2 => {
+            Ok(Transformed::yes(call.args.swap_remove(0)))
+        }
+        expr => nullif(expr, schema),
+    };
+    if has_call { rewritten(plan, |node, _| Ok(node), settled) } else { Ok(plan) }
+}
+
+fn is_settled(name: &str) -> bool {
+    name == "nullif" || name == CAST
 }
 
 /// The plan with frames of peers in the place of ranges over values that DataFusion has no ranges over.

@@ -22,6 +22,7 @@ mod dictionaries;
 mod error;
 pub mod functions;
 mod give_way;
+mod in_select;
 mod intervals;
 mod joins;
 mod limits;
@@ -39,7 +40,9 @@ mod resolve;
 mod scan;
 mod semi_joins;
 mod session;
+mod syntax;
 mod tick;
+mod times;
 mod unsupported;
 mod waiting;
 

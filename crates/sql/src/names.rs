@@ -13,6 +13,10 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::Result;
 use crate::limits::TokenLimits;
+use crate::syntax;
+
+/// Stands in the name of a column before a number that tells it from others of its name, and isn't a part of the answer.
+pub(crate) const SAME_NAME: char = '\u{1}';
 
 /// Spellings by folded name.
 #[derive(Debug, Default, Clone)]
@@ -62,6 +66,7 @@ impl Spellings {
                 _ => after_as = false,
             }
         }
+        folded_any |= syntax::rewrite(&mut tokens);
         let folded = if folded_any { tokens.iter().map(ToString::to_string).collect() } else { text.to_owned() };
         Ok((folded, spellings))
     }
@@ -78,8 +83,12 @@ impl Spellings {
     pub(crate) fn restore(&self, schema: &Schema) -> SchemaRef {
         let spelled: Vec<String> = schema.fields().iter().map(|field| self.spell(field.name())).collect();
         let fields = schema.fields().iter().zip(&spelled).map(|(field, name)| {
+            if field.name().contains(SAME_NAME) {
+                return Arc::new(field.as_ref().clone().with_name(name));
+            }
             // Two columns that differed only in what was left out keep their names.
-            let is_unique = spelled.iter().filter(|other| *other == name).count() == 1;
+            let others = schema.fields().iter().zip(&spelled).filter(|(field, _)| !field.name().contains(SAME_NAME));
+            let is_unique = others.filter(|(_, other)| *other == name).count() == 1;
             if is_unique && name != field.name() {
                 Arc::new(field.as_ref().clone().with_name(name))
             } else {
@@ -90,6 +99,7 @@ impl Spellings {
     }
 
     fn spell(&self, name: &str) -> String {
+        let name = name.split_once(SAME_NAME).map_or(name, |(name, _)| name);
         match self.aliases.get(name).or_else(|| self.columns.get(name)) {
             Some(written) => written.clone(),
             None if name.contains('.') => self.spell_expression(name),

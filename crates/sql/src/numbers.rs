@@ -14,7 +14,9 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
-use datafusion::logical_expr::expr::{AggregateFunction, Case, ScalarFunction, Sort as SortKey, WindowFunction};
+use datafusion::logical_expr::expr::{
+    AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction,
+};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
@@ -104,14 +106,10 @@ fn number(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let branches = when_then_expr.into_iter().map(|(w, then)| Ok((when(w)?, then))).collect::<Result<_>>()?;
             Expr::Case(Case { expr: Some(when(subject)?), when_then_expr: branches, else_expr })
         }
-        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
-            // The result is the first as it is, but where both are equal.
-            let [value, other] = take_function_args("nullif", args)?;
-            if !is_float(&value, schema) {
-                return Ok(Transformed::no(func.call(vec![value, other])));
-            }
-            let args = vec![one_zero(value, schema)?, one_zero(other, schema)?];
-            Expr::ScalarFunction(ScalarFunction { func, args })
+        // DataFusion looks for the bits of a value among those of a list.
+        Expr::InList(InList { expr, list, negated }) if is_float(&expr, schema) && list.iter().any(may_be_zero) => {
+            let list = list.into_iter().map(|item| one_zero(item, schema)).collect::<Result<_>>()?;
+            Expr::InList(InList { expr: Box::new(one_zero(*expr, schema)?), list, negated })
         }
         Expr::AggregateFunction(AggregateFunction { func, mut params }) => {
             if params.distinct {
@@ -142,6 +140,25 @@ fn keys(keys: &mut [SortKey], schema: &DFSchema) -> Result<()> {
         key.expr = one_zero(std::mem::take(&mut key.expr), schema)?;
         Ok(())
     })
+}
+
+/// `nullif` of floats with one zero. The result is the first as it is, but where both are equal. On both paths, before types are coerced.
+pub(crate) fn nullif(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match expression {
+        Expr::ScalarFunction(ScalarFunction { func, args }) if func.name() == "nullif" => {
+            let args = args.into_iter().map(|arg| one_zero(arg, schema)).collect::<Result<_>>()?;
+            Ok(Transformed::yes(Expr::ScalarFunction(ScalarFunction { func, args })))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn may_be_zero(item: &Expr) -> bool {
+    match item {
+        Expr::Literal(ScalarValue::Float64(Some(value)), _) => *value == 0.0,
+        Expr::Literal(ScalarValue::Float32(Some(value)), _) => *value == 0.0,
+        _ => true,
+    }
 }
 
 /// A float with one zero; others as they are.

@@ -6,22 +6,29 @@
 //! - The query of `ANY` and `ALL` becomes a relation of its own. Where it reads a table that is read around it, too, the planner would compare
 //!   a column with itself.
 //! - Columns of a select list that would have one name get different ones: the planner refuses `x, x`, and `x, cast(x AS int)`, since it leaves a
-//!   cast out of a name.
+//!   cast out of a name. Those of a statement's own select list are called in the answer as they were. Casts within calls and keys that would
+//!   have one name are named as they are written (`casts.rs`).
+//! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`.
+//! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `functions/over_frames.rs` finds them.
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
+
+mod calls;
+mod casts;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select, SelectFlavor, SelectItem,
-    SetExpr, TableFactor, TableWithJoins, UnaryOperator, VisitMut, VisitorMut, WildcardAdditionalOptions, WindowSpec,
-    WindowType,
+    self, BinaryOperator, ExcludeSelectItem, Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select,
+    SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins, UnaryOperator, VisitMut, VisitorMut,
+    WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
+use crate::names::SAME_NAME;
 
 /// Completes a statement.
 ///
@@ -70,6 +77,10 @@ impl VisitorMut for Resolver {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        let order = query.order_by.as_mut().map(|order| &mut order.kind);
+        if let (SetExpr::Select(select), Some(ast::OrderByKind::Expressions(keys))) = (query.body.as_mut(), order) {
+            casts::name_apart(select, keys);
+        }
         match &*query.body {
             SetExpr::Select(select) => self.enter(&select.named_window),
             _ => self.enter(&[]),
@@ -84,11 +95,17 @@ impl VisitorMut for Resolver {
         if select.flavor == SelectFlavor::FromFirstNoSelect && select.projection.is_empty() {
             select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
         }
+        casts::name_apart(select, &mut []);
+        for column in &mut select.projection {
+            calls::name_as_written(column);
+            fold_exclusions(column);
+        }
         self.enter(&select.named_window)
     }
 
     fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<Error> {
-        name_apart(&mut select.projection);
+        // Around the select of a statement there is its query alone.
+        name_apart(&mut select.projection, self.scopes.len() == 2);
         self.leave()
     }
 
@@ -109,6 +126,11 @@ impl VisitorMut for Resolver {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
+        if let Expr::Function(call) = expression
+            && let Err(error) = calls::spell_out(call)
+        {
+            return ControlFlow::Break(error);
+        }
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expression
             && let Expr::Subquery(query) = right.as_mut()
         {
@@ -134,22 +156,53 @@ fn name_relation(query: &mut Query, number: usize) {
     }
 }
 
-/// Gives columns without an alias that would have the name of another one: the expression as it is written, or its name and a number.
-fn name_apart(columns: &mut [SelectItem]) {
+/// Folds the columns that `*` leaves out, as names of a statement are.
+fn fold_exclusions(column: &mut SelectItem) {
+    let (SelectItem::Wildcard(options) | SelectItem::QualifiedWildcard(_, options)) = column else { return };
+    let mut fold = |name: &mut Ident| name.value = name.value.to_lowercase();
+    let parts = |name: &mut ast::ObjectName, fold: &mut dyn FnMut(&mut Ident)| {
+        for part in &mut name.0 {
+            if let ast::ObjectNamePart::Identifier(name) = part {
+                fold(name);
+            }
+        }
+    };
+    match &mut options.opt_exclude {
+        Some(ExcludeSelectItem::Single(name)) => parts(name, &mut fold),
+        Some(ExcludeSelectItem::Multiple(names)) => names.iter_mut().for_each(|name| parts(name, &mut fold)),
+        None => {}
+    }
+    if let Some(except) = &mut options.opt_except {
+        std::iter::once(&mut except.first_element).chain(&mut except.additional_elements).for_each(&mut fold);
+    }
+    for replaced in options.opt_replace.iter_mut().flat_map(|replace| &mut replace.items) {
+        fold(&mut replaced.column_name);
+    }
+}
+
+/// Gives columns that would have the name of another one a name of their own: without an alias the expression as it is written, else the name
+/// and a number. Of a statement's own select the number is taken off the answer.
+fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
     let mut names: HashSet<String> = HashSet::new();
     let has_all = columns.iter().any(|column| match column {
         SelectItem::Wildcard(options) => *options == WildcardAdditionalOptions::default(),
         _ => false,
     });
     for column in columns {
-        let SelectItem::UnnamedExpr(expression) = column else { continue };
+        let (expression, given) = match column {
+            SelectItem::UnnamedExpr(expression) => (expression, None),
+            SelectItem::ExprWithAlias { expr, alias } if is_outermost => (expr, Some(alias.value.to_lowercase())),
+            _ => continue,
+        };
         // In small letters, as names of a statement are folded.
-        let (text, name) = (expression.to_string().to_lowercase(), name_of(expression).to_lowercase());
-        let is_in_all = has_all && matches!(without_casts(expression), Expr::Identifier(_));
+        let text = given.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
+        let name = given.unwrap_or_else(|| name_of(expression).to_lowercase());
+        let is_in_all = has_all && matches!(without_casts(expression), Expr::Identifier(_)) && text == name;
         if !is_in_all && names.insert(name.clone()) {
             continue;
         }
-        let numbered = (1..).map(|number| format!("{name}_{number}"));
+        let mark = if is_outermost { SAME_NAME } else { '_' };
+        let numbered = (1..).map(|number| format!("{name}{mark}{number}"));
         let written = (text != name).then_some(text);
         let Some(free) = written.into_iter().chain(numbered).find(|name| names.insert(name.clone())) else {
             continue;
@@ -213,7 +266,7 @@ fn refined(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
     let Some(name) = &window.window_name else { return Ok(window.clone()) };
     let base = find(name, windows)?;
     let faults = [
-        (!window.partition_by.is_empty(), "can't be given another PARTITION BY"),
+        (!window.partition_by.iter().all(calls::is_marker), "can't be given another PARTITION BY"),
         (!window.order_by.is_empty() && !base.order_by.is_empty(), "has an ORDER BY already"),
         (base.window_frame.is_some(), "has a frame, so that only OVER without brackets can name it"),
     ];
@@ -223,7 +276,7 @@ fn refined(window: &WindowSpec, windows: &Windows) -> Result<WindowSpec> {
     let order_by = if window.order_by.is_empty() { &base.order_by } else { &window.order_by };
     Ok(WindowSpec {
         window_name: None,
-        partition_by: base.partition_by.clone(),
+        partition_by: base.partition_by.iter().chain(&window.partition_by).cloned().collect(),
         order_by: order_by.clone(),
         window_frame: window.window_frame.clone(),
     })

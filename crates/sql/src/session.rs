@@ -35,6 +35,7 @@ use crate::coercion::PrepareCoercion;
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::functions;
+use crate::in_select::JoinInSelect;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
@@ -650,9 +651,13 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let table_functions = SessionStateDefaults::default_table_functions();
     let mut analyzer_rules = Analyzer::new().rules;
     analyzer_rules.insert(0, Arc::new(PrepareCoercion));
+    analyzer_rules.insert(0, Arc::new(JoinInSelect));
+    let mut expr_planners = SessionStateDefaults::default_expr_planners();
+    // DataFusion's own answers for every aggregate.
+    expr_planners.insert(0, Arc::new(functions::FramePlanner));
     let state = SessionStateBuilder::new()
         .with_config(config)
-        .with_expr_planners(SessionStateDefaults::default_expr_planners())
+        .with_expr_planners(expr_planners)
         .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
         .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
         .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())

@@ -4,9 +4,11 @@
 //!   it, by what stands before and behind it (`groups_accumulator` of `min_max.rs`), and gives the least finite number for a group of
 //!   infinities alone.
 //! - `sum` of whole numbers ends in an error where 64 bits don't hold it. DataFusion's wraps.
+//! - `avg` of decimals is rounded, half away from zero. DataFusion's cuts off what its four further digits don't hold.
+//! - `bit_xor` of a frame that has lost its rows is null. DataFusion's is 0.
 //!
-//! Both are DataFusion's own accumulators over other values: of floats over integers of the same order, of whole numbers over decimals of 38
-//! digits. Can go once DataFusion does so: <https://github.com/apache/datafusion/issues/8737>.
+//! The first three are DataFusion's own accumulators over other values: of floats over integers of the same order, of whole numbers over
+//! decimals of 38 digits, of decimals over such with a digit more. Can go once DataFusion does so: <https://github.com/apache/datafusion/issues/8737>.
 
 use std::mem::size_of_val;
 use std::sync::Arc;
@@ -14,9 +16,12 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray};
 use arrow::compute::{CastOptions, cast, cast_with_options};
 use arrow::datatypes::{
-    DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type, Int64Type,
+    DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type,
+    Int64Type,
 };
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
+use datafusion::functions_aggregate::average::avg_udaf;
+use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
@@ -32,9 +37,10 @@ const WIDE: DataType = DataType::Decimal128(38, 0);
 
 type F16 = <Float16Type as ArrowPrimitiveType>::Native;
 
-/// `min`, `max` and `sum`.
+/// `min`, `max`, `sum`, `avg` and `bit_xor`.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    [min_udaf(), max_udaf(), sum_udaf()].into_iter().map(|inner| AggregateUDF::from(Corrected { inner })).collect()
+    let inner = [min_udaf(), max_udaf(), sum_udaf(), avg_udaf(), bit_xor_udaf()];
+    inner.into_iter().map(|inner| AggregateUDF::from(Corrected { inner })).collect()
 }
 
 /// An aggregate of DataFusion's over other values.
@@ -44,16 +50,21 @@ struct Corrected {
 }
 
 impl Corrected {
-    /// The type of the values that are aggregated in the place of a result's; none if they are the same.
-    fn stand_in(&self, result: &DataType) -> Option<DataType> {
-        let is_sum = self.inner.name() == "sum";
-        Some(match result {
-            DataType::Int64 | DataType::UInt64 if is_sum => WIDE,
-            DataType::Float16 if !is_sum => DataType::Int16,
-            DataType::Float32 if !is_sum => DataType::Int32,
-            DataType::Float64 if !is_sum => DataType::Int64,
-            _ => return None,
-        })
+    /// The types of the values that are aggregated in the place of others, and of what comes of them; none if they are the same.
+    fn stand_in(&self, of: &DataType, result: &DataType) -> Option<(DataType, DataType)> {
+        let same = |data_type: DataType| Some((data_type.clone(), data_type));
+        match (self.inner.name(), result) {
+            ("sum", DataType::Int64 | DataType::UInt64) => same(WIDE),
+            ("min" | "max", DataType::Float16) => same(DataType::Int16),
+            ("min" | "max", DataType::Float32) => same(DataType::Int32),
+            ("min" | "max", DataType::Float64) => same(DataType::Int64),
+            ("avg", _) => {
+                let scale = decimal_scale(of)?;
+                let wide = |scale| DataType::Decimal256(DECIMAL256_MAX_PRECISION, scale);
+                Some((wide(scale.checked_add(1)?), wide(decimal_scale(result)?.checked_add(1)?)))
+            }
+            _ => None,
+        }
     }
 
     /// What `make` makes for the arguments of the call, over the stand-in where there is one.
@@ -64,11 +75,23 @@ impl Corrected {
         over: impl FnOnce(StandIn<T>) -> T,
     ) -> Result<T> {
         let result = args.return_field.data_type().clone();
-        let Some(stand_in) = self.stand_in(&result) else { return make(args) };
-        let field = |field: &FieldRef| Arc::new(field.as_ref().clone().with_data_type(stand_in.clone()));
-        let fields: Vec<FieldRef> = args.expr_fields.iter().map(field).collect();
-        let inner = make(AccumulatorArgs { return_field: field(&args.return_field), expr_fields: &fields, ..args })?;
-        Ok(over(StandIn { inner, result }))
+        let of = args.expr_fields.first().map_or(DataType::Null, |field| field.data_type().clone());
+        let Some((of, stand_in)) = self.stand_in(&of, &result) else { return make(args) };
+        let field = |field: &FieldRef, to: &DataType| Arc::new(field.as_ref().clone().with_data_type(to.clone()));
+        let fields: Vec<FieldRef> = args.expr_fields.iter().map(|one| field(one, &of)).collect();
+        let return_field = field(&args.return_field, &stand_in);
+        let inner = make(AccumulatorArgs { return_field, expr_fields: &fields, ..args })?;
+        Ok(over(StandIn { inner, of, result }))
+    }
+}
+
+fn decimal_scale(data_type: &DataType) -> Option<i8> {
+    match data_type {
+        DataType::Decimal32(_, scale)
+        | DataType::Decimal64(_, scale)
+        | DataType::Decimal128(_, scale)
+        | DataType::Decimal256(_, scale) => Some(*scale),
+        _ => None,
     }
 }
 
@@ -76,12 +99,14 @@ impl Corrected {
 #[derive(Debug)]
 struct StandIn<T> {
     inner: T,
+    /// The type of the stand-ins.
+    of: DataType,
     result: DataType,
 }
 
 impl<T> StandIn<T> {
     fn values(&self, values: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
-        values.iter().map(|values| stand_in(values)).collect()
+        values.iter().map(|values| stand_in(values, &self.of)).collect()
     }
 
     fn result(&self, values: &ArrayRef) -> Result<ArrayRef> {
@@ -98,7 +123,7 @@ impl<T> StandIn<T> {
             _ => {
                 let options = CastOptions { safe: false, ..CastOptions::default() };
                 let cast = cast_with_options(values, &self.result, &options);
-                cast.map_err(|_| exec_datafusion_err!("a sum is out of the range of {}", self.result))?
+                cast.map_err(|_| exec_datafusion_err!("the result is out of the range of {}", self.result))?
             }
         })
     }
@@ -123,12 +148,12 @@ fn floats<From: ArrowPrimitiveType, To: ArrowPrimitiveType>(
 }
 
 /// The stand-ins of some values.
-fn stand_in(values: &ArrayRef) -> Result<ArrayRef> {
+fn stand_in(values: &ArrayRef, of: &DataType) -> Result<ArrayRef> {
     Ok(match values.data_type() {
         DataType::Float16 => floats::<Float16Type, Int16Type>(values, |value| bits16(value.to_bits().cast_signed())),
         DataType::Float32 => floats::<Float32Type, Int32Type>(values, |value| bits32(value.to_bits().cast_signed())),
         DataType::Float64 => floats::<Float64Type, Int64Type>(values, |value| bits64(value.to_bits().cast_signed())),
-        _ => cast(values, &WIDE)?,
+        _ => cast(values, of)?,
     })
 }
 
@@ -156,6 +181,52 @@ impl Accumulator for StandIn<Box<dyn Accumulator>> {
 
     fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         self.inner.retract_batch(&self.values(values)?)
+    }
+
+    fn supports_retract_batch(&self) -> bool {
+        self.inner.supports_retract_batch()
+    }
+}
+
+/// An accumulator over a frame whose value is null once all values have left it.
+#[derive(Debug)]
+struct OrNull {
+    inner: Box<dyn Accumulator>,
+    /// Values that aren't null.
+    values: usize,
+}
+
+fn count(values: &[ArrayRef]) -> usize {
+    values.first().map_or(0, |values| values.len() - values.null_count())
+}
+
+impl Accumulator for OrNull {
+    fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.values += count(values);
+        self.inner.update_batch(values)
+    }
+
+    fn evaluate(&mut self) -> Result<ScalarValue> {
+        let value = self.inner.evaluate()?;
+        if self.values == 0 { ScalarValue::try_new_null(&value.data_type()) } else { Ok(value) }
+    }
+
+    fn size(&self) -> usize {
+        size_of_val(self) + self.inner.size()
+    }
+
+    fn state(&mut self) -> Result<Vec<ScalarValue>> {
+        self.inner.state()
+    }
+
+    fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+        self.values += count(states);
+        self.inner.merge_batch(states)
+    }
+
+    fn retract_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.values = self.values.saturating_sub(count(values));
+        self.inner.retract_batch(values)
     }
 
     fn supports_retract_batch(&self) -> bool {
@@ -210,12 +281,24 @@ impl AggregateUDFImpl for Corrected {
         if args.is_distinct {
             return self.inner.create_sliding_accumulator(args);
         }
+        if self.inner.name() == "bit_xor" {
+            let inner = self.inner.create_sliding_accumulator(args)?;
+            return Ok(Box::new(OrNull { inner, values: 0 }));
+        }
         self.made(args, |args| self.inner.create_sliding_accumulator(args), |made| Box::new(made))
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
-        let Some(stand_in) = self.stand_in(args.return_field.data_type()) else { return self.inner.state_fields(args) };
-        let return_field = Arc::new(args.return_field.as_ref().clone().with_data_type(stand_in.clone()));
+        let of = args.input_fields.first().map_or(DataType::Null, |field| field.data_type().clone());
+        let Some((of, stand_in)) = self.stand_in(&of, args.return_field.data_type()) else {
+            return self.inner.state_fields(args);
+        };
+        let field = |field: &FieldRef, to: &DataType| Arc::new(field.as_ref().clone().with_data_type(to.clone()));
+        let return_field = field(&args.return_field, &stand_in);
+        if self.inner.name() == "avg" {
+            let input_fields: Vec<FieldRef> = args.input_fields.iter().map(|one| field(one, &of)).collect();
+            return self.inner.state_fields(StateFieldsArgs { return_field, input_fields: &input_fields, ..args });
+        }
         if args.is_distinct && self.inner.name() == "sum" {
             return self.inner.state_fields(StateFieldsArgs { return_field, ..args });
         }

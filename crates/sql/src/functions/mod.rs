@@ -11,23 +11,31 @@
 //! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
 //! | time-weighted | `twap` | `twap.rs` |
 //! | places | `bin`, `binr` | `bin.rs` |
+//! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
+//! | times as numbers | `epoch_ms`, `date_diff` | `boundaries.rs` |
 //! | text | `glob` | `glob.rs` |
-//! | DataFusion's with other answers | `min`, `max`, `sum` | `corrected.rs` |
+//! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram` | `of_values.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `bit_xor` | `corrected.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
 
 mod arguments;
 mod bin;
+mod boundaries;
 mod buckets;
 mod corrected;
 mod first_last;
+mod frame_rows;
 mod gap_fill;
 mod glob;
 mod grid;
 mod moving;
+mod named_cast;
 mod neighbours;
+mod of_values;
 mod order_keys;
+mod over_frames;
 mod pick_groups;
 mod row_order;
 mod spread;
@@ -44,11 +52,14 @@ mod tests;
 use std::sync::Arc;
 
 use datafusion::execution::context::SessionContext;
+use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub(crate) use buckets::buckets;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
+pub(crate) use named_cast::CAST;
+pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{RowOrder, RowOrderRule};
 pub(crate) use row_order::{carry_order, is_ordered};
 
@@ -58,6 +69,10 @@ pub fn scalar() -> Vec<ScalarUDF> {
         ScalarUDF::from(time_bucket::TimeBucket::new()),
         ScalarUDF::from(xbar::Xbar::new()),
         ScalarUDF::from(glob::Glob::new()),
+        ScalarUDF::from(over_frames::Marker::new()),
+        ScalarUDF::from(named_cast::NamedCast::new()),
+        ScalarUDF::from(boundaries::EpochMs::new()),
+        ScalarUDF::from(boundaries::DateDiff::new()),
         ScalarUDF::from(bin::Bin::last_at_or_below()),
         ScalarUDF::from(bin::Bin::first_at_or_above()),
     ];
@@ -78,6 +93,8 @@ pub fn aggregates() -> Vec<AggregateUDF> {
     ];
     functions.extend(spread::aggregates());
     functions.extend(corrected::aggregates());
+    functions.extend(of_values::aggregates());
+    functions.push(array_agg_udaf().as_ref().clone().with_aliases(["list"]));
     functions
 }
 

@@ -7,12 +7,14 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use datafusion::common::{
-    Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result, internal_err, not_impl_err, plan_err,
+    Column, DFSchema, JoinConstraint, JoinType, NullEquality, Result, ScalarValue, internal_err, not_impl_err, plan_err,
 };
+use datafusion::error::DataFusionError;
+use datafusion::functions::core::expr_fn::coalesce;
 use datafusion::logical_expr::logical_plan::{Filter, Join};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::ast::{FunctionArg, FunctionArgExpr, JoinOperator, TableFactor, TableWithJoins};
 use splay_engine::asof::Direction;
@@ -140,11 +142,15 @@ pub(super) fn filtered(right: LogicalPlan, filters: Vec<Expr>) -> Result<Logical
 }
 
 const CONDITIONS: &str = "an ASOF JOIN takes equalities between both sides, one comparison of times by >=, >, <= or <, and \
-                          conditions on the right side alone";
+                          conditions on one side alone";
+
+/// A column of the right that says of a row of the join that it has a match.
+const MATCHED: &str = "__matched";
 
 fn plan_asof(parts: Parts, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
     let (Some(kept), Some(kind)) = (parts.word(0), parts.word(2)) else { return internal_err!("an unknown marker") };
-    let join_type = if kept == "left" { JoinType::Left } else { JoinType::Inner };
+    let (is_semi, is_anti) = (kept == "semi", kept == "anti");
+    let join_type = if kept == "left" || is_anti { JoinType::Left } else { JoinType::Inner };
     let schema = parts.left.schema().join(parts.right.schema())?;
     let mut condition = Condition::default();
     let is_nearest = kind == "nearest";
@@ -187,15 +193,30 @@ fn plan_asof(parts: Parts, context: &mut dyn RelationPlannerContext) -> Result<L
     if let Some(offset) = offset {
         left_time = left_time + offset;
     }
+    // A row that a condition on the left alone doesn't hold of matches nothing, as one without a time.
+    if let Some(of_left) = conjunction(condition.of_left) {
+        left_time = when(of_left, left_time).end()?;
+    }
     let mut args = vec![left_time, right_time, tolerance];
     args.extend(condition.keys.into_iter().flat_map(|(left, right)| [left, right]));
     let constraint = if names.is_empty() { JoinConstraint::On } else { JoinConstraint::Using };
-    let right = filtered(parts.right, condition.filters)?;
+    let mut right = filtered(parts.right, condition.filters)?;
+    if is_anti {
+        let columns: Vec<Expr> = right.schema().columns().into_iter().map(Expr::Column).collect();
+        right =
+            LogicalPlanBuilder::from(right).project(columns.into_iter().chain([lit(true).alias(MATCHED)]))?.build()?;
+    }
+    let of_left: Vec<Expr> = parts.left.schema().columns().into_iter().map(Expr::Column).collect();
     let filter = Some(AsofCall::new(direction, inclusive).filter(args));
     let equality = NullEquality::NullEqualsNothing;
     let join =
         Join::try_new(Arc::new(parts.left), Arc::new(right), names, filter, join_type, constraint, equality, false)?;
-    Ok(LogicalPlan::Join(join))
+    let join = LogicalPlan::Join(join);
+    if is_anti {
+        let unmatched = Expr::Column(Column::from_name(MATCHED)).is_null();
+        return LogicalPlanBuilder::from(join).filter(unmatched)?.project(of_left)?.build();
+    }
+    if is_semi { LogicalPlanBuilder::from(join).project(of_left)?.build() } else { Ok(join) }
 }
 
 /// A condition taken apart.
@@ -204,6 +225,18 @@ struct Condition {
     keys: Vec<(Expr, Expr)>,
     times: Option<(Expr, Operator, Expr)>,
     filters: Vec<Expr>,
+    /// Conditions on the left side alone, and those that read neither.
+    of_left: Vec<Expr>,
+}
+
+/// Two keys that are equal where both are null, or both are the same.
+fn null_safe(left: Expr, right: Expr, schema: &DFSchema) -> Result<[(Expr, Expr); 2]> {
+    // Any value will do for null: the other key tells it from itself.
+    let some =
+        |key: &Expr| Ok::<_, DataFusionError>(Expr::Literal(ScalarValue::new_default(&key.get_type(schema)?)?, None));
+    let (for_left, for_right) = (some(&left)?, some(&right)?);
+    let values = (coalesce(vec![left.clone(), for_left]), coalesce(vec![right.clone(), for_right]));
+    Ok([(left.is_null(), right.is_null()), values])
 }
 
 impl Condition {
@@ -222,12 +255,26 @@ impl Condition {
 
     fn add(&mut self, on: Expr, left: &DFSchema, right: &DFSchema) -> Result<()> {
         for expr in split_conjunction_owned(on) {
-            if side_of(&expr, left, right)? == Some(Side::Right) {
-                self.filters.push(expr);
-                continue;
+            match side_of(&expr, left, right)? {
+                Some(Side::Right) => {
+                    self.filters.push(expr);
+                    continue;
+                }
+                Some(Side::Left) => {
+                    self.of_left.push(expr);
+                    continue;
+                }
+                None if expr.column_refs().is_empty() && !expr.contains_outer() => {
+                    self.of_left.push(expr);
+                    continue;
+                }
+                None => {}
             }
             match compared(&expr, left, right)? {
                 Some((left, Operator::Eq, right)) => self.keys.push((left, right)),
+                Some((of_left, Operator::IsNotDistinctFrom, of_right)) => {
+                    self.keys.extend(null_safe(of_left, of_right, &left.join(right)?)?);
+                }
                 Some((_, Operator::GtEq | Operator::Gt | Operator::LtEq | Operator::Lt, _)) => {
                     self.compare(expr, left, right)?;
                 }

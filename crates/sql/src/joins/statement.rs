@@ -227,11 +227,20 @@ fn list_relations(from: &TableWithJoins, relations: &mut Vec<(Option<ObjectName>
             continue;
         }
         let using = using_columns(&join.join_operator);
-        let is_ours = from.joins.get(position + 1).is_some_and(|next| marker(&next.relation).is_some());
-        is_using |= is_ours && !using.is_empty();
+        let next = from.joins.get(position + 1).filter(|next| marker(&next.relation).is_some());
+        is_using |= next.is_some() && !using.is_empty();
+        if next.is_some_and(|next| gives_left_alone(&next.relation)) {
+            continue;
+        }
         is_using |= add_relation(&join.relation, &using, relations);
     }
     is_using
+}
+
+/// Whether the join before a marker gives no column of its right relation.
+fn gives_left_alone(marker: &TableFactor) -> bool {
+    let TableFactor::Table { args: Some(args), .. } = marker else { return false };
+    args.args.first().is_some_and(|kind| matches!(kind.to_string().as_str(), "'semi'" | "'anti'"))
 }
 
 fn add_relation(

@@ -92,6 +92,9 @@ enum Flavour {
     Plain,
     Left,
     Inner,
+    /// Rows of the left that have a match, and those that have none, without columns of the right.
+    Semi,
+    Anti,
 }
 
 /// A join of ours that begins at a token: its kind, and where its right relation begins.
@@ -101,7 +104,9 @@ fn join_at(tokens: &[Token], at: usize) -> Parsed<Option<(Kind, Flavour, usize)>
     let mut next = solid(tokens, at + 1);
     let named = |next: usize, word: &str| tokens.get(next).is_some_and(|token| is_word(token, word));
     let mut flavour = Flavour::Plain;
-    for (side, of) in [("left", Flavour::Left), ("inner", Flavour::Inner)] {
+    for (side, of) in
+        [("left", Flavour::Left), ("inner", Flavour::Inner), ("semi", Flavour::Semi), ("anti", Flavour::Anti)]
+    {
         if named(next, side) {
             flavour = of;
             next = solid(tokens, next + 1);
@@ -111,14 +116,17 @@ fn join_at(tokens: &[Token], at: usize) -> Parsed<Option<(Kind, Flavour, usize)>
         next = solid(tokens, next + 1);
     }
     if named(next, "join") {
-        if kind != Kind::Asof && flavour == Flavour::Inner {
-            return Err(format!("{} JOIN keeps every left row; there is no INNER form of it", word.to_uppercase()));
+        if kind != Kind::Asof && !matches!(flavour, Flavour::Plain | Flavour::Left) {
+            return Err(format!(
+                "{} JOIN keeps every left row; there is no INNER, SEMI or ANTI form of it",
+                word.to_uppercase()
+            ));
         }
         return Ok(Some((kind, flavour, next + 1)));
     }
-    let is_other_side = ["right", "full", "semi", "anti", "cross"].iter().any(|side| named(next, side));
+    let is_other_side = ["right", "full", "cross"].iter().any(|side| named(next, side));
     if is_other_side && named(solid(tokens, next + 1), "join") {
-        return Err(format!("{} JOIN has the forms LEFT and INNER only", word.to_uppercase()));
+        return Err(format!("{} JOIN has the forms LEFT, INNER, SEMI and ANTI only", word.to_uppercase()));
     }
     Ok(None)
 }
@@ -207,6 +215,8 @@ fn asof(tokens: &[Token], at: usize, flavour: Flavour) -> Parsed<(String, usize)
     let kept = match flavour {
         Flavour::Left => "left",
         Flavour::Inner => "inner",
+        Flavour::Semi => "semi",
+        Flavour::Anti => "anti",
         Flavour::Plain => {
             if condition.is_some() {
                 "left"
@@ -414,7 +424,7 @@ mod tests {
     fn what_is_misspelled_is_said() {
         let error = |text: &str| rewrite(text).unwrap_err();
         assert!(error("select 1 from a asof join b").contains("needs MATCH_CONDITION"));
-        assert!(error("select 1 from a asof right join b using (t)").contains("LEFT and INNER"));
+        assert!(error("select 1 from a asof right join b using (t)").contains("LEFT, INNER"));
         assert!(error("select 1 from a window join b using (t)").contains("needs ON"));
         assert!(error("select 1 from a window join b on a.t = b.t include").contains("PREVAILING"));
         assert!(error("select 1 from a horizon join b using (t)").contains("RANGE"));

@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, new_empty_array};
+use arrow::array::{Array, ArrayRef, AsArray, StringArray, new_empty_array};
 use arrow::compute::{CastOptions, cast_with_options, concat};
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::error::DataFusionError;
 
 use crate::error::{Error, Result};
+use crate::times;
 
 /// Where a constant comes from.
 #[derive(Debug, Clone)]
@@ -140,7 +141,7 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
         Source::Parameter(number, casts) => {
             let mut value = parameters[*number].clone();
             for data_type in casts {
-                value = value.cast_to(data_type)?;
+                value = cast_value(value, data_type)?;
             }
             value.to_array()
         }
@@ -153,6 +154,16 @@ fn bind(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFus
     }
 }
 
+/// The value cast to a type. A text to the minute is a time.
+fn cast_value(value: ScalarValue, data_type: &DataType) -> Result<ScalarValue, DataFusionError> {
+    match (value, data_type) {
+        (ScalarValue::Utf8(Some(text)), DataType::Timestamp(_, _)) => {
+            ScalarValue::Utf8(Some(times::with_seconds(&text).into_owned())).cast_to(data_type)
+        }
+        (value, _) => value.cast_to(data_type),
+    }
+}
+
 /// The values of an item of a list: one, or those of a list that was lifted as a whole.
 fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, DataFusionError> {
     if let Source::Parameter(number, casts) = source
@@ -161,6 +172,9 @@ fn values_of(source: &Source, parameters: &[ScalarValue]) -> Result<ArrayRef, Da
         let options = CastOptions { safe: false, ..CastOptions::default() };
         let mut values = list.value(0);
         for data_type in casts {
+            if let (DataType::Timestamp(_, _), Some(texts)) = (data_type, values.as_string_opt::<i32>()) {
+                values = Arc::new(texts.iter().map(|text| text.map(times::with_seconds)).collect::<StringArray>());
+            }
             values = cast_with_options(&values, data_type, &options)?;
         }
         return Ok(values);

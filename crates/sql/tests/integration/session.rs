@@ -30,6 +30,21 @@ fn parameters_are_bound_by_name_and_by_position() {
 }
 
 #[test]
+fn parameters_that_are_times_to_the_minute_do_without_seconds() {
+    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    for session in [market::session(&database, 2, 8192), market::session_without_tick_plans(&database)] {
+        for (text, expected) in [("1970-01-01 00:00", 8), ("1970-01-01 00:00:00", 8), ("2200-01-01T00:00", 0)] {
+            let given = || ScalarValue::from(text);
+            let named = HashMap::from([("from".to_owned(), given())]);
+            let statement = "select count(*) from trade where time >= $from";
+            assert_eq!(count(&session, statement, Parameters::Named(named)), expected, "{text}");
+            let statement = "select count(*) from trade where time >= $1";
+            assert_eq!(count(&session, statement, Parameters::Positional(vec![given()])), expected, "{text}");
+        }
+    }
+}
+
+#[test]
 fn a_parameter_without_a_value_is_named() {
     let (_folder, database) = market::database(SegmentFormat::Arrow);
     let session = market::session(&database, 1, 8192);

@@ -1,10 +1,11 @@
 //! From when to when gaps are filled: what the call says, else what `WHERE` says of the time.
 //!
-//! Only what must hold of every row counts: comparisons with constants that stand alone or are joined by `AND`.
+//! Only what must hold of every row counts: comparisons with constants that stand alone or are joined by `AND`, in `WHERE` or in the `ON` of an
+//! inner join. A bound that is a sub-query is refused, since its value isn't known when the fill is planned.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::Result;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
@@ -56,16 +57,26 @@ pub(super) struct Bound {
 pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
     let mut bounds = Vec::new();
     let mut plan = plan;
+    let mut add = |predicate: &Expr| {
+        split_conjunction(predicate).into_iter().for_each(|term| of_term(term, bare(time), &mut bounds));
+    };
     while let LogicalPlan::Filter(filter) = plan {
-        split_conjunction(&filter.predicate).into_iter().for_each(|term| of_term(term, bare(time), &mut bounds));
+        add(&filter.predicate);
         plan = &filter.input;
+    }
+    // What an inner join says holds of all its rows.
+    if let LogicalPlan::Join(join) = plan
+        && join.join_type == JoinType::Inner
+        && let Some(predicate) = &join.filter
+    {
+        add(predicate);
     }
     bounds
 }
 
 fn of_term(term: &Expr, time: &Expr, bounds: &mut Vec<Bound>) {
     let mut add = |kind: Option<BoundKind>, at: &Expr| {
-        if let Some(kind) = kind.filter(|_| is_constant(at)) {
+        if let Some(kind) = kind.filter(|_| is_constant(at) || is_subquery(at)) {
             bounds.push(Bound { kind, at: at.clone() });
         }
     };
@@ -98,6 +109,11 @@ fn bare(expr: &Expr) -> &Expr {
         }
         other => other,
     }
+}
+
+/// Whether an expression is made of the one value of a sub-query.
+pub(super) fn is_subquery(expr: &Expr) -> bool {
+    expr.exists(|expr| Ok(matches!(expr, Expr::ScalarSubquery(_)))).unwrap_or(false) && !expr.any_column_refs()
 }
 
 /// Whether an expression has one value for the whole statement, known before its rows.

@@ -187,6 +187,12 @@ fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate) -> Result<Vec<Boun
         bounds.retain(|bound| bound.kind.is_start() != kind.is_start());
         bounds.push(Bound { kind, at: at.clone() });
     }
+    if let Some(bound) = bounds.iter().find(|bound| bounds::is_subquery(&bound.at)) {
+        return plan_err!(
+            "time_bucket_gapfill takes its range from constants, not from the sub-query {}: give start and finish in the call",
+            bound.at
+        );
+    }
     let cast = |bound: Bound| Ok(Bound { at: bound.at.cast_to(&time_type, schema)?, ..bound });
     bounds.into_iter().map(cast).collect()
 }

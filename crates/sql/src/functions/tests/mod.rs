@@ -13,6 +13,7 @@ mod aggregates;
 mod buckets;
 mod gap_fill;
 mod moving;
+mod names;
 mod neighbours;
 mod row_order;
 

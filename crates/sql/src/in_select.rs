@@ -1,0 +1,123 @@
+//! `x IN (SELECT y …)` as a value: in a select list, and in what is aggregated. DataFusion 55.2 plans it as a condition of `WHERE` alone.
+//!
+//! The rows are joined with the values that the query gives (a mark join, which keeps each row once), and with how many there are and how many of
+//! them aren't null, which says what a value that isn't found is:
+//!
+//! | | |
+//! | --- | --- |
+//! | it is found | true |
+//! | the query gives no row | false |
+//! | it is null, or the query gives a null | null |
+//! | else | false |
+//!
+//! A query that reads columns from around it is refused, and so is a value that each reading gives anew. Of two in the calls of one group
+//! DataFusion makes columns of one name, which it refuses.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, Result, ScalarValue, plan_err};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::expr::InSubquery;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Joins what is looked for in queries, before types are coerced.
+#[derive(Debug)]
+pub(crate) struct JoinInSelect;
+
+impl AnalyzerRule for JoinInSelect {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut number = 0;
+        Ok(plan.transform_up_with_subqueries(|node| joined(node, &mut number))?.data)
+    }
+
+    fn name(&self) -> &str {
+        "join_in_select"
+    }
+}
+
+fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_)) {
+        return Ok(Transformed::no(node));
+    }
+    let mut asked: Vec<InSubquery> = Vec::new();
+    node.apply_expressions(|expr| {
+        expr.apply(|expr| {
+            if let Expr::InSubquery(found) = expr
+                && !asked.contains(found)
+            {
+                asked.push(found.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    if asked.is_empty() {
+        return Ok(Transformed::no(node));
+    }
+    let mut input = match node.inputs().as_slice() {
+        [input] => (*input).clone(),
+        _ => return Ok(Transformed::no(node)),
+    };
+    let mut values = Vec::with_capacity(asked.len());
+    for found in asked {
+        *number += 1;
+        let (with_mark, value) = looked_up(input, &found, *number)?;
+        input = with_mark;
+        values.push((Expr::InSubquery(found), value));
+    }
+    let names = NamePreserver::new(&node);
+    let exprs = node.expressions().into_iter().map(|expr| {
+        let name = names.save(&expr);
+        let replaced = expr.transform_down(|expr| {
+            Ok(match values.iter().find(|(found, _)| *found == expr) {
+                Some((_, value)) => Transformed::yes(value.clone()),
+                None => Transformed::no(expr),
+            })
+        });
+        Ok(name.restore(replaced?.data))
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    node.with_new_exprs(exprs, vec![input]).map(Transformed::yes)
+}
+
+/// The input with what says whether its rows are found, and the value of the expression over it.
+fn looked_up(input: LogicalPlan, found: &InSubquery, number: usize) -> Result<(LogicalPlan, Expr)> {
+    if !found.subquery.outer_ref_columns.is_empty() {
+        return plan_err!("IN in a select list takes a query that reads no column from around it");
+    }
+    if found.expr.is_volatile() {
+        return plan_err!("IN in a select list takes a value that stays the same, and not {}", found.expr);
+    }
+    let query = found.subquery.subquery.as_ref();
+    let [column]: [Column; 1] = query
+        .schema()
+        .columns()
+        .try_into()
+        .or_else(|columns: Vec<Column>| plan_err!("IN takes a query of one column, not of {}", columns.len()))?;
+    let (of_values, of_counts) = (format!("__in_{number}"), format!("__in_counts_{number}"));
+    let value = Expr::Column(column.clone());
+    let values = LogicalPlanBuilder::from(query.clone())
+        .project([value.clone().alias("value")])?
+        .distinct()?
+        .alias(of_values.clone())?
+        .build()?;
+    let counts = [count(lit(1)).alias("all_rows"), count(value).alias("values")];
+    let counts = LogicalPlanBuilder::from(query.clone())
+        .aggregate(Vec::<Expr>::new(), counts)?
+        .alias(of_counts.clone())?
+        .build()?;
+    let of = |table: &str, name: &str| Expr::Column(Column::new(Some(table.to_owned()), name));
+    let x = found.expr.as_ref().clone();
+    let plan = LogicalPlanBuilder::from(input)
+        .join_on(values, JoinType::LeftMark, [x.clone().eq(of(&of_values, "value"))])?
+        .cross_join(counts)?
+        .build()?;
+    let (all, some) = (of(&of_counts, "all_rows"), of(&of_counts, "values"));
+    let is_unknown = x.is_null().or(some.lt(all.clone()));
+    let is_found = when(of(&of_values, "mark"), lit(true))
+        .when(all.eq(lit(0i64)), lit(false))
+        .when(is_unknown, lit(ScalarValue::Boolean(None)))
+        .otherwise(lit(false))?;
+    Ok((plan, if found.negated { Expr::Not(Box::new(is_found)) } else { is_found }))
+}

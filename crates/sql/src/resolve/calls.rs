@@ -1,0 +1,208 @@
+//! Calls that stand for others, and clauses of calls that DataFusion's planner leaves out.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem, Value,
+    Visit, Visitor, WindowFrameBound, WindowType,
+};
+
+use crate::error::{Error, Result};
+use crate::functions::FRAME_MARKER;
+
+/// Functions that pick the row of the least value, and of the greatest.
+const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
+const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
+
+/// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
+/// the name that is written.
+pub(super) fn name_as_written(column: &mut SelectItem) {
+    let SelectItem::UnnamedExpr(expression) = column else { return };
+    let is_spelt_out = ast::visit_expressions(expression, |inner| match inner {
+        Expr::Function(call) if stands_for_another(&name_of(call)) => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    if is_spelt_out.is_break() || expression.visit(&mut LooksInQuery::default()).is_break() {
+        let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
+        let expr = std::mem::replace(expression, super::nothing());
+        *column = SelectItem::ExprWithAlias { expr, alias };
+    }
+}
+
+/// Breaks at an `IN (SELECT …)` that isn't part of a query itself.
+#[derive(Default)]
+struct LooksInQuery {
+    depth: usize,
+}
+
+impl Visitor for LooksInQuery {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        match expression {
+            Expr::InSubquery { .. } if self.depth == 0 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
+    }
+}
+
+fn name_of(call: &Function) -> String {
+    call.name.to_string().to_lowercase()
+}
+
+fn stands_for_another(name: &str) -> bool {
+    LEAST.contains(&name) || GREATEST.contains(&name) || name == "strftime"
+}
+
+/// Whether an expression says something of a frame, in the place of a key of a partition.
+pub(super) fn is_marker(expression: &Expr) -> bool {
+    matches!(expression, Expr::Function(call) if name_of(call) == FRAME_MARKER)
+}
+
+/// Writes a call as DataFusion's planner takes it.
+///
+/// # Errors
+/// [`Error::Statement`] for arguments that a function doesn't take.
+pub(super) fn spell_out(call: &mut Function) -> Result<()> {
+    let name = name_of(call);
+    if LEAST.contains(&name.as_str()) || GREATEST.contains(&name.as_str()) {
+        pick_row(call, &name)?;
+    } else if name == "strftime" {
+        call.name = ObjectName::from(vec![Ident::new("to_char")]);
+        if let FunctionArguments::List(FunctionArgumentList { args, .. }) = &mut call.args
+            && let [one, other] = args.as_mut_slice()
+            && is_text(one)
+            && !is_text(other)
+        {
+            // The format may come first.
+            std::mem::swap(one, other);
+        }
+    }
+    mark_frame(call);
+    Ok(())
+}
+
+fn is_text(argument: &FunctionArg) -> bool {
+    matches!(
+        argument,
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))
+            if matches!(value.value, Value::SingleQuotedString(_))
+    )
+}
+
+/// `arg_max(x, y)` as `first(x ORDER BY y DESC) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL)`.
+fn pick_row(call: &mut Function, name: &str) -> Result<()> {
+    let wrong = || Error::Statement { message: format!("{name} takes (x, y), the x of the row in which y is extreme") };
+    let FunctionArguments::List(list) = &mut call.args else { return Err(wrong()) };
+    let (args, clauses) = (&mut list.args, &mut list.clauses);
+    let (Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(by))), true, true) =
+        (args.pop(), args.len() == 1, clauses.is_empty())
+    else {
+        return Err(wrong());
+    };
+    let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(value))) = args.first() else { return Err(wrong()) };
+    if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
+        list.duplicate_treatment = None;
+    }
+    let is_there = |value: &Expr| Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
+    let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+    let both = and(is_there(value), is_there(&by));
+    call.filter = Some(Box::new(match call.filter.take() {
+        Some(filter) => and(Expr::Nested(filter), both),
+        None => both,
+    }));
+    let options = OrderByOptions { asc: Some(LEAST.contains(&name)), nulls_first: Some(false) };
+    clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr { expr: by, options, with_fill: None }]));
+    call.name = ObjectName::from(vec![Ident::new("first")]);
+    Ok(())
+}
+
+/// Moves the order of a call over a window, and offsets that aren't literals, to the marker of its frame.
+fn mark_frame(call: &mut Function) {
+    let Some(WindowType::WindowSpec(window)) = &mut call.over else { return };
+    let mut offsets = [null(), null()];
+    if let Some(frame) = &mut window.window_frame {
+        // A frame without an end ends with the row.
+        let bounds = [Some(&mut frame.start_bound), frame.end_bound.as_mut()];
+        for (bound, offset) in bounds.into_iter().zip(&mut offsets) {
+            if let Some(WindowFrameBound::Preceding(Some(given)) | WindowFrameBound::Following(Some(given))) = bound
+                && !is_literal(given)
+            {
+                *offset = std::mem::replace(given.as_mut(), one());
+            }
+        }
+    }
+    let mut order = Vec::new();
+    if let FunctionArguments::List(FunctionArgumentList { clauses, .. }) = &mut call.args {
+        clauses.retain_mut(|clause| match clause {
+            FunctionArgumentClause::OrderBy(keys) => {
+                order.append(keys);
+                false
+            }
+            _ => true,
+        });
+    }
+    let has_offset = offsets.iter().any(|offset| *offset != null());
+    let place = window.partition_by.iter().position(is_marker);
+    if !has_offset && order.is_empty() {
+        return;
+    }
+    let mut args = match place.map(|place| window.partition_by.remove(place)) {
+        Some(Expr::Function(Function { args: FunctionArguments::List(list), .. })) => list.args,
+        _ => vec![argument(text("")), argument(null()), argument(null())],
+    };
+    args.truncate(1);
+    args.extend(offsets.map(argument));
+    for OrderByExpr { expr, options, .. } in order {
+        let is_ascending = options.asc.unwrap_or(true);
+        let nulls_first = options.nulls_first.unwrap_or(!is_ascending);
+        let direction = if is_ascending { "asc" } else { "desc" };
+        args.push(argument(expr));
+        args.push(argument(text(&format!("{direction} {}", if nulls_first { "first" } else { "last" }))));
+    }
+    window.partition_by.push(Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(FRAME_MARKER)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }));
+}
+
+fn is_literal(offset: &Expr) -> bool {
+    match offset {
+        Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
+        Expr::Interval(interval) => matches!(interval.value.as_ref(), Expr::Value(_)),
+        _ => false,
+    }
+}
+
+fn argument(expression: Expr) -> FunctionArg {
+    FunctionArg::Unnamed(FunctionArgExpr::Expr(expression))
+}
+
+fn null() -> Expr {
+    Expr::Value(Value::Null.into())
+}
+
+fn one() -> Expr {
+    Expr::Value(Value::Number("1".to_owned(), false).into())
+}
+
+fn text(text: &str) -> Expr {
+    Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
+}

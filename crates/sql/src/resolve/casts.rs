@@ -1,0 +1,92 @@
+//! Casts that have a part in names: the planner leaves them out, so that `sum(x), sum(cast(x AS double))` and `GROUP BY x, cast(x AS double)` would
+//! be two columns of one name. Where that is so, each cast of the select becomes a call of [`CAST`] that is named as the cast is written;
+//! `coercion.rs` puts the cast in its place once names are settled.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
+    ObjectName, OrderByExpr, Select, SelectItem, Value,
+};
+
+use crate::functions::CAST;
+
+/// Names the casts of a select and of the order of its query, where names would be the same without.
+pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
+    if has_conflict(select, order) {
+        each(select, order, &mut |expression| {
+            let _ = ast::visit_expressions_mut(expression, |inner| {
+                if matches!(inner, Expr::Cast { .. }) {
+                    let text = inner.to_string().to_lowercase();
+                    *inner = named(std::mem::replace(inner, super::nothing()), text);
+                }
+                ControlFlow::<()>::Continue(())
+            });
+        });
+    }
+}
+
+fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
+    let mut has_cast = false;
+    let mut texts: HashMap<String, String> = HashMap::new();
+    let mut is_twice = false;
+    let is_grouped = match &select.group_by {
+        GroupByExpr::Expressions(keys, _) => !keys.is_empty(),
+        GroupByExpr::All(_) => true,
+    };
+    each(select, order, &mut |expression| {
+        let _ = ast::visit_expressions(expression, |inner| {
+            has_cast |= matches!(inner, Expr::Cast { .. });
+            ControlFlow::<()>::Continue(())
+        });
+    });
+    if !has_cast {
+        return false;
+    }
+    each(select, order, &mut |expression| {
+        let mut add = |expression: &Expr| {
+            let text = expression.to_string();
+            is_twice |= *texts.entry(super::name_of(expression)).or_insert_with(|| text.clone()) != text;
+        };
+        if is_grouped {
+            add(expression);
+        }
+        let _ = ast::visit_expressions(expression, |inner| {
+            if matches!(inner, Expr::Function(_)) {
+                add(inner);
+            }
+            ControlFlow::<()>::Continue(())
+        });
+    });
+    is_twice
+}
+
+/// Calls `take` with the expressions that share names.
+fn each(select: &mut Select, order: &mut [OrderByExpr], take: &mut dyn FnMut(&mut Expr)) {
+    for column in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = column {
+            take(expr);
+        }
+    }
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        keys.iter_mut().for_each(&mut *take);
+    }
+    select.having.iter_mut().chain(&mut select.qualify).for_each(&mut *take);
+    order.iter_mut().for_each(|key| take(&mut key.expr));
+}
+
+fn named(cast: Expr, text: String) -> Expr {
+    let argument = |expression| FunctionArg::Unnamed(FunctionArgExpr::Expr(expression));
+    let args = vec![argument(cast), argument(Expr::Value(Value::SingleQuotedString(text).into()))];
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(CAST)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}

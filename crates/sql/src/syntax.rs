@@ -1,0 +1,179 @@
+//! Clauses that the SQL parser doesn't read, written so that it does.
+//!
+//! | Written | Read as |
+//! | --- | --- |
+//! | `OVER (… EXCLUDE TIES)` | `OVER (PARTITION BY __frame('ties', NULL, NULL), …)`, which `functions/over_frames.rs` plans |
+//! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
+//!
+//! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
+//! that closes.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+use crate::functions::FRAME_MARKER;
+
+/// What `EXCLUDE` is followed by in a frame.
+const EXCLUSIONS: [(&[&str], &str); 4] =
+    [(&["current", "row"], "current row"), (&["group"], "group"), (&["ties"], "ties"), (&["no", "others"], "")];
+
+/// Rewrites what there is of these clauses; whether there was any.
+pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> bool {
+    let mut rewritten = false;
+    // From the last to the first, so that places before stay as they are.
+    for at in (0..tokens.len()).rev() {
+        if is_word(&tokens[at], "exclude") {
+            rewritten |= exclusion(tokens, at);
+        } else if is_word(&tokens[at], "latest") {
+            rewritten |= latest(tokens, at);
+        }
+    }
+    rewritten
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+/// The place of the next token that isn't white space.
+fn solid(tokens: &[Token], mut at: usize) -> usize {
+    while matches!(tokens.get(at), Some(Token::Whitespace(_))) {
+        at += 1;
+    }
+    at
+}
+
+/// The place behind some words, if they stand there.
+fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
+    for word in words {
+        at = solid(tokens, at);
+        is_word(tokens.get(at)?, word).then_some(())?;
+        at += 1;
+    }
+    Some(at)
+}
+
+fn exclusion(tokens: &mut Vec<Token>, at: usize) -> bool {
+    let found = EXCLUSIONS.iter().find_map(|(words, mode)| {
+        let end = behind(tokens, at + 1, words)?;
+        (tokens.get(solid(tokens, end)) == Some(&Token::RParen)).then_some((end, *mode))
+    });
+    let Some((end, mode)) = found else { return false };
+    let Some(bracket) = opening(tokens, at) else { return false };
+    tokens.drain(at..end);
+    if mode.is_empty() {
+        return true;
+    }
+    let marker = format!("{FRAME_MARKER}('{mode}', NULL, NULL)");
+    let keywords = ["partition", "order", "rows", "range", "groups"];
+    let mut place = solid(tokens, bracket + 1);
+    if !tokens.get(place).is_some_and(|token| keywords.iter().any(|keyword| is_word(token, keyword))) {
+        // Behind the name of a window.
+        place = solid(tokens, place + 1);
+    }
+    let (place, text) = match behind(tokens, place, &["partition", "by"]) {
+        Some(keys) => (keys, format!(" {marker}, ")),
+        None => (place, format!("PARTITION BY {marker} ")),
+    };
+    tokens.insert(place, Token::make_word(&text, None));
+    true
+}
+
+/// The bracket around a place.
+fn opening(tokens: &[Token], at: usize) -> Option<usize> {
+    let mut depth = 0usize;
+    for place in (0..at).rev() {
+        match tokens[place] {
+            Token::RParen => depth += 1,
+            Token::LParen if depth == 0 => return Some(place),
+            Token::LParen => depth -= 1,
+            _ => {}
+        }
+    }
+    None
+}
+
+fn latest(tokens: &mut Vec<Token>, at: usize) -> bool {
+    let Some(time) = behind(tokens, at + 1, &["on"]) else { return false };
+    let mut place = time;
+    // The time is a name.
+    while tokens.get(place).is_some_and(|token| {
+        matches!(token, Token::Whitespace(_) | Token::Period)
+            || matches!(token, Token::Word(_)) && !is_word(token, "partition")
+    }) {
+        place += 1;
+    }
+    let Some(keys) = behind(tokens, place, &["partition", "by"]) else { return false };
+    let mut end = keys;
+    let mut depth = 0usize;
+    while let Some(token) = tokens.get(end) {
+        match token {
+            Token::LParen => depth += 1,
+            Token::RParen if depth == 0 => break,
+            Token::RParen => depth -= 1,
+            Token::SemiColon => break,
+            token if depth == 0 && ENDS.iter().any(|word| is_word(token, word)) => break,
+            _ => {}
+        }
+        end += 1;
+    }
+    let text = |tokens: &[Token]| tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned();
+    let (time, keys) = (text(&tokens[time..place]), text(&tokens[keys..end]));
+    let text = format!("QUALIFY row_number() OVER (PARTITION BY {keys} ORDER BY {time} DESC NULLS LAST) = 1 ");
+    tokens.splice(at..end, [Token::make_word(&text, None)]);
+    true
+}
+
+/// What may stand behind `LATEST ON`.
+const ENDS: [&str; 7] = ["order", "limit", "offset", "fetch", "union", "intersect", "except"];
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+
+    fn rewritten(text: &str) -> String {
+        let mut tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
+        rewrite(&mut tokens);
+        let text: String = tokens.iter().map(ToString::to_string).collect();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    fn exclusions_move_to_the_keys_of_the_partition() {
+        for (text, expected) in [
+            (
+                "sum(x) over (order by t rows 1 preceding exclude ties)",
+                "sum(x) over (PARTITION BY __frame('ties', NULL, NULL) order by t rows 1 preceding )",
+            ),
+            (
+                "sum(x) over (w PARTITION  by f(a), b rows 1 preceding EXCLUDE current row ) + 1",
+                "sum(x) over (w PARTITION by __frame('current row', NULL, NULL), f(a), b rows 1 preceding ) + 1",
+            ),
+            (
+                "sum(x) over (w rows 1 preceding exclude group)",
+                "sum(x) over (w PARTITION BY __frame('group', NULL, NULL) rows 1 preceding )",
+            ),
+            ("sum(x) over (rows 1 preceding exclude no others)", "sum(x) over (rows 1 preceding )"),
+            ("select * exclude (ties) from t", "select * exclude (ties) from t"),
+            ("select ' exclude ties)' from t", "select ' exclude ties)' from t"),
+        ] {
+            assert_eq!(rewritten(text), expected);
+        }
+    }
+
+    #[test]
+    fn latest_rows_are_first_of_their_group() {
+        assert_eq!(
+            rewritten("select * from t where x > 1 latest on ts partition by a, b order by a"),
+            "select * from t where x > 1 QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY ts DESC NULLS LAST) = 1 order by a"
+        );
+        assert_eq!(
+            rewritten("select max(p) from (t latest on ts partition by a)"),
+            "select max(p) from (t QUALIFY row_number() OVER (PARTITION BY a ORDER BY ts DESC NULLS LAST) = 1 )"
+        );
+        assert_eq!(rewritten("select latest from t"), "select latest from t");
+    }
+}

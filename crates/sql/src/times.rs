@@ -1,0 +1,97 @@
+//! What stands beside a time: texts to the minute are times, and numbers beside a date are a mistake.
+//!
+//! - `time >= '2024-03-04 09:30'` and `TIMESTAMP '2024-03-04 09:30'` are read as if they ended in `:00`. Arrow's parser asks for seconds.
+//! - `date = 2024-03-04` is the number 2017: refused. DataFusion would take it for days since 1970.
+
+use std::borrow::Cow;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::expr::{Between, Cast, InList};
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan};
+
+use crate::numbers::rewritten;
+
+/// The plan with times to the minute completed.
+///
+/// # Errors
+/// A plan error for a date that is compared with a number.
+pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
+    let mut has_short = false;
+    plan.apply_with_subqueries(|node| {
+        let schema = merge_schema(&node.inputs());
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                has_short |= short(expr).is_some();
+                check(expr, &schema)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    if has_short { rewritten(plan, |node, _| Ok(node), completed) } else { Ok(plan) }
+}
+
+fn check(expr: &Expr, schema: &DFSchema) -> Result<()> {
+    let is_date = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Date32 | DataType::Date64));
+    let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|data_type| data_type.is_numeric());
+    let sides: Vec<&Expr> = match expr {
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if op.supports_propagation() => vec![left, right],
+        Expr::Between(Between { expr, low, high, .. }) => vec![expr, low, high],
+        Expr::InList(InList { expr, list, .. }) => std::iter::once(expr.as_ref()).chain(list.first()).collect(),
+        _ => return Ok(()),
+    };
+    if sides.iter().any(|side| is_date(side)) && sides.iter().any(|side| is_number(side)) {
+        return plan_err!("a date isn't compared with a number: write it in quotes, as in DATE '2024-03-04'");
+    }
+    Ok(())
+}
+
+fn completed(expr: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let is_time = |expr: &Expr| matches!(expr.get_type(schema), Ok(DataType::Timestamp(_, _)));
+    let boxed = |side: Box<Expr>| Box::new(to_seconds(*side));
+    Ok(match expr {
+        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(_, _)) => {
+            Transformed::yes(Expr::Cast(Cast { expr: boxed(expr), field }))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) if is_time(&left) || is_time(&right) => {
+            Transformed::yes(Expr::BinaryExpr(BinaryExpr { left: boxed(left), op, right: boxed(right) }))
+        }
+        Expr::Between(Between { expr, negated, low, high }) if is_time(&expr) => {
+            Transformed::yes(Expr::Between(Between { expr, negated, low: boxed(low), high: boxed(high) }))
+        }
+        Expr::InList(InList { expr, list, negated }) if is_time(&expr) => {
+            Transformed::yes(Expr::InList(InList { expr, list: list.into_iter().map(to_seconds).collect(), negated }))
+        }
+        other => Transformed::no(other),
+    })
+}
+
+fn to_seconds(expr: Expr) -> Expr {
+    let Some(text) = short(&expr).map(|text| format!("{text}:00")) else { return expr };
+    match expr {
+        Expr::Literal(_, metadata) => Expr::Literal(ScalarValue::Utf8(Some(text)), metadata),
+        expr => expr,
+    }
+}
+
+/// The text of a literal that is a date and a time to the minute.
+fn short(expr: &Expr) -> Option<&str> {
+    let Expr::Literal(ScalarValue::Utf8(Some(text)), _) = expr else { return None };
+    is_to_the_minute(text).then_some(text)
+}
+
+fn is_to_the_minute(text: &str) -> bool {
+    text.len() == 16
+        && text.bytes().zip("0000-00-00 00:00".bytes()).all(|(byte, form)| match form {
+            b'0' => byte.is_ascii_digit(),
+            b' ' => byte == b' ' || byte == b'T',
+            form => byte == form,
+        })
+}
+
+/// A text that is cast to a time, with seconds if it is a time to the minute.
+pub(crate) fn with_seconds(text: &str) -> Cow<'_, str> {
+    if is_to_the_minute(text) { Cow::Owned(format!("{text}:00")) } else { Cow::Borrowed(text) }
+}
