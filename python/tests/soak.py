@@ -206,10 +206,10 @@ class Soak:
     def run(self) -> dict:
         arguments = self.arguments
         self.start()
-        self.questions.start()
         # Tables are there once rows are.
         while set(self.server.tables()) < set(TABLES):
             time.sleep(0.1)
+        self.questions.start()
         due = {"restart": arguments.restart_seconds, "sample": 0.0, "backup": arguments.backup_seconds}
         due["compact"] = 1.3 * arguments.backup_seconds
         while self.at() < arguments.seconds:
