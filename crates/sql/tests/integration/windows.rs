@@ -140,7 +140,6 @@ fn what_has_no_tick_plan_says_why() {
     let (_folder, database) = typed_database(SegmentFormat::Arrow);
     let both = both(&database, 2);
     for (call, why) in [
-        ("count(distinct i32) over (partition by sym)", "distinct"),
         ("median(f64) over (order by n rows 3 preceding)", "median over frames"),
         ("string_agg(note, ',') over (order by n)", "the aggregate string_agg"),
         ("avg(money) over (partition by sym)", "avg of Decimal128"),
