@@ -25,7 +25,6 @@ fn repeated_texts_are_refused_or_answered_within_the_limit() {
             format!("select a.w, b.size from {wide} a cross join tick b"),
             format!("select a.w, b.w from {wide} a cross join {wide} b"),
             format!("select a.w, b.size from {wide} a join tick b on a.sym = b.sym"),
-            format!("select a.w, b.size from {wide} a join tick b on a.size < b.size"),
             format!("select max(a.w) from {wide} a join tick b on a.sym = b.sym"),
             format!("select w, unnest(range(0, 100000)) from {wide}"),
             format!("select w, unnest(make_array(range(0, 1000), range(0, 1000))) from {wide}"),
