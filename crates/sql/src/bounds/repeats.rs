@@ -18,6 +18,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::unnest::UnnestExec;
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt};
@@ -39,7 +40,9 @@ pub(crate) fn count_repeats(
                 let lists = unnest.list_column_indices().iter();
                 Repeats::Elements(lists.map(|list| (list.index_in_input_schema, list.depth)).collect())
             }
-            None if is_join(&node) => Repeats::Rows,
+            // One by a condition alone reads its inputs anew when it is told that there is no memory, which a repartitioned one can't do:
+            // DataFusion panics then ("partition not used yet").
+            None if is_join(&node) && !node.is::<NestedLoopJoinExec>() => Repeats::Rows,
             None => return Ok(Transformed::no(node)),
         };
         let inputs = node.children().into_iter().map(|input| RepeatedExec::over(input, &repeats)).collect();
