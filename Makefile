@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo check test test-rust test-ticks test-python test-feeds wheel lint doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
+.PHONY: build splay demo check test test-rust test-ticks test-oracle test-python test-feeds wheel lint doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -55,6 +55,13 @@ wheel: build $(VENV)/ready
 test-python: wheel
 	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(TIMED) "Python tests" $(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
+
+# Generated statements compared with DuckDB, and held to rules of their own. Lists all faults at the end.
+ORACLE_STATEMENTS ?= 200000
+
+test-oracle: wheel
+	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	SPLAY_ORACLE_STATEMENTS=$(ORACLE_STATEMENTS) SPLAY_ORACLE_ALL=1 $(VENV)/bin/python -m pytest -q -s python/tests/test_oracle.py
 
 # The feeds with Cryptofeed itself, which comes as source and compiles for a minute; without it `test-python` skips these.
 test-feeds: wheel

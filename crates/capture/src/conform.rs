@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Int32Type, TimestampNanosecondType};
-use splay_store::{ColumnSpec, ColumnType, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, TableSpec, one_nan};
 
 use crate::error::{Error, Result};
 use crate::nulls::NullColumns;
@@ -98,6 +98,9 @@ fn fit(spec: &TableSpec, name: &str, column: &ArrayRef, wanted: &DataType) -> Re
         }
         cast_with_options(column, to, &options).map_err(|error| refused(error.to_string()))
     };
+    // As it is stored: a NaN is one value, so that it doesn't count as changed by a cast.
+    let formed = one_nan(column);
+    let column = formed.as_ref().unwrap_or(column);
     let fitted = cast(column, wanted)?;
     if is_text(wanted) {
         return Ok(without_null_texts(&fitted));

@@ -1,8 +1,8 @@
 //! Expressions over columns, evaluated a chunk of rows at a time by Arrow's kernels.
 //!
 //! Types are settled before: every operation gets what its kernel takes, and casts stand where they are needed. Overflow of
-//! integers and their division by zero are errors, comparisons of floats follow IEEE 754 total order but for zeros, whose sign
-//! doesn't count, nulls follow SQL. These are DataFusion's rules, so that a statement gives the same rows whichever way it runs.
+//! integers and their division by zero are errors, floats are ordered with one zero and one NaN, which is above all numbers,
+//! nulls follow SQL. These are DataFusion's rules, so that a statement gives the same rows whichever way it runs.
 
 use std::borrow::Cow;
 use std::fmt::Debug;
@@ -14,7 +14,8 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::{boolean, cmp, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Float32Type, Float64Type};
+use splay_store::canonical;
 
 use crate::choose::choose;
 use crate::codes::{self, TextResults};
@@ -23,7 +24,6 @@ use crate::lookup::LookupTable;
 use crate::shift::shifted;
 use crate::value_list::ValueList;
 use crate::widen::widen;
-use crate::zeros;
 
 /// An expression. Column numbers are positions in the input, constant numbers positions among the bound constants.
 #[derive(Debug, Clone)]
@@ -421,13 +421,26 @@ impl BinaryOp {
         let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
         let result = match self.comparison() {
             Some(comparison) => {
-                let (left, right) = with_one_zero(left, right);
+                let (left, right) = self.in_form(left, right);
                 let compared = left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?;
                 Arc::new(compared) as ArrayRef
             }
             None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
         };
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
+    }
+
+    /// Both sides of a comparison with floats in one form. What equals an ordinary number is the same in every form.
+    fn in_form<'a>(self, left: &'a Value, right: &'a Value) -> (Cow<'a, Value>, Cow<'a, Value>) {
+        let is_equality = matches!(self, BinaryOp::Equal | BinaryOp::NotEqual);
+        if is_equality && [left, right].into_iter().any(|side| matches!(side, Value::Scalar(one) if is_ordinary(one))) {
+            return (Cow::Borrowed(left), Cow::Borrowed(right));
+        }
+        let form = |value: &'a Value| match value {
+            Value::Scalar(array) => canonical(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Scalar(it))),
+            Value::Array(array) => canonical(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Array(it))),
+        };
+        (form(left), form(right))
     }
 
     fn comparison(self) -> Option<Comparison> {
@@ -456,20 +469,13 @@ impl BinaryOp {
 
 type Comparison = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
 
-/// Both sides of a comparison with zeros of one sign. A number other than zero compares with both zeros alike.
-fn with_one_zero<'a>(left: &'a Value, right: &'a Value) -> (Cow<'a, Value>, Cow<'a, Value>) {
-    let is_clear = |value: &Value| match value {
-        Value::Scalar(value) => !zeros::may_be(value),
-        Value::Array(_) => false,
-    };
-    if is_clear(left) || is_clear(right) {
-        return (Cow::Borrowed(left), Cow::Borrowed(right));
+/// Whether a value of one row is a number of which there is one form.
+fn is_ordinary(value: &ArrayRef) -> bool {
+    match value.data_type() {
+        DataType::Float64 => value.as_primitive::<Float64Type>().values().iter().all(|v| *v != 0.0 && !v.is_nan()),
+        DataType::Float32 => value.as_primitive::<Float32Type>().values().iter().all(|v| *v != 0.0 && !v.is_nan()),
+        data_type => !data_type.is_floating(),
     }
-    let unsigned = |value: &'a Value| match value {
-        Value::Scalar(array) => zeros::unsigned(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Scalar(it))),
-        Value::Array(array) => zeros::unsigned(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Array(it))),
-    };
-    (unsigned(left), unsigned(right))
 }
 
 /// Where a condition holds: where it is true, and not where it is null.

@@ -6,13 +6,13 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, String
 use arrow::compute::{SortColumn, SortOptions, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::HashMap;
+use splay_store::in_form;
 
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
 use crate::kept::Kept;
 use crate::order::order;
-use crate::zeros::one_zero;
 
 /// Rows in memory.
 #[derive(Debug, Clone)]
@@ -168,7 +168,7 @@ pub(crate) fn sorted_indices(
 /// What rows are sorted by.
 pub(crate) fn sort_columns(frame: &Frame, keys: &[SortKey], constants: &[ArrayRef]) -> Result<Vec<SortColumn>> {
     let columns = keys.iter().map(|key| {
-        let values = one_zero(key.expr.evaluate(frame, constants)?.into_array(frame.len())?);
+        let values = in_form(key.expr.evaluate(frame, constants)?.into_array(frame.len())?);
         let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
         Ok(SortColumn { values, options: Some(options) })
     });

@@ -33,7 +33,6 @@ mod table;
 mod value_list;
 mod widen;
 mod window;
-mod zeros;
 
 pub use aggregate::{
     Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key,
@@ -51,4 +50,3 @@ pub use stop::Stop;
 pub use table::Wanted;
 pub use value_list::ValueList;
 pub use window::{FrameBound, FrameFunction, PartitionFunction, WindowCall, WindowFrame, WindowFunction};
-pub use zeros::unsigned as unsigned_zeros;

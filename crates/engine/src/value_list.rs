@@ -1,7 +1,7 @@
 //! Lists of constants that values are looked for in, as `IN` does: by hash, whatever the length of the list.
 //!
 //! The constant holds all values of the list. A table of them is made when a run first asks, and kept as long as that run's constants
-//! live. Equal are values of equal bits, but for zeros, whose sign doesn't count: so `IN` finds what a chain of `=` finds.
+//! live. Equal are values of equal bits, and floats of equal bits in their one form: so `IN` finds what a chain of `=` finds.
 
 use std::sync::Arc;
 

@@ -29,6 +29,7 @@ mod limits;
 mod memory;
 mod names;
 mod numbers;
+mod one_nan;
 mod operator_call;
 mod pivot;
 mod placeholders;

@@ -4,13 +4,16 @@
 //! | --- | --- |
 //! | A whole number that its type doesn't hold is an error ([`Numbers`], `operator_call.rs`) | wraps |
 //! | Both zeros are one ([`Numbers`]) | in `=` and `GROUP BY` alone |
+//! | All NaN are one, above all numbers (`one_nan.rs`) | by sign and payload |
 //!
 //! `min`, `max` and `sum` are in `functions/corrected.rs`, comparisons of decimals with floats in `coercion.rs`. [`Numbers`] runs behind the
 //! coercion of types, and not on what runs as a tick plan, whose kernels go by these rules.
 
+use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
 
-use arrow::datatypes::DataType;
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
@@ -21,15 +24,15 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    BinaryExpr, ColumnarValue, Distinct, Expr, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
-use splay_engine::unsigned_zeros;
+use splay_store::canonical;
 
 use crate::operator_call;
 
-static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| Arc::new(ScalarUDF::from(OneZero::new())));
+static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));
 
 /// Whole numbers that don't wrap, and one zero.
 #[derive(Debug)]
@@ -175,25 +178,43 @@ fn is_whole(expression: &Expr, schema: &DFSchema) -> bool {
     expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
 }
 
-fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
+pub(crate) fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
     expression.get_type(schema).is_ok_and(|data_type| data_type.is_floating())
 }
 
-/// Floats with one zero.
-#[derive(Debug, PartialEq, Eq, Hash)]
-struct OneZero {
+/// Floats in one form.
+#[derive(Debug)]
+pub(crate) struct FloatForm {
+    name: &'static str,
+    form: fn(&ArrayRef) -> Option<ArrayRef>,
     signature: Signature,
 }
 
-impl OneZero {
-    fn new() -> OneZero {
-        OneZero { signature: Signature::any(1, Volatility::Immutable) }
+impl FloatForm {
+    /// A function that rewrites values that aren't in a form.
+    pub(crate) fn function(name: &'static str, form: fn(&ArrayRef) -> Option<ArrayRef>) -> Arc<ScalarUDF> {
+        let signature = Signature::any(1, Volatility::Immutable);
+        Arc::new(ScalarUDF::from(FloatForm { name, form, signature }))
     }
 }
 
-impl ScalarUDFImpl for OneZero {
+impl PartialEq for FloatForm {
+    fn eq(&self, other: &FloatForm) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for FloatForm {}
+
+impl Hash for FloatForm {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for FloatForm {
     fn name(&self) -> &str {
-        "one_zero"
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -205,13 +226,18 @@ impl ScalarUDFImpl for OneZero {
         Ok(data_type.clone())
     }
 
+    fn return_field_from_args(&self, args: ReturnFieldArgs) -> Result<FieldRef> {
+        let [field] = take_function_args(self.name(), args.arg_fields)?;
+        Ok(Arc::new(Field::new(self.name, field.data_type().clone(), field.is_nullable())))
+    }
+
     fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [values] = take_function_args(self.name(), arguments.args)?;
         Ok(match values {
-            ColumnarValue::Array(values) => ColumnarValue::Array(unsigned_zeros(&values).unwrap_or(values)),
+            ColumnarValue::Array(values) => ColumnarValue::Array((self.form)(&values).unwrap_or(values)),
             ColumnarValue::Scalar(value) => {
                 let values = value.to_array()?;
-                ColumnarValue::Scalar(ScalarValue::try_from_array(&unsigned_zeros(&values).unwrap_or(values), 0)?)
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&(self.form)(&values).unwrap_or(values), 0)?)
             }
         })
     }

@@ -42,6 +42,7 @@ use crate::limits;
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::names::Spellings;
 use crate::numbers::Numbers;
+use crate::one_nan::OneNan;
 use crate::pivot::PivotPlanner;
 use crate::placeholders;
 use crate::planner::{self, TickQueryPlanner};
@@ -678,6 +679,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     planned.map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     context.add_analyzer_rule(Arc::new(Numbers));
+    context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
     Ok(bounds::register(context.state()))

@@ -15,7 +15,6 @@ use super::accumulate::{Accumulator, Assigned, same};
 use super::groups::{Texts, hash, words_of};
 use super::keys::TextWords;
 use crate::error::Result;
-use crate::zeros;
 
 /// Texts that have a bit.
 const TEXT_BITS: u64 = 4096;
@@ -125,8 +124,7 @@ impl Accumulator for DistinctCount {
             });
             return Ok(());
         }
-        let unsigned = zeros::unsigned(array);
-        let words = words_of(unsigned.as_ref().unwrap_or(array))?;
+        let words = words_of(array)?;
         assigned.each(array.nulls(), |group, row| self.take(group, words[row]));
         Ok(())
     }

@@ -15,6 +15,7 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use splay_store::canonical;
 
 use crate::error::{Error, Result};
 use crate::shift::plain;
@@ -248,6 +249,8 @@ fn primitive<T: ArrowPrimitiveType>(
 
 /// The words of a column of numbers.
 pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
+    let formed = canonical(array);
+    let array = formed.as_ref().unwrap_or(array);
     macro_rules! words {
         ($type:ty, $word:expr) => {
             arrow::array::AsArray::as_primitive::<$type>(array.as_ref()).values().iter().map($word).collect()
@@ -276,9 +279,8 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
             let refused = || Error::Unsupported("groups by intervals of days or months".to_owned());
             words.collect::<Option<_>>().ok_or_else(refused)?
         }
-        // What is added makes one zero of both.
-        DataType::Float32 => words!(Float32Type, |value| u64::from((value + 0.0).to_bits())),
-        DataType::Float64 => words!(Float64Type, |value| (value + 0.0).to_bits()),
+        DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
+        DataType::Float64 => words!(Float64Type, |value| value.to_bits()),
         other => return Err(Error::Unsupported(format!("groups by a {other}"))),
     })
 }

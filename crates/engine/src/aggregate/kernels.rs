@@ -95,7 +95,9 @@ macro_rules! floats {
         impl Ordered for $native {
             type Key = $bits;
             fn key(self) -> $bits {
-                let bits = self.to_bits().cast_signed();
+                // One NaN, above infinity, whatever its sign.
+                let value = if self.is_nan() { <$native>::NAN } else { self };
+                let bits = value.to_bits().cast_signed();
                 bits ^ (((bits >> $shift).cast_unsigned()) >> 1).cast_signed()
             }
             fn from_key(key: $bits) -> $native {
@@ -189,7 +191,8 @@ mod tests {
             for place in 0..values.len() {
                 let mut odd = values.clone();
                 odd[place] = -f64::NAN;
-                assert!(extreme(&odd, false).is_some_and(f64::is_nan), "row {place} of {rows}");
+                assert!(extreme(&odd, true).is_some_and(f64::is_nan), "row {place} of {rows}");
+                assert!(extreme(&odd, false).is_some_and(f64::is_finite), "row {place} of {rows}");
                 odd.iter_mut().for_each(|value| *value = 0.0);
                 odd[place] = -0.0;
                 assert!(extreme(&odd, false).is_some_and(f64::is_sign_negative));

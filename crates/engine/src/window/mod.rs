@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use arrow::array::ArrayRef;
 use arrow::compute::{SortColumn, SortOptions};
 use arrow::datatypes::DataType;
+use splay_store::in_form;
 
 use self::bounds::peers;
 pub use self::bounds::{FrameBound, WindowFrame};
@@ -36,7 +37,6 @@ use crate::expr::{BinaryOp, Expr};
 use crate::frame::{Frame, SortKey, joined};
 use crate::run::{Setting, check_memory, over_frames, whole};
 use crate::stop::Stop;
-use crate::zeros::one_zero;
 
 /// A function over a window.
 #[derive(Debug, Clone)]
@@ -87,7 +87,7 @@ impl WindowCall {
         let option = |key: &SortKey| SortOptions { descending: key.descending, nulls_first: key.nulls_first };
         let keys = keys.iter().zip(&self.order_by);
         let order: Vec<SortColumn> = keys
-            .map(|(values, key)| SortColumn { values: one_zero(ArrayRef::clone(values)), options: Some(option(key)) })
+            .map(|(values, key)| SortColumn { values: in_form(ArrayRef::clone(values)), options: Some(option(key)) })
             .collect();
         let values = match &self.function {
             WindowFunction::Frame(function, frame) => {

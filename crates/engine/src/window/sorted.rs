@@ -5,6 +5,7 @@ use std::ops::Range;
 use arrow::array::{Array, ArrayRef, UInt32Array};
 use arrow::compute::{partition, take};
 use arrow::datatypes::DataType;
+use splay_store::in_form;
 
 use super::in_order::has_same_order;
 use super::{WindowCall, of_partitions};
@@ -12,7 +13,6 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::{Frame, SortKey, sorted_indices};
 use crate::run::{Setting, check_memory};
-use crate::zeros::one_zero;
 
 /// The results of each call for the rows of a frame, as these stand.
 pub(super) fn in_sorted_order(frame: &Frame, calls: &[WindowCall], setting: &Setting<'_>) -> Result<Vec<ArrayRef>> {
@@ -71,7 +71,7 @@ impl WindowOrder {
             let keys = order.inputs(frame, call.partition_by.iter(), setting)?;
             order.partitions = match keys.as_slice() {
                 [] => std::iter::once(0..frame.len()).collect(),
-                keys => partition(&keys.iter().cloned().map(one_zero).collect::<Vec<_>>())?.ranges(),
+                keys => partition(&keys.iter().cloned().map(in_form).collect::<Vec<_>>())?.ranges(),
             };
         }
         Ok(order)

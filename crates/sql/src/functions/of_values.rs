@@ -26,7 +26,7 @@ use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_na
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, ColumnarValue, ReversedUDAF, Signature, Volatility,
 };
-use splay_engine::unsigned_zeros;
+use splay_store::canonical;
 
 /// Arrays of values that are put together once there are so many.
 const PARTS_MAX: usize = 64;
@@ -296,7 +296,7 @@ impl Accumulator for Values {
         if values.is_empty() {
             return ScalarValue::try_new_null(&self.result);
         }
-        let values = unsigned_zeros(&values).unwrap_or(values);
+        let values = canonical(&values).unwrap_or(values);
         match self.kind {
             Kind::Mode => {
                 let counts = counted(&values)?;

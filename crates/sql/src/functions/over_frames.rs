@@ -29,7 +29,7 @@ use datafusion::logical_expr::{
     Signature, Volatility, WindowFrame, WindowFrameBound, WindowFunctionDefinition, WindowUDF, WindowUDFImpl,
 };
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
-use splay_engine::unsigned_zeros;
+use splay_store::canonical;
 
 use super::first_last::RowPick;
 use super::frame_rows::{Bound, Exclusion, Frames, Units};
@@ -387,7 +387,7 @@ impl FrameEvaluator {
 pub(super) fn by_value(columns: &[ArrayRef], options: Option<&[SortOptions]>) -> Result<Rows> {
     let option = |place: usize| options.and_then(|options| options.get(place)).copied().unwrap_or_default();
     let columns: Vec<ArrayRef> =
-        columns.iter().map(|column| unsigned_zeros(column).unwrap_or_else(|| Arc::clone(column))).collect();
+        columns.iter().map(|column| canonical(column).unwrap_or_else(|| Arc::clone(column))).collect();
     let field =
         |(place, column): (usize, &ArrayRef)| SortField::new_with_options(column.data_type().clone(), option(place));
     let converter = RowConverter::new(columns.iter().enumerate().map(field).collect())?;

@@ -15,12 +15,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{Array, AsArray, RecordBatch, UInt64Array};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 
 use crate::database::Database;
 use crate::error::{Error, Result};
+use crate::floats::one_nan;
 use crate::maintain::{Observer, go_on};
 use crate::manifest::{FileEntry, Operation, SegmentFormat, Source};
 use crate::partition::Dates;
@@ -401,7 +402,7 @@ pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch)
                 column.data_type()
             )));
         }
-        columns.push(Arc::clone(column));
+        columns.push(in_stored_form(column));
     }
     let known = |name: &str| spec.position(name).is_some();
     if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
@@ -415,6 +416,11 @@ pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch)
         return Err(Error::Row { table: spec.name.clone(), row, reason });
     }
     Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}
+
+/// A column with the one NaN that is stored, as bounds of blocks and orders go by bits.
+fn in_stored_form(column: &ArrayRef) -> ArrayRef {
+    one_nan(column).unwrap_or_else(|| Arc::clone(column))
 }
 
 /// Rows that are read at once from each source of a merge.

@@ -1,0 +1,107 @@
+//! Floats in one form: a number that IEEE 754 writes in several ways is one value to SQL.
+//!
+//! Arrow's kernels order and compare floats by their bits, in which a zero has a sign and a NaN a sign and a payload; processors
+//! give NaNs with the sign set (x86, for the difference of two infinities), which stand below all numbers there.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, PrimitiveArray};
+use arrow::datatypes::{DataType, Float16Type, Float32Type, Float64Type};
+
+/// Values that are looked at together.
+const LOOK_ROWS: usize = 1_024;
+
+// Values whose bits, as `$bits`, are those of a NaN other than the one, or of a zero with a sign, written in one form.
+macro_rules! of_type {
+    ($array:expr, $type:ty, $bits:ty, $infinity:expr, $nan:expr, $with_zeros:expr) => {{
+        type Native = <$type as ArrowPrimitiveType>::Native;
+        const SIGN: $bits = 1 << (<$bits>::BITS - 1);
+        let is_nan = |bits: $bits| (bits & !SIGN > $infinity) & (bits != $nan);
+        let form = |value: Native| Native::from_bits(if value.to_bits() == SIGN { 0 } else { $nan });
+        if $with_zeros {
+            rewritten::<$type>($array, |value| is_nan(value.to_bits()) | (value.to_bits() == SIGN), form)
+        } else {
+            rewritten::<$type>($array, |value| is_nan(value.to_bits()), form)
+        }
+    }};
+}
+
+/// The same values with one zero and one NaN, neither of them with a sign; `None` if they are so already.
+#[must_use]
+pub fn canonical(values: &ArrayRef) -> Option<ArrayRef> {
+    formed(values, true)
+}
+
+/// The same values with one NaN; `None` if they are so already. What is stored is so, and keeps the signs of its zeros.
+#[must_use]
+pub fn one_nan(values: &ArrayRef) -> Option<ArrayRef> {
+    formed(values, false)
+}
+
+/// The values in one form, as they are where nothing changes.
+#[must_use]
+pub fn in_form(values: ArrayRef) -> ArrayRef {
+    canonical(&values).unwrap_or(values)
+}
+
+fn formed(values: &ArrayRef, with_zeros: bool) -> Option<ArrayRef> {
+    match values.data_type() {
+        DataType::Float64 => {
+            of_type!(values, Float64Type, u64, 0x7ff0_0000_0000_0000, 0x7ff8_0000_0000_0000, with_zeros)
+        }
+        DataType::Float32 => of_type!(values, Float32Type, u32, 0x7f80_0000, 0x7fc0_0000, with_zeros),
+        DataType::Float16 => of_type!(values, Float16Type, u16, 0x7c00, 0x7e00, with_zeros),
+        _ => None,
+    }
+}
+
+fn rewritten<T: ArrowPrimitiveType>(
+    array: &ArrayRef,
+    is_other: impl Fn(T::Native) -> bool,
+    form: impl Fn(T::Native) -> T::Native,
+) -> Option<ArrayRef> {
+    let array = array.as_primitive::<T>();
+    // Without a way out among the values of a stretch, so that several are looked at by one instruction.
+    let has_one = |values: &[T::Native]| values.iter().fold(false, |found, value| found | is_other(*value));
+    if !array.values().chunks(LOOK_ROWS).any(has_one) {
+        return None;
+    }
+    let rewritten: PrimitiveArray<T> = array.unary(|value| if is_other(value) { form(value) } else { value });
+    Some(Arc::new(rewritten.with_data_type(array.data_type().clone())))
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Float32Array, Float64Array, Int64Array};
+
+    use super::*;
+
+    fn bits(values: &ArrayRef) -> Vec<Option<u64>> {
+        values.as_primitive::<Float64Type>().iter().map(|value| value.map(f64::to_bits)).collect()
+    }
+
+    #[test]
+    fn zeros_lose_their_sign_and_nans_become_one() {
+        let payload = f64::from_bits(0x7ff0_0000_0000_0001);
+        let given = [Some(-0.0), None, Some(-1.0), Some(-f64::NAN), Some(0.0), Some(payload), Some(f64::NEG_INFINITY)];
+        let values: ArrayRef = Arc::new(Float64Array::from(given.to_vec()));
+        let (nan, less, least) = (f64::NAN.to_bits(), (-1.0f64).to_bits(), f64::NEG_INFINITY.to_bits());
+        let found = canonical(&values).unwrap();
+        assert_eq!(bits(&found), [Some(0), None, Some(less), Some(nan), Some(0), Some(nan), Some(least)]);
+        assert!(canonical(&found).is_none(), "nothing is copied where all are in form");
+        let stored = one_nan(&values).unwrap();
+        assert_eq!(bits(&stored), [Some(1 << 63), None, Some(less), Some(nan), Some(0), Some(nan), Some(least)]);
+        assert!(one_nan(&stored).is_none());
+    }
+
+    #[test]
+    fn other_types_have_one_form() {
+        let narrow: ArrayRef = Arc::new(Float32Array::from(vec![1.0, -0.0, -f32::NAN]));
+        let found = canonical(&narrow).unwrap();
+        let found: Vec<u32> =
+            found.as_primitive::<Float32Type>().values().iter().map(|value| value.to_bits()).collect();
+        assert_eq!(found, [1.0f32.to_bits(), 0, f32::NAN.to_bits()]);
+        let whole: ArrayRef = Arc::new(Int64Array::from(vec![0]));
+        assert!(canonical(&whole).is_none() && one_nan(&whole).is_none());
+    }
+}
