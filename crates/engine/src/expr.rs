@@ -4,7 +4,6 @@
 //! integers and their division by zero are errors, floats are ordered with one zero and one NaN, which is above all numbers,
 //! nulls follow SQL. These are DataFusion's rules, so that a statement gives the same rows whichever way it runs.
 
-use std::borrow::Cow;
 use std::fmt::Debug;
 use std::sync::Arc;
 
@@ -14,11 +13,11 @@ use arrow::array::{
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::{boolean, cmp, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
-use arrow::datatypes::{DataType, Float32Type, Float64Type};
-use splay_store::canonical;
+use arrow::datatypes::DataType;
 
 use crate::choose::choose;
 use crate::codes::{self, TextResults};
+use crate::compare;
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
 use crate::shift::shifted;
@@ -420,27 +419,18 @@ impl BinaryOp {
         }
         let both_scalar = matches!((left, right), (Value::Scalar(_), Value::Scalar(_)));
         let result = match self.comparison() {
-            Some(comparison) => {
-                let (left, right) = self.in_form(left, right);
-                let compared = left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?;
-                Arc::new(compared) as ArrayRef
-            }
+            Some(comparison) => match compare::floats(self, left, right) {
+                Some(compared) => compared,
+                None => Arc::new(left.with_datum(|l| right.with_datum(|r| comparison(l, r)))?),
+            },
             None => left.with_datum(|l| right.with_datum(|r| self.kernel(l, r, left, right)))?,
         };
         Ok(if both_scalar { Value::Scalar(result) } else { Value::Array(result) })
     }
 
-    /// Both sides of a comparison with floats in one form. What equals an ordinary number is the same in every form.
-    fn in_form<'a>(self, left: &'a Value, right: &'a Value) -> (Cow<'a, Value>, Cow<'a, Value>) {
-        let is_equality = matches!(self, BinaryOp::Equal | BinaryOp::NotEqual);
-        if is_equality && [left, right].into_iter().any(|side| matches!(side, Value::Scalar(one) if is_ordinary(one))) {
-            return (Cow::Borrowed(left), Cow::Borrowed(right));
-        }
-        let form = |value: &'a Value| match value {
-            Value::Scalar(array) => canonical(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Scalar(it))),
-            Value::Array(array) => canonical(array).map_or(Cow::Borrowed(value), |it| Cow::Owned(Value::Array(it))),
-        };
-        (form(left), form(right))
+    /// Whether it says how two values stand to each other.
+    pub(crate) fn is_comparison(self) -> bool {
+        self.comparison().is_some()
     }
 
     fn comparison(self) -> Option<Comparison> {
@@ -468,15 +458,6 @@ impl BinaryOp {
 }
 
 type Comparison = fn(&dyn Datum, &dyn Datum) -> Result<BooleanArray, arrow::error::ArrowError>;
-
-/// Whether a value of one row is a number of which there is one form.
-fn is_ordinary(value: &ArrayRef) -> bool {
-    match value.data_type() {
-        DataType::Float64 => value.as_primitive::<Float64Type>().values().iter().all(|v| *v != 0.0 && !v.is_nan()),
-        DataType::Float32 => value.as_primitive::<Float32Type>().values().iter().all(|v| *v != 0.0 && !v.is_nan()),
-        data_type => !data_type.is_floating(),
-    }
-}
 
 /// Where a condition holds: where it is true, and not where it is null.
 pub(crate) fn holds(condition: &ArrayRef) -> Result<BooleanArray> {

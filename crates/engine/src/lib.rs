@@ -7,6 +7,7 @@ mod aggregate;
 pub mod asof;
 mod choose;
 mod codes;
+mod compare;
 mod describe;
 mod error;
 mod expr;
