@@ -33,9 +33,11 @@ impl Recogniser<'_> {
         }
         let (key_types, result_types) = types.split_at(keys.len());
         for data_type in key_types {
-            let is_known = data_type.is_primitive() && !matches!(data_type, DataType::Decimal128(_, _))
-                || matches!(data_type, DataType::Utf8 | DataType::Boolean)
-                || matches!(data_type, DataType::Dictionary(_, values) if **values == DataType::Utf8);
+            let values = match data_type {
+                DataType::Dictionary(_, values) => values.as_ref(),
+                other => other,
+            };
+            let is_known = values.is_primitive() || matches!(values, DataType::Utf8 | DataType::Boolean);
             if !is_known {
                 return unknown(format!("groups by a {data_type}"));
             }

@@ -1,0 +1,118 @@
+//! Groups that are found by place: where the words of all keys are close together, as codes, numbers of texts and most whole numbers
+//! are, a table has a place for each combination of them, and no row is hashed that is of a group seen before.
+//!
+//! The table has as many places as the words of the blocks so far ask for. One that asks for others empties it, and groups are found by
+//! hash once more; since it then reaches twice as far, that happens but a few times.
+
+use super::accumulate::NO_GROUP;
+use super::keys::{ValueKey, WordBounds};
+
+/// Most places: more than these miss the cache as often as a hash table does.
+const PLACES_MAX: usize = 1 << 20;
+
+/// Most places for each row so far: few rows don't pay for many.
+const PLACES_OF_ROW_MAX: usize = 32;
+
+/// How often the table may be emptied.
+const EMPTIED_MAX: usize = 32;
+
+/// The groups of rows by the words of their keys.
+#[derive(Debug, Default)]
+pub(super) struct DenseGroups {
+    /// By key.
+    reaches: Vec<Reach>,
+    groups: Vec<u32>,
+    /// Scratch: the place of each row.
+    places: Vec<u32>,
+    rows_seen: usize,
+    emptied: usize,
+}
+
+/// The words of a key that have places, the first of which is null's.
+#[derive(Debug, Clone, Copy)]
+struct Reach {
+    bounds: WordBounds,
+    /// Words, and null.
+    choices: usize,
+}
+
+impl Reach {
+    /// One with twice as many words.
+    fn twice(self) -> Option<Reach> {
+        let words = self.choices - 1;
+        let bounds = self.bounds.further(u64::try_from(words).ok()?)?;
+        Some(Reach { bounds, choices: self.choices + words })
+    }
+}
+
+impl DenseGroups {
+    /// The group of each row of a block, to which `find` gives those that weren't seen; false where the words are too far apart.
+    pub fn rows(
+        &mut self,
+        values: &[ValueKey],
+        rows: usize,
+        mut find: impl FnMut(usize) -> u32,
+        mut take: impl FnMut(u32),
+    ) -> bool {
+        self.rows_seen = self.rows_seen.saturating_add(rows);
+        if !self.reach(values) {
+            return false;
+        }
+        self.places.clear();
+        self.places.resize(rows, 0);
+        for (value, reach) in values.iter().zip(&self.reaches) {
+            value.add_places(reach.bounds.least(), reach.choices, &mut self.places);
+        }
+        for (row, place) in self.places.iter().enumerate() {
+            let group = &mut self.groups[*place as usize];
+            if *group == NO_GROUP {
+                *group = find(row);
+            }
+            take(*group);
+        }
+        true
+    }
+
+    /// Whether there is a place for each of the words of some keys, made where there is none.
+    fn reach(&mut self, values: &[ValueKey]) -> bool {
+        let known = |(value, reach): (&ValueKey, &Reach)| {
+            value.bounds().is_none_or(|bounds| reach.bounds.with(&bounds) == Some(reach.bounds))
+        };
+        if self.reaches.len() == values.len() && values.iter().zip(&self.reaches).all(known) {
+            // Of a key without bounds no row has a word, or they aren't known.
+            return values.iter().all(|value| value.bounds().is_some());
+        }
+        let mut reaches = Vec::with_capacity(values.len());
+        for (key, value) in values.iter().enumerate() {
+            let Some(mut bounds) = value.bounds() else { return false };
+            if let Some(reach) = self.reaches.get(key) {
+                let Some(both) = bounds.with(&reach.bounds) else { return false };
+                bounds = both;
+            }
+            // Null has a place, too.
+            let Some(choices) = usize::try_from(bounds.span()).ok().and_then(|span| span.checked_add(2)) else {
+                return false;
+            };
+            reaches.push(Reach { bounds, choices });
+        }
+        let places = |reaches: &[Reach]| reaches.iter().try_fold(1usize, |all, reach| all.checked_mul(reach.choices));
+        let limit = PLACES_MAX.min(self.rows_seen.saturating_mul(PLACES_OF_ROW_MAX));
+        let Some(mut needed) = places(&reaches).filter(|places| *places <= limit) else { return false };
+        if self.emptied >= EMPTIED_MAX {
+            return false;
+        }
+        for key in 0..self.reaches.len().min(reaches.len()) {
+            // What grew may grow on.
+            let grown = Reach::twice(reaches[key]).filter(|_| reaches[key].bounds != self.reaches[key].bounds);
+            if let (Some(grown), true) = (grown, needed <= PLACES_MAX / 2) {
+                reaches[key] = grown;
+                needed = places(&reaches).unwrap_or(needed);
+            }
+        }
+        self.emptied += usize::from(!self.reaches.is_empty());
+        self.groups.clear();
+        self.groups.resize(needed, NO_GROUP);
+        self.reaches = reaches;
+        true
+    }
+}
