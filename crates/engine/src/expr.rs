@@ -16,7 +16,7 @@ use arrow::compute::kernels::{boolean, cmp, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
-use crate::choose::choose;
+use crate::choice::Choice;
 use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
@@ -102,6 +102,12 @@ pub trait ScalarFunction: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Function`] with the function's own words.
     fn call(&self, arguments: &[Value], rows: usize) -> Result<Value>;
+
+    /// Nanoseconds of the stretches of time, counted from the epoch, in each of which the value stays the same, where one argument is an
+    /// instant and the others, which are given, are constants; `None` where that isn't known.
+    fn grain(&self, _arguments: &[Option<&ArrayRef>]) -> Option<i64> {
+        None
+    }
 }
 
 /// Values of a chunk.
@@ -169,7 +175,7 @@ impl Value {
         }
     }
 
-    fn with_datum<T>(&self, use_it: impl FnOnce(&dyn Datum) -> T) -> T {
+    pub(crate) fn with_datum<T>(&self, use_it: impl FnOnce(&dyn Datum) -> T) -> T {
         match self {
             Value::Array(array) => use_it(array),
             Value::Scalar(one) => use_it(&Scalar::new(Arc::clone(one))),
@@ -223,17 +229,12 @@ impl Expr {
     fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
         match self {
             Expr::Case { branches, otherwise, data_type } => {
-                let mut result = match otherwise {
-                    Some(expr) => expr.evaluate(columns, constants)?,
-                    None => Value::Scalar(new_null_array(data_type, 1)),
-                };
-                for (condition, value) in branches.iter().rev() {
-                    let mask = codes::condition(condition, columns, constants)?;
-                    let value = value.evaluate(columns, constants)?;
-                    let chosen = value.with_datum(|value| result.with_datum(|other| choose(&mask, value, other)))?;
-                    result = Value::Array(chosen);
+                let choice = Choice { branches, otherwise: otherwise.as_deref(), data_type };
+                match codes::unless_refused(choice.of_all(columns, constants))? {
+                    Some(value) => Ok(value),
+                    // What is refused may be in rows that no condition asks it for.
+                    None => choice.as_asked(columns, constants),
                 }
-                Ok(result)
             }
             Expr::Call(function, arguments) => {
                 let arguments = arguments

@@ -5,6 +5,7 @@
 
 mod aggregate;
 pub mod asof;
+mod choice;
 mod choose;
 mod codes;
 mod describe;

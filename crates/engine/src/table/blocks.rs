@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampNanosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType, TimeUnit,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind, sortable};
 
@@ -33,6 +33,7 @@ pub(crate) fn narrow(
 ) -> Result<Vec<Cover>> {
     let mut reaches = Vec::new();
     collect(snapshot, predicate, constants, &mut reaches);
+    let Some(reaches) = by_column(reaches) else { return Ok(Vec::new()) };
     if reaches.is_empty() {
         return Ok(covers);
     }
@@ -59,6 +60,23 @@ pub(crate) fn narrow(
         }
     }
     Ok(narrowed)
+}
+
+/// What is said of each column together; `None` if no value passes, as where one must be above 5 and below 3.
+fn by_column(reaches: Vec<Reach>) -> Option<Vec<Reach>> {
+    let mut columns: Vec<Reach> = Vec::new();
+    for reach in reaches {
+        let Some(known) = columns.iter_mut().find(|known| known.column == reach.column) else {
+            columns.push(reach);
+            continue;
+        };
+        let pairs = known
+            .any
+            .iter()
+            .flat_map(|one| reach.any.iter().map(move |other| (one.0.max(other.0), one.1.min(other.1))));
+        known.any = pairs.filter(|(least, greatest)| least <= greatest).collect();
+    }
+    columns.iter().all(|reach| !reach.any.is_empty()).then_some(columns)
 }
 
 /// Adds the parts of a span that may hold a wanted row.
@@ -121,12 +139,14 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
     let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
     let (least, greatest) = bits(&constants[constant], 0, &stored)?;
     let any = match op {
-        BinaryOp::Equal => (least, greatest),
-        BinaryOp::Less | BinaryOp::LessOrEqual => (0, greatest),
-        BinaryOp::Greater | BinaryOp::GreaterOrEqual => (least, u64::MAX),
+        BinaryOp::Equal => Some((least, greatest)),
+        BinaryOp::Less => least.checked_sub(1).map(|below| (0, below)),
+        BinaryOp::LessOrEqual => Some((0, greatest)),
+        BinaryOp::Greater => greatest.checked_add(1).map(|above| (above, u64::MAX)),
+        BinaryOp::GreaterOrEqual => Some((least, u64::MAX)),
         _ => return None,
     };
-    Some(Reach { column, any: vec![any] })
+    Some(Reach { column, any: any.into_iter().collect() })
 }
 
 /// What a list of values of the column's own type says: each of a short one, of a long one the least and the greatest.
@@ -165,6 +185,7 @@ fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)
         DataType::Int64 => signed!(Int64Type),
         DataType::Date32 => signed!(Date32Type),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => signed!(TimestampNanosecondType),
+        DataType::Time64(TimeUnit::Nanosecond) => signed!(Time64NanosecondType),
         DataType::UInt8 => unsigned!(UInt8Type),
         DataType::UInt16 => unsigned!(UInt16Type),
         DataType::UInt32 => unsigned!(UInt32Type),
@@ -181,4 +202,19 @@ fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)
     };
     let bits = sortable(ValueKind::of(stored)?, bits);
     Some((bits, bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_column_must_hold_together() {
+        let reach = |column, any: &[(u64, u64)]| Reach { column, any: any.to_vec() };
+        let both = |one, other| by_column(vec![one, reach(9, &[(0, 1)]), other]).map(|all| all[0].any.clone());
+        assert_eq!(both(reach(1, &[(0, 5)]), reach(1, &[(3, u64::MAX)])), Some(vec![(3, 5)]));
+        assert_eq!(both(reach(1, &[(0, 2)]), reach(1, &[(3, u64::MAX)])), None);
+        assert_eq!(both(reach(1, &[(0, 2)]), reach(2, &[(3, u64::MAX)])), Some(vec![(0, 2)]), "two columns");
+        assert_eq!(both(reach(1, &[(1, 1), (7, 7)]), reach(1, &[(5, 6), (7, 9)])), Some(vec![(7, 7)]));
+    }
 }
