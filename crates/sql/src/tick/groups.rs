@@ -211,7 +211,8 @@ impl Recogniser<'_> {
                     Some(_) => false,
                 };
                 let [choice] = branches.as_slice() else { return None };
-                is_null.then(|| choice.clone())
+                // What the condition leaves out may be what a division is refused for.
+                (is_null && !divides(&choice.1)).then(|| choice.clone())
             }
             // A cast that every value passes, so that none fails in a row that the condition leaves out.
             TickExpr::Cast(inner, to) => {
@@ -291,4 +292,12 @@ impl Recogniser<'_> {
         }
         Ok(aggregate)
     }
+}
+
+fn divides(expr: &TickExpr) -> bool {
+    let mut divides = false;
+    expr.visit(&mut |expr| {
+        divides |= matches!(expr, TickExpr::Binary(BinaryOp::Divide | BinaryOp::Remainder, _, _));
+    });
+    divides
 }

@@ -3,6 +3,7 @@
 
 mod both;
 mod generated;
+mod group_keys;
 mod joins;
 mod limits;
 mod logic;
@@ -10,5 +11,6 @@ mod market;
 mod parts;
 mod pruning;
 mod session;
+mod subqueries;
 mod ticks;
 mod windows;
