@@ -383,7 +383,8 @@ mod tests {
         let letters = ["", "a", "aa", "ab", "ba", "aba", "abb", "\0", "\0\0", "a\0"];
         let longer = (4..24).flat_map(|length| {
             let text = "abcdefghijklmnopqrstuvwx"[..length].to_owned();
-            (0..length).map(move |place| format!("{}X{}", &text[..place], &text[place + 1..])).chain([text.clone()])
+            let whole = text.clone();
+            (0..length).map(move |place| format!("{}X{}", &text[..place], &text[place + 1..])).chain([whole])
         });
         let all: Vec<String> = letters.into_iter().map(str::to_owned).chain(longer.collect::<Vec<_>>()).collect();
         for _ in 0..2 {
