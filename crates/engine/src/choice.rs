@@ -40,7 +40,7 @@ impl Choice<'_> {
         let mut result = self.null();
         let mut open = BooleanArray::from(vec![true; columns.rows()]);
         for (condition, value) in self.branches {
-            let rows = SomeRows::new(columns, open.clone());
+            let rows = SomeRows::asked(columns, open.clone());
             let holds = codes::condition(condition, &rows, constants)?;
             let asked = spread(&open, &holds);
             result = put(&asked, value, &result, columns, constants)?;
@@ -72,7 +72,7 @@ fn put(
     if asked.true_count() == 0 {
         return Ok(others.clone());
     }
-    let rows = SomeRows::new(columns, asked.clone());
+    let rows = SomeRows::asked(columns, asked.clone());
     let value = match value.evaluate(&rows, constants)? {
         Value::Array(array) => Value::Array(take(&array, &places(asked), None)?),
         one => one,
@@ -102,11 +102,19 @@ pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
 pub(crate) struct SomeRows<'a> {
     columns: &'a dyn Columns,
     kept: Kept,
+    are_asked: bool,
 }
 
 impl<'a> SomeRows<'a> {
     pub fn new(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
-        SomeRows { columns, kept: Kept::new(mask, 2) }
+        let are_asked = columns.are_asked();
+        SomeRows { columns, kept: Kept::new(mask, 2), are_asked }
+    }
+
+    /// Rows that ask for a value, of which choices within it compute no more than is asked for either: were each to try all rows first, one
+    /// within the other, their number would double with each.
+    fn asked(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
+        SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }
     }
 }
 
@@ -124,6 +132,10 @@ impl Columns for SomeRows<'_> {
 
     fn may_be_coded(&self, position: usize) -> bool {
         self.columns.may_be_coded(position)
+    }
+
+    fn are_asked(&self) -> bool {
+        self.are_asked
     }
 }
 
@@ -163,5 +175,20 @@ mod tests {
             matches!(case(vec![is_zero]).evaluate(&columns, &constants), Err(Error::Arrow(_))),
             "what is asked for is"
         );
+    }
+
+    #[test]
+    fn choices_within_choices_are_refused_soon() {
+        let numbers = Some(Value::Array(Arc::new(Int64Array::from(vec![3, 0, 5])) as ArrayRef));
+        let columns = Chosen { columns: vec![numbers], rows: 3 };
+        let constants = [Arc::new(Int64Array::from(vec![9])) as ArrayRef];
+        let division = Expr::Binary(BinaryOp::Divide, Box::new(Expr::Constant(0)), Box::new(Expr::Column(0)));
+        let choice = |inner: Expr| Expr::Case {
+            branches: vec![(both(BinaryOp::Less, 0, Expr::Constant(0)), inner)],
+            otherwise: None,
+            data_type: DataType::Int64,
+        };
+        let within = (0..50).fold(division, |inner, _| choice(inner));
+        assert!(matches!(within.evaluate(&columns, &constants), Err(Error::Arrow(_))));
     }
 }

@@ -133,6 +133,11 @@ pub(crate) trait Columns {
     fn text_results(&self) -> Option<&TextResults> {
         None
     }
+
+    /// Whether choices compute each value for the rows alone that ask for it, since one for all rows was refused.
+    fn are_asked(&self) -> bool {
+        false
+    }
 }
 
 /// Columns that were chosen before.
@@ -230,6 +235,9 @@ impl Expr {
         match self {
             Expr::Case { branches, otherwise, data_type } => {
                 let choice = Choice { branches, otherwise: otherwise.as_deref(), data_type };
+                if columns.are_asked() {
+                    return choice.as_asked(columns, constants);
+                }
                 match codes::unless_refused(choice.of_all(columns, constants))? {
                     Some(value) => Ok(value),
                     // What is refused may be in rows that no condition asks it for.
