@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Scalar};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Scalar, new_empty_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::kernels::cmp;
 use arrow::compute::take;
@@ -80,6 +80,7 @@ fn are_alike(one: &DataType, other: &DataType) -> bool {
 
 #[derive(Debug)]
 struct ListTable {
+    /// The values of a short list; of others none.
     list: ArrayRef,
     entries: Entries,
     has_null: bool,
@@ -132,6 +133,11 @@ impl ListTable {
             }
         };
         let has_null = list.null_count() > 0;
+        // An array of its own: the run's constant, by whose life the table is known, must not live by the table.
+        let list = match &entries {
+            Entries::Short(_) => list.slice(0, list.len()),
+            _ => new_empty_array(list.data_type()),
+        };
         Ok(ListTable { list, entries, has_null })
     }
 
