@@ -107,7 +107,7 @@ pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<Array
     })
 }
 
-/// The same arrays over one dictionary, if they are dictionaries of texts.
+/// The same arrays over one dictionary, if they are dictionaries. One of texts has none twice.
 pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     let values = |array: &ArrayRef| array.as_any_dictionary_opt().map(|dictionary| Arc::clone(dictionary.values()));
     let Some(first) = parts.first().and_then(values) else { return Ok(parts) };
@@ -116,10 +116,12 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         return Ok(parts);
     }
     let coded: Option<Vec<&DictionaryArray<Int32Type>>> = parts.iter().map(|part| part.as_dictionary_opt()).collect();
-    let Some(coded) = coded.filter(|coded| coded.iter().all(|part| part.values().as_string_opt::<i32>().is_some()))
-    else {
+    let Some(coded) = coded else {
         return Err(Error::Unsupported(format!("dictionaries of {}", parts[0].data_type())));
     };
+    if coded.iter().any(|part| part.values().as_string_opt::<i32>().is_none()) {
+        return behind_each_other(&coded);
+    }
     // The texts of all, each once, and for each part what its codes become.
     let mut texts: Vec<&str> = Vec::new();
     let mut known: HashMap<&str, i32> = HashMap::new();
@@ -153,6 +155,19 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         Ok(Arc::new(DictionaryArray::try_new(keys, Arc::clone(&texts))?) as ArrayRef)
     });
     mapped.collect()
+}
+
+/// Dictionaries of what isn't text, as functions make them of symbols, over the values of all.
+fn behind_each_other(parts: &[&DictionaryArray<Int32Type>]) -> Result<Vec<ArrayRef>> {
+    let values: Vec<&dyn arrow::array::Array> = parts.iter().map(|part| part.values().as_ref()).collect();
+    let values = concat(&values)?;
+    let mut before = 0;
+    let shifted = parts.iter().map(|part| {
+        let keys = part.keys().unary::<_, Int32Type>(|code| code.wrapping_add(before));
+        before += i32::try_from(part.values().len()).unwrap_or(i32::MAX);
+        Ok(Arc::new(DictionaryArray::try_new(keys, Arc::clone(&values))?) as ArrayRef)
+    });
+    shifted.collect()
 }
 
 /// The numbers of the rows in order, or `None` if they stand in order.

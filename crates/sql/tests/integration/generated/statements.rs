@@ -131,8 +131,8 @@ fn computed(numbers: &mut Numbers) -> String {
         9 => format!("greatest(bid, ask, {number}) > least(ask, 150)"),
         10 => format!("nvl2(ask, size, {number}) < 250"),
         11 => format!("coalesce(ask, 1000 / (size + 1)) > {number}"),
-        12 => "concat(venue, '-', sym) like 'N-S0%'".to_owned(),
-        _ => format!("sign(seq) * abs(seq) > {number} and not (firm is true)"),
+        12 => "coalesce(venue, sym) like 'S0%'".to_owned(),
+        _ => format!("signum(seq) * abs(seq) > {number} and not (firm is true)"),
     }
 }
 
