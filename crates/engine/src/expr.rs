@@ -20,6 +20,7 @@ use crate::choice::Choice;
 use crate::codes::{self, TextResults};
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
+use crate::own_type::{OwnComparison, own_comparison};
 use crate::shift::shifted;
 use crate::value_list::ValueList;
 use crate::widen::widen;
@@ -201,9 +202,15 @@ impl Expr {
         match self {
             Expr::Column(position) => columns.column(*position),
             Expr::Constant(position) => Ok(Value::Scalar(Arc::clone(&constants[*position]))),
-            Expr::Binary(op, left, right) => {
-                op.apply(&left.evaluate(columns, constants)?, &right.evaluate(columns, constants)?)
-            }
+            Expr::Binary(op, left, right) => match (left.as_ref(), right.as_ref()) {
+                (Expr::Cast(value, wide), Expr::Constant(constant)) => {
+                    compare(*op, value, wide, *constant, columns, constants)
+                }
+                (Expr::Constant(constant), Expr::Cast(value, wide)) if op.comparison().is_some() => {
+                    compare(op.swapped(), value, wide, *constant, columns, constants)
+                }
+                _ => op.apply(&left.evaluate(columns, constants)?, &right.evaluate(columns, constants)?),
+            },
             Expr::Not(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(boolean::not(array.as_boolean())?) as _))
             }
@@ -212,21 +219,23 @@ impl Expr {
             Expr::IsNotNull(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
             }
-            Expr::Cast(expr, data_type) => {
-                let options = CastOptions { safe: false, ..CastOptions::default() };
-                let value = expr.evaluate(columns, constants)?;
-                value.map(|array| match widen(array, data_type) {
-                    Some(wide) => Ok(wide),
-                    None => Ok(cast_with_options(array, data_type, &options)?),
-                })
-            }
+            Expr::Cast(expr, data_type) => converted(&expr.evaluate(columns, constants)?, data_type),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
                 match codes::over_known_texts(self, columns, constants)? {
                     Some(value) => Ok(value),
                     None => self.evaluate_each(columns, constants),
                 }
             }
-            Expr::In(expr, list) => expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants)),
+            Expr::In(expr, list) => {
+                let Expr::Cast(value, wide) = expr.as_ref() else {
+                    return expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants));
+                };
+                let value = value.evaluate(columns, constants)?;
+                value.map(|array| match list.contains_own(array, constants)? {
+                    Some(found) => Ok(found),
+                    None => list.contains(&wide_of(array, wide)?, constants),
+                })
+            }
         }
     }
 
@@ -460,6 +469,44 @@ impl BinaryOp {
             BinaryOp::Remainder => Ok(numeric::rem(l, r)?),
             op => logical(op, left, right),
         }
+    }
+}
+
+/// Arithmetic on a value made wider, or a comparison with a constant, which is one in the value's own type where there is such.
+fn compare(
+    op: BinaryOp,
+    value: &Expr,
+    wide: &DataType,
+    constant: usize,
+    columns: &dyn Columns,
+    constants: &[ArrayRef],
+) -> Result<Value> {
+    let value = value.evaluate(columns, constants)?;
+    let constant = &constants[constant];
+    if constant.data_type() == wide
+        && let Some(own) = own_comparison(op, value.data_type(), constant)
+    {
+        return match own {
+            OwnComparison::With(op, own) => op.apply(&value, &Value::Scalar(own)),
+            OwnComparison::Always(holds) => value.map(|array| {
+                let all =
+                    if holds { BooleanBuffer::new_set(array.len()) } else { BooleanBuffer::new_unset(array.len()) };
+                Ok(Arc::new(BooleanArray::new(all, array.nulls().cloned())))
+            }),
+        };
+    }
+    op.apply(&converted(&value, wide)?, &Value::Scalar(Arc::clone(constant)))
+}
+
+fn converted(value: &Value, to: &DataType) -> Result<Value> {
+    value.map(|array| wide_of(array, to))
+}
+
+fn wide_of(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    match widen(array, to) {
+        Some(wide) => Ok(wide),
+        None => Ok(cast_with_options(array, to, &options)?),
     }
 }
 

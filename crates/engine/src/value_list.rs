@@ -14,6 +14,7 @@ use hashbrown::HashSet;
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
+use crate::own_type::own_list;
 use crate::per_run::PerRun;
 
 /// Values up to which a list is looked through from its beginning.
@@ -27,13 +28,15 @@ const BITS_MAX: usize = 1 << 20;
 pub struct ValueList {
     constant: usize,
     tables: PerRun<ListTable>,
+    /// For values narrower than the list's.
+    own_tables: PerRun<Option<ListTable>>,
 }
 
 impl ValueList {
     /// The list of the values of a constant.
     #[must_use]
     pub fn new(constant: usize) -> ValueList {
-        ValueList { constant, tables: PerRun::default() }
+        ValueList { constant, tables: PerRun::default(), own_tables: PerRun::default() }
     }
 
     /// Whether values of a type can be looked for.
@@ -52,6 +55,20 @@ impl ValueList {
     /// The values of the list.
     pub(crate) fn values<'a>(&self, constants: &'a [ArrayRef]) -> &'a ArrayRef {
         &constants[self.constant]
+    }
+
+    /// The same of values that would have to be made wider for the list: these are compared with what they can equal of it; `None` where types
+    /// don't allow it.
+    pub(crate) fn contains_own(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        let (list, own) = (self.values(constants), values.data_type());
+        if list.is_empty() || own == list.data_type() {
+            return Ok(None);
+        }
+        let table = self.own_tables.get(list, || own_list(own, list)?.map(|list| ListTable::new(&list)).transpose())?;
+        match table.as_ref() {
+            Some(table) if table.list.data_type() == own => Ok(Some(Arc::new(table.contains(values)?))),
+            _ => Ok(None),
+        }
     }
 
     /// Whether each value is in the list: null for null, and for what isn't found in a list that has a null.

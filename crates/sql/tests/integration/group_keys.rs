@@ -92,7 +92,7 @@ fn rows() -> RecordBatch {
     RecordBatch::try_new(spec().arrow(), columns).unwrap()
 }
 
-fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+pub(crate) fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let mut load = database.load(&spec(), LoadOptions { format, ..LoadOptions::default() }).unwrap();

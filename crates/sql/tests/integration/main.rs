@@ -8,6 +8,7 @@ mod joins;
 mod limits;
 mod logic;
 mod market;
+mod own_types;
 mod parts;
 mod pruning;
 mod session;
