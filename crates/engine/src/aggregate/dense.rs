@@ -2,7 +2,7 @@
 //! are, a table has a place for each combination of them, and no row is hashed that is of a group seen before.
 //!
 //! The table has as many places as the words of the blocks so far ask for. One that asks for others empties it, and groups are found by
-//! hash once more; since it then reaches twice as far, that happens but a few times.
+//! hash once more; since it then reaches twice as far on that side, that happens but a few times.
 
 use super::accumulate::NO_GROUP;
 use super::keys::{ValueKey, WordBounds};
@@ -37,13 +37,20 @@ struct Reach {
 }
 
 impl Reach {
-    /// One with twice as many words.
-    fn twice(self) -> Option<Reach> {
-        let words = self.choices - 1;
-        let bounds = self.bounds.further(u64::try_from(words).ok()?)?;
-        Some(Reach { bounds, choices: self.choices + words })
+    /// `None` for more words than there can be places for.
+    fn of(bounds: WordBounds) -> Option<Reach> {
+        let choices = usize::try_from(bounds.span()).ok()?.checked_add(2)?;
+        Some(Reach { bounds, choices })
     }
 }
+
+/// Places for all combinations.
+fn places(reaches: &[Reach]) -> Option<usize> {
+    reaches.iter().try_fold(1usize, |all, reach| all.checked_mul(reach.choices))
+}
+
+/// A part of what keys reach that they may grow on by.
+const ROOMS: [u64; 4] = [1, 4, 16, 64];
 
 impl DenseGroups {
     /// The group of each row of a block, to which `find` gives those that weren't seen; false where the words are too far apart.
@@ -89,26 +96,27 @@ impl DenseGroups {
                 let Some(both) = bounds.with(&reach.bounds) else { return false };
                 bounds = both;
             }
-            // Null has a place, too.
-            let Some(choices) = usize::try_from(bounds.span()).ok().and_then(|span| span.checked_add(2)) else {
-                return false;
-            };
-            reaches.push(Reach { bounds, choices });
+            let Some(reach) = Reach::of(bounds) else { return false };
+            reaches.push(reach);
         }
-        let places = |reaches: &[Reach]| reaches.iter().try_fold(1usize, |all, reach| all.checked_mul(reach.choices));
         let limit = PLACES_MAX.min(self.rows_seen.saturating_mul(PLACES_OF_ROW_MAX));
-        let Some(mut needed) = places(&reaches).filter(|places| *places <= limit) else { return false };
-        if self.emptied >= EMPTIED_MAX {
+        if self.emptied >= EMPTIED_MAX || places(&reaches).is_none_or(|places| places > limit) {
             return false;
         }
-        for key in 0..self.reaches.len().min(reaches.len()) {
-            // What grew may grow on.
-            let grown = Reach::twice(reaches[key]).filter(|_| reaches[key].bounds != self.reaches[key].bounds);
-            if let (Some(grown), true) = (grown, needed <= PLACES_MAX / 2) {
-                reaches[key] = grown;
-                needed = places(&reaches).unwrap_or(needed);
-            }
+        // What grew may grow on, as far as there are places.
+        let further = |part: u64| {
+            let grown = reaches.iter().zip(&self.reaches);
+            let reaches =
+                grown.map(|(reach, known)| Reach::of(reach.bounds.beyond(&known.bounds, reach.bounds.span() / part)));
+            let reaches = reaches.collect::<Option<Vec<_>>>()?;
+            places(&reaches).is_some_and(|places| places <= PLACES_MAX).then_some(reaches)
+        };
+        if self.reaches.len() == reaches.len()
+            && let Some(grown) = ROOMS.into_iter().find_map(further)
+        {
+            reaches = grown;
         }
+        let needed = places(&reaches).unwrap_or(0);
         self.emptied += usize::from(!self.reaches.is_empty());
         self.groups.clear();
         self.groups.resize(needed, NO_GROUP);

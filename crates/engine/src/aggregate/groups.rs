@@ -19,13 +19,32 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use crate::error::{Error, Result};
 use crate::shift::plain;
 
+/// A group by the hash of its words, of which half stands here: most of what isn't the same is told apart, and a table that grows is filled,
+/// without a look at the words, which are far away.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    hash: u32,
+    group: u32,
+}
+
+impl Entry {
+    /// What the table goes by. It looks at the upper bits and the lower ones.
+    fn spread(self) -> u64 {
+        spread(self.hash)
+    }
+}
+
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
 /// The groups that were seen, in the order of their first row.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// Keys of a group, and the word of nulls.
     stride: usize,
     words: Vec<u64>,
-    table: HashTable<u32>,
+    table: HashTable<Entry>,
     /// Differs from one statement to the next, so that nobody can choose keys that collide.
     seed: u64,
     len: usize,
@@ -62,14 +81,14 @@ impl Groups {
             }
             self.fill_table();
         }
-        let (stride, stored, seed) = (self.stride, &self.words, self.seed);
+        let (stride, stored) = (self.stride, &self.words);
         let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
-        let hash = hash(seed, words);
-        let entry = self.table.entry(hash, |group| are_same(at(*group), words), |group| self::hash(seed, at(*group)));
-        match entry {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
+        let hash = half(hash(self.seed, words));
+        let is_it = |entry: &Entry| entry.hash == hash && are_same(at(entry.group), words);
+        match self.table.entry(spread(hash), is_it, |entry| entry.spread()) {
+            hashbrown::hash_table::Entry::Occupied(found) => found.get().group,
             hashbrown::hash_table::Entry::Vacant(place) => {
-                place.insert(number(self.len));
+                place.insert(Entry { hash, group: number(self.len) });
                 self.add(words)
             }
         }
@@ -84,11 +103,10 @@ impl Groups {
     /// From now on groups are found by the table.
     fn fill_table(&mut self) {
         self.ascending = false;
-        let (stride, stored, seed) = (self.stride, &self.words, self.seed);
-        let hash = |group: &u32| hash(seed, &stored[*group as usize * stride..(*group as usize + 1) * stride]);
-        self.table.reserve(2 * self.len, hash);
-        for group in 0..number(self.len) {
-            self.table.insert_unique(hash(&group), group, hash);
+        self.table.reserve(2 * self.len, |entry| entry.spread());
+        for group in 0..self.len {
+            let hash = half(hash(self.seed, self.words(group)));
+            self.table.insert_unique(spread(hash), Entry { hash, group: number(group) }, |entry| entry.spread());
         }
     }
 }
@@ -130,6 +148,12 @@ pub(super) fn hash(seed: u64, words: &[u64]) -> u64 {
         let folded = (product >> 64) as u64 ^ product as u64;
         folded.rotate_left(23)
     })
+}
+
+/// Half of the bits of a hash, to which all contribute.
+#[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
+fn half(hash: u64) -> u32 {
+    (hash ^ hash >> 32) as u32
 }
 
 /// Whether words are equal; of the few that a group has, without a call.

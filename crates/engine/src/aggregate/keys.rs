@@ -55,10 +55,18 @@ impl WordBounds {
         self.greatest.wrapping_sub(self.least)
     }
 
-    /// Those whose greatest word is so much greater; `None` if there are none such.
-    pub fn further(&self, room: u64) -> Option<WordBounds> {
-        let greatest = (self.greatest ^ self.flip).cast_signed().checked_add_unsigned(room)?;
-        Some(WordBounds { greatest: greatest.cast_unsigned() ^ self.flip, ..*self })
+    /// Those that reach further by so much where they reach beyond others.
+    pub fn beyond(&self, known: &WordBounds, room: u64) -> WordBounds {
+        let signed = |word: u64| (word ^ self.flip).cast_signed();
+        let (mut least, mut greatest) = (signed(self.least), signed(self.greatest));
+        if least < signed(known.least) {
+            least = least.saturating_sub_unsigned(room);
+        }
+        if greatest > signed(known.greatest) {
+            greatest = greatest.saturating_add_unsigned(room);
+        }
+        let word = |signed: i64| signed.cast_unsigned() ^ self.flip;
+        WordBounds { least: word(least), greatest: word(greatest), flip: self.flip }
     }
 
     /// The least word.
