@@ -7,8 +7,8 @@
 use super::accumulate::NO_GROUP;
 use super::keys::{ValueKey, WordBounds};
 
-/// Most places: more than these miss the cache as often as a hash table does.
-const PLACES_MAX: usize = 1 << 20;
+/// Most places: these take as much memory as a hash table of a million groups.
+const PLACES_MAX: usize = 1 << 22;
 
 /// Most places for each row so far: few rows don't pay for many.
 const PLACES_OF_ROW_MAX: usize = 32;
@@ -19,6 +19,7 @@ const EMPTIED_MAX: usize = 32;
 /// The groups of rows by the words of their keys.
 #[derive(Debug, Default)]
 pub(super) struct DenseGroups {
+    places_max: usize,
     /// By key.
     reaches: Vec<Reach>,
     groups: Vec<u32>,
@@ -53,6 +54,11 @@ fn places(reaches: &[Reach]) -> Option<usize> {
 const ROOMS: [u64; 4] = [1, 4, 16, 64];
 
 impl DenseGroups {
+    /// None yet, whose table takes at most so many bytes.
+    pub fn within(bytes: usize) -> DenseGroups {
+        DenseGroups { places_max: PLACES_MAX.min(bytes / size_of::<u32>()), ..DenseGroups::default() }
+    }
+
     /// The group of each row of a block, to which `find` gives those that weren't seen; false where the words are too far apart.
     pub fn rows(
         &mut self,
@@ -99,7 +105,7 @@ impl DenseGroups {
             let Some(reach) = Reach::of(bounds) else { return false };
             reaches.push(reach);
         }
-        let limit = PLACES_MAX.min(self.rows_seen.saturating_mul(PLACES_OF_ROW_MAX));
+        let limit = self.places_max.min(self.rows_seen.saturating_mul(PLACES_OF_ROW_MAX));
         if self.emptied >= EMPTIED_MAX || places(&reaches).is_none_or(|places| places > limit) {
             return false;
         }
@@ -109,7 +115,7 @@ impl DenseGroups {
             let reaches =
                 grown.map(|(reach, known)| Reach::of(reach.bounds.beyond(&known.bounds, reach.bounds.span() / part)));
             let reaches = reaches.collect::<Option<Vec<_>>>()?;
-            places(&reaches).is_some_and(|places| places <= PLACES_MAX).then_some(reaches)
+            places(&reaches).is_some_and(|places| places <= self.places_max).then_some(reaches)
         };
         if self.reaches.len() == reaches.len()
             && let Some(grown) = ROOMS.into_iter().find_map(further)

@@ -85,13 +85,12 @@ impl Groups {
         let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
         let hash = half(hash(self.seed, words));
         let is_it = |entry: &Entry| entry.hash == hash && are_same(at(entry.group), words);
-        match self.table.entry(spread(hash), is_it, |entry| entry.spread()) {
-            hashbrown::hash_table::Entry::Occupied(found) => found.get().group,
-            hashbrown::hash_table::Entry::Vacant(place) => {
-                place.insert(Entry { hash, group: number(self.len) });
-                self.add(words)
-            }
+        if let Some(known) = self.table.find(spread(hash), is_it) {
+            return known.group;
         }
+        let entry = Entry { hash, group: number(self.len) };
+        self.table.insert_unique(spread(hash), entry, |entry| entry.spread());
+        self.add(words)
     }
 
     fn add(&mut self, words: &[u64]) -> u32 {
@@ -362,6 +361,11 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
         }
         DataType::Decimal128(_, _) => {
             let values = arrow::array::AsArray::as_primitive::<Decimal128Type>(array.as_ref());
+            #[expect(clippy::cast_possible_truncation, reason = "what doesn't fit is seen by what comes back")]
+            let (low, fits) = (|value: i128| value as i64, |value: i128| i128::from(value as i64) == value);
+            if values.values().iter().fold(true, |all, value| all & fits(*value)) {
+                return Ok(values.values().iter().map(|value| low(*value).cast_unsigned()).collect());
+            }
             // What stands for null may be any number.
             let word = |(row, value): (usize, &i128)| match i64::try_from(*value) {
                 Ok(value) => Some(value.cast_unsigned()),

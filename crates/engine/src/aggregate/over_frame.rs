@@ -25,6 +25,9 @@ pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -
     Ok((rows, grouping.groups.len()))
 }
 
+/// Most bytes of a table of groups by place.
+const PLACES_BYTES_MAX: usize = 4 << 20;
+
 /// Groups of the rows of several frames.
 struct Grouping<'a> {
     keys: &'a [Expr],
@@ -43,7 +46,7 @@ impl<'a> Grouping<'a> {
             groups.find(&[0]);
         }
         let (texts, words) = keys.iter().map(|_| (Texts::default(), TextWords::default())).unzip();
-        Grouping { keys, groups, texts, words, dense: DenseGroups::default() }
+        Grouping { keys, groups, texts, words, dense: DenseGroups::within(PLACES_BYTES_MAX) }
     }
 
     /// The group of each row of a frame.

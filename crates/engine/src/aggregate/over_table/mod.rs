@@ -133,6 +133,9 @@ impl Slot {
     }
 }
 
+/// The part of a statement's memory that tables of groups by place may take.
+const PLACES_OF_MEMORY: usize = 16;
+
 /// Bytes that the aggregates of a state hold from which on they are merged by threads.
 const HELD_BYTES_OF_THREADS: usize = 1 << 20;
 
@@ -169,7 +172,7 @@ impl<'a> State<'a> {
         let mut state = State {
             asked,
             groups: Groups::new(keys),
-            dense: DenseGroups::default(),
+            dense: DenseGroups::within(asked.memory_bytes / PLACES_OF_MEMORY / asked.threads.max(1)),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             slots,
             text_words: (0..keys).map(|_| TextWords::default()).collect(),
