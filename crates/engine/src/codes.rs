@@ -9,6 +9,7 @@ use arrow::compute::kernels::cmp;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Int32Type};
 
+use crate::choice::{SomeRows, spread};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Columns, Expr, Value, holds};
 
@@ -84,6 +85,9 @@ pub(crate) fn unless_refused<T>(result: Result<T>) -> Result<Option<T>> {
     }
 }
 
+/// Rows for each one that the first of two conditions passes from which on the second is asked of those alone.
+const ROWS_OF_PASSED_MIN: usize = 8;
+
 /// Where a condition holds: where it is true, and not where it is null.
 pub(crate) fn condition(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<BooleanArray> {
     Conditions::default().hold_of(columns.rows(), expr, columns, constants)
@@ -124,6 +128,16 @@ impl<'a> Conditions<'a> {
     ) -> Result<BooleanArray> {
         if let Expr::Binary(BinaryOp::And, left, right) = expr {
             let left = self.hold_of(rows, left, columns, constants)?;
+            let passed = left.true_count();
+            if passed * ROWS_OF_PASSED_MIN < left.len() {
+                if passed == 0 {
+                    return Ok(left);
+                }
+                // Few rows pay for being taken out of the columns that the other condition reads.
+                let some = SomeRows::new(columns, left.clone());
+                let right = self.hold_of(rows, right, &some, constants)?;
+                return Ok(spread(&left, &right));
+            }
             let right = self.hold_of(rows, right, columns, constants)?;
             if left.true_count() == left.len() {
                 return Ok(right);

@@ -15,11 +15,12 @@ use arrow::compute::kernels::{boolean, cmp, numeric};
 use arrow::compute::{CastOptions, cast_with_options, is_not_null, is_null};
 use arrow::datatypes::DataType;
 
-use crate::choose::choose;
+use crate::choice::Choice;
 use crate::codes::{self, TextResults};
 use crate::compare;
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
+use crate::own_type::{OwnComparison, own_comparison};
 use crate::shift::shifted;
 use crate::value_list::ValueList;
 use crate::widen::widen;
@@ -101,6 +102,12 @@ pub trait ScalarFunction: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Function`] with the function's own words.
     fn call(&self, arguments: &[Value], rows: usize) -> Result<Value>;
+
+    /// Nanoseconds of the stretches of time, counted from the epoch, in each of which the value stays the same, where one argument is an
+    /// instant and the others, which are given, are constants; `None` where that isn't known.
+    fn grain(&self, _arguments: &[Option<&ArrayRef>]) -> Option<i64> {
+        None
+    }
 }
 
 /// Values of a chunk.
@@ -125,6 +132,11 @@ pub(crate) trait Columns {
     /// What is known of the texts of the columns' dictionaries, where these rows are a part of all that have them.
     fn text_results(&self) -> Option<&TextResults> {
         None
+    }
+
+    /// Whether choices compute each value for the rows alone that ask for it, since one for all rows was refused.
+    fn are_asked(&self) -> bool {
+        false
     }
 }
 
@@ -168,7 +180,7 @@ impl Value {
         }
     }
 
-    fn with_datum<T>(&self, use_it: impl FnOnce(&dyn Datum) -> T) -> T {
+    pub(crate) fn with_datum<T>(&self, use_it: impl FnOnce(&dyn Datum) -> T) -> T {
         match self {
             Value::Array(array) => use_it(array),
             Value::Scalar(one) => use_it(&Scalar::new(Arc::clone(one))),
@@ -189,9 +201,15 @@ impl Expr {
         match self {
             Expr::Column(position) => columns.column(*position),
             Expr::Constant(position) => Ok(Value::Scalar(Arc::clone(&constants[*position]))),
-            Expr::Binary(op, left, right) => {
-                op.apply(&left.evaluate(columns, constants)?, &right.evaluate(columns, constants)?)
-            }
+            Expr::Binary(op, left, right) => match (left.as_ref(), right.as_ref()) {
+                (Expr::Cast(value, wide), Expr::Constant(constant)) => {
+                    compare(*op, value, wide, *constant, columns, constants)
+                }
+                (Expr::Constant(constant), Expr::Cast(value, wide)) if op.comparison().is_some() => {
+                    compare(op.swapped(), value, wide, *constant, columns, constants)
+                }
+                _ => op.apply(&left.evaluate(columns, constants)?, &right.evaluate(columns, constants)?),
+            },
             Expr::Not(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(boolean::not(array.as_boolean())?) as _))
             }
@@ -200,21 +218,23 @@ impl Expr {
             Expr::IsNotNull(expr) => {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
             }
-            Expr::Cast(expr, data_type) => {
-                let options = CastOptions { safe: false, ..CastOptions::default() };
-                let value = expr.evaluate(columns, constants)?;
-                value.map(|array| match widen(array, data_type) {
-                    Some(wide) => Ok(wide),
-                    None => Ok(cast_with_options(array, data_type, &options)?),
-                })
-            }
+            Expr::Cast(expr, data_type) => converted(&expr.evaluate(columns, constants)?, data_type),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
                 match codes::over_known_texts(self, columns, constants)? {
                     Some(value) => Ok(value),
                     None => self.evaluate_each(columns, constants),
                 }
             }
-            Expr::In(expr, list) => expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants)),
+            Expr::In(expr, list) => {
+                let Expr::Cast(value, wide) = expr.as_ref() else {
+                    return expr.evaluate(columns, constants)?.map(|array| list.contains(array, constants));
+                };
+                let value = value.evaluate(columns, constants)?;
+                value.map(|array| match list.contains_own(array, constants)? {
+                    Some(found) => Ok(found),
+                    None => list.contains(&wide_of(array, wide)?, constants),
+                })
+            }
         }
     }
 
@@ -222,17 +242,15 @@ impl Expr {
     fn evaluate_each(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
         match self {
             Expr::Case { branches, otherwise, data_type } => {
-                let mut result = match otherwise {
-                    Some(expr) => expr.evaluate(columns, constants)?,
-                    None => Value::Scalar(new_null_array(data_type, 1)),
-                };
-                for (condition, value) in branches.iter().rev() {
-                    let mask = codes::condition(condition, columns, constants)?;
-                    let value = value.evaluate(columns, constants)?;
-                    let chosen = value.with_datum(|value| result.with_datum(|other| choose(&mask, value, other)))?;
-                    result = Value::Array(chosen);
+                let choice = Choice { branches, otherwise: otherwise.as_deref(), data_type };
+                if columns.are_asked() {
+                    return choice.as_asked(columns, constants);
                 }
-                Ok(result)
+                match codes::unless_refused(choice.of_all(columns, constants))? {
+                    Some(value) => Ok(value),
+                    // What is refused may be in rows that no condition asks it for.
+                    None => choice.as_asked(columns, constants),
+                }
             }
             Expr::Call(function, arguments) => {
                 let arguments = arguments
@@ -454,6 +472,44 @@ impl BinaryOp {
             BinaryOp::Remainder => Ok(numeric::rem(l, r)?),
             op => logical(op, left, right),
         }
+    }
+}
+
+/// Arithmetic on a value made wider, or a comparison with a constant, which is one in the value's own type where there is such.
+fn compare(
+    op: BinaryOp,
+    value: &Expr,
+    wide: &DataType,
+    constant: usize,
+    columns: &dyn Columns,
+    constants: &[ArrayRef],
+) -> Result<Value> {
+    let value = value.evaluate(columns, constants)?;
+    let constant = &constants[constant];
+    if constant.data_type() == wide
+        && let Some(own) = own_comparison(op, value.data_type(), constant)
+    {
+        return match own {
+            OwnComparison::With(op, own) => op.apply(&value, &Value::Scalar(own)),
+            OwnComparison::Always(holds) => value.map(|array| {
+                let all =
+                    if holds { BooleanBuffer::new_set(array.len()) } else { BooleanBuffer::new_unset(array.len()) };
+                Ok(Arc::new(BooleanArray::new(all, array.nulls().cloned())))
+            }),
+        };
+    }
+    op.apply(&converted(&value, wide)?, &Value::Scalar(Arc::clone(constant)))
+}
+
+fn converted(value: &Value, to: &DataType) -> Result<Value> {
+    value.map(|array| wide_of(array, to))
+}
+
+fn wide_of(array: &ArrayRef, to: &DataType) -> Result<ArrayRef> {
+    let options = CastOptions { safe: false, ..CastOptions::default() };
+    match widen(array, to) {
+        Some(wide) => Ok(wide),
+        None => Ok(cast_with_options(array, to, &options)?),
     }
 }
 

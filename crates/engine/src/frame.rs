@@ -12,7 +12,8 @@ use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
 use crate::kept::Kept;
-use crate::order::order;
+use crate::order::{order, order_by};
+use crate::parallel::{each, threads_for};
 
 /// Rows in memory.
 #[derive(Debug, Clone)]
@@ -38,15 +39,51 @@ impl Frame {
     }
 
     /// The rows of several frames of the same columns, one behind the other.
-    pub fn concat(mut frames: Vec<Frame>, types: &[DataType]) -> Result<Frame> {
+    pub fn concat(frames: Vec<Frame>, types: &[DataType]) -> Result<Frame> {
+        Frame::concat_by(frames, types, 1)
+    }
+
+    /// The same, each column by one of so many threads.
+    pub fn concat_by(mut frames: Vec<Frame>, types: &[DataType], threads: usize) -> Result<Frame> {
         if frames.len() == 1 {
             return Ok(frames.swap_remove(0));
         }
         let rows = frames.iter().map(|frame| frame.rows).sum();
-        let columns = types.iter().enumerate().map(|(position, data_type)| {
-            joined(frames.iter().map(|frame| Arc::clone(&frame.columns[position])).collect(), data_type)
-        });
-        Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows })
+        let threads = threads_for(rows, 0, threads);
+        let column = |position: usize| joined(parts_of(&frames, position), &types[position]);
+        Ok(Frame { columns: each(types.len(), threads, column)?, rows })
+    }
+
+    /// The rows of several frames in order, equal ones as they stand. Only the keys are looked at; whatever else there is of a row is taken to
+    /// its place, each column by a thread.
+    pub fn sorted(frames: Vec<Frame>, keys: &[SortKey], constants: &[ArrayRef], threads: usize) -> Result<Frame> {
+        let types: Vec<DataType> =
+            frames.iter().take(1).flat_map(Frame::columns).map(|column| column.data_type().clone()).collect();
+        let rows = frames.iter().map(Frame::len).sum();
+        let threads = threads_for(rows, 0, threads);
+        let of_keys = each(keys.len(), threads, |key| match &keys[key].expr {
+            Expr::Column(column) => joined(parts_of(&frames, *column), &types[*column]),
+            expr => {
+                let parts = frames.iter().map(|frame| expr.evaluate(frame, constants)?.into_array(frame.rows));
+                let parts = parts.collect::<Result<Vec<_>>>()?;
+                let data_type = parts.first().map_or(DataType::Null, |part| part.data_type().clone());
+                joined(parts, &data_type)
+            }
+        })?;
+        let columns =
+            keys.iter().zip(&of_keys).map(|(key, values)| sort_column(key, Arc::clone(values))).collect::<Vec<_>>();
+        let Some(indices) = order_by(&columns, None, threads)?.map(UInt32Array::from) else {
+            return Frame::concat_by(frames, &types, threads);
+        };
+        let columns = each(types.len(), threads, |position| {
+            let is_it = |key: &SortKey| matches!(key.expr, Expr::Column(column) if column == position);
+            let column = match keys.iter().position(is_it) {
+                Some(key) => Arc::clone(&of_keys[key]),
+                None => joined(parts_of(&frames, position), &types[position])?,
+            };
+            Ok(take(&column, &indices, None)?)
+        })?;
+        Ok(Frame { columns, rows })
     }
 
     pub fn len(&self) -> usize {
@@ -97,6 +134,10 @@ impl Frame {
     }
 }
 
+fn parts_of(frames: &[Frame], column: usize) -> Vec<ArrayRef> {
+    frames.iter().map(|frame| Arc::clone(&frame.columns[column])).collect()
+}
+
 /// Arrays one behind the other. A dictionary of several has no value twice.
 pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<ArrayRef> {
     let parts = one_dictionary(parts)?;
@@ -107,7 +148,7 @@ pub(crate) fn joined(parts: Vec<ArrayRef>, data_type: &DataType) -> Result<Array
     })
 }
 
-/// The same arrays over one dictionary, if they are dictionaries of texts.
+/// The same arrays over one dictionary, if they are dictionaries. One of texts has none twice.
 pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     let values = |array: &ArrayRef| array.as_any_dictionary_opt().map(|dictionary| Arc::clone(dictionary.values()));
     let Some(first) = parts.first().and_then(values) else { return Ok(parts) };
@@ -116,10 +157,12 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
         return Ok(parts);
     }
     let coded: Option<Vec<&DictionaryArray<Int32Type>>> = parts.iter().map(|part| part.as_dictionary_opt()).collect();
-    let Some(coded) = coded.filter(|coded| coded.iter().all(|part| part.values().as_string_opt::<i32>().is_some()))
-    else {
+    let Some(coded) = coded else {
         return Err(Error::Unsupported(format!("dictionaries of {}", parts[0].data_type())));
     };
+    if coded.iter().any(|part| part.values().as_string_opt::<i32>().is_none()) {
+        return behind_each_other(&coded);
+    }
     // The texts of all, each once, and for each part what its codes become.
     let mut texts: Vec<&str> = Vec::new();
     let mut known: HashMap<&str, i32> = HashMap::new();
@@ -155,6 +198,19 @@ pub(crate) fn one_dictionary(parts: Vec<ArrayRef>) -> Result<Vec<ArrayRef>> {
     mapped.collect()
 }
 
+/// Dictionaries of what isn't text, as functions make them of symbols, over the values of all.
+fn behind_each_other(parts: &[&DictionaryArray<Int32Type>]) -> Result<Vec<ArrayRef>> {
+    let values: Vec<&dyn arrow::array::Array> = parts.iter().map(|part| part.values().as_ref()).collect();
+    let values = concat(&values)?;
+    let mut before = 0;
+    let shifted = parts.iter().map(|part| {
+        let keys = part.keys().unary::<_, Int32Type>(|code| code.wrapping_add(before));
+        before += i32::try_from(part.values().len()).unwrap_or(i32::MAX);
+        Ok(Arc::new(DictionaryArray::try_new(keys, Arc::clone(&values))?) as ArrayRef)
+    });
+    shifted.collect()
+}
+
 /// The numbers of the rows in order, or `None` if they stand in order.
 pub(crate) fn sorted_indices(
     frame: &Frame,
@@ -168,11 +224,15 @@ pub(crate) fn sorted_indices(
 /// What rows are sorted by.
 pub(crate) fn sort_columns(frame: &Frame, keys: &[SortKey], constants: &[ArrayRef]) -> Result<Vec<SortColumn>> {
     let columns = keys.iter().map(|key| {
-        let values = in_form(key.expr.evaluate(frame, constants)?.into_array(frame.len())?);
-        let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
-        Ok(SortColumn { values, options: Some(options) })
+        let values = key.expr.evaluate(frame, constants)?.into_array(frame.len())?;
+        Ok(sort_column(key, values))
     });
     columns.collect()
+}
+
+fn sort_column(key: &SortKey, values: ArrayRef) -> SortColumn {
+    let options = SortOptions { descending: key.descending, nulls_first: key.nulls_first };
+    SortColumn { values: in_form(values), options: Some(options) }
 }
 
 impl Columns for Frame {

@@ -5,6 +5,7 @@
 
 mod aggregate;
 pub mod asof;
+mod choice;
 mod choose;
 mod codes;
 mod compare;
@@ -19,6 +20,7 @@ mod lookup;
 pub mod moving;
 mod natives;
 mod order;
+mod own_type;
 mod parallel;
 mod per_run;
 mod plan;
@@ -43,6 +45,7 @@ pub use expr::{BinaryOp, Expr, ScalarFunction, Value};
 pub use frame::SortKey;
 pub use join::{AsofJoin, WindowJoin};
 pub use lookup::LookupTable;
+pub use own_type::{OwnComparison, own_comparison};
 pub use plan::{Bound, Plan, Scan};
 pub use reads::{Read, Reads, value_bytes};
 pub use run::{Setting, run};

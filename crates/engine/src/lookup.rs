@@ -33,7 +33,12 @@ pub struct LookupTable {
 enum Rows {
     Texts(HashMap<String, u32>),
     Words(DataType, HashMap<u64, u32>),
+    /// Words close together: the least, and for each from there on its row, or [`MISSING`].
+    Places(DataType, u64, Vec<u32>),
 }
+
+/// Places for each key up to which rows are found by place.
+const PLACES_OF_KEY_MAX: usize = 4;
 
 impl LookupTable {
     /// A table of constants by their numbers.
@@ -46,7 +51,8 @@ impl LookupTable {
     #[must_use]
     pub fn takes(one: &DataType, other: &DataType) -> bool {
         let is_word = match one {
-            DataType::Boolean | DataType::Date32 => true,
+            DataType::Boolean | DataType::Date32 | DataType::Float32 | DataType::Float64 => true,
+            DataType::Decimal128(_, _) => true,
             DataType::Timestamp(unit, _) | DataType::Time64(unit) => *unit == TimeUnit::Nanosecond,
             other => other.is_integer(),
         };
@@ -103,9 +109,22 @@ impl Rows {
             }
             return Ok(Rows::Texts(rows));
         }
-        let mut rows = HashMap::with_capacity(keys.len());
-        for (at, (word, row)) in words_of(keys)?.into_iter().zip(0..).enumerate() {
-            if keys.is_valid(at) && rows.insert(word, row).is_some() {
+        let words = words_of(keys)?;
+        let words: Vec<(u64, u32)> =
+            words.into_iter().zip(0..).enumerate().filter(|(at, _)| keys.is_valid(*at)).map(|(_, key)| key).collect();
+        if let Some((least, places)) = places(&words) {
+            let mut rows = vec![MISSING; places];
+            for (word, row) in words {
+                let place = usize::try_from(word.wrapping_sub(least)).unwrap_or(usize::MAX);
+                if std::mem::replace(&mut rows[place], row) != MISSING {
+                    return Err(twice());
+                }
+            }
+            return Ok(Rows::Places(plain(keys.data_type()), least, rows));
+        }
+        let mut rows = HashMap::with_capacity(words.len());
+        for (word, row) in words {
+            if rows.insert(word, row).is_some() {
                 return Err(twice());
             }
         }
@@ -126,15 +145,36 @@ impl Rows {
                 Ok(keys.as_string_opt::<i32>().ok_or_else(refused)?.iter().map(row).collect())
             }
             Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
-                let words = words_of(keys)?;
-                let mut found: Vec<u32> = words.iter().map(|word| rows.get(word).copied().unwrap_or(MISSING)).collect();
-                let has = BooleanBuffer::collect_bool(found.len(), |at| found[at] != MISSING && keys.is_valid(at));
-                found.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
-                Ok(UInt32Array::new(found.into(), Some(NullBuffer::new(has))))
+                Ok(found(keys, words_of(keys)?.iter().map(|word| rows.get(word).copied().unwrap_or(MISSING))))
             }
-            Rows::Words(_, _) => Err(refused()),
+            Rows::Places(data_type, least, rows) if *data_type == plain(keys.data_type()) => {
+                let row = |word: &u64| {
+                    let place = usize::try_from(word.wrapping_sub(*least)).unwrap_or(usize::MAX);
+                    rows.get(place).copied().unwrap_or(MISSING)
+                };
+                Ok(found(keys, words_of(keys)?.iter().map(row)))
+            }
+            Rows::Words(_, _) | Rows::Places(_, _, _) => Err(refused()),
         }
     }
+}
+
+/// The rows of keys, null for those that have none and for those that are null.
+fn found(keys: &ArrayRef, rows: impl Iterator<Item = u32>) -> UInt32Array {
+    let mut found: Vec<u32> = rows.collect();
+    let has = BooleanBuffer::collect_bool(found.len(), |at| found[at] != MISSING && keys.is_valid(at));
+    found.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
+    UInt32Array::new(found.into(), Some(NullBuffer::new(has)))
+}
+
+/// The least of some words, and how many places there are from it to the greatest; `None` if these are far more than there are words.
+fn places(words: &[(u64, u32)]) -> Option<(u64, usize)> {
+    let (first, _) = words.first()?;
+    // Of negative numbers, too, the differences are small.
+    let far = |(word, _): &(u64, u32)| word.wrapping_sub(*first).cast_signed();
+    let (below, above) = (words.iter().map(far).min()?, words.iter().map(far).max()?);
+    let places = usize::try_from(above.checked_sub(below)?).ok()?.checked_add(1)?;
+    (places <= words.len().checked_mul(PLACES_OF_KEY_MAX)?).then(|| (first.wrapping_add_signed(below), places))
 }
 
 /// A type without its time zone: instants are equal whatever it is.
@@ -165,6 +205,11 @@ mod tests {
         let numbers = |values: &[Option<i64>]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
         let texts = |values: &[Option<&str>]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
         let cases = [
+            (numbers(&[Some(-2), None, Some(3)]), numbers(&[Some(3), None, Some(4), Some(-2)])),
+            (
+                numbers(&[Some(i64::MAX), None, Some(i64::MIN)]),
+                numbers(&[Some(i64::MIN), None, Some(0), Some(i64::MAX)]),
+            ),
             (numbers(&[Some(-7), None, Some(3)]), numbers(&[Some(3), None, Some(4), Some(-7)])),
             (texts(&[Some("a"), None, Some("c")]), texts(&[Some("c"), None, Some("x"), Some("a")])),
         ];

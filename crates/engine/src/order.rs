@@ -18,10 +18,16 @@ use arrow::row::{RowConverter, SortField};
 use crate::aggregate::Ordered;
 use crate::error::{Error, Result};
 use crate::natives::natives;
+use crate::parallel;
 
 /// The numbers of the rows in order, equal ones as they stand; `None` if all of them stand in order. With `fetch` only the first
 /// ones.
 pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Option<Vec<u32>>> {
+    order_by(columns, fetch, 1)
+}
+
+/// The same by so many threads.
+pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: usize) -> Result<Option<Vec<u32>>> {
     let Some(rows) = columns.first().map(|column| column.values.len()) else { return Ok(None) };
     if u32::try_from(rows).is_err() {
         return Err(Error::Unsupported("a sort of so many rows".to_owned()));
@@ -59,7 +65,7 @@ pub(crate) fn order(columns: &[SortColumn], fetch: Option<usize>) -> Result<Opti
     }
     let mut numbered: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(key, row)| (*key, row)).collect();
     if !in_order {
-        sort(&mut numbered);
+        sort(&mut numbered, parallel::threads_for(rows, 0, threads))?;
     }
     let is_moved = match rest {
         [] => false,
@@ -82,7 +88,40 @@ const DIGITS_ROWS: usize = 2048;
 /// Bits of a digit.
 const DIGIT_BITS: u32 = 11;
 
-fn sort(numbered: &mut Vec<(u64, u32)>) {
+/// Sorts by the numbers, each thread a part of the rows, which are merged.
+fn sort(numbered: &mut Vec<(u64, u32)>, threads: usize) -> Result<()> {
+    let mut rows_of_part = numbered.len().div_ceil(threads.max(1)).max(1);
+    parallel::each_of(numbered.chunks_mut(rows_of_part), threads, |part| {
+        sort_part(part);
+        Ok(())
+    })?;
+    while rows_of_part < numbered.len() {
+        let mut merged = Vec::with_capacity(numbered.len());
+        for pair in numbered.chunks(2 * rows_of_part) {
+            let (first, second) = pair.split_at(rows_of_part.min(pair.len()));
+            merge(first, second, &mut merged);
+        }
+        *numbered = merged;
+        rows_of_part *= 2;
+    }
+    Ok(())
+}
+
+/// Two sorted parts as one. Of equal ones those of the first come before.
+fn merge(first: &[(u64, u32)], second: &[(u64, u32)], merged: &mut Vec<(u64, u32)>) {
+    let (mut one, mut other) = (0, 0);
+    while one < first.len() && other < second.len() {
+        // Which side is next can't be foreseen, so there is no branch.
+        let takes_other = second[other].0 < first[one].0;
+        merged.push(if takes_other { second[other] } else { first[one] });
+        other += usize::from(takes_other);
+        one += usize::from(!takes_other);
+    }
+    merged.extend_from_slice(&first[one..]);
+    merged.extend_from_slice(&second[other..]);
+}
+
+fn sort_part(numbered: &mut [(u64, u32)]) {
     let breaks = numbered.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
     if numbered.len() < DIGITS_ROWS || breaks < numbered.len() / 64 {
         // Groups of several dates come as stretches that are in order, which this sort merges.
@@ -91,21 +130,31 @@ fn sort(numbered: &mut Vec<(u64, u32)>) {
     }
     // From the lowest digit to the highest, each time keeping the order of rows with equal digits.
     let all = numbered.iter().fold(0, |all, (key, _)| all | key);
-    let mut sorted = vec![(0, 0); numbered.len()];
+    let mut other = vec![(0, 0); numbered.len()];
+    let (mut from, mut to) = (&mut *numbered, other.as_mut_slice());
+    let mut is_swapped = false;
     for shift in (0..u64::BITS - all.leading_zeros()).step_by(DIGIT_BITS as usize) {
         let digit = |key: u64| usize::try_from((key >> shift) & ((1 << DIGIT_BITS) - 1)).unwrap_or(0);
         let mut places = vec![0usize; 1 << DIGIT_BITS];
-        numbered.iter().for_each(|(key, _)| places[digit(*key)] += 1);
+        from.iter().for_each(|(key, _)| places[digit(*key)] += 1);
+        if places.contains(&from.len()) {
+            // All rows have the same digit.
+            continue;
+        }
         let mut start = 0;
         for place in &mut places {
             start += std::mem::replace(place, start);
         }
-        for (key, row) in numbered.iter() {
+        for (key, row) in from.iter() {
             let place = &mut places[digit(*key)];
-            sorted[*place] = (*key, *row);
+            to[*place] = (*key, *row);
             *place += 1;
         }
-        std::mem::swap(numbered, &mut sorted);
+        std::mem::swap(&mut from, &mut to);
+        is_swapped = !is_swapped;
+    }
+    if is_swapped {
+        to.copy_from_slice(from);
     }
 }
 
@@ -479,8 +528,14 @@ mod tests {
             let mut rows: Vec<(u64, u32)> = (0..5000).map(|row| (next(bound) << 20 | next(bound), row)).collect();
             let mut expected = rows.clone();
             expected.sort_by_key(|(key, _)| *key);
-            sort(&mut rows);
-            assert_eq!(rows, expected);
+            for threads in [1, 2, 3, 7] {
+                let mut rows = rows.clone();
+                sort(&mut rows, threads).unwrap();
+                assert_eq!(rows, expected, "{threads} threads");
+            }
+            sort(&mut rows, 2).unwrap();
+            sort(&mut rows, 3).unwrap();
+            assert_eq!(rows, expected, "what is sorted stays");
         }
     }
 

@@ -115,7 +115,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             let frames = made_frames(plan, setting)?;
             let rows: usize = frames.iter().map(Frame::len).sum();
             check_memory(rows, types.iter(), setting.memory_bytes / 2)?;
-            Frame::concat(frames, types)
+            Frame::concat_by(frames, types, setting.threads)
         }
         Plan::Cross { .. }
         | Plan::Asof { .. }
@@ -158,7 +158,11 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
             };
             first_of(candidates, keys, *fetch, setting)
         }
-        Plan::Sort { input, keys, fetch: None } => frame(input, setting)?.sort(keys, None, setting.constants),
+        Plan::Sort { input, keys, fetch: None } => {
+            let frames = frames(input, setting)?;
+            check_whole(&frames, setting)?;
+            Frame::sorted(frames, keys, setting.constants, setting.threads)
+        }
         Plan::Limit { input, skip, fetch } => {
             let input = frame(input, setting)?;
             Ok(input.slice(*skip, fetch.unwrap_or(input.len())))
@@ -168,6 +172,12 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
 
 /// Frames one behind the other.
 pub(crate) fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
+    let types = check_whole(&frames, setting)?;
+    Frame::concat_by(frames, &types, setting.threads)
+}
+
+/// Refuses frames that would take too much memory as one; their types.
+fn check_whole(frames: &[Frame], setting: &Setting<'_>) -> Result<Vec<DataType>> {
     let types: Vec<DataType> = match frames.first() {
         Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
         None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
@@ -175,7 +185,7 @@ pub(crate) fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> 
     if frames.len() > 1 {
         check_memory(frames.iter().map(Frame::len).sum(), types.iter(), setting.memory_bytes / 2)?;
     }
-    Frame::concat(frames, &types)
+    Ok(types)
 }
 
 /// A step on each frame, by threads where that pays.

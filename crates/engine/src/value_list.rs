@@ -5,31 +5,38 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, BooleanBufferBuilder, Scalar, new_empty_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::compute::kernels::cmp;
 use arrow::compute::take;
 use arrow::datatypes::{DataType, Decimal128Type, Int32Type, IntervalUnit, TimeUnit};
 use hashbrown::HashSet;
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
+use crate::own_type::own_list;
 use crate::per_run::PerRun;
 
 /// Values up to which a list is looked through from its beginning.
 const SHORT_MAX: usize = 8;
+
+/// Most bits of a list.
+const BITS_MAX: usize = 1 << 20;
 
 /// A list of constants.
 #[derive(Debug)]
 pub struct ValueList {
     constant: usize,
     tables: PerRun<ListTable>,
+    /// For values narrower than the list's.
+    own_tables: PerRun<Option<ListTable>>,
 }
 
 impl ValueList {
     /// The list of the values of a constant.
     #[must_use]
     pub fn new(constant: usize) -> ValueList {
-        ValueList { constant, tables: PerRun::default() }
+        ValueList { constant, tables: PerRun::default(), own_tables: PerRun::default() }
     }
 
     /// Whether values of a type can be looked for.
@@ -50,9 +57,27 @@ impl ValueList {
         &constants[self.constant]
     }
 
+    /// The same of values that would have to be made wider for the list: these are compared with what they can equal of it; `None` where types
+    /// don't allow it.
+    pub(crate) fn contains_own(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
+        let (list, own) = (self.values(constants), values.data_type());
+        if list.is_empty() || own == list.data_type() {
+            return Ok(None);
+        }
+        let table = self.own_tables.get(list, || own_list(own, list)?.map(|list| ListTable::new(&list)).transpose())?;
+        match table.as_ref() {
+            Some(table) if table.list.data_type() == own => Ok(Some(Arc::new(table.contains(values)?))),
+            _ => Ok(None),
+        }
+    }
+
     /// Whether each value is in the list: null for null, and for what isn't found in a list that has a null.
     pub(crate) fn contains(&self, values: &ArrayRef, constants: &[ArrayRef]) -> Result<ArrayRef> {
         let list = self.values(constants);
+        if list.is_empty() {
+            // Nothing is in it, null neither.
+            return Ok(Arc::new(BooleanArray::new(BooleanBuffer::new_unset(values.len()), None)));
+        }
         if !are_alike(values.data_type(), list.data_type()) {
             return Err(Error::Unsupported(format!("a {} in a list of {}", values.data_type(), list.data_type())));
         }
@@ -72,6 +97,8 @@ fn are_alike(one: &DataType, other: &DataType) -> bool {
 
 #[derive(Debug)]
 struct ListTable {
+    /// The values of a short list; of others none.
+    list: ArrayRef,
     entries: Entries,
     has_null: bool,
 }
@@ -80,8 +107,26 @@ struct ListTable {
 enum Entries {
     Short(Vec<u64>),
     Words(HashSet<u64>),
+    /// Words close together: the least, and a bit for each from there on.
+    Bits(u64, BooleanBuffer),
     Decimals(HashSet<i128>),
     Texts(HashSet<Box<str>>),
+}
+
+/// Bits for words that are close together; `None` where they aren't.
+fn bits(words: &[u64]) -> Option<Entries> {
+    // Of negative numbers, too, the differences are small.
+    let first = *words.first()?;
+    let far = |word: &u64| word.wrapping_sub(first).cast_signed();
+    let (below, above) = (words.iter().map(far).min()?, words.iter().map(far).max()?);
+    let span = usize::try_from(above.checked_sub(below)?).ok().filter(|span| *span < BITS_MAX)?;
+    let least = first.wrapping_add_signed(below);
+    let mut bits = BooleanBufferBuilder::new(span + 1);
+    bits.append_n(span + 1, false);
+    for word in words {
+        bits.set_bit(usize::try_from(word.wrapping_sub(least)).ok()?, true);
+    }
+    Some(Entries::Bits(least, bits.finish()))
 }
 
 impl ListTable {
@@ -98,14 +143,19 @@ impl ListTable {
             _ => {
                 let words = words_of(&list)?.into_iter().enumerate();
                 let words: Vec<u64> = words.filter(|(row, _)| list.is_valid(*row)).map(|(_, word)| word).collect();
-                if words.len() <= SHORT_MAX {
-                    Entries::Short(words)
-                } else {
-                    Entries::Words(words.into_iter().collect())
+                match words.len() {
+                    0..=SHORT_MAX => Entries::Short(words),
+                    _ => bits(&words).unwrap_or_else(|| Entries::Words(words.into_iter().collect())),
                 }
             }
         };
-        Ok(ListTable { entries, has_null: list.null_count() > 0 })
+        let has_null = list.null_count() > 0;
+        // An array of its own: the run's constant, by whose life the table is known, must not live by the table.
+        let list = match &entries {
+            Entries::Short(_) => list.slice(0, list.len()),
+            _ => new_empty_array(list.data_type()),
+        };
+        Ok(ListTable { list, entries, has_null })
     }
 
     fn contains(&self, values: &ArrayRef) -> Result<BooleanArray> {
@@ -128,9 +178,26 @@ impl ListTable {
                 let values = values.as_primitive::<Decimal128Type>().values();
                 BooleanBuffer::collect_bool(values.len(), |row| decimals.contains(&values[row]))
             }
+            // Several rows are compared with one value at once.
+            Entries::Short(_) if values.data_type() == self.list.data_type() && !values.data_type().is_floating() => {
+                let mut found = BooleanBuffer::new_unset(values.len());
+                for item in (0..self.list.len()).filter(|item| self.list.is_valid(*item)) {
+                    let equal = cmp::eq(values, &Scalar::new(self.list.slice(item, 1)))?;
+                    found = &found | equal.values();
+                }
+                found
+            }
             Entries::Short(list) => {
                 let words = words_of(values)?;
                 BooleanBuffer::collect_bool(words.len(), |row| list.contains(&words[row]))
+            }
+            Entries::Bits(least, bits) => {
+                let words = words_of(values)?;
+                let is_set = |word: u64| {
+                    let place = usize::try_from(word.wrapping_sub(*least)).unwrap_or(usize::MAX);
+                    place < bits.len() && bits.value(place)
+                };
+                BooleanBuffer::collect_bool(words.len(), |row| is_set(words[row]))
             }
             Entries::Words(list) => {
                 let words = words_of(values)?;
@@ -164,7 +231,21 @@ mod tests {
         assert_eq!(found(Arc::clone(&values), list), [Some(true), None, Some(false)]);
         let list: ArrayRef = Arc::new(Int64Array::from(vec![Some(1), None]));
         assert_eq!(found(Arc::clone(&values), list), [Some(true), None, None]);
-        assert_eq!(found(values, Arc::new(Int64Array::from(vec![None]))), [None, None, None]);
+        assert_eq!(found(Arc::clone(&values), Arc::new(Int64Array::from(vec![None]))), [None, None, None]);
+        let nothing: ArrayRef = Arc::new(Int64Array::from(Vec::<i64>::new()));
+        assert_eq!(found(values, nothing), [Some(false); 3], "null isn't in a list of nothing");
+    }
+
+    #[test]
+    fn numbers_close_together_are_found_by_bits_and_others_by_hash() {
+        for (step, base) in [(1, -7), (3, i64::MIN), (1 << 40, -9), (2, i64::MAX - 40)] {
+            let list: Vec<i64> = (0..20).map(|place: i64| base + place * step).collect();
+            let asked: Vec<i64> =
+                list.iter().flat_map(|value| [*value, value.wrapping_sub(1), value ^ (1 << 62)]).collect();
+            let expected: Vec<Option<bool>> = asked.iter().map(|value| Some(list.contains(value))).collect();
+            let of = |values: Vec<i64>| Arc::new(Int64Array::from(values)) as ArrayRef;
+            assert_eq!(found(of(asked), of(list)), expected);
+        }
     }
 
     #[test]

@@ -6,7 +6,17 @@
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use splay_engine::{BinaryOp, OwnComparison};
 use splay_store::{Bounds, ColumnBounds, ColumnType, Selection, TableSpec, ValueKind, sortable};
+
+/// Comparisons that bound a column, and the engine's name for each.
+const COMPARISONS: [(Operator, BinaryOp); 5] = [
+    (Operator::Eq, BinaryOp::Equal),
+    (Operator::Lt, BinaryOp::Less),
+    (Operator::LtEq, BinaryOp::LessOrEqual),
+    (Operator::Gt, BinaryOp::Greater),
+    (Operator::GtEq, BinaryOp::GreaterOrEqual),
+];
 
 /// Narrows `selection` by a filter; true if the selection now says all that the filter says.
 pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr) -> bool {
@@ -27,6 +37,10 @@ pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr)
             (Expr::Literal(value, _), Expr::Column(column)) => {
                 op.swap().is_some_and(|op| compare(selection, spec, &column.name, op, value))
             }
+            (Expr::Cast(cast), Expr::Literal(value, _)) => compare_own(selection, spec, &cast.expr, *op, value),
+            (Expr::Literal(value, _), Expr::Cast(cast)) => {
+                op.swap().is_some_and(|op| compare_own(selection, spec, &cast.expr, op, value))
+            }
             _ => false,
         },
         Expr::Between(between) if !between.negated => {
@@ -40,6 +54,21 @@ pub(crate) fn narrow(selection: &mut Selection, spec: &TableSpec, filter: &Expr)
         }
         _ => false,
     }
+}
+
+/// A comparison of a column that was made wider for a literal, by what it says of the column itself.
+fn compare_own(selection: &mut Selection, spec: &TableSpec, column: &Expr, op: Operator, value: &ScalarValue) -> bool {
+    let known = COMPARISONS.iter().find(|(known, _)| *known == op);
+    let (Expr::Column(column), Some((_, op))) = (column, known) else { return false };
+    let Some(position) = spec.position(&column.name) else { return false };
+    let own = spec.columns[position].column_type.arrow();
+    let Some(OwnComparison::With(op, value)) =
+        value.to_array().ok().and_then(|value| splay_engine::own_comparison(*op, &own, &value))
+    else {
+        return false;
+    };
+    let Some((op, _)) = COMPARISONS.iter().find(|(_, known)| *known == op) else { return false };
+    ScalarValue::try_from_array(&value, 0).is_ok_and(|value| compare(selection, spec, &column.name, *op, &value))
 }
 
 /// The symbols that pass a filter which says nothing but that.

@@ -2,7 +2,7 @@
 //!
 //! Values are words of 64 bits, texts by the number that they were seen as, so that each value of each group is one entry of one hash
 //! table. Values next to each other are often equal and looked up once. The first texts, which are all where there are few, have a bit
-//! for each group instead.
+//! for each group instead, and so have whole numbers near the first one, as those of few bits and dates are, in the first groups.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -19,6 +19,9 @@ use crate::error::Result;
 /// Texts that have a bit.
 const TEXT_BITS: u64 = 4096;
 
+/// Groups whose whole numbers have bits: of more groups these would take more than a table.
+const BITS_GROUPS_MAX: usize = 1024;
+
 /// Counts of different values.
 #[derive(Debug)]
 pub(super) struct DistinctCount {
@@ -31,6 +34,9 @@ pub(super) struct DistinctCount {
     texts: Texts,
     of_dictionary: TextWords,
     has_texts: bool,
+    /// Whether whole numbers may have bits, and the one whose bit is the first, once one was seen.
+    has_numbers: bool,
+    base: Option<u64>,
     last: Option<(u64, u32)>,
 }
 
@@ -43,6 +49,7 @@ impl DistinctCount {
             _ => false,
         };
         let is_word = matches!(data_type, DataType::Boolean | DataType::Date32 | DataType::Float32 | DataType::Float64)
+            || matches!(data_type, DataType::Decimal128(_, _))
             || matches!(data_type, DataType::Timestamp(unit, _) | DataType::Time64(unit) if *unit == TimeUnit::Nanosecond)
             || data_type.is_integer();
         let seed = std::hash::BuildHasher::hash_one(&DefaultHashBuilder::default(), 0);
@@ -55,6 +62,8 @@ impl DistinctCount {
             texts: Texts::default(),
             of_dictionary: TextWords::default(),
             has_texts,
+            has_numbers: data_type.is_integer() || *data_type == DataType::Date32 || *data_type == DataType::Boolean,
+            base: None,
             last: None,
         })
     }
@@ -76,6 +85,19 @@ impl DistinctCount {
             bits[place] |= bit;
             self.counts[group] += 1;
         }
+    }
+
+    /// Takes in a word that isn't the number of a text.
+    #[inline]
+    fn take_word(&mut self, group: usize, word: u64) {
+        if self.has_numbers && group < BITS_GROUPS_MAX {
+            let base = *self.base.get_or_insert(word.wrapping_sub(TEXT_BITS / 2));
+            let number = word.wrapping_sub(base);
+            if number < TEXT_BITS {
+                return self.take_text(group, number);
+            }
+        }
+        self.take(group, word);
     }
 
     #[inline]
@@ -101,6 +123,8 @@ impl Accumulator for DistinctCount {
         self.counts.resize(groups, 0);
         if self.has_texts {
             self.bits.resize(groups, Vec::new());
+        } else if self.has_numbers {
+            self.bits.resize(groups.min(BITS_GROUPS_MAX), Vec::new());
         }
     }
 
@@ -125,7 +149,7 @@ impl Accumulator for DistinctCount {
             return Ok(());
         }
         let words = words_of(array)?;
-        assigned.each(array.nulls(), |group, row| self.take(group, words[row]));
+        assigned.each(array.nulls(), |group, row| self.take_word(group, words[row]));
         Ok(())
     }
 
@@ -140,13 +164,17 @@ impl Accumulator for DistinctCount {
             let group = groups[*group as usize] as usize;
             match self.has_texts {
                 true => self.take_text(group, numbers[usize::try_from(*word).unwrap_or(0)]),
-                false => self.take(group, *word),
+                false => self.take_word(group, *word),
             }
         }
+        let base = other.base.unwrap_or(0);
         for (bits, group) in other.bits.iter().zip(groups) {
             for (place, word) in bits.iter().enumerate() {
                 let set = (0..64).filter(|bit| word >> bit & 1 == 1);
-                set.for_each(|bit| self.take_text(*group as usize, numbers[place * 64 + bit]));
+                set.for_each(|bit| match self.has_texts {
+                    true => self.take_text(*group as usize, numbers[place * 64 + bit]),
+                    false => self.take_word(*group as usize, base.wrapping_add((place * 64 + bit) as u64)),
+                });
             }
         }
         Ok(())
@@ -183,6 +211,34 @@ mod tests {
         let values = [Some(0.0), Some(-0.0), None, Some(1.0), Some(f64::NAN), Some(f64::NAN), Some(1.0)];
         let values: ArrayRef = Arc::new(Float64Array::from(values.to_vec()));
         assert_eq!(counts(filled(&values, &[0, 0, 0, 0, 0, 0, 1])), [3, 1, 0]);
+    }
+
+    #[test]
+    fn numbers_near_each_other_and_far_from_each_other_are_counted_once() {
+        let numbers = |from: i64, step: i64| -> ArrayRef {
+            Arc::new(Int64Array::from_iter_values((0..6_000).map(|place| from + place * step)))
+        };
+        // Groups of which the first have bits, and the last has none.
+        let groups: Vec<u32> = (0..6_000).map(|row| row % 3 * 600).collect();
+        let filled = |array: ArrayRef| {
+            let mut accumulator = DistinctCount::of(array.data_type()).unwrap();
+            accumulator.grow(1_201);
+            accumulator.update(&[Arc::clone(&array)], Assigned::Rows(&groups)).unwrap();
+            accumulator.update(&[array], Assigned::Rows(&groups)).unwrap();
+            accumulator
+        };
+        let mut all = filled(numbers(-3_000, 1));
+        // The last group becomes the first and the other way round: all of its values but these are new.
+        let mapping: Vec<u32> = (0..1_201).rev().collect();
+        all.merge(Box::new(filled(numbers(0, 1))), &mapping).unwrap();
+        let found = counts(all);
+        // Each group has every third number: of -3000 to 2999 one, of 0 to 5999 another, which share those of 0 to 2999 if both have the same rest.
+        let rests =
+            |from: i64, group: i64| (0..6_000).filter(move |place| place % 3 == group).map(move |place| from + place);
+        for group in 0..3 {
+            let both: std::collections::BTreeSet<i64> = rests(-3_000, group).chain(rests(0, 2 - group)).collect();
+            assert_eq!(found[usize::try_from(group).unwrap() * 600], i64::try_from(both.len()).unwrap());
+        }
     }
 
     #[test]

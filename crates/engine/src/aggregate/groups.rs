@@ -6,13 +6,13 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
+use arrow::array::{Array, ArrayRef, DictionaryArray, Int32Array, PrimitiveArray, StringArray, new_null_array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType, TimestampNanosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType,
+    TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use splay_store::canonical;
@@ -20,13 +20,32 @@ use splay_store::canonical;
 use crate::error::{Error, Result};
 use crate::shift::plain;
 
+/// A group by the hash of its words, of which half stands here: most of what isn't the same is told apart, and a table that grows is filled,
+/// without a look at the words, which are far away.
+#[derive(Debug, Clone, Copy)]
+struct Entry {
+    hash: u32,
+    group: u32,
+}
+
+impl Entry {
+    /// What the table goes by. It looks at the upper bits and the lower ones.
+    fn spread(self) -> u64 {
+        spread(self.hash)
+    }
+}
+
+fn spread(hash: u32) -> u64 {
+    u64::from(hash) << 32 | u64::from(hash)
+}
+
 /// The groups that were seen, in the order of their first row.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// Keys of a group, and the word of nulls.
     stride: usize,
     words: Vec<u64>,
-    table: HashTable<u32>,
+    table: HashTable<Entry>,
     /// Differs from one statement to the next, so that nobody can choose keys that collide.
     seed: u64,
     len: usize,
@@ -63,17 +82,16 @@ impl Groups {
             }
             self.fill_table();
         }
-        let (stride, stored, seed) = (self.stride, &self.words, self.seed);
+        let (stride, stored) = (self.stride, &self.words);
         let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
-        let hash = hash(seed, words);
-        let entry = self.table.entry(hash, |group| are_same(at(*group), words), |group| self::hash(seed, at(*group)));
-        match entry {
-            hashbrown::hash_table::Entry::Occupied(found) => *found.get(),
-            hashbrown::hash_table::Entry::Vacant(place) => {
-                place.insert(number(self.len));
-                self.add(words)
-            }
+        let hash = half(hash(self.seed, words));
+        let is_it = |entry: &Entry| entry.hash == hash && are_same(at(entry.group), words);
+        if let Some(known) = self.table.find(spread(hash), is_it) {
+            return known.group;
         }
+        let entry = Entry { hash, group: number(self.len) };
+        self.table.insert_unique(spread(hash), entry, |entry| entry.spread());
+        self.add(words)
     }
 
     fn add(&mut self, words: &[u64]) -> u32 {
@@ -85,11 +103,10 @@ impl Groups {
     /// From now on groups are found by the table.
     fn fill_table(&mut self) {
         self.ascending = false;
-        let (stride, stored, seed) = (self.stride, &self.words, self.seed);
-        let hash = |group: &u32| hash(seed, &stored[*group as usize * stride..(*group as usize + 1) * stride]);
-        self.table.reserve(2 * self.len, hash);
-        for group in 0..number(self.len) {
-            self.table.insert_unique(hash(&group), group, hash);
+        self.table.reserve(2 * self.len, |entry| entry.spread());
+        for group in 0..self.len {
+            let hash = half(hash(self.seed, self.words(group)));
+            self.table.insert_unique(spread(hash), Entry { hash, group: number(group) }, |entry| entry.spread());
         }
     }
 }
@@ -133,6 +150,12 @@ pub(super) fn hash(seed: u64, words: &[u64]) -> u64 {
     })
 }
 
+/// Half of the bits of a hash, to which all contribute.
+#[expect(clippy::cast_possible_truncation, reason = "the halves are folded")]
+fn half(hash: u64) -> u32 {
+    (hash ^ hash >> 32) as u32
+}
+
 /// Whether words are equal; of the few that a group has, without a call.
 fn are_same(one: &[u64], other: &[u64]) -> bool {
     one.iter().zip(other).all(|(one, other)| one == other)
@@ -141,23 +164,79 @@ fn are_same(one: &[u64], other: &[u64]) -> bool {
 /// Texts that were seen, by number.
 #[derive(Debug, Default)]
 pub(crate) struct Texts {
+    /// Short texts by their bytes, which are compared where they stand.
+    short: HashTable<ShortText>,
+    seed: u64,
+    /// Longer ones.
     numbers: HashMap<Arc<str>, u32>,
     texts: Vec<Arc<str>>,
     /// Of the texts alone.
     bytes: usize,
 }
 
+/// The bytes of a text of at most [`SHORT_BYTES_MAX`], from which it could be put together again, and its number.
+#[derive(Debug, Clone, Copy)]
+struct ShortText {
+    words: [u64; 2],
+    bytes: u32,
+    number: u32,
+}
+
+/// Bytes of a text that two words hold.
+const SHORT_BYTES_MAX: usize = 16;
+
+impl ShortText {
+    /// `None` for a longer text. Its first bytes and its last ones overlap where it has fewer than both together.
+    fn of(text: &[u8]) -> Option<ShortText> {
+        let word = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes));
+        let words = match text.len() {
+            0 => [0, 0],
+            1..=3 => [u64::from(text[0]) << 8 | u64::from(text[text.len() / 2]), u64::from(text[text.len() - 1])],
+            4..=7 => [word(text.first_chunk()?), word(text.last_chunk()?)],
+            8..=SHORT_BYTES_MAX => [text.first_chunk()?, text.last_chunk()?].map(|bytes| u64::from_le_bytes(*bytes)),
+            _ => return None,
+        };
+        Some(ShortText { words, bytes: u32::try_from(text.len()).ok()?, number: 0 })
+    }
+
+    fn hash(&self, seed: u64) -> u64 {
+        hash(seed ^ u64::from(self.bytes), &self.words)
+    }
+
+    fn is_same(&self, other: &ShortText) -> bool {
+        self.words == other.words && self.bytes == other.bytes
+    }
+}
+
 impl Texts {
     pub fn number(&mut self, text: &str) -> u32 {
+        let next = number(self.texts.len());
+        if let Some(short) = ShortText::of(text.as_bytes()) {
+            if self.texts.is_empty() {
+                self.seed = DefaultHashBuilder::default().hash_one(0);
+            }
+            let seed = self.seed;
+            let entry = self.short.entry(short.hash(seed), |known| known.is_same(&short), |known| known.hash(seed));
+            match entry {
+                hashbrown::hash_table::Entry::Occupied(known) => return known.get().number,
+                hashbrown::hash_table::Entry::Vacant(place) => place.insert(ShortText { number: next, ..short }),
+            };
+            self.bytes += text.len();
+            self.texts.push(Arc::from(text));
+            return next;
+        }
         if let Some(number) = self.numbers.get(text) {
             return *number;
         }
         self.bytes += text.len();
         let text: Arc<str> = Arc::from(text);
-        let number = number(self.texts.len());
         self.texts.push(Arc::clone(&text));
-        self.numbers.insert(text, number);
-        number
+        self.numbers.insert(text, next);
+        next
+    }
+
+    pub fn len(&self) -> usize {
+        self.texts.len()
     }
 
     /// All texts by number.
@@ -195,6 +274,7 @@ pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: 
             });
             Arc::new(texts.collect::<StringArray>())
         }
+        DataType::Dictionary(_, of) if **of != DataType::Utf8 => cast(&key_column(groups, key, texts, of)?, data_type)?,
         DataType::Dictionary(_, _) => {
             // Numbers of the texts that occur, in the order of first occurrence.
             let mut local: Vec<i32> = vec![-1; texts.texts.len()];
@@ -230,6 +310,9 @@ pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: 
         DataType::Interval(IntervalUnit::MonthDayNano) => {
             let interval = |word: u64| IntervalMonthDayNano { months: 0, days: 0, nanoseconds: word.cast_signed() };
             primitive::<IntervalMonthDayNanoType>(words(), nulls, data_type, interval)
+        }
+        DataType::Decimal128(_, _) => {
+            primitive::<Decimal128Type>(words(), nulls, data_type, |word| i128::from(word.cast_signed()))
         }
         DataType::Float32 => primitive::<Float32Type>(words(), nulls, data_type, |word| f32::from_bits(word as u32)),
         DataType::Float64 => primitive::<Float64Type>(words(), nulls, data_type, f64::from_bits),
@@ -279,6 +362,21 @@ pub(crate) fn words_of(array: &ArrayRef) -> Result<Vec<u64>> {
             let refused = || Error::Unsupported("groups by intervals of days or months".to_owned());
             words.collect::<Option<_>>().ok_or_else(refused)?
         }
+        DataType::Decimal128(_, _) => {
+            let values = arrow::array::AsArray::as_primitive::<Decimal128Type>(array.as_ref());
+            #[expect(clippy::cast_possible_truncation, reason = "what doesn't fit is seen by what comes back")]
+            let (low, fits) = (|value: i128| value as i64, |value: i128| i128::from(value as i64) == value);
+            if values.values().iter().fold(true, |all, value| all & fits(*value)) {
+                return Ok(values.values().iter().map(|value| low(*value).cast_unsigned()).collect());
+            }
+            // What stands for null may be any number.
+            let word = |(row, value): (usize, &i128)| match i64::try_from(*value) {
+                Ok(value) => Some(value.cast_unsigned()),
+                Err(_) => values.is_null(row).then_some(0),
+            };
+            let words = values.values().iter().enumerate().map(word).collect::<Option<_>>();
+            words.ok_or_else(|| Error::Unsupported("decimals of more than 18 digits as words".to_owned()))?
+        }
         DataType::Float32 => words!(Float32Type, |value| u64::from(value.to_bits())),
         DataType::Float64 => words!(Float64Type, |value| value.to_bits()),
         other => return Err(Error::Unsupported(format!("groups by a {other}"))),
@@ -307,6 +405,24 @@ mod tests {
             assert_eq!(groups.find(&words) as usize, expected);
         }
         assert_eq!(groups.len(), known.len());
+    }
+
+    #[test]
+    fn texts_of_any_length_have_one_number_each() {
+        let mut texts = Texts::default();
+        let letters = ["", "a", "aa", "ab", "ba", "aba", "abb", "\0", "\0\0", "a\0"];
+        let longer = (4..24).flat_map(|length| {
+            let text = "abcdefghijklmnopqrstuvwx"[..length].to_owned();
+            let whole = text.clone();
+            (0..length).map(move |place| format!("{}X{}", &text[..place], &text[place + 1..])).chain([whole])
+        });
+        let all: Vec<String> = letters.into_iter().map(str::to_owned).chain(longer.collect::<Vec<_>>()).collect();
+        for _ in 0..2 {
+            for (place, text) in all.iter().enumerate() {
+                assert_eq!(texts.number(text) as usize, place, "{text:?}");
+            }
+        }
+        assert_eq!(texts.iter().collect::<Vec<_>>(), all);
     }
 
     /// The table looks at the upper bits and the lower ones: neither may repeat for words that are alike.

@@ -26,6 +26,61 @@ pub(super) struct ValueKey {
     nulls: Option<NullBuffer>,
     /// How many values there can be, null among them, where that is known.
     choices: Option<usize>,
+    /// Between which words all of its rows are, where that is known.
+    bounds: Option<WordBounds>,
+}
+
+/// The least and the greatest of some words, in the order of what they stand for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct WordBounds {
+    least: u64,
+    greatest: u64,
+    /// What makes unsigned words compare as signed ones do.
+    flip: u64,
+}
+
+impl WordBounds {
+    /// Those of words; `None` if there are none.
+    fn of(words: impl Iterator<Item = u64>, is_unsigned: bool) -> Option<WordBounds> {
+        let flip = if is_unsigned { 1 << 63 } else { 0 };
+        let all = words.map(|word| (word ^ flip).cast_signed());
+        let (least, greatest) =
+            all.fold((i64::MAX, i64::MIN), |(least, greatest), word| (least.min(word), greatest.max(word)));
+        let word = |signed: i64| signed.cast_unsigned() ^ flip;
+        (least <= greatest).then(|| WordBounds { least: word(least), greatest: word(greatest), flip })
+    }
+
+    /// How much greater the greatest is.
+    pub fn span(&self) -> u64 {
+        self.greatest.wrapping_sub(self.least)
+    }
+
+    /// Those that reach further by so much where they reach beyond others.
+    pub fn beyond(&self, known: &WordBounds, room: u64) -> WordBounds {
+        let signed = |word: u64| (word ^ self.flip).cast_signed();
+        let (mut least, mut greatest) = (signed(self.least), signed(self.greatest));
+        if least < signed(known.least) {
+            least = least.saturating_sub_unsigned(room);
+        }
+        if greatest > signed(known.greatest) {
+            greatest = greatest.saturating_add_unsigned(room);
+        }
+        let word = |signed: i64| signed.cast_unsigned() ^ self.flip;
+        WordBounds { least: word(least), greatest: word(greatest), flip: self.flip }
+    }
+
+    /// The least word.
+    pub fn least(&self) -> u64 {
+        self.least
+    }
+
+    /// Those of the words of both; `None` if they are ordered in two ways.
+    pub fn with(&self, other: &WordBounds) -> Option<WordBounds> {
+        let signed = |word: u64| (word ^ self.flip).cast_signed();
+        let least = if signed(other.least) < signed(self.least) { other.least } else { self.least };
+        let greatest = if signed(other.greatest) > signed(self.greatest) { other.greatest } else { self.greatest };
+        (self.flip == other.flip).then_some(WordBounds { least, greatest, flip: self.flip })
+    }
 }
 
 enum KeyWords {
@@ -42,6 +97,7 @@ pub(super) struct TextWords {
     /// Whether the words follow from the texts, and aren't those of the texts themselves.
     computed: bool,
     words: Arc<[Option<u64>]>,
+    bounds: Option<WordBounds>,
 }
 
 impl TextWords {
@@ -61,7 +117,12 @@ impl TextWords {
         let is_known = self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
         if self.computed != computed || !is_known {
             self.computed = computed;
-            self.words = optional_words(&values()?, texts)?.into();
+            let values = values()?;
+            self.words = optional_words(&values, texts)?.into();
+            self.bounds = match values.data_type() {
+                DataType::Float32 | DataType::Float64 => None,
+                of => WordBounds::of(self.words.iter().flatten().copied(), of.is_unsigned_integer()),
+            };
             self.dictionary = Some(Arc::clone(dictionary));
         }
         Ok(Arc::clone(&self.words))
@@ -94,24 +155,29 @@ impl ValueKey {
                 Ok(arrow::compute::concat(&[values, &arrow::array::new_null_array(values.data_type(), 1)])?)
             };
             let words = known.of(dictionary.values(), false, texts, values)?;
-            return Ok(ValueKey::coded(key, dictionary, words));
+            return Ok(ValueKey::coded(key, dictionary, words, known.bounds));
         }
         let nulls = array.logical_nulls().filter(|nulls| nulls.null_count() > 0);
-        let (words, range) = match array.data_type() {
-            DataType::Utf8 => {
-                let values = array.as_string::<i32>().iter();
-                (values.map(|value| value.map_or(0, |value| u64::from(texts.number(value)))).collect(), None)
-            }
-            DataType::Boolean => (words_of(array)?, Some((0, 1))),
-            of if of.is_integer() || *of == DataType::Date32 => {
-                let words = words_of(array)?;
-                let range = narrow(&words, of.is_unsigned_integer());
-                (words, range)
-            }
-            _ => (words_of(array)?, None),
+        let of = array.data_type();
+        if *of == DataType::Utf8 {
+            let values = array.as_string::<i32>().iter();
+            let words = values.map(|value| value.map_or(0, |value| u64::from(texts.number(value)))).collect();
+            // Texts are numbered as they come, so that any of those that were seen may be in the rows.
+            let (choices, greatest) = (Some(texts.len() + 1), texts.len().saturating_sub(1) as u64);
+            let bounds = Some(WordBounds { least: 0, greatest, flip: 0 });
+            return Ok(ValueKey { key, words: KeyWords::Words(words, 0), nulls, choices, bounds });
+        }
+        let words = words_of(array)?;
+        let bounds = match of {
+            DataType::Float32 | DataType::Float64 => None,
+            of => WordBounds::of(words.iter().copied(), of.is_unsigned_integer()),
+        };
+        let range = match of {
+            DataType::Boolean => Some((0, 1)),
+            _ => bounds.as_ref().and_then(|bounds| narrow(bounds, words.len())),
         };
         let (least, choices) = range.map_or((0, None), |(least, span)| (least, Some(span + 2)));
-        Ok(ValueKey { key, words: KeyWords::Words(words, least), nulls, choices })
+        Ok(ValueKey { key, words: KeyWords::Words(words, least), nulls, choices, bounds })
     }
 
     /// A key that follows from codes. `values` gives its value for each text of their dictionary, and for null last.
@@ -123,13 +189,23 @@ impl ValueKey {
         values: impl FnOnce() -> Result<ArrayRef>,
     ) -> Result<ValueKey> {
         let words = known.of(codes.values(), true, texts, values)?;
-        Ok(ValueKey::coded(key, codes, words))
+        Ok(ValueKey::coded(key, codes, words, known.bounds))
     }
 
-    fn coded(key: usize, codes: &DictionaryArray<Int32Type>, words: Arc<[Option<u64>]>) -> ValueKey {
+    fn coded(
+        key: usize,
+        codes: &DictionaryArray<Int32Type>,
+        words: Arc<[Option<u64>]>,
+        bounds: Option<WordBounds>,
+    ) -> ValueKey {
         let nulls = codes.keys().nulls().filter(|nulls| nulls.null_count() > 0).cloned();
         let choices = Some(words.len());
-        ValueKey { key, words: KeyWords::Codes(codes.keys().values().clone(), words), nulls, choices }
+        ValueKey { key, words: KeyWords::Codes(codes.keys().values().clone(), words), nulls, choices, bounds }
+    }
+
+    /// Between which words those of its rows are, where that is known.
+    pub fn bounds(&self) -> Option<WordBounds> {
+        self.bounds
     }
 
     /// Small numbers for the values of the rows of several keys together; `None` if there may be many. The last number of a
@@ -175,6 +251,32 @@ impl ValueKey {
         }
     }
 
+    /// Adds the places of each row's word to those of the keys before: null's is the first of `choices`, that of `least` the next.
+    pub fn add_places(&self, least: u64, choices: usize, places: &mut [u32]) {
+        let stride = u32::try_from(choices).unwrap_or(u32::MAX);
+        #[expect(clippy::cast_possible_truncation, reason = "no word is further from the least than there are places")]
+        let place = |word: u64| word.wrapping_sub(least) as u32 + 1;
+        match &self.words {
+            KeyWords::Codes(codes, words) => {
+                let of_codes: Vec<u32> = words.iter().map(|word| word.map_or(0, place)).collect();
+                let of_null = of_codes.last().copied().unwrap_or(0);
+                for (row, (at, code)) in places.iter_mut().zip(codes).enumerate() {
+                    let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+                    let own = usize::try_from(*code).ok().filter(|_| !is_null).and_then(|code| of_codes.get(code));
+                    *at = *at * stride + own.copied().unwrap_or(of_null);
+                }
+            }
+            KeyWords::Words(words, _) => match &self.nulls {
+                None => places.iter_mut().zip(words).for_each(|(at, word)| *at = *at * stride + place(*word)),
+                Some(nulls) => {
+                    for (row, (at, word)) in places.iter_mut().zip(words).enumerate() {
+                        *at = *at * stride + if nulls.is_valid(row) { place(*word) } else { 0 };
+                    }
+                }
+            },
+        }
+    }
+
     /// The number for null.
     fn last(&self) -> u16 {
         u16::try_from(self.choices.unwrap_or(0).saturating_sub(1)).unwrap_or(u16::MAX)
@@ -194,15 +296,11 @@ impl ValueKey {
     }
 }
 
-/// The least of the words of whole numbers, and how much greater the greatest is, where the rows are [`ROWS_OF_NUMBER`] times as many.
-fn narrow(words: &[u64], is_unsigned: bool) -> Option<(u64, usize)> {
-    // So that unsigned numbers compare as signed ones do.
-    let flip = if is_unsigned { 1 << 63 } else { 0 };
-    let signed = |word: &u64| (word ^ flip).cast_signed();
-    let (least, greatest) = (words.iter().map(signed).min()?, words.iter().map(signed).max()?);
-    let span = usize::try_from(greatest.checked_sub(least)?).ok()?;
-    let is_narrow = span.checked_mul(ROWS_OF_NUMBER)? < words.len();
-    is_narrow.then_some((least.cast_unsigned() ^ flip, span))
+/// The least of some words, and how much greater the greatest is, where the rows are [`ROWS_OF_NUMBER`] times as many.
+fn narrow(bounds: &WordBounds, rows: usize) -> Option<(u64, usize)> {
+    let span = usize::try_from(bounds.span()).ok()?;
+    let is_narrow = span.checked_mul(ROWS_OF_NUMBER)? < rows;
+    is_narrow.then_some((bounds.least, span))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "it is at most `last`")]
@@ -212,7 +310,11 @@ fn place(number: u32, last: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::narrow;
+    use super::WordBounds;
+
+    fn narrow(words: &[u64], is_unsigned: bool) -> Option<(u64, usize)> {
+        super::narrow(&WordBounds::of(words.iter().copied(), is_unsigned)?, words.len())
+    }
 
     #[test]
     fn numbers_close_together_are_narrow_wherever_they_are() {

@@ -1,6 +1,7 @@
 //! Grouping and aggregation: over tables by the order of their rows, over frames by hash.
 
 mod accumulate;
+mod dense;
 mod distinct;
 mod external;
 mod extremes;

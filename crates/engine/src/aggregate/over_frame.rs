@@ -6,6 +6,7 @@ use arrow::datatypes::DataType;
 
 use super::Aggregate;
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
+use super::dense::DenseGroups;
 use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
@@ -24,6 +25,9 @@ pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -
     Ok((rows, grouping.groups.len()))
 }
 
+/// Most bytes of a table of groups by place.
+const PLACES_BYTES_MAX: usize = 4 << 20;
+
 /// Groups of the rows of several frames.
 struct Grouping<'a> {
     keys: &'a [Expr],
@@ -31,6 +35,7 @@ struct Grouping<'a> {
     /// By key.
     texts: Vec<Texts>,
     words: Vec<TextWords>,
+    dense: DenseGroups,
 }
 
 impl<'a> Grouping<'a> {
@@ -41,7 +46,7 @@ impl<'a> Grouping<'a> {
             groups.find(&[0]);
         }
         let (texts, words) = keys.iter().map(|_| (Texts::default(), TextWords::default())).unzip();
-        Grouping { keys, groups, texts, words }
+        Grouping { keys, groups, texts, words, dense: DenseGroups::within(PLACES_BYTES_MAX) }
     }
 
     /// The group of each row of a frame.
@@ -66,18 +71,11 @@ impl<'a> Grouping<'a> {
             }
             groups.find(&words)
         };
-        let Some(places) = ValueKey::places(&values, frame.len()).filter(|places| places.choices <= frame.len()) else {
-            return Ok((0..frame.len()).map(find).collect());
-        };
-        let mut known = vec![NO_GROUP; places.choices];
-        let group = |(row, place): (usize, &u16)| {
-            let known = &mut known[*place as usize];
-            if *known == NO_GROUP {
-                *known = find(row);
-            }
-            *known
-        };
-        Ok(places.of_rows.iter().enumerate().map(group).collect())
+        let mut of_rows = Vec::with_capacity(frame.len());
+        if !self.dense.rows(&values, frame.len(), &mut find, |group| of_rows.push(group)) {
+            of_rows.extend((0..frame.len()).map(find));
+        }
+        Ok(of_rows)
     }
 }
 

@@ -1,17 +1,19 @@
 //! Leaves out blocks of rows that can't pass a filter, by the least and the greatest value of each.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{
-    DataType, Date32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit, TimestampNanosecondType,
-    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+    DataType, Date32Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, Time64NanosecondType,
+    TimeUnit, TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use splay_store::{BLOCK_ROWS, ColumnSummaries, TableSnapshot, ValueKind, sortable};
 
 use super::cover::{Cover, Span};
 use crate::error::Result;
 use crate::expr::{BinaryOp, Expr};
+use crate::own_type::{OwnComparison, own_comparison, own_list};
 
 /// Most ranges of a column's values that a block is compared with.
 const REACHES_MAX: usize = 64;
@@ -33,6 +35,7 @@ pub(crate) fn narrow(
 ) -> Result<Vec<Cover>> {
     let mut reaches = Vec::new();
     collect(snapshot, predicate, constants, &mut reaches);
+    let Some(reaches) = by_column(reaches) else { return Ok(Vec::new()) };
     if reaches.is_empty() {
         return Ok(covers);
     }
@@ -59,6 +62,23 @@ pub(crate) fn narrow(
         }
     }
     Ok(narrowed)
+}
+
+/// What is said of each column together; `None` if no value passes, as where one must be above 5 and below 3.
+fn by_column(reaches: Vec<Reach>) -> Option<Vec<Reach>> {
+    let mut columns: Vec<Reach> = Vec::new();
+    for reach in reaches {
+        let Some(known) = columns.iter_mut().find(|known| known.column == reach.column) else {
+            columns.push(reach);
+            continue;
+        };
+        let pairs = known
+            .any
+            .iter()
+            .flat_map(|one| reach.any.iter().map(move |other| (one.0.max(other.0), one.1.min(other.1))));
+        known.any = pairs.filter(|(least, greatest)| least <= greatest).collect();
+    }
+    columns.iter().all(|reach| !reach.any.is_empty()).then_some(columns)
 }
 
 /// Adds the parts of a span that may hold a wanted row.
@@ -104,8 +124,10 @@ fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], r
 /// What a comparison, a list, or a choice of such of one column says.
 fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<Reach> {
     if let Expr::In(value, list) = condition {
-        let Expr::Column(column) = value.as_ref() else { return None };
-        return reach_of_list(snapshot, *column, list.values(constants));
+        let (column, list) = (stored_column(value)?, list.values(constants));
+        let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
+        let own = if *list.data_type() == stored { None } else { own_list(&stored, list).ok()? };
+        return reach_of_list(column, &stored, own.as_ref().unwrap_or(list));
     }
     let Expr::Binary(op, left, right) = condition else { return None };
     if *op == BinaryOp::Or {
@@ -113,27 +135,47 @@ fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> 
         one.any.extend(other.any);
         return (one.column == other.column).then_some(one);
     }
-    let (column, op, constant) = match (left.as_ref(), right.as_ref()) {
-        (Expr::Column(column), Expr::Constant(constant)) => (*column, *op, *constant),
-        (Expr::Constant(constant), Expr::Column(column)) => (*column, op.swapped(), *constant),
+    let (value, op, constant) = match (left.as_ref(), right.as_ref()) {
+        (value, Expr::Constant(constant)) => (value, *op, &constants[*constant]),
+        (Expr::Constant(constant), value) => (value, op.swapped(), &constants[*constant]),
         _ => return None,
     };
+    let column = stored_column(value)?;
     let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
-    let (least, greatest) = bits(&constants[constant], 0, &stored)?;
+    let (op, constant) = match own_comparison(op, &stored, constant) {
+        Some(OwnComparison::With(op, constant)) => (op, constant),
+        Some(OwnComparison::Always(false)) => return Some(Reach { column, any: Vec::new() }),
+        Some(OwnComparison::Always(true)) => return None,
+        None => (op, Arc::clone(constant)),
+    };
+    let (least, greatest) = bits(&constant, 0, &stored)?;
     let any = match op {
-        BinaryOp::Equal => (least, greatest),
-        BinaryOp::Less | BinaryOp::LessOrEqual => (0, greatest),
-        BinaryOp::Greater | BinaryOp::GreaterOrEqual => (least, u64::MAX),
+        BinaryOp::Equal => Some((least, greatest)),
+        BinaryOp::Less => least.checked_sub(1).map(|below| (0, below)),
+        BinaryOp::LessOrEqual => Some((0, greatest)),
+        BinaryOp::Greater => greatest.checked_add(1).map(|above| (above, u64::MAX)),
+        BinaryOp::GreaterOrEqual => Some((least, u64::MAX)),
         _ => return None,
     };
-    Some(Reach { column, any: vec![any] })
+    Some(Reach { column, any: any.into_iter().collect() })
+}
+
+/// The column that is compared, as it is or made wider.
+fn stored_column(value: &Expr) -> Option<usize> {
+    match value {
+        Expr::Column(column) => Some(*column),
+        Expr::Cast(value, _) => match value.as_ref() {
+            Expr::Column(column) => Some(*column),
+            _ => None,
+        },
+        _ => None,
+    }
 }
 
 /// What a list of values of the column's own type says: each of a short one, of a long one the least and the greatest.
-fn reach_of_list(snapshot: &TableSnapshot, column: usize, list: &ArrayRef) -> Option<Reach> {
-    let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
+fn reach_of_list(column: usize, stored: &DataType, list: &ArrayRef) -> Option<Reach> {
     let valid = (0..list.len()).filter(|row| list.is_valid(*row));
-    let mut any = valid.map(|row| bits(list, row, &stored)).collect::<Option<Vec<_>>>()?;
+    let mut any = valid.map(|row| bits(list, row, stored)).collect::<Option<Vec<_>>>()?;
     if any.len() > REACHES_MAX {
         any.sort_unstable();
         let per_reach = any.len().div_ceil(REACHES_MAX);
@@ -165,20 +207,36 @@ fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)
         DataType::Int64 => signed!(Int64Type),
         DataType::Date32 => signed!(Date32Type),
         DataType::Timestamp(TimeUnit::Nanosecond, _) => signed!(TimestampNanosecondType),
+        DataType::Time64(TimeUnit::Nanosecond) => signed!(Time64NanosecondType),
         DataType::UInt8 => unsigned!(UInt8Type),
         DataType::UInt16 => unsigned!(UInt16Type),
         DataType::UInt32 => unsigned!(UInt32Type),
         DataType::UInt64 => unsigned!(UInt64Type),
-        // NaN compare by the total order, as the filter itself does; zeros are equal.
-        DataType::Float64 => match constant.as_primitive::<Float64Type>().value(row) {
-            0.0 => {
-                let bits = |zero: f64| sortable(ValueKind::Float, zero.to_bits());
-                return Some((bits(-0.0), bits(0.0)));
-            }
-            value => value.to_bits(),
-        },
+        DataType::Float32 => return Some(float(f64::from(constant.as_primitive::<Float32Type>().value(row)))),
+        DataType::Float64 => return Some(float(constant.as_primitive::<Float64Type>().value(row))),
         _ => return None,
     };
     let bits = sortable(ValueKind::of(stored)?, bits);
     Some((bits, bits))
+}
+
+/// NaN compare by the total order, as the filter itself does; zeros are equal.
+fn float(value: f64) -> (u64, u64) {
+    let bits = |value: f64| sortable(ValueKind::Float, value.to_bits());
+    if value == 0.0 { (bits(-0.0), bits(0.0)) } else { (bits(value), bits(value)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_of_a_column_must_hold_together() {
+        let reach = |column, any: &[(u64, u64)]| Reach { column, any: any.to_vec() };
+        let both = |one, other| by_column(vec![one, reach(9, &[(0, 1)]), other]).map(|all| all[0].any.clone());
+        assert_eq!(both(reach(1, &[(0, 5)]), reach(1, &[(3, u64::MAX)])), Some(vec![(3, 5)]));
+        assert_eq!(both(reach(1, &[(0, 2)]), reach(1, &[(3, u64::MAX)])), None);
+        assert_eq!(both(reach(1, &[(0, 2)]), reach(2, &[(3, u64::MAX)])), Some(vec![(0, 2)]), "two columns");
+        assert_eq!(both(reach(1, &[(1, 1), (7, 7)]), reach(1, &[(5, 6), (7, 9)])), Some(vec![(7, 7)]));
+    }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
 use datafusion::logical_expr::function::PartitionEvaluatorArgs;
@@ -50,6 +50,21 @@ impl ScalarFunction for ScalarCall {
             ColumnarValue::Array(array) => Value::Array(array),
             ColumnarValue::Scalar(value) => Value::Scalar(value.to_array().map_err(said)?),
         })
+    }
+
+    /// Of parts of times in UTC, of which a day has 24 hours.
+    fn grain(&self, arguments: &[Option<&ArrayRef>]) -> Option<i64> {
+        const HOUR: i64 = 3_600_000_000_000;
+        let ([Some(part), None], "date_part" | "date_trunc") = (arguments, self.name()) else { return None };
+        let is_utc = |zone: &Option<Arc<str>>| zone.as_deref().is_none_or(|zone| zone == "UTC");
+        let DataType::Timestamp(TimeUnit::Nanosecond, zone) = self.arguments.get(1)?.data_type() else { return None };
+        let Ok(ScalarValue::Utf8(Some(part))) = ScalarValue::try_from_array(part, 0) else { return None };
+        match part.to_lowercase().as_str() {
+            _ if !is_utc(zone) => None,
+            "hour" => Some(HOUR),
+            "day" | "dow" | "doy" | "isodow" | "week" | "month" | "quarter" | "year" | "isoyear" => Some(24 * HOUR),
+            _ => None,
+        }
     }
 }
 

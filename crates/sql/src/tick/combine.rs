@@ -22,7 +22,7 @@ use crate::joins::asof_parts;
 const LIST_ROWS_MAX: usize = 10_000;
 
 /// Most rows of the side of a join that is read first.
-pub(super) const SIDE_ROWS_MAX: usize = 1 << 17;
+pub(super) const SIDE_ROWS_MAX: usize = 1 << 20;
 
 fn said(error: DataFusionError) -> Unknown {
     Unknown(error.to_string())
@@ -145,11 +145,18 @@ impl Recogniser<'_> {
             }
             _ => {}
         }
-        let (plan, schema) = (stage.into_plan(right.schema()), Arc::clone(right.schema().inner()));
-        let width = schema.fields().len();
-        self.sides.push(Side { plan, schema });
+        let fields = right.schema().fields();
+        let needed: Vec<usize> =
+            (0..fields.len()).filter(|column| *column == key || self.names.contains(fields[*column].name())).collect();
+        let outputs = needed.iter().map(|column| TickExpr::Column(*column)).collect();
+        let schema = right.schema().as_arrow().project(&needed).map_err(|error| Unknown(error.to_string()))?;
+        let plan = Plan::Project { input: Box::new(stage.into_plan(right.schema())), outputs };
+        self.sides.push(Side { plan, schema: Arc::new(schema) });
         let side = self.sides.len() - 1;
-        Ok((0..width).map(|column| self.constants.side(side, column)).collect())
+        // In the place of a column that nobody names stands the key.
+        let place = |column| needed.iter().position(|one| *one == column);
+        let key = place(key).unwrap_or(0);
+        Ok((0..fields.len()).map(|column| self.constants.side(side, place(column).unwrap_or(key))).collect())
     }
 
     pub(super) fn union(&mut self, union: &Union) -> Result<Stage, Unknown> {
@@ -166,7 +173,7 @@ impl Recogniser<'_> {
 }
 
 /// Whether rows are those of groups by one column alone, so that each value of it is there once.
-fn groups_by(plan: &Plan, column: usize) -> bool {
+pub(super) fn groups_by(plan: &Plan, column: usize) -> bool {
     match plan {
         Plan::AggregateTable { keys, .. } => keys.len() == 1 && column == 0,
         Plan::Aggregate { keys, .. } => keys.len() == 1 && column == 0,

@@ -68,9 +68,10 @@ impl Constants {
             _ => None,
         });
         let fixed = fixed.collect::<Option<Vec<_>>>().filter(|fixed| !fixed.is_empty());
-        let source = match fixed.and_then(|fixed| concat(&fixed).ok()) {
-            Some(values) => Source::Fixed(values),
-            None => Source::List(sources),
+        let source = match (fixed.and_then(|fixed| concat(&fixed).ok()), sources.as_slice()) {
+            (Some(values), _) => Source::Fixed(values),
+            (None, [Source::Side(side, column)]) => Source::Side(*side, *column),
+            (None, _) => Source::List(sources),
         };
         self.sources.push(source);
         self.sources.len() - 1
@@ -86,6 +87,11 @@ impl Constants {
     pub fn side(&mut self, side: usize, column: usize) -> usize {
         self.sources.push(Source::Side(side, column));
         self.sources.len() - 1
+    }
+
+    /// Whether a constant is a column of a side.
+    pub fn is_side(&self, constant: usize) -> bool {
+        matches!(self.sources[constant], Source::Side(_, _))
     }
 
     /// Puts the columns of a side into the constants of a run.

@@ -32,6 +32,8 @@ pub(super) fn unknown<T>(what: impl Into<String>) -> Result<T, Unknown> {
 pub(super) struct Converter<'a> {
     pub constants: &'a mut Constants,
     pub options: &'a Arc<ConfigOptions>,
+    /// What stands for the queries within expressions.
+    pub queries: &'a [(Expr, TickExpr)],
 }
 
 impl Converter<'_> {
@@ -74,6 +76,12 @@ impl Converter<'_> {
                 if between.negated { TickExpr::Not(Box::new(within)) } else { within }
             }
             Expr::InList(list) => self.list(list, schema)?,
+            Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) => {
+                match self.queries.iter().find(|(query, _)| query == expr) {
+                    Some((_, found)) => found.clone(),
+                    None => return unknown("a query within an expression"),
+                }
+            }
             Expr::Case(case) => self.case(case, expr, schema)?,
             Expr::Like(_)
             | Expr::SimilarTo(_)
@@ -103,6 +111,7 @@ impl Converter<'_> {
         if let TickExpr::Constant(number) = inner {
             return match self.constants.cast(number, to) {
                 Some(number) => Ok(TickExpr::Constant(number)),
+                None if self.constants.is_side(number) => Ok(TickExpr::Cast(Box::new(inner), to.clone())),
                 None => unknown(format!("a literal as {to}")),
             };
         }
@@ -177,13 +186,18 @@ impl Converter<'_> {
                 }
             }
         }
+        if numbers.len() > 1 && numbers.iter().any(|number| self.constants.is_side(*number)) {
+            self.constants.truncate(before);
+            return Ok(None);
+        }
         let list = self.constants.list(&numbers);
         Ok(Some(self.constants.replace_from(before, list)))
     }
 
-    /// A choice. One in which something may fail is left to DataFusion, which doesn't evaluate what isn't asked for.
+    /// A choice. One in which something may fail is left to DataFusion, which doesn't evaluate what isn't asked for, unless it is arithmetic:
+    /// of that the engine computes what is asked for once something was refused.
     fn case(&mut self, case: &Case, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        if may_fail(expr, schema) {
+        if may_fail(expr, schema) && !is_arithmetic(expr, schema) {
             return self.lazy(expr, schema);
         }
         let result = type_of(expr, schema)?;
@@ -226,7 +240,7 @@ impl Converter<'_> {
             return self.convert(&Expr::BinaryExpr(binary), schema);
         }
         check_functions(expr)?;
-        if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema)) {
+        if name == "coalesce" && !call.args.iter().any(|arg| may_fail(arg, schema) && !is_arithmetic(arg, schema)) {
             return self.coalesce(&call.args, &type_of(expr, schema)?, schema);
         }
         if call.func.short_circuits() {
@@ -382,6 +396,25 @@ fn check_functions(expr: &Expr) -> Result<(), Unknown> {
     match changing {
         Some(name) => unknown(format!("{name}, whose value changes from call to call")),
         None => Ok(()),
+    }
+}
+
+/// Whether an expression is made of comparisons, choices and arithmetic alone, which cost little for a row that doesn't ask for them.
+fn is_arithmetic(expr: &Expr, schema: &DFSchema) -> bool {
+    let all = |exprs: &[&Expr]| exprs.iter().all(|expr| is_arithmetic(expr, schema));
+    let is_number = |expr: &Expr| expr.get_type(schema).is_ok_and(|of| of.is_numeric());
+    match expr {
+        Expr::Negative(inner) => is_number(inner) && all(&[inner]),
+        Expr::Cast(cast) if cast.field.data_type().is_numeric() => is_number(&cast.expr) && all(&[&cast.expr]),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => operation(*op).is_some() && all(&[left, right]),
+        Expr::Case(case) => {
+            let branches = case.when_then_expr.iter().all(|(when, then)| all(&[when, then]));
+            branches && case.expr.iter().chain(&case.else_expr).all(|expr| is_arithmetic(expr, schema))
+        }
+        Expr::ScalarFunction(call) if operator_call::operator_of(&call.func).is_some() => {
+            call.args.iter().all(|arg| is_number(arg) && is_arithmetic(arg, schema))
+        }
+        other => !may_fail(other, schema),
     }
 }
 

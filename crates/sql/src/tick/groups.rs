@@ -33,9 +33,11 @@ impl Recogniser<'_> {
         }
         let (key_types, result_types) = types.split_at(keys.len());
         for data_type in key_types {
-            let is_known = data_type.is_primitive() && !matches!(data_type, DataType::Decimal128(_, _))
-                || matches!(data_type, DataType::Utf8 | DataType::Boolean)
-                || matches!(data_type, DataType::Dictionary(_, values) if **values == DataType::Utf8);
+            let values = match data_type {
+                DataType::Dictionary(_, values) => values.as_ref(),
+                other => other,
+            };
+            let is_known = values.is_primitive() || matches!(values, DataType::Utf8 | DataType::Boolean);
             if !is_known {
                 return unknown(format!("groups by a {data_type}"));
             }
@@ -209,7 +211,8 @@ impl Recogniser<'_> {
                     Some(_) => false,
                 };
                 let [choice] = branches.as_slice() else { return None };
-                is_null.then(|| choice.clone())
+                // What the condition leaves out may be what a division is refused for.
+                (is_null && !divides(&choice.1)).then(|| choice.clone())
             }
             // A cast that every value passes, so that none fails in a row that the condition leaves out.
             TickExpr::Cast(inner, to) => {
@@ -289,4 +292,12 @@ impl Recogniser<'_> {
         }
         Ok(aggregate)
     }
+}
+
+fn divides(expr: &TickExpr) -> bool {
+    let mut divides = false;
+    expr.visit(&mut |expr| {
+        divides |= matches!(expr, TickExpr::Binary(BinaryOp::Divide | BinaryOp::Remainder, _, _));
+    });
+    divides
 }

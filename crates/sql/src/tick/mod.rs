@@ -21,6 +21,7 @@ mod parts;
 mod recognise;
 mod results;
 mod shape;
+mod subqueries;
 mod windows;
 
 use std::collections::{BTreeMap, HashMap};
@@ -57,6 +58,9 @@ use crate::session::Parameters;
 
 /// Most shapes that are kept.
 const SHAPES_MAX: usize = 4096;
+
+/// Bytes that a value of a side takes with its place in a table, more or less.
+const SIDE_VALUE_BYTES: usize = 32;
 
 /// Most bytes of shapes that are kept.
 const SHAPES_BYTES_MAX: usize = 64 << 20;
@@ -97,7 +101,9 @@ impl TickStatement {
             let rows = splay_engine::run(&side.plan, &setting, &side.schema)?;
             reads = setting.reads;
             let rows = concat_batches(&side.schema, &rows)?;
-            if rows.num_rows() > SIDE_ROWS_MAX {
+            if rows.num_rows() > SIDE_ROWS_MAX
+                || rows.num_rows() * rows.num_columns() * SIDE_VALUE_BYTES > memory_bytes / 4
+            {
                 return Err(splay_engine::Error::Unsupported("a join with many rows".to_owned()));
             }
             self.constants.fill(number, rows.columns(), &mut constants);

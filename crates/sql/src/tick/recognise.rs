@@ -4,10 +4,12 @@
 //! table and in its order: conditions on date, time and symbol become bounds, others a predicate, and what is computed is
 //! kept as expressions over the table's columns. The first aggregate, sort, limit or window function ends that stage.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
@@ -21,8 +23,8 @@ use super::convert::{Converter, Unknown, unknown};
 use crate::joins::window_parts;
 use crate::provider::TickTable;
 
-/// Most keys of a group.
-pub(super) const KEYS_MAX: usize = 16;
+/// Most keys of a group, each of which has a bit that says where it is null.
+pub(super) const KEYS_MAX: usize = 63;
 
 /// Longest list of symbols.
 const SYMBOLS_MAX: usize = 100_000;
@@ -56,11 +58,13 @@ pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Res
         tables: Vec::new(),
         options,
         in_window_join: false,
+        names: names(plan)?,
     };
     let stage = recogniser.stage(plan)?;
     let mut plan = stage.into_plan(plan.schema());
     if let Some(null) = recogniser.constants.fix(&ScalarValue::Null) {
         plan.prune(null);
+        recogniser.sides.iter_mut().for_each(|side| side.plan.prune(null));
     }
     let Recogniser { constants, sides, tables, .. } = recogniser;
     Ok(Recognised { plan, constants, sides, tables })
@@ -116,11 +120,31 @@ pub(super) struct Recogniser<'a> {
     options: &'a Arc<ConfigOptions>,
     /// Whether the right side of a window join is looked at, whose scans number their rows.
     pub(super) in_window_join: bool,
+    /// The names of all columns that some expression of the statement reads, whichever table they are of.
+    pub(super) names: HashSet<String>,
+}
+
+/// The names of all columns that expressions of a plan read.
+fn names(plan: &LogicalPlan) -> Result<HashSet<String>, Unknown> {
+    let mut names = HashSet::new();
+    let collected = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            expr.apply(|expr| {
+                if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = expr {
+                    names.insert(column.name.clone());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    collected.map_err(|error| Unknown(error.to_string()))?;
+    Ok(names)
 }
 
 impl Recogniser<'_> {
     pub(super) fn convert(&mut self, expr: &Expr, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        Converter { constants: &mut self.constants, options: self.options }.convert(expr, schema)
+        let queries = self.queries(expr, schema)?;
+        Converter { constants: &mut self.constants, options: self.options, queries: &queries }.convert(expr, schema)
     }
 
     pub(super) fn stage(&mut self, plan: &LogicalPlan) -> Result<Stage, Unknown> {
@@ -291,6 +315,9 @@ impl Recogniser<'_> {
         if !matches!(column.substitute(columns), TickExpr::Column(position) if position == symbol) {
             return Ok(None);
         }
+        if items.iter().any(|item| matches!(without_casts(item), Expr::ScalarSubquery(_))) {
+            return Ok(None);
+        }
         // A text stands for a symbol as it is; other kinds of text need not be made of it in each run.
         let items: Vec<Expr> = items
             .into_iter()
@@ -299,7 +326,7 @@ impl Recogniser<'_> {
                 _ => item.clone(),
             })
             .collect();
-        let mut converter = Converter { constants: &mut self.constants, options: self.options };
+        let mut converter = Converter { constants: &mut self.constants, options: self.options, queries: &[] };
         Ok(converter.list_of_constants(&items, schema)?.map(|list| vec![list]))
     }
 

@@ -3,12 +3,15 @@
 
 mod both;
 mod generated;
+mod group_keys;
 mod joins;
 mod limits;
 mod logic;
 mod market;
+mod own_types;
 mod parts;
 mod pruning;
 mod session;
+mod subqueries;
 mod ticks;
 mod windows;

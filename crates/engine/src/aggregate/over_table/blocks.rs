@@ -90,14 +90,7 @@ impl State<'_> {
             let ordered = if self.gains_by_order { parted.ordered() } else { None };
             return self.keep(&chunk, Assigned::Places(&parted), ordered.as_ref());
         }
-        let mut rows = Vec::with_capacity(chunk.rows());
-        let mut last = None;
-        for stretch in &stretches {
-            self.set_stretch(cover, last.replace(stretch), stretch)?;
-            rows.resize(stretch.rows.start, NO_GROUP);
-            rows.extend(stretch.rows.clone().map(|row| self.find_row(&values, row)));
-        }
-        rows.resize(chunk.rows(), NO_GROUP);
+        let rows = self.rows(cover, &stretches, &values, chunk.rows())?;
         self.grow();
         self.pick(&chunk, Assigned::Rows(&rows), positions, times)?;
         if self.gains_by_order {
@@ -109,6 +102,33 @@ impl State<'_> {
             }
         }
         self.keep(&chunk, Assigned::Rows(&rows), None)
+    }
+
+    /// The group of each row.
+    fn rows(
+        &mut self,
+        cover: &Cover,
+        stretches: &[Stretch<'_>],
+        values: &[ValueKey],
+        count: usize,
+    ) -> Result<Vec<u32>> {
+        let mut rows = Vec::with_capacity(count);
+        if values.len() == self.asked.keys.len() {
+            let mut dense = std::mem::take(&mut self.dense);
+            let is_dense = dense.rows(values, count, |row| self.find_row(values, row), |group| rows.push(group));
+            self.dense = dense;
+            if is_dense {
+                return Ok(rows);
+            }
+        }
+        let mut last = None;
+        for stretch in stretches {
+            self.set_stretch(cover, last.replace(stretch), stretch)?;
+            rows.resize(stretch.rows.start, NO_GROUP);
+            rows.extend(stretch.rows.clone().map(|row| self.find_row(values, row)));
+        }
+        rows.resize(count, NO_GROUP);
+        Ok(rows)
     }
 
     /// Cuts the rows of a block where the symbol changes, and where keys change with time.

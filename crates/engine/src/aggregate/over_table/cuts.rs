@@ -1,5 +1,6 @@
-//! Where groups change as time goes on: at the ends of buckets, and at the instants at which a key that is a step of time, such
-//! as a session by `CASE WHEN time < ...`, has another value. Between them nothing is evaluated row by row.
+//! Where groups change as time goes on: at the ends of buckets, at the instants at which a key that is a step of time, such as a session
+//! by `CASE WHEN time < ...`, has another value, and at the ends of the hours or days that a key is a function of, such as
+//! `extract(hour FROM time)`. Between them nothing is evaluated row by row.
 
 use std::cell::RefCell;
 use std::ops::Range;
@@ -7,6 +8,7 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
+use hashbrown::HashMap;
 
 use super::TableAggregate;
 use crate::aggregate::groups::Texts;
@@ -22,6 +24,9 @@ pub(super) struct Cuts<'a> {
     /// Position of the bucket among the keys.
     bucket: Option<(usize, &'a dyn Buckets)>,
     steps: Vec<Step<'a>>,
+    grains: Vec<Grain<'a>>,
+    /// Nanoseconds in which no grain's key changes.
+    grain: Option<i64>,
     /// Instants at which a step changes, ascending.
     instants: Vec<i64>,
     time_type: DataType,
@@ -36,12 +41,27 @@ struct Step<'a> {
     words: RefCell<Vec<Option<Option<u64>>>>,
 }
 
+/// A key that has one value in each hour, or day.
+struct Grain<'a> {
+    key: usize,
+    expr: &'a Expr,
+    /// Its words by the beginning of the stretch of time, `None` for null.
+    words: RefCell<HashMap<i64, Option<u64>>>,
+}
+
+/// Least nanoseconds of a grain. In shorter ones a symbol has so few rows that these are evaluated at less cost.
+const GRAIN_MIN: i64 = 3_600_000_000_000;
+
+const DAY: i64 = 24 * GRAIN_MIN;
+
 /// A stretch of time in which no such key changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Cut {
     bucket: Option<i64>,
     /// How many of the instants have passed.
     passed: usize,
+    /// Where the grain begins.
+    grain: Option<i64>,
 }
 
 impl<'a> Cuts<'a> {
@@ -51,6 +71,8 @@ impl<'a> Cuts<'a> {
         let mut cuts = Cuts {
             bucket: None,
             steps: Vec::new(),
+            grains: Vec::new(),
+            grain: None,
             instants: Vec::new(),
             time_type: spec.columns[time_position].column_type.arrow(),
             time_position,
@@ -62,6 +84,9 @@ impl<'a> Cuts<'a> {
                     if let Some(instants) = steps(expr, time_position, asked.constants) {
                         cuts.instants.extend(instants);
                         cuts.steps.push(Step { key, expr, words: RefCell::default() });
+                    } else if let Some(grain) = grain(expr, time_position, asked.constants) {
+                        cuts.grain = Some(cuts.grain.map_or(grain, |known| known.min(grain)));
+                        cuts.grains.push(Grain { key, expr, words: RefCell::default() });
                     }
                 }
                 Key::Symbol | Key::Date => {}
@@ -77,12 +102,12 @@ impl<'a> Cuts<'a> {
 
     /// Whether no key changes with time alone.
     pub fn is_empty(&self) -> bool {
-        self.bucket.is_none() && self.steps.is_empty()
+        self.bucket.is_none() && self.steps.is_empty() && self.grains.is_empty()
     }
 
-    /// Whether a key is a step of time.
+    /// Whether a key is a step of time, or has one value in each of its grains.
     pub fn is_step(&self, key: usize) -> bool {
-        self.steps.iter().any(|step| step.key == key)
+        self.steps.iter().any(|step| step.key == key) || self.grains.iter().any(|grain| grain.key == key)
     }
 
     /// Calls `visit` with the stretches of some rows, whose times ascend.
@@ -108,7 +133,7 @@ impl<'a> Cuts<'a> {
     fn at(&self, instant: i64) -> Result<(Cut, i64)> {
         let passed = self.instants.partition_point(|known| *known <= instant);
         let mut end = self.instants.get(passed).copied().unwrap_or(i64::MAX);
-        let mut cut = Cut { bucket: None, passed };
+        let mut cut = Cut { bucket: None, passed, grain: None };
         if let Some((_, buckets)) = self.bucket {
             let Some((start, bucket_end)) = buckets.bucket(instant) else {
                 return Err(Error::Function(format!("the instant {instant} ns has no bucket")));
@@ -116,7 +141,22 @@ impl<'a> Cuts<'a> {
             cut.bucket = Some(start);
             end = end.min(bucket_end);
         }
+        if let Some(grain) = self.grain {
+            let into = instant.rem_euclid(grain);
+            cut.grain = Some(instant.saturating_sub(into));
+            end = end.min(instant.saturating_add(grain - into));
+        }
         Ok((cut, end))
+    }
+
+    /// The word of an expression that reads the time alone, at an instant.
+    fn word_at(&self, expr: &Expr, instant: i64, texts: &mut Texts, constants: &[ArrayRef]) -> Result<Option<u64>> {
+        let time = PrimitiveArray::<TimestampNanosecondType>::new(vec![instant].into(), None)
+            .with_data_type(self.time_type.clone());
+        let mut columns = vec![None; self.time_position + 1];
+        columns[self.time_position] = Some(Value::Array(Arc::new(time)));
+        let value = expr.evaluate(&Chosen { columns, rows: 1 }, constants)?.into_array(1)?;
+        Ok(optional_words(&value, texts)?[0])
     }
 
     /// Sets the words of the keys in a stretch.
@@ -134,24 +174,77 @@ impl<'a> Cuts<'a> {
                         Some(last) => self.instants[last],
                         None => i64::MIN,
                     };
-                    let time = PrimitiveArray::<TimestampNanosecondType>::new(vec![instant].into(), None)
-                        .with_data_type(self.time_type.clone());
-                    let mut columns = vec![None; self.time_position + 1];
-                    columns[self.time_position] = Some(Value::Array(Arc::new(time)));
-                    let value = step.expr.evaluate(&Chosen { columns, rows: 1 }, constants)?.into_array(1)?;
-                    *known.insert(optional_words(&value, &mut texts[step.key])?[0])
+                    *known.insert(self.word_at(step.expr, instant, &mut texts[step.key], constants)?)
                 }
             };
             words[step.key] = word.unwrap_or(0);
             words[nulls] = words[nulls] & !(1 << step.key) | u64::from(word.is_none()) << step.key;
         }
+        for grain in &self.grains {
+            let start = cut.grain.unwrap_or(i64::MIN);
+            let known = grain.words.borrow().get(&start).copied();
+            let word = match known {
+                Some(word) => word,
+                None => {
+                    let word = self.word_at(grain.expr, start, &mut texts[grain.key], constants)?;
+                    grain.words.borrow_mut().insert(start, word);
+                    word
+                }
+            };
+            words[grain.key] = word.unwrap_or(0);
+            words[nulls] = words[nulls] & !(1 << grain.key) | u64::from(word.is_none()) << grain.key;
+        }
         Ok(())
     }
 }
 
-/// Whether a key is a step of time.
+/// Whether a key is a step of time, or has one value in each of its grains.
 pub(super) fn is_step(key: &Key, time: usize, constants: &[ArrayRef]) -> bool {
-    matches!(key, Key::Value(expr) if steps(expr, time, constants).is_some())
+    let Key::Value(expr) = key else { return false };
+    steps(expr, time, constants).is_some() || grain(expr, time, constants).is_some()
+}
+
+/// Nanoseconds, counted from the epoch, in which an expression of nothing but time keeps its value.
+fn grain(expr: &Expr, time: usize, constants: &[ArrayRef]) -> Option<i64> {
+    // A value of constants alone is none of time.
+    grain_of(expr, time, constants).filter(|grain| (GRAIN_MIN..i64::MAX).contains(grain))
+}
+
+fn grain_of(expr: &Expr, time: usize, constants: &[ArrayRef]) -> Option<i64> {
+    let is_time = |expr: &Expr| matches!(expr, Expr::Column(column) if *column == time);
+    // Hours divide days, so that the lesser of two grains is one of both.
+    let least = |exprs: &[&Expr]| {
+        exprs.iter().try_fold(i64::MAX, |least, expr| Some(least.min(grain_of(expr, time, constants)?)))
+    };
+    match expr {
+        Expr::Constant(_) => Some(i64::MAX),
+        Expr::Column(_) | Expr::Lookup(_, _, _) => None,
+        Expr::Cast(inner, DataType::Date32) if is_time(inner) => Some(DAY),
+        Expr::Not(inner)
+        | Expr::Negative(inner)
+        | Expr::IsNull(inner)
+        | Expr::IsNotNull(inner)
+        | Expr::In(inner, _)
+        | Expr::Cast(inner, _) => grain_of(inner, time, constants),
+        Expr::Binary(_, left, right) => least(&[left, right]),
+        Expr::Case { branches, otherwise, .. } => {
+            let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
+            least(&branches.chain(otherwise.as_deref()).collect::<Vec<_>>())
+        }
+        Expr::Call(function, arguments) if arguments.iter().any(is_time) => {
+            let known: Vec<Option<&ArrayRef>> = arguments
+                .iter()
+                .map(|argument| match argument {
+                    Expr::Constant(constant) => Some(&constants[*constant]),
+                    _ => None,
+                })
+                .collect();
+            // The instant alone isn't known.
+            let is_one = known.iter().filter(|argument| argument.is_none()).count() == 1;
+            function.grain(&known).filter(|_| is_one)
+        }
+        Expr::Call(_, arguments) => least(&arguments.iter().collect::<Vec<_>>()),
+    }
 }
 
 /// The instants at which an expression may change, if it says of nothing but time whether it is before or after constants.
@@ -206,6 +299,40 @@ mod tests {
     use arrow::array::{StringArray, TimestampNanosecondArray};
 
     use super::*;
+    use crate::expr::ScalarFunction;
+
+    /// A function of the hour of its argument.
+    #[derive(Debug)]
+    struct Hour;
+
+    impl ScalarFunction for Hour {
+        fn name(&self) -> &str {
+            "hour"
+        }
+
+        fn call(&self, arguments: &[Value], _: usize) -> Result<Value> {
+            Ok(arguments[0].clone())
+        }
+
+        fn grain(&self, _: &[Option<&ArrayRef>]) -> Option<i64> {
+            Some(GRAIN_MIN)
+        }
+    }
+
+    #[test]
+    fn a_function_of_hours_keeps_its_value_in_them() {
+        let found = |expr: &Expr| grain(expr, 2, &[]);
+        let hour = |of: Expr| Expr::Call(Arc::new(Hour), vec![of]);
+        let sum = |one: Expr, other: Expr| Expr::Binary(BinaryOp::Add, Box::new(one), Box::new(other));
+        let day = Expr::Cast(Box::new(Expr::Column(2)), DataType::Date32);
+        assert_eq!(found(&hour(Expr::Column(2))), Some(GRAIN_MIN));
+        assert_eq!(found(&day), Some(DAY));
+        assert_eq!(found(&sum(hour(Expr::Column(2)), Expr::IsNull(Box::new(day.clone())))), Some(GRAIN_MIN));
+        assert_eq!(found(&hour(hour(Expr::Column(2)))), Some(GRAIN_MIN));
+        assert_eq!(found(&sum(day, Expr::Column(1))), None, "another column");
+        assert_eq!(found(&hour(Expr::Column(1))), None);
+        assert_eq!(found(&Expr::Column(2)), None);
+    }
 
     #[test]
     fn a_choice_by_time_changes_where_its_conditions_do() {

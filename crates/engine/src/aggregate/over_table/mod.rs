@@ -21,6 +21,7 @@ use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
 use self::direct::only_symbols;
 use super::accumulate::{Accumulator, Run, accumulator};
+use super::dense::DenseGroups;
 use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::TextWords;
 use super::picks::Picks;
@@ -122,10 +123,28 @@ enum Slot {
     Picked(Picks),
 }
 
+impl Slot {
+    /// Bytes that are held beside a few words for each group.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Slot::Kept(accumulator) => accumulator.held_bytes(),
+            Slot::Picked(_) => 0,
+        }
+    }
+}
+
+/// The part of a statement's memory that tables of groups by place may take.
+const PLACES_OF_MEMORY: usize = 16;
+
+/// Bytes that the aggregates of a state hold from which on they are merged by threads.
+const HELD_BYTES_OF_THREADS: usize = 1 << 20;
+
 /// The groups of one thread.
 struct State<'a> {
     asked: &'a TableAggregate<'a>,
     groups: Groups,
+    /// Where all keys are values, row by row.
+    dense: DenseGroups,
     /// By key; empty for those that aren't texts.
     texts: Vec<Texts>,
     slots: Vec<Slot>,
@@ -153,6 +172,7 @@ impl<'a> State<'a> {
         let mut state = State {
             asked,
             groups: Groups::new(keys),
+            dense: DenseGroups::within(asked.memory_bytes / PLACES_OF_MEMORY / asked.threads.max(1)),
             texts: (0..keys).map(|_| Texts::default()).collect(),
             slots,
             text_words: (0..keys).map(|_| TextWords::default()).collect(),
@@ -225,13 +245,9 @@ impl<'a> State<'a> {
 
     /// Gives up before groups take more memory than the statement may have.
     fn check_memory(&self) -> Result<()> {
-        let held = |slot: &Slot| match slot {
-            Slot::Kept(accumulator) => accumulator.held_bytes(),
-            Slot::Picked(_) => 0,
-        };
         // A group's words, its place in the table, and about three words for each aggregate.
         let width = 8 * self.words.len() + 16 + 24 * self.slots.len();
-        let needed = width * self.groups.len() + self.slots.iter().map(held).sum::<usize>();
+        let needed = width * self.groups.len() + self.slots.iter().map(Slot::held_bytes).sum::<usize>();
         // Merging and answering hold the groups a second time.
         let limit = self.asked.memory_bytes / 2 / self.asked.threads.max(1);
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
@@ -274,13 +290,18 @@ impl<'a> State<'a> {
     fn merge(&mut self, other: State<'_>) -> Result<()> {
         let mapping = merged(&mut self.groups, &mut self.texts, &other.groups, &other.texts);
         self.grow();
-        for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
-            match (ours, theirs) {
-                (Slot::Kept(ours), Slot::Kept(theirs)) => ours.merge(theirs, &mapping)?,
-                (Slot::Picked(ours), Slot::Picked(theirs)) => ours.merge(&theirs, &mapping),
-                _ => return Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
+        // Values that each group holds, as those that are counted once, are looked at one by one.
+        let held = other.slots.iter().map(Slot::held_bytes).sum::<usize>();
+        let threads = if held >= HELD_BYTES_OF_THREADS { self.asked.threads } else { 1 };
+        let slots = self.slots.iter_mut().zip(other.slots);
+        parallel::each_of(slots, threads, |(ours, theirs)| match (ours, theirs) {
+            (Slot::Kept(ours), Slot::Kept(theirs)) => ours.merge(theirs, &mapping),
+            (Slot::Picked(ours), Slot::Picked(theirs)) => {
+                ours.merge(&theirs, &mapping);
+                Ok(())
             }
-        }
+            _ => Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
+        })?;
         Ok(())
     }
 

@@ -12,7 +12,9 @@ fn instant(numbers: &mut Numbers) -> String {
 
 fn condition(numbers: &mut Numbers) -> String {
     let op = numbers.one(&["=", "<", "<=", ">", ">=", "<>"]);
-    match numbers.below(19) {
+    match numbers.below(21) {
+        19 => query(numbers),
+        20 => "extract(hour from ts) > 14".to_owned(),
         14 => pattern(numbers),
         15 => list(numbers),
         16 | 17 => computed(numbers),
@@ -69,6 +71,25 @@ fn pattern(numbers: &mut Numbers) -> String {
     }
 }
 
+/// Conditions with a query that is read first.
+fn query(numbers: &mut Numbers) -> String {
+    let (few, table) = (numbers.below(60), numbers.one(&["trade", "late"]));
+    let not = numbers.one(&["", "not "]);
+    match numbers.below(5) {
+        0 => format!(
+            "size {} (select {}(size) from {table} where size > {few})",
+            numbers.one(&["<", ">="]),
+            numbers.one(&["min", "max"])
+        ),
+        1 => format!("seq {not}in (select seq from {table} where size < {few})"),
+        2 => format!("venue {not}in (select venue from {table} where size = {few})"),
+        3 => format!("bid > (select max(bid) - {few} from {table})"),
+        _ => {
+            format!("sym {not}in (select sym from {table} where sym is not null group by sym having count(*) > {few})")
+        }
+    }
+}
+
 /// Lists of any length, some with a null.
 fn list(numbers: &mut Numbers) -> String {
     let count = numbers.one(&["1", "3", "5", "40", "200"]).parse::<u64>().unwrap();
@@ -110,8 +131,8 @@ fn computed(numbers: &mut Numbers) -> String {
         9 => format!("greatest(bid, ask, {number}) > least(ask, 150)"),
         10 => format!("nvl2(ask, size, {number}) < 250"),
         11 => format!("coalesce(ask, 1000 / (size + 1)) > {number}"),
-        12 => "concat(venue, '-', sym) like 'N-S0%'".to_owned(),
-        _ => format!("sign(seq) * abs(seq) > {number} and not (firm is true)"),
+        12 => "coalesce(venue, sym) like 'S0%'".to_owned(),
+        _ => format!("signum(seq) * abs(seq) > {number} and not (firm is true)"),
     }
 }
 
@@ -580,7 +601,7 @@ pub(crate) fn in_parts(numbers: &mut Numbers) -> String {
             "select sym, venue, n, a0 from {g} union all select sym, null, count(distinct venue), null from quote group by sym"
         ),
         3 => format!(
-            "select ts, sym, seq, bid from trade where bid {} (select {}(ask) from quote{})",
+            "select ts, sym, seq, bid from trade where bid {} (select {}(ask) from quote{}) + (select 0)",
             numbers.one(&["<", ">"]),
             numbers.one(&["min", "max", "median"]),
             filter(numbers)
@@ -599,7 +620,7 @@ pub(crate) fn in_parts(numbers: &mut Numbers) -> String {
             numbers.below(13)
         ),
         7 => format!(
-            "select t.seq, t.ts, t.sym from trade t where t.sym in (select sym from {g} x where n > {}) and t.size < 100",
+            "select t.seq, t.ts, t.sym from trade t where t.sym in (select sym from {g} x where n > {}) and t.size < (select 100)",
             numbers.below(200)
         ),
         _ => format!(

@@ -1,0 +1,194 @@
+//! The values of a choice: those behind the first condition that holds.
+//!
+//! All values are computed for all rows, since kernels that ask no questions are faster than those that leave rows out. Only if one is refused,
+//! as a division by zero is, each is computed of the rows that ask for it, in the order of the conditions, as SQL has it.
+
+use arrow::array::{ArrayRef, BooleanArray, BooleanBufferBuilder, UInt32Array, new_null_array};
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+
+use crate::choose::choose;
+use crate::codes;
+use crate::error::Result;
+use crate::expr::{Columns, Expr, Value};
+use crate::kept::Kept;
+
+/// Conditions with their values, and the value where none of them holds: null without one.
+pub(crate) struct Choice<'a> {
+    pub branches: &'a [(Expr, Expr)],
+    pub otherwise: Option<&'a Expr>,
+    pub data_type: &'a DataType,
+}
+
+impl Choice<'_> {
+    /// The values, each computed for all rows.
+    pub fn of_all(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+        let mut result = match self.otherwise {
+            Some(expr) => expr.evaluate(columns, constants)?,
+            None => self.null(),
+        };
+        for (condition, value) in self.branches.iter().rev() {
+            let mask = codes::condition(condition, columns, constants)?;
+            let value = value.evaluate(columns, constants)?;
+            result = chosen(&mask, &value, &result)?;
+        }
+        Ok(result)
+    }
+
+    /// The values, each computed for the rows that ask for it.
+    pub fn as_asked(&self, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Value> {
+        let mut result = self.null();
+        let mut open = BooleanArray::from(vec![true; columns.rows()]);
+        for (condition, value) in self.branches {
+            let rows = SomeRows::asked(columns, open.clone());
+            let holds = codes::condition(condition, &rows, constants)?;
+            let asked = spread(&open, &holds);
+            result = put(&asked, value, &result, columns, constants)?;
+            open = BooleanArray::new(open.values() & &!asked.values(), None);
+        }
+        match self.otherwise {
+            Some(value) => put(&open, value, &result, columns, constants),
+            None => Ok(result),
+        }
+    }
+
+    fn null(&self) -> Value {
+        Value::Scalar(new_null_array(self.data_type, 1))
+    }
+}
+
+fn chosen(mask: &BooleanArray, value: &Value, other: &Value) -> Result<Value> {
+    Ok(Value::Array(value.with_datum(|value| other.with_datum(|other| choose(mask, value, other)))?))
+}
+
+/// The values of an expression in the rows of a mask, in the others those that there are.
+fn put(
+    asked: &BooleanArray,
+    value: &Expr,
+    others: &Value,
+    columns: &dyn Columns,
+    constants: &[ArrayRef],
+) -> Result<Value> {
+    if asked.true_count() == 0 {
+        return Ok(others.clone());
+    }
+    let rows = SomeRows::asked(columns, asked.clone());
+    let value = match value.evaluate(&rows, constants)? {
+        Value::Array(array) => Value::Array(take(&array, &places(asked), None)?),
+        one => one,
+    };
+    chosen(asked, &value, others)
+}
+
+/// For each row that a mask sets its place among these, for others null.
+fn places(mask: &BooleanArray) -> UInt32Array {
+    let mut next = 0u32..;
+    mask.values().iter().map(|is_set| if is_set { next.next() } else { None }).collect()
+}
+
+/// A mask of the rows of another mask as one of all rows.
+pub(crate) fn spread(of: &BooleanArray, holds: &BooleanArray) -> BooleanArray {
+    let mut all = BooleanBufferBuilder::new(of.len());
+    all.append_n(of.len(), false);
+    for (row, holds) in of.values().set_indices().zip(holds.values()) {
+        if holds {
+            all.set_bit(row, true);
+        }
+    }
+    BooleanArray::new(all.finish(), None)
+}
+
+/// The rows that a mask keeps.
+pub(crate) struct SomeRows<'a> {
+    columns: &'a dyn Columns,
+    kept: Kept,
+    are_asked: bool,
+}
+
+impl<'a> SomeRows<'a> {
+    pub fn new(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
+        let are_asked = columns.are_asked();
+        SomeRows { columns, kept: Kept::new(mask, 2), are_asked }
+    }
+
+    /// Rows that ask for a value, of which choices within it compute no more than is asked for either: were each to try all rows first, one
+    /// within the other, their number would double with each.
+    fn asked(columns: &'a dyn Columns, mask: BooleanArray) -> SomeRows<'a> {
+        SomeRows { are_asked: true, ..SomeRows::new(columns, mask) }
+    }
+}
+
+impl Columns for SomeRows<'_> {
+    fn rows(&self) -> usize {
+        self.kept.rows()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        Ok(match self.columns.column(position)? {
+            Value::Array(array) => Value::Array(self.kept.filter(&array)?),
+            one => one,
+        })
+    }
+
+    fn may_be_coded(&self, position: usize) -> bool {
+        self.columns.may_be_coded(position)
+    }
+
+    fn are_asked(&self) -> bool {
+        self.are_asked
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+
+    use super::*;
+    use crate::error::Error;
+    use crate::expr::{BinaryOp, Chosen};
+
+    fn both(op: BinaryOp, left: usize, right: Expr) -> Expr {
+        Expr::Binary(op, Box::new(Expr::Column(left)), Box::new(right))
+    }
+
+    #[test]
+    fn what_no_condition_asks_for_is_not_refused() {
+        let numbers = |values: Vec<Option<i64>>| Some(Value::Array(Arc::new(Int64Array::from(values)) as ArrayRef));
+        let of = vec![Some(7), Some(8), None, Some(9), Some(3)];
+        let by = vec![Some(2), Some(0), Some(1), None, Some(0)];
+        let columns = Chosen { columns: vec![numbers(of), numbers(by)], rows: 5 };
+        let constants = [0, -1].map(|value| Arc::new(Int64Array::from(vec![value])) as ArrayRef);
+        let case = |conditions: Vec<Expr>| Expr::Case {
+            branches: conditions.into_iter().map(|one| (one, both(BinaryOp::Divide, 0, Expr::Column(1)))).collect(),
+            otherwise: Some(Box::new(Expr::Constant(1))),
+            data_type: DataType::Int64,
+        };
+        let is_safe = both(BinaryOp::NotEqual, 1, Expr::Constant(0));
+        let found = case(vec![is_safe.clone(), is_safe]).evaluate(&columns, &constants).unwrap();
+        let found: Vec<Option<i64>> = found.into_array(5).unwrap().as_primitive::<Int64Type>().iter().collect();
+        assert_eq!(found, [Some(3), Some(-1), None, Some(-1), Some(-1)]);
+        let is_zero = both(BinaryOp::Equal, 1, Expr::Constant(0));
+        assert!(
+            matches!(case(vec![is_zero]).evaluate(&columns, &constants), Err(Error::Arrow(_))),
+            "what is asked for is"
+        );
+    }
+
+    #[test]
+    fn choices_within_choices_are_refused_soon() {
+        let numbers = Some(Value::Array(Arc::new(Int64Array::from(vec![3, 0, 5])) as ArrayRef));
+        let columns = Chosen { columns: vec![numbers], rows: 3 };
+        let constants = [Arc::new(Int64Array::from(vec![9])) as ArrayRef];
+        let division = Expr::Binary(BinaryOp::Divide, Box::new(Expr::Constant(0)), Box::new(Expr::Column(0)));
+        let choice = |inner: Expr| Expr::Case {
+            branches: vec![(both(BinaryOp::Less, 0, Expr::Constant(0)), inner)],
+            otherwise: None,
+            data_type: DataType::Int64,
+        };
+        let within = (0..50).fold(division, |inner, _| choice(inner));
+        assert!(matches!(within.evaluate(&columns, &constants), Err(Error::Arrow(_))));
+    }
+}

@@ -1,0 +1,247 @@
+//! Queries within expressions: each is read before the rows that ask for it, as the side of a join is.
+//!
+//! - One that stands for a value and knows nothing of the rows around it is a constant: `x < (SELECT max(y) FROM t)`.
+//! - `IN` of such a one is a list of its values, each once.
+//! - One that knows the rows around it by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE t.k = o.k)`. It must
+//!   be an aggregate that is null of no rows, since rows without a group get null.
+//! - `EXISTS` of such a one asks whether the key is in the list of its keys.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DataFusionError};
+use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection, Subquery};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
+use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
+
+use super::asof::as_text;
+use super::combine::{SIDE_ROWS_MAX, groups_by};
+use super::convert::{Unknown, unknown};
+use super::recognise::{Recogniser, Side, Stage, is_text};
+
+/// Aggregates that are null of no rows.
+const NULL_OF_NOTHING: [&str; 8] = ["min", "max", "sum", "avg", "med", "median", "stddev", "var"];
+
+fn said(error: DataFusionError) -> Unknown {
+    Unknown(error.to_string())
+}
+
+impl Recogniser<'_> {
+    /// What stands for each query within an expression over the columns of `schema`.
+    pub(super) fn queries(&mut self, expr: &Expr, schema: &DFSchema) -> Result<Vec<(Expr, TickExpr)>, Unknown> {
+        let mut found: Vec<Expr> = Vec::new();
+        let collected = expr.apply(|expr| {
+            if matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_)) && !found.contains(expr)
+            {
+                found.push(expr.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        collected.map_err(said)?;
+        let mut queries = Vec::with_capacity(found.len());
+        for expr in found {
+            let stands_for = match &expr {
+                Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty() => self.one_value(query)?,
+                Expr::ScalarSubquery(query) => self.value_by_key(query, schema)?,
+                Expr::InSubquery(of) if of.subquery.outer_ref_columns.is_empty() => {
+                    let value = self.convert(as_text(&of.expr, schema), schema)?;
+                    let found = self.among(value, &of.expr, schema, (*of.subquery.subquery).clone())?;
+                    negated(found, of.negated)
+                }
+                Expr::Exists(of) if !of.subquery.outer_ref_columns.is_empty() => {
+                    negated(self.exists(&of.subquery, schema)?, of.negated)
+                }
+                other => return unknown(format!("the expression {other}")),
+            };
+            queries.push((expr, stands_for));
+        }
+        Ok(queries)
+    }
+
+    /// The value of a query that has one row, whatever it reads.
+    fn one_value(&mut self, query: &Subquery) -> Result<TickExpr, Unknown> {
+        let plan = query.subquery.as_ref();
+        let stage = self.stage(plan)?.into_plan(plan.schema());
+        if !has_one_row(&stage) {
+            return unknown("a query of more than one aggregate of all rows as a value");
+        }
+        let side = self.add_side(stage, plan.schema());
+        Ok(TickExpr::Constant(self.constants.side(side, 0)))
+    }
+
+    /// Whether a value is among those of the only column of a query.
+    fn among(
+        &mut self,
+        value: TickExpr,
+        expr: &Expr,
+        schema: &DFSchema,
+        plan: LogicalPlan,
+    ) -> Result<TickExpr, Unknown> {
+        let [field] = &plan.schema().fields()[..] else { return unknown("a list of several columns") };
+        let own = as_text(expr, schema).get_type(schema).map_err(said)?;
+        let of = field.data_type();
+        if !ValueList::takes(of) || own != *of && !(is_text(&own) && is_text(of)) {
+            return unknown(format!("a {own} in a list of {of}"));
+        }
+        let output = Arc::clone(plan.schema());
+        let stage = match self.stage(&plan)? {
+            // Few enough to be held as they are: the list has each value once anyway.
+            stage @ Stage::Table { .. } if self.has_few_rows(&stage) => stage.into_plan(&output),
+            Stage::Frame(stage) if groups_by(&stage, 0) => stage,
+            _ => self.stage(&LogicalPlan::Distinct(Distinct::All(Arc::new(plan))))?.into_plan(&output),
+        };
+        let side = self.add_side(stage, &output);
+        let list = self.constants.side(side, 0);
+        Ok(TickExpr::In(Box::new(value), Arc::new(ValueList::new(list))))
+    }
+
+    /// The value of a query for each row, by the one equality that binds it to them.
+    fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        let aggregate = the_aggregate(&query.subquery)?;
+        let Correlated { plan, inner, outer } = correlated(&aggregate.input, schema)?;
+        let inner_type = inner.get_type(plan.schema()).map_err(said)?;
+        let outer_type = outer.get_type(schema).map_err(said)?;
+        if !LookupTable::takes(&outer_type, &inner_type) {
+            return unknown(format!("a query by a {outer_type}"));
+        }
+        let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(said)?;
+        let grouped = LogicalPlan::Aggregate(grouped);
+        let stage = self.stage(&grouped)?.into_plan(grouped.schema());
+        if !groups_by(&stage, 0) {
+            return unknown("a query by something that isn't a group's only key");
+        }
+        let side = self.add_side(stage, grouped.schema());
+        let columns: Vec<usize> = (0..2).map(|column| self.constants.side(side, column)).collect();
+        let key = self.convert(&outer, schema)?;
+        let table = Arc::new(LookupTable::new(columns[0], columns));
+        Ok(TickExpr::Lookup(table, Some(1), Box::new(key)))
+    }
+
+    /// Whether a query has a row, by the one equality that binds it to the rows that ask. A key that is null equals none.
+    fn exists(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
+        let mut plan = query.subquery.as_ref();
+        while let LogicalPlan::Projection(Projection { input, .. }) = plan {
+            plan = input;
+        }
+        let Correlated { plan, inner, outer } = correlated(plan, schema)?;
+        let filter = Filter::try_new(inner.clone().is_not_null(), Arc::new(plan)).map_err(said)?;
+        let keys = Projection::try_new(vec![inner], Arc::new(LogicalPlan::Filter(filter))).map_err(said)?;
+        let key = self.convert(&outer, schema)?;
+        let found = self.among(key.clone(), &outer, schema, LogicalPlan::Projection(keys))?;
+        let is_key = TickExpr::IsNotNull(Box::new(key));
+        Ok(TickExpr::Binary(BinaryOp::And, Box::new(is_key), Box::new(found)))
+    }
+
+    fn has_few_rows(&self, stage: &Stage) -> bool {
+        matches!(stage, Stage::Table { scan, .. } if self.snapshot(scan).rows() <= SIDE_ROWS_MAX as u64)
+    }
+
+    fn add_side(&mut self, plan: Plan, schema: &DFSchema) -> usize {
+        self.sides.push(Side { plan, schema: Arc::clone(schema.inner()) });
+        self.sides.len() - 1
+    }
+}
+
+fn negated(expr: TickExpr, is_negated: bool) -> TickExpr {
+    if is_negated { TickExpr::Not(Box::new(expr)) } else { expr }
+}
+
+/// Whether a plan has one row, of whatever it reads.
+fn has_one_row(plan: &Plan) -> bool {
+    match plan {
+        Plan::AggregateTable { keys, .. } => keys.is_empty(),
+        Plan::Aggregate { keys, .. } => keys.is_empty(),
+        Plan::Project { input, .. } => has_one_row(input),
+        _ => false,
+    }
+}
+
+/// The aggregate of all rows that is all of a query, and null of no rows.
+fn the_aggregate(plan: &LogicalPlan) -> Result<&Aggregate, Unknown> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => the_aggregate(&alias.input),
+        LogicalPlan::Projection(projection) => {
+            let is_plain = matches!(projection.expr.as_slice(), [one] if matches!(without_alias(one), Expr::Column(_)));
+            if is_plain { the_aggregate(&projection.input) } else { unknown("a query of something computed of groups") }
+        }
+        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => match aggregate.aggr_expr.as_slice() {
+            [one] => match without_alias(one) {
+                Expr::AggregateFunction(call) if NULL_OF_NOTHING.contains(&call.func.name()) => Ok(aggregate),
+                other => unknown(format!("a query of {other}")),
+            },
+            _ => unknown("a query of several aggregates"),
+        },
+        _ => unknown("a query that is no aggregate, for each row"),
+    }
+}
+
+fn without_alias(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => without_alias(&alias.expr),
+        other => other,
+    }
+}
+
+/// A query without what binds it to the rows around it, and the equality that does.
+struct Correlated {
+    plan: LogicalPlan,
+    inner: Expr,
+    outer: Expr,
+}
+
+/// Takes the only equality with the rows around it out of a filter.
+fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unknown> {
+    let filter = match plan {
+        LogicalPlan::SubqueryAlias(alias) => return correlated(&alias.input, around),
+        LogicalPlan::Filter(filter) => filter,
+        _ => return unknown("a query for each row without an equality"),
+    };
+    let is_bound = |expr: &Expr| expr.contains_outer();
+    let mut found = None;
+    let mut rest = Vec::new();
+    for condition in split_conjunction(&filter.predicate) {
+        match condition {
+            Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) if is_bound(left) != is_bound(right) => {
+                let (inner, outer) = if is_bound(left) { (right, left) } else { (left, right) };
+                if found.replace((inner.as_ref().clone(), unbound(outer)?)).is_some() {
+                    return unknown("a query for each row by several equalities");
+                }
+            }
+            condition if is_bound(condition) => return unknown("a query for each row by more than an equality"),
+            condition => rest.push(condition.clone()),
+        }
+    }
+    let mut is_free = true;
+    let below = filter.input.apply_with_subqueries(|node| {
+        is_free &= !node.expressions().iter().any(Expr::contains_outer);
+        Ok(TreeNodeRecursion::Continue)
+    });
+    below.map_err(said)?;
+    let Some((inner, outer)) = found.filter(|_| is_free) else {
+        return unknown("a query for each row without an equality");
+    };
+    let schema = filter.input.schema();
+    let inner = as_text(&inner, schema).clone();
+    let outer = as_text(&outer, around).clone();
+    let plan = match conjunction(rest) {
+        Some(rest) => LogicalPlan::Filter(Filter::try_new(rest, Arc::clone(&filter.input)).map_err(said)?),
+        None => filter.input.as_ref().clone(),
+    };
+    Ok(Correlated { plan, inner, outer })
+}
+
+/// An expression of the rows around a query as one of theirs.
+fn unbound(expr: &Expr) -> Result<Expr, Unknown> {
+    let mut has_own = false;
+    let unbound = expr.clone().transform_up(|expr| match expr {
+        Expr::OuterReferenceColumn(_, column) => Ok(Transformed::yes(Expr::Column(column))),
+        Expr::Column(_) => {
+            has_own = true;
+            Ok(Transformed::no(expr))
+        }
+        other => Ok(Transformed::no(other)),
+    });
+    let unbound = unbound.map_err(said)?.data;
+    if has_own { unknown("a query for each row by both sides together") } else { Ok(unbound) }
+}

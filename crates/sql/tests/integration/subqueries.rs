@@ -1,0 +1,99 @@
+//! Queries within expressions run as tick plans where they are read first, and give the rows that DataFusion gives.
+
+use splay_store::SegmentFormat;
+
+use crate::both::both;
+use crate::generated::database;
+
+#[test]
+fn queries_that_stand_for_a_value_are_read_first() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for condition in [
+        "size = (select max(size) from trade)",
+        "size >= (select max(size) from trade where sym = 'S03')",
+        "bid < (select avg(bid) from quote where venue = 'N')",
+        "bid < (select min(bid) from quote where sym = 'none')",
+        "ts > (select max(ts) from trade where size < 3)",
+        "sym = (select min(sym) from trade)",
+        "sym = 'S02' and seq > (select avg(seq) from trade)",
+        "size = (select count(*) from trade where sym = 'none')",
+        "size * 2 < (select min(size) + 3 from trade) or size = 7",
+        "ask > (select max(ask) - 10 from quote where bid < (select min(bid) + 20 from trade))",
+    ] {
+        let text = format!("select seq, ts, sym, bid from quote where {condition}");
+        assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+    }
+    let text = "select sym, max(bid) - (select min(bid) from trade) as above from quote group by sym";
+    assert_eq!(both.compare(text), Ok(true), "{:?}", both.reason(text));
+    // A query of several rows is no value, and DataFusion says so.
+    assert_eq!(both.compare("select count(*) from quote where size = (select size from trade)"), Ok(false));
+}
+
+#[test]
+fn lists_of_queries_and_existence_are_looked_up() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for condition in [
+        "seq in (select seq from trade)",
+        "seq not in (select seq from trade)",
+        "seq not in (select seq from trade where seq is not null)",
+        "seq in (select seq from trade where sym = 'none')",
+        "seq not in (select seq from trade where sym = 'none')",
+        "sym in (select sym from trade group by sym having count(*) > 100)",
+        "sym not in (select sym from trade where size < 100 and sym is not null)",
+        "venue in (select venue from trade where size > 490)",
+        "ts in (select ts from trade)",
+        "bid in (select bid from trade where venue = 'Q') and size < 250",
+        "not (size in (select size from trade where size > 300))",
+        "exists (select 1 from trade t where t.seq = q.seq)",
+        "not exists (select 1 from trade t where t.seq = q.seq)",
+        "exists (select 1 from trade t where t.sym = q.sym and t.size > 495)",
+        "not exists (select * from trade t where t.sym = q.sym and t.size > 495 and t.venue = 'N')",
+        "exists (select 1 from reference r where r.number = q.size)",
+    ] {
+        let text = format!("select q.seq, q.ts, q.sym from quote q where {condition}");
+        assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+    }
+}
+
+#[test]
+fn queries_for_each_row_are_grouped_by_what_binds_them() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for condition in [
+        "bid = (select max(t.bid) from quote t where t.sym = q.sym)",
+        "bid < (select avg(t.bid) from trade t where q.sym = t.sym)",
+        "size > (select min(t.size) from trade t where t.venue = q.venue and t.size > 100)",
+        "size > (select sum(t.size) from trade t where t.seq = q.seq)",
+        "sym = 'S01' and ask >= (select median(t.ask) from trade t where t.venue = q.venue)",
+        "(select max(t.bid) from trade t where t.seq = q.seq) is null and size < 50",
+    ] {
+        let text = format!("select q.seq, q.ts, q.sym, q.size from quote q where {condition}");
+        assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+    }
+    // A count is 0 of no rows, where a group that isn't there gives null; by two equalities nothing is looked up.
+    for condition in [
+        "size = (select count(*) from trade t where t.seq = q.seq)",
+        "size > (select min(t.size) from trade t where t.venue = q.venue and t.sym = q.sym)",
+        "size > (select min(t.size) from trade t where t.venue = q.venue and t.size < q.size)",
+    ] {
+        let text = format!("select q.seq, q.ts from quote q where {condition}");
+        assert_eq!(both.compare(&text), Ok(false), "{text}");
+    }
+}
+
+/// A side holds the columns that the statement names, and no others.
+#[test]
+fn joins_to_sides_give_the_columns_that_are_asked_for() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    for text in [
+        "select q.seq, r.kind from quote q join reference r on q.sym = r.sym where q.size < 20",
+        "select q.*, r.* from quote q left join reference r on q.sym = r.sym where q.size < 20",
+        "select q.seq, r.sym, r.number from quote q left join (select * from reference) r on q.sym = r.sym where q.size < 20",
+        "select count(r.number) as n, max(q.bid) from quote q join reference r on q.sym = r.sym",
+    ] {
+        assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
+    }
+}
