@@ -316,6 +316,71 @@ fn an_older_file_that_was_cut_or_exchanged_is_told() {
     assert!(!losses.is_empty());
 }
 
+/// What a process says that only reads: the number of rows, or why it gives none.
+fn read_only(folder: &Path) -> Result<usize, String> {
+    let database = Database::open(folder).unwrap();
+    follow(&database, FollowSettings::default());
+    let snapshot = database.table("trade").and_then(|table| table.snapshot());
+    snapshot.map(|snapshot| usize::try_from(snapshot.rows()).unwrap()).map_err(|error| error.to_string())
+}
+
+/// Before, a reader that found a journal file gone gave the rows of the others without a word.
+#[test]
+fn who_only_reads_is_told_of_files_that_are_gone_cut_or_exchanged_until_a_start_has_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let whole = temporary.path().join("whole");
+    killed(&whole, 900);
+    assert_eq!(read_only(&whole), Ok(BATCHES as usize));
+    let files = journal_files(&whole);
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    let broken = |what: &str, change: &dyn Fn(&Path)| {
+        let folder = temporary.path().join(what);
+        copy_all(&whole, &folder);
+        change(&folder.join(".journal"));
+        let told = read_only(&folder).unwrap_err();
+        assert!(told.contains(".journal"), "{what}: {told}");
+        let (capture, _) = open(&folder, 900);
+        let left = ids(&capture).len();
+        capture.close().unwrap();
+        drop(capture);
+        assert!(left < BATCHES as usize, "{what}");
+        assert_eq!(read_only(&folder), Ok(left), "{what}: a start has told");
+    };
+    for (place, file) in files.iter().enumerate() {
+        broken(&format!("gone{place}"), &|journal| std::fs::remove_file(journal.join(name(file))).unwrap());
+    }
+    broken("exchanged", &|journal| drop(std::fs::copy(journal.join(name(&files[0])), journal.join(name(&files[1])))));
+    broken("cut", &|journal| {
+        let file = journal.join(name(&files[1]));
+        let bytes = std::fs::read(&file).unwrap();
+        // In the last rows.
+        std::fs::write(&file, &bytes[..bytes.len() - 20]).unwrap();
+    });
+    // One that has been read before is told by the same reader, too.
+    let folder = temporary.path().join("later");
+    copy_all(&whole, &folder);
+    let database = Database::open(&folder).unwrap();
+    follow(&database, FollowSettings::default());
+    assert_eq!(all(&database).len(), BATCHES as usize);
+    std::fs::remove_file(folder.join(".journal").join(name(files.last().unwrap()))).unwrap();
+    assert!(database.table("trade").unwrap().snapshot().is_err());
+}
+
+#[test]
+fn who_only_reads_is_told_that_the_journal_is_gone() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    let (capture, _) = open(&folder, 900);
+    send_all(&capture, 0..BATCHES);
+    capture.write_down(None).unwrap();
+    capture.close().unwrap();
+    drop(capture);
+    assert_eq!(read_only(&folder), Ok(BATCHES as usize));
+    std::fs::remove_dir_all(folder.join(".journal")).unwrap();
+    let told = read_only(&folder).unwrap_err();
+    assert!(told.contains("the journal that rows of the tables came from"), "{told}");
+}
+
 #[test]
 fn a_cut_newest_file_is_told_after_an_orderly_stop() {
     let temporary = tempfile::tempdir().unwrap();
@@ -327,6 +392,7 @@ fn a_cut_newest_file_is_told_after_an_orderly_stop() {
     let file = journal_files(&folder).pop().unwrap();
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(read_only(&folder).is_err());
     let (found, losses) = told(&folder, 1 << 20, "cut");
     assert_eq!(kinds(&losses), [LossKind::Damaged]);
     assert!(!found.is_empty() && found.len() < BATCHES as usize);
