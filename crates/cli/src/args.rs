@@ -350,8 +350,11 @@ pub struct JournalRecoverArguments {
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
     /// Folder for the Arrow files, one for each table; made if need be. Without it the batches are only shown
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
     pub to: Option<PathBuf>,
+    /// Store the batches in the database, each once, however often this is called; no server may capture meanwhile
+    #[arg(long)]
+    pub store: bool,
 }
 
 #[derive(Debug, Args)]

@@ -107,6 +107,12 @@ fn what_was_set_aside_is_read_and_loaded() {
     assert!(is_done, "{said}");
     let (_, said) = splay(&["sql", other.to_str().unwrap(), "select sum(price) from trade", "--format", "csv"], "");
     assert!(said.contains("80200"), "{said}");
+    // Rows that were written down before aren't stored again.
+    let (is_done, said) = splay(&["journal", "recover", path, "--from", name, "--store"], "");
+    assert!(is_done && said.contains("stored 0 rows of 0 batches"), "{said}");
+    assert_eq!(said.matches("later rows of trade were written down").count(), 20, "{said}");
+    let (_, said) = splay(&["sql", path, "select count(*), sum(price) from trade", "--format", "csv"], "");
+    assert!(said.contains("400,80200"), "{said}");
     // Also without its header, and the frames that describe its tables.
     let bytes = std::fs::read(database.join(".journal").join(name)).unwrap();
     let tail = database.join(".journal/tail.torn");

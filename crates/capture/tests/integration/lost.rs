@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
 use splay_capture::{
-    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, JournalLoss, JournalReport, LossKind,
-    Producer, Recovered, SubscribeRequest, back_up, follow,
+    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, JournalLoss, JournalReport, LeftOut,
+    LossKind, Producer, Recovered, SubscribeRequest, back_up, follow,
 };
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Backup, Database};
@@ -438,5 +438,86 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
     assert_eq!(behind(last - 1).unwrap().unwrap().sequence, last);
     assert!(matches!(behind(last), Err(Error::Damaged { .. })));
     assert_eq!(behind(first - 1).unwrap().unwrap().sequence, first);
+    capture.close().unwrap();
+}
+
+/// Sends batches of one row; every other one has a producer, whose numbers are 1, 2, 3 and so on.
+fn send_to_some(capture: &Capture, id: i64) -> splay_capture::Ack {
+    let producer = (id % 2 == 1).then(|| Producer { name: "feed".to_owned(), sequence: id as u64 / 2 + 1 });
+    let (rows, ack) = (batch(&[row("A", START + id * SECOND, id)]), Some(AckClass::Process));
+    capture.append(Append { spec: Some(spec("UTC")), producer, ack, ..Append::new("trade", rows) }).unwrap()
+}
+
+/// Where a batch's frame begins.
+fn frame_of(journal: &[u8], batch: usize) -> usize {
+    let (mut at, mut batches) = (32, 0);
+    loop {
+        let is_batch = journal[at + 8] == 2;
+        if is_batch && batches == batch {
+            return at;
+        }
+        batches += usize::from(is_batch);
+        at += 8 + u32::from_le_bytes(journal[at..at + 4].try_into().unwrap()) as usize;
+    }
+}
+
+/// Starts after a power cut that left the frame of one of twelve batches broken.
+fn torn_at(folder: &Path, broken: usize) -> (Capture, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let settings = CaptureSettings { sync_interval_ms: 1 << 40, ..settings() };
+    let database = Database::open_or_create(temporary.path()).unwrap();
+    let capture = Capture::open_with(database, settings, TestClock::at(START + 100 * SECOND)).unwrap().0;
+    for id in 0..12 {
+        send_to_some(&capture, id);
+    }
+    copy_all(temporary.path(), folder);
+    capture.close().unwrap();
+    let file = journal_files(folder).pop().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let place = frame_of(&bytes, broken) + 20;
+    bytes[place] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let (capture, recovered) = open(folder, 1 << 20);
+    assert_eq!(kinds(&recovered.losses), [LossKind::Torn]);
+    assert_eq!(ids(&capture), (0..broken as i64).collect());
+    (capture, file.with_extension("jnl.torn"))
+}
+
+#[test]
+fn what_was_set_aside_is_stored_once_however_often() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (capture, aside) = torn_at(temporary.path(), 4);
+    let done = capture.store_set_aside(&aside).unwrap();
+    assert_eq!((done.stored, done.rows, done.known, done.left_out.len()), (7, 7, 0, 0));
+    let without_it: BTreeSet<i64> = (0..12).filter(|id| *id != 4).collect();
+    assert_eq!(ids(&capture), without_it);
+    let again = capture.store_set_aside(&aside).unwrap();
+    assert_eq!((again.stored, again.known, again.left_out.len()), (0, 0, 7), "{again:?}");
+    // A copy of a part of it stores nothing either, and a producer may send all of it once more.
+    let copy = temporary.path().join("copy");
+    let bytes = std::fs::read(&aside).unwrap();
+    std::fs::write(&copy, &bytes[bytes.len() / 2..]).unwrap();
+    assert_eq!(capture.store_set_aside(&copy).unwrap().stored, 0);
+    assert!(send_to_some(&capture, 5).duplicate && send_to_some(&capture, 11).duplicate);
+    capture.write_down(None).unwrap();
+    let written = capture.store_set_aside(&aside).unwrap().left_out;
+    assert!(written.iter().all(|why| matches!(why, LeftOut::Written { .. })), "{written:?}");
+    assert_eq!(ids(&capture), without_it);
+    capture.close().unwrap();
+}
+
+/// The rows of a number that isn't there would be lost: it would be taken for a repeat.
+#[test]
+fn what_stands_behind_a_producers_missing_number_is_left_out() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (capture, aside) = torn_at(temporary.path(), 5);
+    let done = capture.store_set_aside(&aside).unwrap();
+    assert_eq!((done.stored, done.known), (3, 0), "those without a producer");
+    let number = |number| LeftOut::Number { producer: "feed".to_owned(), number, last: Some(2) };
+    assert_eq!(done.left_out, [number(4), number(5), number(6)]);
+    for id in [5, 7, 9, 11] {
+        assert!(!send_to_some(&capture, id).duplicate, "{id}");
+    }
+    assert_eq!(ids(&capture), (0..12).collect());
     capture.close().unwrap();
 }
