@@ -67,7 +67,7 @@ mod wanted;
 mod wishes;
 
 pub use append::{Ack, AckClass, Append, Producer};
-pub use backup::back_up;
+pub use backup::{back_up, back_up_with};
 pub use bars::{BARS_MAX, BarRows, Bars, BarsRequest, StoredBarRows};
 pub use calendar::CalendarSettings;
 pub use capture::Capture;

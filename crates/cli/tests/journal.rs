@@ -157,3 +157,34 @@ fn a_server_that_misses_a_journal_file_says_so() {
     assert!(!is_accepted && said.contains("stop the server first"), "{said}");
     assert!(!is_sound && while_running.contains("is missing"), "{while_running}");
 }
+
+/// Segments that are linked are the database's own files; the next backup takes them over, and what is restored is a copy.
+#[test]
+fn a_backup_of_links_shares_its_segments_with_the_database() {
+    use std::os::unix::fs::MetadataExt;
+
+    let database = captured("linked");
+    let path = database.to_str().unwrap();
+    assert!(splay(&["roll", path], "").0);
+    let (backup, again) = (folder("linked_backup"), folder("linked_restored"));
+    let (is_done, said) = splay(&["backup", path, backup.to_str().unwrap(), "--link"], "");
+    assert!(is_done && said.contains("of the new files are the database's own"), "{said}");
+    let segments = |folder: &Path| -> Vec<u64> {
+        let dates = std::fs::read_dir(folder.join("trade")).unwrap().map(|entry| entry.unwrap().path());
+        let dates = dates.filter(|date| date.file_name().unwrap().to_str().unwrap().starts_with("date="));
+        let files = dates.flat_map(|date| std::fs::read_dir(date).unwrap());
+        let mut numbers: Vec<u64> = files.map(|file| file.unwrap().metadata().unwrap().ino()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    assert!(!segments(&database).is_empty());
+    assert_eq!(segments(&database), segments(&backup.join("000001")));
+    let (is_done, said) = splay(&["backup", path, backup.to_str().unwrap()], "");
+    assert!(is_done && said.contains("backup 2"), "{said}");
+    assert_eq!(segments(&database), segments(&backup.join("000002")), "taken over");
+    assert!(splay(&["restore", backup.to_str().unwrap(), again.to_str().unwrap()], "").0);
+    assert!(segments(&again).iter().all(|number| !segments(&database).contains(number)));
+    let copies = folder("copied_backup");
+    assert!(splay(&["backup", path, copies.to_str().unwrap()], "").0);
+    assert!(segments(&copies.join("000001")).iter().all(|number| !segments(&database).contains(number)));
+}
