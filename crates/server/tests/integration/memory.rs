@@ -101,7 +101,7 @@ impl Ingest for MemoryIngest {
         if let Some(producer) = appends.iter_mut().find_map(|append| append.producer.take()) {
             let last = state.producers.entry(producer.name).or_default();
             if producer.sequence <= *last {
-                (ack.duplicate, ack.rows) = (true, 0);
+                ack.duplicate = true;
                 drop(state);
                 done(Ok(ack));
                 return Ok(());
