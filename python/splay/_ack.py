@@ -12,7 +12,7 @@ class Ack:
     ack_class: str
     """How safe the rows are: ``memory``, ``process`` or ``disk``."""
     rows: int
-    """Rows taken, those in quarantine included."""
+    """Rows taken, those in quarantine included; of a repeat, rows that came again."""
     duplicate: bool
     """Whether it was a repeat, whose rows had been taken before under the same producer and number."""
     quarantined: int

@@ -33,7 +33,7 @@ class Stored:
                     seen.append(sequence)
                 self.batches[table].append(rows)
                 self.count += 1
-            return Ack(self.count, ack, 0 if duplicate else rows.num_rows, duplicate, 0)
+            return Ack(self.count, ack, rows.num_rows, duplicate, 0)
 
     def table(self, name: str) -> pa.Table:
         return pa.concat_tables(self.batches[name], promote_options="permissive")

@@ -80,7 +80,7 @@ pub struct Ack {
     pub sequence: u64,
     /// How safe the rows are.
     pub class: AckClass,
-    /// Rows taken, those in quarantine included.
+    /// Rows taken, those in quarantine included; of a repeat, rows that came again.
     pub rows: u64,
     /// Whether it was a repeat: its rows had been taken before, and weren't now.
     pub duplicate: bool,

@@ -26,8 +26,16 @@ const TRIES: usize = 1_000;
 /// # Errors
 /// [`Error::Damaged`] for a journal that isn't sound; those of the store. The backup before stays then.
 pub fn back_up(database: &Database, at: Arc<dyn Storage>) -> Result<BackupReport> {
+    back_up_with(database, at, false)
+}
+
+/// The same. With `links` segments and indexes aren't copied but get a second name in the backup, where both are on one file system.
+///
+/// # Errors
+/// As [`back_up`].
+pub fn back_up_with(database: &Database, at: Arc<dyn Storage>, links: bool) -> Result<BackupReport> {
     let source = database.raw_storage();
-    let mut backup = BackupWriter::begin(at, SystemClock::default().now()).map_err(as_is)?;
+    let mut backup = BackupWriter::begin(at, SystemClock::default().now()).map_err(as_is)?.linking(links);
     let mut copied = Journal::default();
     let mut before = Vec::new();
     for _ in 0..TRIES {

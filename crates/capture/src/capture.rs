@@ -250,8 +250,16 @@ impl Capture {
     /// [`Error::Closed`] and [`Error::Failed`] if nothing is taken any more. After an error no row of the batch is there, but for
     /// `Failed`, where only the next start knows.
     pub fn append(&self, append: Append) -> Result<Ack> {
+        self.append_together(vec![append])
+    }
+
+    /// Takes rows for one or several tables, all of them or none, and waits: see [`Capture::submit_together`].
+    ///
+    /// # Errors
+    /// As [`Capture::submit_together`].
+    pub fn append_together(&self, appends: Vec<Append>) -> Result<Ack> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        self.submit(append, move |result| drop(sender.send(result)))?;
+        self.submit_together(appends, move |result| drop(sender.send(result)))?;
         receiver.recv().unwrap_or(Err(Error::Closed))
     }
 
@@ -281,9 +289,11 @@ impl Capture {
         let producer = appends.iter_mut().find_map(|append| append.producer.take());
         let number = producer.clone();
         let submitted = self.submit_of(appends, producer, class, Box::new(done));
-        if let (Err(Error::Full { .. }), Some(number)) = (&submitted, &number) {
+        match (&submitted, &number) {
             // Or a later one of this producer finds room, and this one is taken for a repeat when it comes again.
-            shared.held.lock().unwrap_or_else(PoisonError::into_inner).turn_away(number);
+            (Err(Error::Full { .. }), Some(number)) => shared.held().turn_away(number),
+            (Err(Error::Rejected { .. } | Error::NoSuchTable { .. }), Some(number)) => shared.held().forget(number),
+            _ => {}
         }
         submitted
     }
@@ -636,6 +646,13 @@ impl Capture {
         synced.map(|()| last)
     }
 
+    /// A producer gives up its numbers up to one that found no room: later ones wait for them no longer, and they count as repeats once a later
+    /// one is stored. Gives whether any were waited for.
+    #[must_use]
+    pub fn give_up(&self, producer: &str, through: u64) -> bool {
+        self.shared.held().settle(producer, through)
+    }
+
     /// Notes that something that came by `way` was refused: counts it, and writes it to the log of refusals soon.
     pub fn reject(&self, way: &'static str, reason: impl Into<String>, message: &[u8]) {
         let reason = reason.into();
@@ -729,6 +746,10 @@ impl Shared {
             Error::Failed { reason } => self.fail(reason),
             other => other,
         })
+    }
+
+    fn held(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Refuses to go on once capture has failed.

@@ -1,54 +1,101 @@
-//! Producers that were told to send a batch again: what they had sent behind it must not come before it.
+//! Numbers of producers that found no room: what a producer sends behind one must not come before it.
 //!
-//! A producer's numbers rise, and a number up to its last is a repeat. If a batch found no room, and one behind it, which was under way
-//! already, did, the first would be taken for a repeat when it comes again. So those behind are told to come again as well, each of
-//! them once: a producer that goes on without the batch is let go on. It is the same whether there was no room in memory, where a batch
-//! isn't even put into the queue, or on disk.
+//! A producer's numbers rise, and a number up to its last is a repeat. If a batch found no room, and a later one did, the first would be
+//! taken for a repeat when it comes again, and its rows be lost with an acknowledgement. So a later number is refused, as often as
+//! it comes, until the missing one is stored, is refused for good, or is given up by its producer; it is then missing, too. It is the same whether
+//! there was no room in memory, where a batch isn't even put into the queue, or on disk.
+//!
+//! Numbers are remembered within a bound. Beyond it the producer that has waited longest is forgotten, which is logged as an error.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::append::Producer;
 
-/// By name of the producer.
-#[derive(Debug, Default)]
-pub(crate) struct Held(HashMap<String, Turned>);
+/// Numbers that are remembered, of all producers together.
+const NUMBERS_MAX: usize = 1 << 19;
 
-/// Numbers that found no room.
-#[derive(Debug, Clone, Copy)]
-struct Turned {
-    /// The lowest.
-    lowest: u64,
-    /// The greatest that was told to come again.
-    told: u64,
+/// Names that are remembered.
+const NAMES_MAX: usize = 1 << 16;
+
+/// Missing numbers by the name of their producer.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    producers: HashMap<String, Missing>,
+    /// Names by when they began to wait.
+    by_age: BTreeMap<u64, String>,
+    numbers: usize,
+    next_age: u64,
+}
+
+/// Numbers of one producer that have to come again.
+#[derive(Debug)]
+struct Missing {
+    numbers: BTreeSet<u64>,
+    age: u64,
 }
 
 impl Held {
-    /// Producers that are remembered.
-    const MAX: usize = 1 << 16;
-
     /// A batch found no room.
     pub(crate) fn turn_away(&mut self, producer: &Producer) {
-        if self.0.len() >= Held::MAX && !self.0.contains_key(&producer.name) {
-            self.0.clear();
+        if !self.producers.contains_key(&producer.name) {
+            self.by_age.insert(self.next_age, producer.name.clone());
+            let missing = Missing { numbers: BTreeSet::new(), age: self.next_age };
+            self.producers.insert(producer.name.clone(), missing);
+            self.next_age += 1;
         }
-        let number = producer.sequence;
-        let turned = self.0.entry(producer.name.clone()).or_insert(Turned { lowest: number, told: number });
-        turned.lowest = turned.lowest.min(number);
-        turned.told = turned.told.max(number);
+        let is_new = |missing: &mut Missing| missing.numbers.insert(producer.sequence);
+        if self.producers.get_mut(&producer.name).is_some_and(is_new) {
+            self.numbers += 1;
+        }
+        while self.numbers > NUMBERS_MAX || self.producers.len() > NAMES_MAX {
+            let Some((_, name)) = self.by_age.pop_first() else { return };
+            tracing::error!(
+                producer = name,
+                "too many producers wait to send again: this one's missing numbers are forgotten"
+            );
+            self.numbers -= self.producers.remove(&name).map_or(0, |missing| missing.numbers.len());
+        }
     }
 
-    /// Whether a batch has to come again because one before it has to. Forgets the producer if that one has come, or won't.
-    pub(crate) fn is_behind(&mut self, producer: &Producer) -> bool {
-        let Some(turned) = self.0.get_mut(&producer.name) else { return false };
-        if producer.sequence > turned.told {
-            turned.told = producer.sequence;
-            return true;
+    /// The missing number that a batch has to wait for, if it is behind one. It is missing then, too. `last` is the producer's last number that
+    /// was stored. A batch that waits for none is missing no longer: it is written now, or turned away anew.
+    pub(crate) fn missing_before(&mut self, producer: &Producer, last: Option<u64>) -> Option<u64> {
+        if let Some(last) = last {
+            self.settle(&producer.name, last);
         }
-        // Those before it say nothing of it: they are repeats.
-        if producer.sequence >= turned.lowest {
-            self.0.remove(&producer.name);
+        let first = *self.producers.get(&producer.name)?.numbers.first()?;
+        if producer.sequence > first {
+            self.turn_away(producer);
+            return Some(first);
         }
-        false
+        self.forget(producer);
+        None
+    }
+
+    /// A batch won't come again: it was refused for good.
+    pub(crate) fn forget(&mut self, producer: &Producer) {
+        self.remove(&producer.name, |numbers| numbers.remove(&producer.sequence));
+    }
+
+    /// A producer's numbers up to one are missing no longer. Gives whether any were.
+    pub(crate) fn settle(&mut self, name: &str, through: u64) -> bool {
+        self.remove(name, |numbers| {
+            let before = numbers.len();
+            *numbers = through.checked_add(1).map_or_else(BTreeSet::new, |from| numbers.split_off(&from));
+            numbers.len() < before
+        })
+    }
+
+    fn remove(&mut self, name: &str, work: impl FnOnce(&mut BTreeSet<u64>) -> bool) -> bool {
+        let Some(missing) = self.producers.get_mut(name) else { return false };
+        let before = missing.numbers.len();
+        let done = work(&mut missing.numbers);
+        self.numbers -= before - missing.numbers.len();
+        if missing.numbers.is_empty() {
+            self.by_age.remove(&missing.age);
+            self.producers.remove(name);
+        }
+        done
     }
 }
 
@@ -61,28 +108,44 @@ mod tests {
     }
 
     #[test]
-    fn batches_behind_one_that_found_no_room_come_again_too() {
+    fn batches_behind_one_that_found_no_room_wait_for_it_however_often_they_come() {
         let mut held = Held::default();
-        assert!(!held.is_behind(&batch(1)));
+        assert_eq!(held.missing_before(&batch(1), None), None);
         held.turn_away(&batch(7));
-        assert!(!held.is_behind(&Producer { name: "other".to_owned(), sequence: 9 }));
-        assert!(held.is_behind(&batch(8)) && held.is_behind(&batch(9)));
-        assert!(!held.is_behind(&batch(3)) && held.is_behind(&batch(10)), "a repeat changes nothing");
-        for number in 7..11 {
-            assert!(!held.is_behind(&batch(number)), "in order, as they come again");
+        let other = Producer { name: "other".to_owned(), sequence: 9 };
+        assert_eq!(held.missing_before(&other, None), None);
+        for number in [8, 10, 8, 8, 10] {
+            assert_eq!(held.missing_before(&batch(number), Some(6)), Some(7));
         }
+        assert_eq!(held.missing_before(&batch(3), Some(6)), None, "a repeat changes nothing");
+        assert_eq!(held.missing_before(&batch(7), Some(6)), None);
+        assert_eq!(held.missing_before(&batch(10), Some(7)), Some(8), "which was refused as well");
+        assert_eq!(held.missing_before(&batch(8), Some(7)), None);
+        assert_eq!(held.missing_before(&batch(10), Some(8)), None);
+        assert!(held.producers.is_empty() && held.by_age.is_empty() && held.numbers == 0);
     }
 
     #[test]
-    fn a_producer_that_goes_on_without_it_is_let_go_on() {
+    fn numbers_that_are_stored_given_up_or_refused_for_good_are_waited_for_no_longer() {
         let mut held = Held::default();
-        held.turn_away(&batch(7));
-        assert!(held.is_behind(&batch(8)));
-        assert!(!held.is_behind(&batch(8)), "it knows of 7");
-        held.turn_away(&batch(9));
-        held.turn_away(&batch(10));
-        assert!(held.is_behind(&batch(20)));
-        assert!(!held.is_behind(&batch(20)));
-        assert!(held.0.is_empty());
+        for number in [7, 8, 9, 12] {
+            held.turn_away(&batch(number));
+        }
+        held.forget(&batch(7));
+        assert_eq!(held.missing_before(&batch(9), Some(6)), Some(8));
+        assert_eq!(held.missing_before(&batch(12), Some(8)), Some(9), "8 came by another way");
+        assert!(held.settle("feed", 11) && !held.settle("feed", 11));
+        assert_eq!(held.missing_before(&batch(13), Some(8)), Some(12));
+        assert!(held.settle("feed", u64::MAX));
+        assert!(held.producers.is_empty() && held.by_age.is_empty() && held.numbers == 0);
+    }
+
+    #[test]
+    fn so_many_are_remembered_and_the_oldest_goes_first() {
+        let mut held = Held::default();
+        let named = |number: usize| Producer { name: format!("feed{number}"), sequence: 1 };
+        (0..=NAMES_MAX).for_each(|number| held.turn_away(&named(number)));
+        assert_eq!((held.producers.len(), held.by_age.len(), held.numbers), (NAMES_MAX, NAMES_MAX, NAMES_MAX));
+        assert!(!held.settle("feed0", 1) && held.settle("feed1", 1));
     }
 }

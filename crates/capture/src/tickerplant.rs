@@ -89,18 +89,14 @@ impl Tickerplant {
             if together.iter().any(|waiting| self.is_one_too_many(&mut producers, waiting)) {
                 let reason = format!("there are {} producers already", self.producers_max);
                 for waiting in together {
+                    waiting.producer.iter().for_each(|producer| self.held().forget(producer));
                     if let Some(done) = waiting.done {
                         done(Err(Error::rejected(&waiting.spec.name, reason.clone())));
                     }
                 }
                 continue;
             }
-            if together
-                .iter()
-                .filter_map(|waiting| waiting.producer.as_ref())
-                .any(|producer| self.held().is_behind(producer))
-            {
-                let reason = "a batch of this producer with a lower number found none".to_owned();
+            if let Some(reason) = self.waits_for(&producers, &together) {
                 for done in together.into_iter().filter_map(|waiting| waiting.done) {
                     done(Err(Error::Full { reason: reason.clone() }));
                 }
@@ -220,6 +216,14 @@ impl Tickerplant {
         let silent_since = waiting.received.saturating_sub(self.producer_memory);
         producers.retain(|_, (_, at)| *at > silent_since);
         producers.len() >= self.producers_max
+    }
+
+    /// Why a message has to come again before it is looked at: one of its producer with a lower number has to come first.
+    fn waits_for(&self, producers: &Producers, together: &[Waiting]) -> Option<String> {
+        let producer = together.iter().find_map(|waiting| waiting.producer.as_ref())?;
+        let last = producers.get(&producer.name).map(|(last, _)| *last);
+        let missing = self.held().missing_before(producer, last)?;
+        Some(format!("number {missing} of producer {:?} found none before and has to come first", producer.name))
     }
 
     fn write(&mut self, fresh: &[(u64, Waiting)]) -> Result<()> {

@@ -350,8 +350,11 @@ pub struct JournalRecoverArguments {
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
     /// Folder for the Arrow files, one for each table; made if need be. Without it the batches are only shown
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
     pub to: Option<PathBuf>,
+    /// Store the batches in the database, each once, however often this is called; no server may capture meanwhile
+    #[arg(long)]
+    pub store: bool,
 }
 
 #[derive(Debug, Args)]
@@ -465,6 +468,10 @@ pub struct BackupArguments {
     /// Folder of the backups; made if need be
     #[arg(required_unless_present = "verify", conflicts_with = "verify")]
     pub to: Option<PathBuf>,
+    /// Give the database's own segment files a second name in the backup instead of copying them, where both are on one file system: it takes no
+    /// room, and doesn't help against a disk that fails
+    #[arg(long, conflicts_with = "verify")]
+    pub link: bool,
     /// Read every byte of the backup in this folder and compare, instead of making one
     #[arg(long, value_name = "BACKUP")]
     pub verify: Option<PathBuf>,

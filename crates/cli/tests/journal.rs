@@ -107,6 +107,12 @@ fn what_was_set_aside_is_read_and_loaded() {
     assert!(is_done, "{said}");
     let (_, said) = splay(&["sql", other.to_str().unwrap(), "select sum(price) from trade", "--format", "csv"], "");
     assert!(said.contains("80200"), "{said}");
+    // Rows that were written down before aren't stored again.
+    let (is_done, said) = splay(&["journal", "recover", path, "--from", name, "--store"], "");
+    assert!(is_done && said.contains("stored 0 rows of 0 batches"), "{said}");
+    assert_eq!(said.matches("later rows of trade were written down").count(), 20, "{said}");
+    let (_, said) = splay(&["sql", path, "select count(*), sum(price) from trade", "--format", "csv"], "");
+    assert!(said.contains("400,80200"), "{said}");
     // Also without its header, and the frames that describe its tables.
     let bytes = std::fs::read(database.join(".journal").join(name)).unwrap();
     let tail = database.join(".journal/tail.torn");
@@ -150,4 +156,35 @@ fn a_server_that_misses_a_journal_file_says_so() {
     assert!(metrics.contains("splay_capture_journal_losses{} 1"), "{metrics}");
     assert!(!is_accepted && said.contains("stop the server first"), "{said}");
     assert!(!is_sound && while_running.contains("is missing"), "{while_running}");
+}
+
+/// Segments that are linked are the database's own files; the next backup takes them over, and what is restored is a copy.
+#[test]
+fn a_backup_of_links_shares_its_segments_with_the_database() {
+    use std::os::unix::fs::MetadataExt;
+
+    let database = captured("linked");
+    let path = database.to_str().unwrap();
+    assert!(splay(&["roll", path], "").0);
+    let (backup, again) = (folder("linked_backup"), folder("linked_restored"));
+    let (is_done, said) = splay(&["backup", path, backup.to_str().unwrap(), "--link"], "");
+    assert!(is_done && said.contains("of the new files are the database's own"), "{said}");
+    let segments = |folder: &Path| -> Vec<u64> {
+        let dates = std::fs::read_dir(folder.join("trade")).unwrap().map(|entry| entry.unwrap().path());
+        let dates = dates.filter(|date| date.file_name().unwrap().to_str().unwrap().starts_with("date="));
+        let files = dates.flat_map(|date| std::fs::read_dir(date).unwrap());
+        let mut numbers: Vec<u64> = files.map(|file| file.unwrap().metadata().unwrap().ino()).collect();
+        numbers.sort_unstable();
+        numbers
+    };
+    assert!(!segments(&database).is_empty());
+    assert_eq!(segments(&database), segments(&backup.join("000001")));
+    let (is_done, said) = splay(&["backup", path, backup.to_str().unwrap()], "");
+    assert!(is_done && said.contains("backup 2"), "{said}");
+    assert_eq!(segments(&database), segments(&backup.join("000002")), "taken over");
+    assert!(splay(&["restore", backup.to_str().unwrap(), again.to_str().unwrap()], "").0);
+    assert!(segments(&again).iter().all(|number| !segments(&database).contains(number)));
+    let copies = folder("copied_backup");
+    assert!(splay(&["backup", path, copies.to_str().unwrap()], "").0);
+    assert!(segments(&copies.join("000001")).iter().all(|number| !segments(&database).contains(number)));
 }

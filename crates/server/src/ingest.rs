@@ -112,6 +112,11 @@ pub trait Ingest: Send + Sync + std::fmt::Debug + 'static {
     /// [`IngestError::Failed`].
     fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError>;
 
+    /// A producer gives up its messages up to a number that found no room. Whether any were waited for.
+    fn give_up(&self, _producer: &str, _through: u64) -> bool {
+        false
+    }
+
     /// The newest refusals, oldest first.
     fn rejected(&self) -> Vec<Rejected> {
         Vec::new()
@@ -191,6 +196,10 @@ impl Ingest for Capture {
 
     fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError> {
         Capture::last_of(self, producer)
+    }
+
+    fn give_up(&self, producer: &str, through: u64) -> bool {
+        Capture::give_up(self, producer, through)
     }
 
     fn rejected(&self) -> Vec<Rejected> {

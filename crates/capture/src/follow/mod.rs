@@ -93,7 +93,13 @@ impl State {
     fn look(&mut self, database: &Database) -> Result<()> {
         let (tables, forgotten) = (&mut self.tables, &mut self.forgotten);
         let (mut seen, mut is_new) = (HashMap::new(), false);
-        let looked = self.journal.look(&mut |found| match found {
+        let has_captured = || {
+            let names = database.tables().unwrap_or_default();
+            names.iter().any(|name| {
+                database.table(name).and_then(|table| table.stored()).is_ok_and(|stored| stored.captured().sequence > 0)
+            })
+        };
+        let looked = self.journal.look(has_captured, &mut |found| match found {
             News::Batch(batch) => {
                 is_new = true;
                 note(tables, &mut seen, database, batch);

@@ -8,6 +8,9 @@
 //! - What stands behind the last whole frame of the last file is on its way, unless a whole frame stands behind it: then bytes were
 //!   changed, and that is an error with its place, as is anything unsound in other files. Damage that a start has told and listed in the
 //!   catalog is passed over, as that start did.
+//! - Files that the catalog names and that aren't there, aren't the ones that the files behind them name, or end before the bytes that the catalog
+//!   names, are an error likewise; so is a journal that is gone while tables' files have captured rows. That is looked at where the list of files
+//!   has changed, or one was cut.
 //! - A file that goes while we look has all its rows in the tables' files. Who reads the manifests after the look misses none.
 
 use std::collections::BTreeMap;
@@ -19,11 +22,11 @@ use splay_store::TableSpec;
 use splay_store::storage::{FileIdentity, Mapped, Storage};
 
 use super::catalog::{Catalog, Stored};
-use super::format::{self, HEADER_BYTES, RowsFrame};
+use super::format::{self, HEADER_BYTES, Link, RowsFrame};
 use super::loss::{JournalLoss, LossKind};
-use super::path;
 use super::reader::{damaged, numbers};
 use super::walk::{Step, Walk};
+use super::{path, presence};
 use crate::codec;
 use crate::error::{Error, Result};
 
@@ -43,6 +46,8 @@ pub(crate) struct Growth {
     files: BTreeMap<u64, File>,
     /// The files that the last look saw.
     listed: Vec<u64>,
+    /// The files that were there when all were that have to be.
+    complete: Option<Vec<u64>>,
 }
 
 /// One file.
@@ -103,7 +108,7 @@ pub(crate) enum Found {
 
 impl Growth {
     pub(crate) fn new(storage: Arc<dyn Storage>) -> Growth {
-        Growth { storage, files: BTreeMap::new(), listed: Vec::new() }
+        Growth { storage, files: BTreeMap::new(), listed: Vec::new(), complete: None }
     }
 
     /// Number of the last batch that was read.
@@ -117,8 +122,8 @@ impl Growth {
         self.files.values().map(copied).sum()
     }
 
-    /// Gives what has come since the last look, in its order.
-    pub(crate) fn look(&mut self, take: &mut dyn FnMut(Found)) -> Result<()> {
+    /// Gives what has come since the last look, in its order. `captured` says whether tables' files have rows that were captured.
+    pub(crate) fn look(&mut self, captured: impl FnOnce() -> bool, take: &mut dyn FnMut(Found)) -> Result<()> {
         self.listed = numbers(self.storage.as_ref())?;
         for place in 0..self.listed.len() {
             let number = self.listed[place];
@@ -126,7 +131,41 @@ impl Growth {
                 self.look_at(number, place + 1 == self.listed.len(), take)?;
             }
         }
+        self.check_presence(captured)
+    }
+
+    /// Fails if a file isn't there that has to be.
+    fn check_presence(&mut self, captured: impl FnOnce() -> bool) -> Result<()> {
+        if self.complete.as_ref() == Some(&self.listed) {
+            return Ok(());
+        }
+        let storage = self.storage.as_ref();
+        presence::check(storage)?;
+        presence::check_gone(storage, captured)?;
+        self.complete = self.reaches_its_end()?.then(|| self.listed.clone());
         Ok(())
+    }
+
+    /// Fails if the newest file ends before the bytes that were on disk for certain. False if it has changed since it was read.
+    fn reaches_its_end(&self) -> Result<bool> {
+        let storage = self.storage.as_ref();
+        let Some(catalog) = presence::catalog(storage)? else { return Ok(true) };
+        let path = path(catalog.newest);
+        let Some(file) = self.files.get(&catalog.newest) else { return Ok(true) };
+        let end = file.walk.offset() as u64;
+        if end >= catalog.bytes {
+            return Ok(true);
+        }
+        // The catalog was written behind these bytes: if the file is as it was read, they were read.
+        match storage.identity(&path) {
+            Ok(now) if now == file.identity => {
+                let (expected, found) =
+                    (format!("{} bytes, as the catalog says", catalog.bytes), format!("{end} bytes"));
+                Err(presence::lost(storage, &path, end, expected, found))
+            }
+            Err(error) if !error.is_not_found() => Err(error.into()),
+            _ => Ok(false),
+        }
     }
 
     /// Lets go of files that aren't there any more, and of the bytes of others, where no batch of them is needed.
@@ -187,6 +226,7 @@ impl Growth {
 
     fn forget(&mut self, number: u64, take: &mut dyn FnMut(Found)) {
         if self.files.remove(&number).is_some() {
+            self.complete = None;
             take(Found::Forgotten(number));
         }
     }
@@ -232,7 +272,9 @@ impl Growth {
         let header = format::parse_header(bytes.all());
         self.refuse_unreadable(number, bytes)?;
         let Some((version, in_file, first)) = header else {
-            return if is_last { Ok(false) } else { told(0, "the header of a journal file") };
+            // One that is being begun isn't in the catalog yet.
+            let is_named = presence::catalog(self.storage.as_ref())?.is_some_and(|catalog| catalog.newest >= number);
+            return if is_last && !is_named { Ok(false) } else { told(0, "the header of a journal file") };
         };
         if !(1..=format::VERSION).contains(&version) || in_file != number {
             return told(8, "a version and number of this release");
@@ -260,6 +302,7 @@ impl Growth {
         let told = |offset, what| damaged(storage.as_ref(), &path(number), offset, what);
         let Some(file) = self.files.get_mut(&number) else { return Ok(()) };
         let bytes = file.bytes.all();
+        let mut before = None;
         loop {
             let offset = file.walk.offset();
             let step = file.walk.next(bytes);
@@ -281,6 +324,7 @@ impl Growth {
                         file.joined.drain(..).for_each(|entry| take(Found::Batch(entry)));
                     }
                 }
+                Some(Step::Link(link)) => before = Some((offset, link)),
                 Some(_) => {}
             }
             file.anchor = offset;
@@ -290,9 +334,42 @@ impl Growth {
         let is_sound = if is_last { !holds_a_frame(rest) } else { rest.is_empty() && file.joined.is_empty() };
         file.is_done = !is_last && is_sound;
         self.refuse_unreadable(number, &self.files[&number].bytes)?;
+        if let Some((offset, link)) = before
+            && !self.is_linked(link)?
+        {
+            return Err(told(offset, "the file before to be the one that this one was written behind"));
+        }
         let expected =
             if is_last { "a whole frame, as others stand behind it" } else { "whole frames up to the file's end" };
         if is_sound { Ok(()) } else { Err(told(offset, expected)) }
+    }
+}
+
+impl Growth {
+    /// Whether the file that another one names as the one before it is the one that was read, or a start has told what is wrong with it.
+    fn is_linked(&self, link: Link) -> Result<bool> {
+        let Some(before) = self.files.get(&link.number) else { return self.may_be_absent(link.number) };
+        if !before.is_done {
+            return Ok(true);
+        }
+        let is_same_length = before.walk.offset() as u64 == link.bytes && before.last == link.sequence;
+        let is_same = match &before.bytes {
+            Held::Nothing => is_same_length,
+            bytes => is_same_length && crc32c::crc32c(bytes.all()) == link.crc,
+        };
+        self.refuse_unreadable(link.number, &before.bytes)?;
+        Ok(is_same || presence::is_told(self.storage.as_ref(), link.number)?)
+    }
+
+    /// Whether a file that another one names may not be there. Where a catalog says which have to be there, that is looked at for all
+    /// files together. Without one it is missing if an older one is there, since the oldest go first.
+    fn may_be_absent(&self, number: u64) -> Result<bool> {
+        let storage = self.storage.as_ref();
+        if presence::catalog(storage)?.is_some() {
+            return Ok(true);
+        }
+        let there = numbers(storage)?;
+        Ok(there.contains(&number) || there.first().is_none_or(|first| *first >= number))
     }
 }
 

@@ -19,6 +19,7 @@ mod growth;
 mod inspect;
 mod look;
 mod loss;
+mod presence;
 mod reader;
 mod recover;
 mod scan;

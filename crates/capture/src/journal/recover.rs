@@ -30,6 +30,8 @@ pub struct RecoveredBatch {
     pub rows: RecordBatch,
     /// Whether the journal has it, too.
     pub is_in_journal: bool,
+    /// Number of its message among those of the file: batches of one message count together.
+    pub message: usize,
 }
 
 impl JournalReport {
@@ -62,12 +64,14 @@ impl JournalReport {
 fn batches(framed: &[u8], version: u32, known: &Known<'_>, found: &Found) -> Vec<RecoveredBatch> {
     let mut scan = Scan::new(framed, version, 1, known);
     let mut batches = Vec::new();
+    let mut message = 0;
     loop {
         let parts = match scan.next() {
             Piece::Message(_, parts) => parts,
             Piece::End(_) => return batches,
             _ => continue,
         };
+        message += 1;
         for (rows, spec) in parts {
             let Ok(read) = batch(&rows, &spec) else { continue };
             batches.push(RecoveredBatch {
@@ -76,6 +80,7 @@ fn batches(framed: &[u8], version: u32, known: &Known<'_>, found: &Found) -> Vec
                 producer: (rows.producer.0.to_owned(), rows.producer.1),
                 rows: read.rows,
                 is_in_journal: found.has(rows.sequence),
+                message,
                 spec,
             });
         }

@@ -150,7 +150,7 @@ impl<'a> Scan<'a> {
                     self.next_sequence = sequence.saturating_add(1);
                     return Piece::Message(start..self.walk.offset(), std::mem::take(&mut self.joined));
                 }
-                Ok(Some(Step::Layout | Step::Link)) => return Piece::Other,
+                Ok(Some(Step::Layout | Step::Link(_))) => return Piece::Other,
                 Ok(Some(Step::Synced(synced))) => {
                     self.synced = self.synced.max(synced);
                     return Piece::Other;

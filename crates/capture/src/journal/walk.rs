@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use splay_store::TableSpec;
 
-use super::format::{self, Frame, HEADER_BYTES, RowsFrame};
+use super::format::{self, Frame, HEADER_BYTES, Link, RowsFrame};
 
 /// Where the frames of a file are being read.
 #[derive(Debug, Clone)]
@@ -26,7 +26,7 @@ pub(super) enum Step<'a> {
     /// Another layout was described.
     Layout,
     /// The file before this one.
-    Link,
+    Link(Link),
     /// So many bytes of the file were synced before this was written.
     Synced(u64),
     /// All producers that were known when the file was begun.
@@ -74,7 +74,7 @@ impl Walk {
         let Some((content, length)) = bytes.get(self.offset..).and_then(format::content) else { return Ok(None) };
         let step = match format::parse(content) {
             None => return Err("a frame of this release"),
-            Some(Frame::Link(_)) if self.offset == HEADER_BYTES => Step::Link,
+            Some(Frame::Link(link)) if self.offset == HEADER_BYTES => Step::Link(link),
             Some(Frame::Link(_)) => return Err("the file before to be named but at the begin"),
             Some(Frame::Producers(_)) if self.has_producers => return Err("the producers but once"),
             Some(Frame::Producers(producers)) => {

@@ -211,6 +211,8 @@ impl JournalWriter {
         match self.storage.open_append(&path(self.current.number), self.current.bytes) {
             Ok(file) => {
                 self.file = Some(file);
+                // Else the cut isn't on disk when another file names this length.
+                self.is_whole = false;
                 error
             }
             Err(worse) => self.fail(worse.to_string()),

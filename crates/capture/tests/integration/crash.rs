@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{
@@ -328,10 +329,14 @@ fn a_batch_for_which_there_was_no_room_is_no_repeat_behind_one_for_which_there_w
         assert!(!send(number, 500).unwrap().duplicate);
     }
     assert!(send(2, 500).unwrap().duplicate);
-    // Who goes on without a batch knows what it does.
+    // However often a later one comes, the missing one is named, until it is given up.
     storage.capacity(Some(storage.used() + 1_000));
     assert!(matches!(send(4, 500), Err(Error::Full { .. })));
-    assert!(matches!(send(5, 1), Err(Error::Full { .. })));
+    for _ in 0..3 {
+        let refused = send(5, 1).unwrap_err();
+        assert!(matches!(refused, Error::Full { .. }) && refused.to_string().contains("number 4 of"), "{refused}");
+    }
+    assert!(!capture.give_up("feed", 3) && capture.give_up("feed", 4));
     assert!(!send(5, 1).unwrap().duplicate);
     assert_eq!(all(&database).len(), 1_002);
     capture.close().unwrap();
@@ -356,6 +361,52 @@ fn a_batch_for_which_there_was_no_memory_is_no_repeat_behind_one_for_which_there
     capture.write_down(None).unwrap();
     assert!(!send(3).unwrap().duplicate);
     assert_eq!(all(&database).len(), 30);
+    capture.close().unwrap();
+}
+
+/// Before, each of the later batches passed at its second attempt, and the first was then acknowledged as a repeat and its rows lost.
+#[test]
+fn batches_that_are_sent_again_in_any_order_are_all_stored() {
+    let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
+    let settings = CaptureSettings { live_bytes_max: 100, ..small() };
+    let capture = Capture::open_with(database.clone(), settings, TestClock::at(START + DAY)).unwrap().0;
+    let send = |number: u64| {
+        capture.write_down(None).unwrap();
+        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        let rows = (0..10).map(|at| row("A", START + at, number as i64 * 1_000 + at)).collect::<Vec<Row>>();
+        capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", batch(&rows)) })
+    };
+    send(1).unwrap();
+    let full = |number: u64| {
+        let producer = Some(Producer { name: "feed".to_owned(), sequence: number });
+        let rows = batch(&[row("A", START, 1)]);
+        let refused = capture.append(Append { spec: Some(spec("UTC")), producer, ..Append::new("trade", rows) });
+        assert!(matches!(refused, Err(Error::Full { .. })));
+    };
+    (2..7).for_each(full);
+    // Of a second process that goes through the same numbers from the greatest on, again and again.
+    let mut missing: Vec<u64> = (2..9).rev().collect();
+    for _ in 0..7 {
+        missing.retain(|number| match send(*number) {
+            Ok(ack) => {
+                assert!(!ack.duplicate, "{number}");
+                false
+            }
+            Err(error) => {
+                assert!(matches!(error, Error::Full { .. }), "{error}");
+                true
+            }
+        });
+    }
+    assert!(missing.is_empty(), "{missing:?}");
+    assert_eq!(all(&database).len(), 80);
+    // A refusal for good is no reason to wait.
+    full(9);
+    capture.write_down(None).unwrap();
+    let producer = Some(Producer { name: "feed".to_owned(), sequence: 9 });
+    let nameless = Append { producer, ..Append::new("trade", RecordBatch::new_empty(Arc::new(Schema::empty()))) };
+    assert!(matches!(capture.append(nameless), Err(Error::Rejected { .. })));
+    assert!(!send(10).unwrap().duplicate);
     capture.close().unwrap();
 }
 

@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, TimestampNanosecondArray};
 use splay_capture::{
-    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, JournalLoss, JournalReport, LossKind,
-    Producer, Recovered, SubscribeRequest, back_up, follow,
+    AckClass, Append, Capture, CaptureSettings, Error, FollowSettings, From, JournalLoss, JournalReport, LeftOut,
+    LossKind, Producer, Recovered, SubscribeRequest, back_up, follow,
 };
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{Backup, Database};
@@ -316,6 +316,71 @@ fn an_older_file_that_was_cut_or_exchanged_is_told() {
     assert!(!losses.is_empty());
 }
 
+/// What a process says that only reads: the number of rows, or why it gives none.
+fn read_only(folder: &Path) -> Result<usize, String> {
+    let database = Database::open(folder).unwrap();
+    follow(&database, FollowSettings::default());
+    let snapshot = database.table("trade").and_then(|table| table.snapshot());
+    snapshot.map(|snapshot| usize::try_from(snapshot.rows()).unwrap()).map_err(|error| error.to_string())
+}
+
+/// Before, a reader that found a journal file gone gave the rows of the others without a word.
+#[test]
+fn who_only_reads_is_told_of_files_that_are_gone_cut_or_exchanged_until_a_start_has_told() {
+    let temporary = tempfile::tempdir().unwrap();
+    let whole = temporary.path().join("whole");
+    killed(&whole, 900);
+    assert_eq!(read_only(&whole), Ok(BATCHES as usize));
+    let files = journal_files(&whole);
+    let name = |file: &Path| file.file_name().unwrap().to_str().unwrap().to_owned();
+    let broken = |what: &str, change: &dyn Fn(&Path)| {
+        let folder = temporary.path().join(what);
+        copy_all(&whole, &folder);
+        change(&folder.join(".journal"));
+        let told = read_only(&folder).unwrap_err();
+        assert!(told.contains(".journal"), "{what}: {told}");
+        let (capture, _) = open(&folder, 900);
+        let left = ids(&capture).len();
+        capture.close().unwrap();
+        drop(capture);
+        assert!(left < BATCHES as usize, "{what}");
+        assert_eq!(read_only(&folder), Ok(left), "{what}: a start has told");
+    };
+    for (place, file) in files.iter().enumerate() {
+        broken(&format!("gone{place}"), &|journal| std::fs::remove_file(journal.join(name(file))).unwrap());
+    }
+    broken("exchanged", &|journal| drop(std::fs::copy(journal.join(name(&files[0])), journal.join(name(&files[1])))));
+    broken("cut", &|journal| {
+        let file = journal.join(name(&files[1]));
+        let bytes = std::fs::read(&file).unwrap();
+        // In the last rows.
+        std::fs::write(&file, &bytes[..bytes.len() - 20]).unwrap();
+    });
+    // One that has been read before is told by the same reader, too.
+    let folder = temporary.path().join("later");
+    copy_all(&whole, &folder);
+    let database = Database::open(&folder).unwrap();
+    follow(&database, FollowSettings::default());
+    assert_eq!(all(&database).len(), BATCHES as usize);
+    std::fs::remove_file(folder.join(".journal").join(name(files.last().unwrap()))).unwrap();
+    assert!(database.table("trade").unwrap().snapshot().is_err());
+}
+
+#[test]
+fn who_only_reads_is_told_that_the_journal_is_gone() {
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("db");
+    let (capture, _) = open(&folder, 900);
+    send_all(&capture, 0..BATCHES);
+    capture.write_down(None).unwrap();
+    capture.close().unwrap();
+    drop(capture);
+    assert_eq!(read_only(&folder), Ok(BATCHES as usize));
+    std::fs::remove_dir_all(folder.join(".journal")).unwrap();
+    let told = read_only(&folder).unwrap_err();
+    assert!(told.contains("the journal that rows of the tables came from"), "{told}");
+}
+
 #[test]
 fn a_cut_newest_file_is_told_after_an_orderly_stop() {
     let temporary = tempfile::tempdir().unwrap();
@@ -327,6 +392,7 @@ fn a_cut_newest_file_is_told_after_an_orderly_stop() {
     let file = journal_files(&folder).pop().unwrap();
     let bytes = std::fs::read(&file).unwrap();
     std::fs::write(&file, &bytes[..bytes.len() / 2]).unwrap();
+    assert!(read_only(&folder).is_err());
     let (found, losses) = told(&folder, 1 << 20, "cut");
     assert_eq!(kinds(&losses), [LossKind::Damaged]);
     assert!(!found.is_empty() && found.len() < BATCHES as usize);
@@ -372,5 +438,86 @@ fn who_catches_up_over_a_loss_is_told_of_it() {
     assert_eq!(behind(last - 1).unwrap().unwrap().sequence, last);
     assert!(matches!(behind(last), Err(Error::Damaged { .. })));
     assert_eq!(behind(first - 1).unwrap().unwrap().sequence, first);
+    capture.close().unwrap();
+}
+
+/// Sends batches of one row; every other one has a producer, whose numbers are 1, 2, 3 and so on.
+fn send_to_some(capture: &Capture, id: i64) -> splay_capture::Ack {
+    let producer = (id % 2 == 1).then(|| Producer { name: "feed".to_owned(), sequence: id as u64 / 2 + 1 });
+    let (rows, ack) = (batch(&[row("A", START + id * SECOND, id)]), Some(AckClass::Process));
+    capture.append(Append { spec: Some(spec("UTC")), producer, ack, ..Append::new("trade", rows) }).unwrap()
+}
+
+/// Where a batch's frame begins.
+fn frame_of(journal: &[u8], batch: usize) -> usize {
+    let (mut at, mut batches) = (32, 0);
+    loop {
+        let is_batch = journal[at + 8] == 2;
+        if is_batch && batches == batch {
+            return at;
+        }
+        batches += usize::from(is_batch);
+        at += 8 + u32::from_le_bytes(journal[at..at + 4].try_into().unwrap()) as usize;
+    }
+}
+
+/// Starts after a power cut that left the frame of one of twelve batches broken.
+fn torn_at(folder: &Path, broken: usize) -> (Capture, PathBuf) {
+    let temporary = tempfile::tempdir().unwrap();
+    let settings = CaptureSettings { sync_interval_ms: 1 << 40, ..settings() };
+    let database = Database::open_or_create(temporary.path()).unwrap();
+    let capture = Capture::open_with(database, settings, TestClock::at(START + 100 * SECOND)).unwrap().0;
+    for id in 0..12 {
+        send_to_some(&capture, id);
+    }
+    copy_all(temporary.path(), folder);
+    capture.close().unwrap();
+    let file = journal_files(folder).pop().unwrap();
+    let mut bytes = std::fs::read(&file).unwrap();
+    let place = frame_of(&bytes, broken) + 20;
+    bytes[place] ^= 1;
+    std::fs::write(&file, bytes).unwrap();
+    let (capture, recovered) = open(folder, 1 << 20);
+    assert_eq!(kinds(&recovered.losses), [LossKind::Torn]);
+    assert_eq!(ids(&capture), (0..broken as i64).collect());
+    (capture, file.with_extension("jnl.torn"))
+}
+
+#[test]
+fn what_was_set_aside_is_stored_once_however_often() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (capture, aside) = torn_at(temporary.path(), 4);
+    let done = capture.store_set_aside(&aside).unwrap();
+    assert_eq!((done.stored, done.rows, done.known, done.left_out.len()), (7, 7, 0, 0));
+    let without_it: BTreeSet<i64> = (0..12).filter(|id| *id != 4).collect();
+    assert_eq!(ids(&capture), without_it);
+    let again = capture.store_set_aside(&aside).unwrap();
+    assert_eq!((again.stored, again.known, again.left_out.len()), (0, 0, 7), "{again:?}");
+    // A copy of a part of it stores nothing either, and a producer may send all of it once more.
+    let copy = temporary.path().join("copy");
+    let bytes = std::fs::read(&aside).unwrap();
+    std::fs::write(&copy, &bytes[bytes.len() / 2..]).unwrap();
+    assert_eq!(capture.store_set_aside(&copy).unwrap().stored, 0);
+    assert!(send_to_some(&capture, 5).duplicate && send_to_some(&capture, 11).duplicate);
+    capture.write_down(None).unwrap();
+    let written = capture.store_set_aside(&aside).unwrap().left_out;
+    assert!(written.iter().all(|why| matches!(why, LeftOut::Written { .. })), "{written:?}");
+    assert_eq!(ids(&capture), without_it);
+    capture.close().unwrap();
+}
+
+/// The rows of a number that isn't there would be lost: it would be taken for a repeat.
+#[test]
+fn what_stands_behind_a_producers_missing_number_is_left_out() {
+    let temporary = tempfile::tempdir().unwrap();
+    let (capture, aside) = torn_at(temporary.path(), 5);
+    let done = capture.store_set_aside(&aside).unwrap();
+    assert_eq!((done.stored, done.known), (3, 0), "those without a producer");
+    let number = |number| LeftOut::Number { producer: "feed".to_owned(), number, last: Some(2) };
+    assert_eq!(done.left_out, [number(4), number(5), number(6)]);
+    for id in [5, 7, 9, 11] {
+        assert!(!send_to_some(&capture, id).duplicate, "{id}");
+    }
+    assert_eq!(ids(&capture), (0..12).collect());
     capture.close().unwrap();
 }

@@ -17,7 +17,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
     }
     let (Some(database), Some(to)) = (&arguments.database, &arguments.to) else { bail!("no database") };
     let database = Database::open(database)?;
-    let report = splay_capture::back_up(&database, Arc::new(LocalStorage::made(to)?))?;
+    let report = splay_capture::back_up_with(&database, Arc::new(LocalStorage::made(to)?), arguments.link)?;
     println!(
         "backup {} in {}: {} files, {}; {} of them new, {}",
         report.generation,
@@ -27,6 +27,10 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
         Thousands(report.new_files),
         Human(report.new_bytes)
     );
+    if arguments.link {
+        let linked = Thousands(report.linked_files);
+        println!("{linked} of the new files are the database's own: they are lost together");
+    }
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use splay_capture::{JournalReport, RecoveredBatch};
+use splay_capture::{Capture, CaptureSettings, JournalReport, Recovered, RecoveredBatch};
 use splay_store::Database;
 
 use crate::args::{DatabaseArguments, JournalInspectArguments, JournalRecoverArguments, StatusFormat};
@@ -37,6 +37,9 @@ pub fn recover(arguments: &JournalRecoverArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let inside = database.path().join(".journal").join(&arguments.from);
     let file = if arguments.from.exists() { &arguments.from } else { &inside };
+    if arguments.store {
+        return store(database.clone(), file);
+    }
     let batches = JournalReport::recover(&database, file)?;
     let line = |batch: &RecoveredBatch| {
         vec![
@@ -61,6 +64,27 @@ pub fn recover(arguments: &JournalRecoverArguments) -> Result<()> {
         Some(folder) => write_tables(folder, batches.iter().filter(|batch| !batch.is_in_journal)),
         None => Ok(()),
     }
+}
+
+/// Stores what a file has that was set aside.
+fn store(database: Database, file: &Path) -> Result<()> {
+    let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
+    let (capture, recovered) = Capture::open(database, settings)
+        .context("batches are stored while nothing captures: stop the server first")?;
+    if recovered != Recovered::default() {
+        println!("{recovered}");
+    }
+    let done = capture.store_set_aside(file)?;
+    capture.close()?;
+    let (rows, stored, known) = (Thousands(done.rows), Thousands(done.stored), Thousands(done.known));
+    println!("stored {rows} rows of {stored} batches; the journal has {known} others");
+    for left_out in &done.left_out {
+        println!("left out: {left_out}");
+    }
+    if !done.left_out.is_empty() {
+        println!("compare what was left out with the tables, and load what isn't there with --to");
+    }
+    Ok(())
 }
 
 /// Writes batches to a file for each table, and for each state of its columns.

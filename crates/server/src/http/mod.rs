@@ -71,7 +71,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route("/tables/{table}", get(tables::one))
         .route("/status", get(status::status))
         .route("/subscribe", get(subscribe::subscribe))
-        .route("/api/v1/write", post(write::rows).get(write::producer))
+        .route("/api/v1/write", post(write::rows).get(write::producer).delete(write::give_up))
         .route("/api/v2/write", post(write::lines_v2))
         .route("/write", post(write::lines_v1))
         .route("/ping", get(write::ping).head(write::ping))

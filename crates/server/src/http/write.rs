@@ -150,6 +150,25 @@ pub(super) async fn producer(
     Ok(Json(json!({ "producer": target.producer, "sequence": last })))
 }
 
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GivenUp {
+    producer: String,
+    sequence: u64,
+}
+
+/// `DELETE /api/v1/write?producer=NAME&sequence=N`: messages up to that number that found no room won't come again.
+pub(super) async fn give_up(
+    State(server): Server,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Outcome<Json<serde_json::Value>> {
+    server.tokens.check(&headers, Role::Write)?;
+    let given: GivenUp = in_url(query.as_deref())?;
+    let was_missing = server.appends()?.ingest().give_up(&given.producer, given.sequence);
+    Ok(Json(json!({ "producer": given.producer, "sequence": given.sequence, "was_missing": was_missing })))
+}
+
 /// Parameters of InfluxDB's two paths. Buckets, organisations and databases are taken and not looked at: tables are named by
 /// the lines.
 #[derive(Debug, Default, Deserialize)]

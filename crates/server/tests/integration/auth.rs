@@ -29,6 +29,7 @@ fn every_path_asks_for_the_token_that_it_needs() {
         ("GET", "/metrics", b"", true),
         ("GET", "/status", b"", true),
         ("GET", "/api/v1/write?producer=feed", b"", false),
+        ("DELETE", "/api/v1/write?producer=feed&sequence=1", b"", false),
         ("POST", "/api/v2/write", line, false),
         ("POST", "/write", line, false),
         ("POST", "/api/v1/write?table=trade", b"", false),

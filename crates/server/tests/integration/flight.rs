@@ -152,7 +152,7 @@ fn batches_are_stored_and_acknowledged_one_by_one() {
             [
                 (&json!(1), &json!(10), &json!(false)),
                 (&json!(2), &json!(5), &json!(false)),
-                (&json!(2), &json!(0), &json!(true)),
+                (&json!(2), &json!(5), &json!(true)),
             ]
         );
         assert_eq!(acks[0]["class"], "process");

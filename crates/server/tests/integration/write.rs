@@ -7,7 +7,7 @@ use arrow::ipc::writer::StreamWriter;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-use crate::support::{Served, trades};
+use crate::support::{Served, request, trades};
 
 fn stream(batches: &[RecordBatch]) -> Vec<u8> {
     let mut writer = StreamWriter::try_new(Vec::new(), &batches[0].schema()).unwrap();
@@ -161,15 +161,25 @@ fn lines_that_are_sent_again_with_their_number_are_stored_once() {
     let told_as = |duplicate: &str, rows: &str| (duplicate.to_owned(), rows.to_owned());
     let by_url = "/api/v2/write?producer=feed&sequence=1";
     assert_eq!(told(served.post(by_url, &[], lines)), told_as("0", "2"));
-    assert_eq!(told(served.post(by_url, &[], lines)), told_as("1", "0"));
+    assert_eq!(told(served.post(by_url, &[], lines)), told_as("1", "2"));
     let numbered = |number| [("splay-producer", "feed"), ("splay-sequence", number)];
-    assert_eq!(told(served.post("/write?db=d", &numbered("1"), lines)), told_as("1", "0"));
+    assert_eq!(told(served.post("/write?db=d", &numbered("1"), lines)), told_as("1", "2"));
     assert_eq!(told(served.post("/write?db=d", &numbered("2"), lines)), told_as("0", "2"));
     assert_eq!((served.ingest.rows("trade"), served.ingest.rows("quote")), (2, 2));
     assert_eq!(served.get("/api/v1/write?producer=feed").json()["sequence"], 2);
     for headers in [&numbered("2")[..1], &numbered("two")[..]] {
         assert_eq!(served.post("/write", headers, lines).status, 400);
     }
+}
+
+#[test]
+fn a_producer_gives_up_messages_that_found_no_room() {
+    let served = Served::new();
+    let give_up = |query: &str| request(served.http(), "DELETE", &format!("/api/v1/write?{query}"), &[], b"");
+    let told = |was_missing| serde_json::json!({ "producer": "feed", "sequence": 7, "was_missing": was_missing });
+    assert_eq!(give_up("producer=feed&sequence=7").json(), told(true));
+    assert_eq!(give_up("producer=feed&sequence=8").json()["was_missing"], false);
+    assert_eq!(give_up("producer=feed").code(), "bad_request");
 }
 
 /// Rows too far ahead of the clock went to quarantine behind a 204 that said nothing.

@@ -25,6 +25,8 @@ pub struct BackupReport {
     pub new_files: u64,
     /// Their bytes.
     pub new_bytes: u64,
+    /// Of these the files that were linked from the database and not copied.
+    pub linked_files: u64,
 }
 
 /// A backup that is being made.
@@ -38,6 +40,7 @@ pub struct BackupWriter {
     files: BTreeMap<String, BackupFile>,
     folders: BTreeSet<String>,
     report: BackupReport,
+    links: bool,
     _lock: Box<dyn std::fmt::Debug + Send + Sync>,
 }
 
@@ -68,8 +71,17 @@ impl BackupWriter {
             files: BTreeMap::new(),
             folders: BTreeSet::from([folder(next)]),
             report: BackupReport { generation: next, ..BackupReport::default() },
+            links: false,
             _lock: lock,
         })
+    }
+
+    /// Files that never change under their names become second names of the database's own files, where both are on one file system. That takes no
+    /// room, and is no help against a disk that fails or a program that writes into them.
+    #[must_use]
+    pub fn linking(mut self, links: bool) -> BackupWriter {
+        self.links = links;
+        self
     }
 
     /// Adds a file with these bytes, or replaces one that was added.
@@ -101,13 +113,21 @@ impl BackupWriter {
         if self.before.get(path).is_some_and(is_same) {
             return self.link(path);
         }
-        let mut copy = self.create(path)?;
-        let (found, blake3) = read_through(source, path, &mut |part| copy.write(part))?;
+        let is_linked = self.links && self.link_source(source, path)?;
+        let mut copy = if is_linked { None } else { Some(self.create(path)?) };
+        // Read all the same: a damaged file is no backup.
+        let (found, blake3) = read_through(source, path, &mut |part| match &mut copy {
+            Some(copy) => copy.write(part),
+            None => Ok(()),
+        })?;
         if found != bytes {
             let path = source.display_path(path);
             return Err(Error::corrupt(path, found.min(bytes), format!("{bytes} bytes"), format!("{found} bytes")));
         }
-        copy.sync()?;
+        match &mut copy {
+            Some(copy) => copy.sync()?,
+            None => self.report.linked_files += 1,
+        }
         self.note(path, bytes, blake3, Some(digest.to_owned()));
         Ok(())
     }
@@ -189,6 +209,13 @@ impl BackupWriter {
         }
         self.files.insert(path.to_owned(), file);
         Ok(())
+    }
+
+    /// Makes a file of the database one of the backup, too, if that can be done here.
+    fn link_source(&mut self, source: &dyn Storage, path: &str) -> Result<bool> {
+        let to = self.path(path);
+        make_folders(self.at.as_ref(), &to, &mut self.folders)?;
+        Ok(self.at.link_from(source, path, &to).is_ok())
     }
 
     fn note(&mut self, path: &str, bytes: u64, blake3: String, digest: Option<String>) {

@@ -159,6 +159,12 @@ impl Storage for LocalStorage {
         std::fs::hard_link(&from, self.at(to)).map_err(Error::io("link", &from))
     }
 
+    fn link_from(&self, source: &dyn Storage, from: &str, to: &str) -> Result<()> {
+        // A storage that isn't of a file system has no such file.
+        let from = source.display_path(from);
+        std::fs::hard_link(&from, self.at(to)).map_err(Error::io("link", &from))
+    }
+
     fn remove(&self, path: &str) -> Result<()> {
         let path = self.at(path);
         std::fs::remove_file(&path).map_err(Error::io("remove", &path))

@@ -124,6 +124,15 @@ pub trait Storage: Debug + Send + Sync {
     /// If `from` is absent, or files can't have several names here.
     fn link(&self, from: &str, to: &str) -> Result<()>;
 
+    /// The same for a file of another storage.
+    ///
+    /// # Errors
+    /// As [`Storage::link`]; if the two aren't on one file system.
+    fn link_from(&self, source: &dyn Storage, from: &str, to: &str) -> Result<()> {
+        let reason = std::io::Error::from(std::io::ErrorKind::Unsupported);
+        Err(crate::Error::io("link", source.display_path(from).join(to))(reason))
+    }
+
     /// Removes a file.
     ///
     /// # Errors

@@ -1,0 +1,75 @@
+//! Whether all files of a journal are there that have to be, as who only reads sees it: another process may write meanwhile.
+//!
+//! - The catalog says which files there are. It is replaced before a file is removed and after one was made, so that a file which isn't there though
+//!   the catalog named it before and after it was looked for is missing.
+//! - A file that is missing has rows that were acknowledged. Once a start has told and listed that, readers pass over it, as that start did.
+//! - Without a catalog, and with captured rows in the tables' files, the whole journal is gone.
+
+use splay_store::storage::Storage;
+
+use super::catalog::{Catalog, Stored};
+use super::loss::{JournalLoss, LossKind};
+use super::reader::numbers;
+use super::{FOLDER, path};
+use crate::error::{Error, Result};
+
+/// How often it is looked again while files go by right.
+const TRIES: usize = 1_000;
+
+/// The catalog, if there is a sound one.
+pub(super) fn catalog(storage: &dyn Storage) -> Result<Option<Catalog>> {
+    Ok(match Catalog::load(storage)? {
+        Stored::Sound(catalog) => Some(catalog),
+        Stored::Absent | Stored::Damaged => None,
+    })
+}
+
+/// Fails with the first file that has to be there and isn't.
+pub(super) fn check(storage: &dyn Storage) -> Result<()> {
+    let mut before = None;
+    for _ in 0..TRIES {
+        let Some(number) = first_missing(storage)? else { return Ok(()) };
+        // Or it went by right while it was looked for: then the catalog names it no longer.
+        if before == Some(number) {
+            let expected = "a journal file that the catalog names, whose rows may be in no other file";
+            return Err(lost(storage, &path(number), 0, expected.to_owned(), "no file".to_owned()));
+        }
+        before = Some(number);
+    }
+    Ok(())
+}
+
+fn first_missing(storage: &dyn Storage) -> Result<Option<u64>> {
+    let Some(catalog) = catalog(storage)? else { return Ok(None) };
+    let there = numbers(storage)?;
+    let is_listed = |number: &u64| {
+        let is_it = |loss: &JournalLoss| loss.kind == LossKind::Missing && names(loss, *number);
+        catalog.losses.iter().any(is_it)
+    };
+    let mut named = catalog.oldest.max(1)..=catalog.newest;
+    Ok(named.find(|number| there.binary_search(number).is_err() && !is_listed(number)))
+}
+
+fn names(loss: &JournalLoss, number: u64) -> bool {
+    (loss.files.0..=loss.files.1).contains(&number)
+}
+
+/// An error that says what isn't there any more.
+pub(super) fn lost(storage: &dyn Storage, path: &str, offset: u64, expected: String, found: String) -> Error {
+    Error::Damaged { path: storage.display_path(path), offset, expected, found }
+}
+
+/// Fails if there is no journal, though there was one: `captured` says whether tables' files have rows of it.
+pub(super) fn check_gone(storage: &dyn Storage, captured: impl FnOnce() -> bool) -> Result<()> {
+    let is_gone = numbers(storage)?.is_empty() && Catalog::load(storage)? == Stored::Absent && captured();
+    if !is_gone {
+        return Ok(());
+    }
+    let expected = "the journal that rows of the tables came from";
+    Err(lost(storage, FOLDER, 0, expected.to_owned(), "no file of it".to_owned()))
+}
+
+/// Whether a start has told that something is wrong with a file.
+pub(super) fn is_told(storage: &dyn Storage, number: u64) -> Result<bool> {
+    Ok(catalog(storage)?.is_some_and(|catalog| catalog.losses.iter().any(|loss| names(loss, number))))
+}

@@ -1,0 +1,147 @@
+//! Stores what a start has set aside, each batch once.
+//!
+//! - A batch of a producer is stored under its name and number if that is the next one. Any other number is left out: the producer has sent it
+//!   again or gone on, or it stands behind one that isn't there, which would be taken for a repeat when it comes.
+//! - A batch without a producer is stored under a name of our own and its number in the journal. Those are never given twice and rise, so that
+//!   another call, or another piece with the same batch, stores nothing twice.
+//! - A batch is left out if its table's files may have it: they do if later rows of the table were written down.
+
+use std::fmt::{self, Display, Formatter};
+use std::path::Path;
+
+use splay_store::Error as StoreError;
+
+use crate::append::{AckClass, Append, Producer};
+use crate::capture::Capture;
+use crate::error::Result;
+use crate::journal::{JournalReport, RecoveredBatch};
+
+/// Who sends batches that have no producer.
+const NAME: &str = "splay journal recover";
+
+/// What became of the batches of a file.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SetAsideReport {
+    /// Rows that were stored.
+    pub rows: u64,
+    /// Batches that were stored.
+    pub stored: u64,
+    /// Batches that the journal has.
+    pub known: u64,
+    /// Those that were not stored, and why.
+    pub left_out: Vec<LeftOut>,
+}
+
+/// A batch that was not stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum LeftOut {
+    /// Its producer's number isn't the one behind the last.
+    Number {
+        /// Name of the producer.
+        producer: String,
+        /// The batch's number.
+        number: u64,
+        /// The producer's last number that was stored.
+        last: Option<u64>,
+    },
+    /// It has no producer, and it or a later one was recovered before.
+    Before {
+        /// Number of the batch.
+        sequence: u64,
+    },
+    /// Later rows of its table were written down, so that the files may have it.
+    Written {
+        /// Number of the batch.
+        sequence: u64,
+        /// Name of the table.
+        table: String,
+    },
+}
+
+impl Display for LeftOut {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            LeftOut::Number { producer, number, last: Some(last) } if number <= last => {
+                write!(f, "number {number} of producer {producer:?}, of which {last} was stored")
+            }
+            LeftOut::Number { producer, number, last } => {
+                let last = last.map_or_else(|| "none".to_owned(), |last| last.to_string());
+                write!(f, "number {number} of producer {producer:?}, of which the last that was stored is {last}")
+            }
+            LeftOut::Before { sequence } => write!(f, "batch {sequence}: it or a later one was recovered before"),
+            LeftOut::Written { sequence, table } => {
+                write!(f, "batch {sequence}: later rows of {table} were written down, perhaps with it")
+            }
+        }
+    }
+}
+
+impl Capture {
+    /// Stores the whole batches of a file that a start has set aside, each once, however often this is called.
+    ///
+    /// # Errors
+    /// Those of [`JournalReport::recover`] and [`Capture::append`]; what was stored before stays.
+    pub fn store_set_aside(&self, file: &Path) -> Result<SetAsideReport> {
+        let batches = JournalReport::recover(self.database(), file)?;
+        let mut done = SetAsideReport::default();
+        for message in batches.chunk_by(|one, other| one.message == other.message) {
+            match self.why_not(message)? {
+                _ if message.iter().all(|batch| batch.is_in_journal) => done.known += message.len() as u64,
+                Some(why) => done.left_out.push(why),
+                None => self.store_message(message, &mut done)?,
+            }
+        }
+        Ok(done)
+    }
+
+    /// Why a message isn't stored, if it isn't.
+    fn why_not(&self, message: &[RecoveredBatch]) -> Result<Option<LeftOut>> {
+        for batch in message {
+            if self.may_be_written(batch)? {
+                let (sequence, table) = (batch.sequence, batch.spec.name.clone());
+                return Ok(Some(LeftOut::Written { sequence, table }));
+            }
+        }
+        let Producer { name, sequence: number } = producer(message);
+        let last = self.last_of(&name)?;
+        let why = if name == NAME {
+            last.is_some_and(|last| number <= last).then_some(LeftOut::Before { sequence: number })
+        } else {
+            let is_next = number.checked_sub(1) == Some(last.unwrap_or(0)) || (last.is_none() && number == 0);
+            (!is_next).then_some(LeftOut::Number { producer: name, number, last })
+        };
+        Ok(why)
+    }
+
+    fn may_be_written(&self, batch: &RecoveredBatch) -> Result<bool> {
+        match self.database().table(&batch.spec.name).and_then(|table| table.stored()) {
+            Ok(stored) => Ok(batch.sequence <= stored.captured().sequence),
+            Err(StoreError::NoSuchTable { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn store_message(&self, message: &[RecoveredBatch], done: &mut SetAsideReport) -> Result<()> {
+        let mut producer = Some(producer(message));
+        let append = |batch: &RecoveredBatch| Append {
+            table: batch.spec.name.clone(),
+            rows: batch.rows.clone(),
+            spec: Some(batch.spec.as_ref().clone()),
+            producer: producer.take(),
+            ack: Some(AckClass::Disk),
+        };
+        let ack = self.append_together(message.iter().map(append).collect())?;
+        done.stored += message.len() as u64;
+        done.rows += ack.rows;
+        Ok(())
+    }
+}
+
+/// Under which name and number a message is stored.
+fn producer(message: &[RecoveredBatch]) -> Producer {
+    match message.iter().find(|batch| !batch.producer.0.is_empty()) {
+        Some(batch) => Producer { name: batch.producer.0.clone(), sequence: batch.producer.1 },
+        None => Producer { name: NAME.to_owned(), sequence: message[0].sequence },
+    }
+}
