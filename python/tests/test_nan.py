@@ -29,6 +29,8 @@ def test_stored_nans_are_one(tmp_path, source):
         assert bits[3:] == (nan,) * 3
         counts = f"select count(*) from t where {column} > 5 union all select count(*) from t where {column} = 'NaN'"
         assert sorted(database.sql(counts).to_arrow()[0].to_pylist()) == [3, 4]
+        signed = f"select count(*) from t where {column} >= -cast('NaN' as double) and {column} = $nan"
+        assert database.sql(signed, {"nan": SIGNED}).to_arrow()[0].to_pylist() == [3]
         assert database.sql(f"select {column}, count(*) n from t group by {column} order by n").to_arrow()[1].to_pylist() == [1, 1, 1, 3]
     if capture is not None:
         capture.close()

@@ -161,8 +161,7 @@ where
         Number::Whole(value) => (*value, 0),
         // Beyond these, numbers next to each other are one float.
         Number::Float(value) if size_of::<T::Native>() == 8 && !(value.abs() <= EXACT_IN_FLOAT) => return None,
-        // Comparisons go by the total order, which has NaN at its ends.
-        Number::Float(value) if value.is_nan() => (if value.is_sign_negative() { i128::MIN } else { i128::MAX }, 0),
+        Number::Float(value) if value.is_nan() => (i128::MAX, 0),
         #[expect(clippy::cast_possible_truncation, reason = "what is beyond an i128 becomes its end")]
         Number::Float(value) => (value.trunc() as i128, sign(value.fract().total_cmp(&0.0), value.fract() == 0.0)),
         Number::Decimal(digits, scale) => {
@@ -190,9 +189,12 @@ fn beside(rest: i128, value: ArrayRef) -> Place {
     }
 }
 
-/// The place among `float32`s of a `float64`, by the total order but for zeros.
+/// The place of a `float64` among `float32`s, of which NaN is the greatest.
 fn float(number: &Number) -> Option<Place> {
     let Number::Float(value) = number else { return None };
+    if value.is_nan() {
+        return Some(Place::At(one::<Float32Type>(f32::NAN)));
+    }
     #[expect(clippy::cast_possible_truncation, reason = "the nearest one is looked for")]
     let near = *value as f32;
     Some(beside(value.total_cmp(&f64::from(near)) as i128, one::<Float32Type>(near)))

@@ -220,9 +220,10 @@ fn bits(constant: &ArrayRef, row: usize, stored: &DataType) -> Option<(u64, u64)
     Some((bits, bits))
 }
 
-/// NaN compare by the total order, as the filter itself does; zeros are equal.
+/// Zeros are equal, and all NaN are the one that is stored, as the filter itself has it.
 fn float(value: f64) -> (u64, u64) {
     let bits = |value: f64| sortable(ValueKind::Float, value.to_bits());
+    let value = if value.is_nan() { f64::NAN } else { value };
     if value == 0.0 { (bits(-0.0), bits(0.0)) } else { (bits(value), bits(value)) }
 }
 
