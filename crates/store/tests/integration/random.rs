@@ -8,7 +8,7 @@ use arrow::array::{
     Time64NanosecondArray, TimestampNanosecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array, UInt64Builder,
 };
 use arrow::compute::{cast, concat_batches, take_record_batch};
-use arrow::datatypes::{DataType, Field, Int32Type, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Field, Float32Type, Float64Type, Int32Type, TimestampNanosecondType};
 use chrono::DateTime;
 use rand::Rng;
 use rand::seq::IndexedRandom;
@@ -203,7 +203,22 @@ pub(crate) fn in_order(spec: &TableSpec, batches: &[RecordBatch]) -> (RecordBatc
     order.sort_by_key(|row| (date(*row), symbol(*row), times.value(*row)));
     let mut rows = UInt64Builder::new();
     order.iter().for_each(|row| rows.append_value(*row as u64));
-    (take_record_batch(&all, &rows.finish()).unwrap(), order.into_iter().map(date).collect())
+    let all = take_record_batch(&all, &rows.finish()).unwrap();
+    let columns = all.columns().iter().map(with_one_nan).collect();
+    (RecordBatch::try_new(all.schema(), columns).unwrap(), order.into_iter().map(date).collect())
+}
+
+/// A column as it is stored: of all NaN the one without a sign.
+fn with_one_nan(column: &ArrayRef) -> ArrayRef {
+    match column.data_type() {
+        DataType::Float64 => Arc::new(
+            column.as_primitive::<Float64Type>().unary::<_, Float64Type>(|v| if v.is_nan() { f64::NAN } else { v }),
+        ),
+        DataType::Float32 => Arc::new(
+            column.as_primitive::<Float32Type>().unary::<_, Float32Type>(|v| if v.is_nan() { f32::NAN } else { v }),
+        ),
+        _ => Arc::clone(column),
+    }
 }
 
 fn plain_schema(spec: &TableSpec) -> arrow::datatypes::SchemaRef {
