@@ -165,6 +165,23 @@ def window(rng: random.Random) -> str:
     return f"{by_frame} over ({key}{order} {frame(rng)})"
 
 
+def query(rng: random.Random) -> str:
+    """A condition on the rows of ``o`` by what a query says of all rows, or of those of equal key."""
+    of = rng.choice([*WHOLE[:6], "px", "dec", "d", "ts", "n", "venue"])
+    key = rng.choice(["", "sym", "venue", "d", "i8", "flag", "odd", "u32"])
+    inner = f"select {rng.choice(['max', 'min'])}(i.{of}) from t i where {condition(rng, 1, 'i.')}{f' and i.{key} = o.{key}' if key else ''}"
+    counted = f"select count(*) from t i where {condition(rng, 1, 'i.')}{f' and i.{key} = o.{key}' if key else ''}"
+    any_row = f"select 1 from t i where {condition(rng, 1, 'i.')}{f' and i.{key} = o.{key}' if key else ''}"
+    return rng.choice(
+        [
+            f"o.{of} {rng.choice(COMPARE)} ({inner})",
+            f"({inner}) is {rng.choice(['', 'not '])}null",
+            f"({counted}) {rng.choice(COMPARE)} {rng.randint(0, 30)}",
+            f"{rng.choice(['', 'not '])}exists ({any_row})",
+        ]
+    )
+
+
 def ordered(rng: random.Random, names: list[str]) -> str:
     """An order by all columns."""
     keys = [f"{name} {rng.choice(['asc', 'desc'])} nulls {rng.choice(['first', 'last'])}" for name in names]
@@ -175,7 +192,7 @@ def ordered(rng: random.Random, names: list[str]) -> str:
 def statement(rng: random.Random) -> tuple[str, bool]:
     """A statement, and whether it fixes the order of its rows."""
     where = f" where {condition(rng)}" if rng.random() < 0.7 else ""
-    form = rng.choice(["rows", "rows", "groups", "groups", "windows", "windows", "distinct", "join", "asof", "in", "union", "qualify", "having"])
+    form = rng.choice(["rows", "rows", "groups", "groups", "windows", "windows", "distinct", "join", "asof", "in", "query", "union", "qualify", "having"])
     if form == "groups" or form == "having":
         keys = rng.sample([*COLUMNS[:-1], "date_trunc('hour', ts)", "time_bucket(interval '1 day', ts)", "n % 3"], rng.randint(0, 2))
         columns = keys + [aggregate(rng) for _ in range(rng.randint(1, 3))]
@@ -210,6 +227,9 @@ def statement(rng: random.Random) -> tuple[str, bool]:
         inner = f"select {column} from t where {condition(rng, 1)}{f' and {column} is not null' if rng.random() < 0.5 else ''}"
         text = f"select n c0 from t where {column} {rng.choice(['', 'not '])}in ({inner})"
         columns = ["n"]
+    elif form == "query":
+        columns = ["n", rng.choice(COLUMNS)]
+        text = f"select n c0, {columns[1]} c1 from t o where {query(rng)}{f' and {condition(rng, 1)}' if rng.random() < 0.5 else ''}"
     elif form == "union":
         column = rng.choice(COLUMNS)
         operator = rng.choice(["union", "union all", "intersect", "except"])
