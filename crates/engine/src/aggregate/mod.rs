@@ -114,7 +114,7 @@ pub enum AggregateFunction {
     Sum,
     /// Mean of floats or durations.
     Average,
-    /// Least value of any type with an order, floats by IEEE 754 total order.
+    /// Least value of any type with an order; of floats NaN is the greatest, and -0 comes before 0.
     Min,
     /// Greatest value.
     Max,

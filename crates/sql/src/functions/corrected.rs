@@ -1,6 +1,6 @@
 //! DataFusion's aggregates where its answers depend on the order of rows, or wrap.
 //!
-//! - `min` and `max` of floats go by the total order of IEEE 754, in which NaN is above infinity. DataFusion 55.2 takes a group's NaN or drops
+//! - `min` and `max` of floats go by the total order of IEEE 754, in which the NaN without a sign is above infinity. DataFusion 55.2 takes a group's NaN or drops
 //!   it, by what stands before and behind it (`groups_accumulator` of `min_max.rs`), and gives the least finite number for a group of
 //!   infinities alone.
 //! - `sum` of whole numbers ends in an error where 64 bits don't hold it. DataFusion's wraps.
