@@ -2,9 +2,10 @@
 
     python python/tests/soak.py --seconds 7200 --restart-seconds 1200 --seed 1 --folder target/long/soak-1
 
-Each minute it writes a line to `samples.tsv` in the folder: memory, descriptors, threads, journal, rows against what was sent. Each restart,
-in turn by SIGTERM and by SIGKILL, ends with a comparison of every row's batch; at the end every value of every row is compared, before and
-after a start, and `splay verify` reads every byte. The last line of its output is a summary in JSON.
+Each minute it writes a line to `samples.tsv` in the folder: memory while rows come in and no statement runs, the most memory since the line
+before, descriptors, threads, journal, rows against what was sent. Each restart, in turn by SIGTERM and by SIGKILL, ends with a comparison of
+every row's batch; at the end every value of every row is compared, before and after a start, and `splay verify` reads every byte. The last
+line of its output is a summary in JSON.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ QUESTIONS = (
 )
 WARM_SECONDS = 300
 """A life of the server counts from here on."""
+QUIET_SECONDS = 3
+"""So long no statement runs before memory is looked at: the allocator gives freed memory back after one second."""
 
 
 class Questions(threading.Thread):
@@ -60,7 +63,8 @@ class Questions(threading.Thread):
 
     def run(self) -> None:
         while not self.is_over.is_set():
-            self.is_up.wait(1)
+            if not self.is_up.wait(1):
+                continue
             date = date_of(self.ways)
             question = QUESTIONS[self.asked % len(QUESTIONS)].format(table=TABLES[self.asked // 7 % 2], date=date)
             begun = time.monotonic()
@@ -113,6 +117,7 @@ class Soak:
         self.ways = all_ways(shape, self.server.addresses, a_second)
         self.questions = Questions(self.server, self.ways, arguments.questions_a_second)
         self.samples: list[dict] = []
+        self.most_memory = 0
         self.life, self.life_begun = 0, 0.0
         self.counts = dict.fromkeys(("kills", "stops", "backups", "compactions", "write_downs"), 0)
         self.problems: list[str] = []
@@ -180,12 +185,17 @@ class Soak:
                 way.seen(list(batches_from(self.server.query, way.way, way.acknowledged, [TABLES[0]]).items()))
 
     def sample(self) -> None:
+        self.questions.is_up.clear()
+        time.sleep(QUIET_SECONDS)
+        used = memory(self.server.process.pid)
+        self.questions.is_up.set()
         before = {way.way: int(way.shape.sizes(way.way, np.arange(way.acknowledged)).sum()) - unsure_rows(way) for way in self.ways}
         rows = sum(self.server.query(f"select count(*) as n from {table}")["n"][0].as_py() for table in TABLES)
         sent = sum(int(way.shape.sizes(way.way, np.arange(way.sent + 1)).sum()) for way in self.ways)
         least = sum(before.values())
         told = {"second": round(self.at()), "life": self.life, "life_second": round(time.monotonic() - self.life_begun)}
-        told |= memory(self.server.process.pid)
+        told |= used | {"RssAnon_most": self.most_memory}
+        self.most_memory = 0
         told["journal_bytes"] = folder_bytes(self.server.database / ".journal")
         told["database_bytes"] = folder_bytes(self.server.database)
         told |= {"rows_acknowledged": least, "rows_seen": rows, "rows_sent": sent}
@@ -238,6 +248,7 @@ class Soak:
         self.follow_tcp()
         if self.server.process.poll() is not None:
             raise Wrong(f"the server ended by itself: {self.server.logged()[-3000:]}")
+        self.most_memory = max(self.most_memory, memory(self.server.process.pid)["RssAnon"])
         for way in self.ways:
             if way.failure:
                 raise way.failure
@@ -284,7 +295,7 @@ def growth(samples: list[dict], life: int) -> dict:
     told: dict = {"life": life, "samples": len(warm)}
     if len(warm) >= 3:
         at = np.array([sample["second"] for sample in warm]) / 3_600
-        for name in ("RssAnon", "RssFile"):
+        for name in ("RssAnon", "RssAnon_most", "RssFile"):
             mib = np.array([sample[name] for sample in warm]) / 1_024
             told[name + "_mib"] = [round(float(mib.min()), 1), round(float(mib.max()), 1)]
             told[name + "_mib_an_hour"] = round(float(np.polyfit(at, mib, 1)[0]), 1)

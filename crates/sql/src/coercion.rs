@@ -8,7 +8,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::logical_expr::expr::{Between, InList, Sort as SortKey};
 use datafusion::logical_expr::{
@@ -19,6 +19,7 @@ use datafusion::optimizer::AnalyzerRule;
 use crate::functions::CAST;
 use crate::numbers::{nullif, rewritten};
 use crate::times;
+use crate::walk::{Walk, WalkPlan};
 
 /// Prepares a plan for the coercion of its types.
 #[derive(Debug)]
@@ -45,8 +46,8 @@ pub(crate) fn prepare(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// The plan with `nullif` of floats by their values, of which a zero has two, and with casts in the place of calls that named them.
 fn settle_calls(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_call = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    plan.walk_steps(|node| {
+        node.walk_expressions(|expr| {
             let is_call = |expr: &Expr| matches!(expr, Expr::ScalarFunction(call) if is_settled(call.func.name()));
             has_call = has_call || expr.exists(|expr| Ok(is_call(expr)))?;
             Ok(if has_call { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
@@ -68,7 +69,7 @@ fn is_settled(name: &str) -> bool {
 /// The plan with frames of peers in the place of ranges over values that DataFusion has no ranges over.
 fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_window = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk_steps(|node| {
         has_window |= matches!(node, LogicalPlan::Window(_));
         Ok(if has_window { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;
@@ -112,7 +113,7 @@ fn is_without_offset(bound: &WindowFrameBound) -> bool {
 /// The plan with comparisons of decimals with floats as those of floats, or as those of decimals where the float is a literal that is one.
 fn compare_decimals(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_decimal = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk_steps(|node| {
         has_decimal |= node.schema().fields().iter().any(|field| is_decimal(field.data_type()));
         Ok(if has_decimal { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     })?;

@@ -14,13 +14,15 @@
 //! DataFusion makes columns of one name, which it refuses.
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result, ScalarValue, plan_err};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::InSubquery;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{Walk, WalkPlan};
 
 /// Joins what is looked for in queries, before types are coerced.
 #[derive(Debug)]
@@ -29,7 +31,7 @@ pub(crate) struct JoinInSelect;
 impl AnalyzerRule for JoinInSelect {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let mut number = 0;
-        Ok(plan.transform_up_with_subqueries(|node| joined(node, &mut number))?.data)
+        Ok(plan.rewrite_steps_up(|node| joined(node, &mut number))?.data)
     }
 
     fn name(&self) -> &str {
@@ -42,7 +44,7 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
         return Ok(Transformed::no(node));
     }
     let mut asked: Vec<InSubquery> = Vec::new();
-    node.apply_expressions(|expr| {
+    node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::InSubquery(found) = expr
                 && !asked.contains(found)

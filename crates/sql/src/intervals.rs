@@ -12,7 +12,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, AsArray, DurationNanosecondArray};
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, exec_err};
 use datafusion::logical_expr::expr::{Between, InList};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -22,6 +22,8 @@ use datafusion::logical_expr::{
     ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{Walk, WalkPlan};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const INTERVAL: DataType = DataType::Interval(IntervalUnit::MonthDayNano);
@@ -52,10 +54,10 @@ pub(crate) fn by_length(plan: LogicalPlan) -> Result<LogicalPlan> {
     if !names_interval(&plan)? {
         return Ok(plan);
     }
-    let rewritten = plan.transform_up_with_subqueries(|node| {
+    let rewritten = plan.rewrite_steps_up(|node| {
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
-        node.map_expressions(|expression| {
+        node.rewrite_expressions(|expression| {
             let name = names.save(&expression);
             Ok(expression.transform_up(|e| compare(e, &schema))?.update_data(|e| name.restore(e)))
         })?
@@ -66,8 +68,8 @@ pub(crate) fn by_length(plan: LogicalPlan) -> Result<LogicalPlan> {
 
 fn names_interval(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expression| {
+    plan.walk_steps(|node| {
+        node.walk_expressions(|expression| {
             expression.apply(|e| {
                 found |= match e {
                     Expr::Literal(value, _) => is_interval(&value.data_type()),

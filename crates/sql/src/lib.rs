@@ -46,6 +46,7 @@ mod tick;
 mod times;
 mod unsupported;
 mod waiting;
+mod walk;
 
 pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use bounds::size::widest_row_bytes;

@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 
 use arrow::datatypes::DataType;
 use datafusion::common::DFSchema;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::sql::sqlparser::ast;
@@ -29,6 +29,7 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::{Error, Result};
+use crate::walk::{Walk, WalkPlan};
 
 /// Bytes of a statement's text.
 pub const TEXT_BYTES_MAX: usize = 4 << 20;
@@ -350,7 +351,7 @@ fn is_literal(expression: &ast::Expr) -> bool {
 /// [`Error::Statement`], which names the limit, wrapped.
 pub(crate) fn check_plan(plan: &LogicalPlan) -> DataFusionResult<()> {
     let mut nodes = 0;
-    plan.apply_with_subqueries(|node| {
+    plan.walk_steps(|node| {
         count(node, &mut nodes)?;
         Ok(TreeNodeRecursion::Continue)
     })?;
@@ -369,7 +370,7 @@ pub(crate) fn check_node(plan: &LogicalPlan) -> DataFusionResult<()> {
 fn count(plan: &LogicalPlan, nodes: &mut usize) -> DataFusionResult<()> {
     add(nodes, 1)?;
     check_types(plan)?;
-    plan.apply_expressions(|expression| {
+    plan.walk_expressions(|expression| {
         expression.apply(|_| {
             add(nodes, 1)?;
             Ok(TreeNodeRecursion::Continue)

@@ -15,7 +15,7 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, Result, ScalarValue, utils::take_function_args};
 use datafusion::logical_expr::expr::{
     AggregateFunction, Case, InList, ScalarFunction, Sort as SortKey, WindowFunction,
@@ -31,6 +31,7 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_store::canonical;
 
 use crate::operator_call;
+use crate::walk::{Walk, WalkPlan};
 
 static ONE_ZERO: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_zero", canonical));
 
@@ -72,11 +73,11 @@ pub(crate) fn rewritten(
     node: impl Fn(LogicalPlan, &DFSchema) -> Result<LogicalPlan>,
     expression: impl Fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
 ) -> Result<LogicalPlan> {
-    let rewritten = plan.transform_up_with_subqueries(|plan| {
+    let rewritten = plan.rewrite_steps_up(|plan| {
         let schema = merge_schema(&plan.inputs());
         let names = NamePreserver::new(&plan);
         let plan = node(plan, &schema)?;
-        plan.map_expressions(|e| {
+        plan.rewrite_expressions(|e| {
             let name = names.save(&e);
             Ok(e.transform_up(|e| expression(e, &schema))?.update_data(|e| name.restore(e)))
         })?

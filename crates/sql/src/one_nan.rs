@@ -16,6 +16,7 @@ use datafusion::optimizer::AnalyzerRule;
 use splay_store::one_nan;
 
 use crate::numbers::{FloatForm, is_float, rewritten};
+use crate::walk::WalkPlan;
 
 static ONE_NAN: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| FloatForm::function("one_nan", one_nan));
 
@@ -29,7 +30,7 @@ pub(crate) struct OneNan;
 impl AnalyzerRule for OneNan {
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
         let plan = rewritten(plan, |node, _| Ok(node), |e, schema| Ok(Transformed::yes(computed(e, schema))))?;
-        Ok(plan.transform_up_with_subqueries(of_rows_together)?.data)
+        Ok(plan.rewrite_steps_up(of_rows_together)?.data)
     }
 
     fn name(&self) -> &str {

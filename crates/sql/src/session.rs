@@ -51,6 +51,7 @@ use crate::read_only;
 use crate::semi_joins::DistinctInnerSide;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
 use crate::waiting::{self, Waiting};
+use crate::walk::WalkPlan;
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
@@ -688,7 +689,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
 /// What watches over the files of the tables that a plan reads.
 fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
     let mut found = Watches::default();
-    plan.apply_with_subqueries(|node| {
+    plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(table) = provider.downcast_ref::<TickTable>()
@@ -702,7 +703,7 @@ fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
 
 /// Learns the columns' spellings from the tables that a plan reads.
 pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
-    plan.apply_with_subqueries(|node| {
+    plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
             && let Some(table) = provider.downcast_ref::<TickTable>()

@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, Cast, InList};
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan};
 
 use crate::numbers::rewritten;
+use crate::walk::{Walk, WalkPlan};
 
 /// The plan with times to the minute completed.
 ///
@@ -20,9 +21,9 @@ use crate::numbers::rewritten;
 /// A plan error for a date that is compared with a number.
 pub(crate) fn complete(plan: LogicalPlan) -> Result<LogicalPlan> {
     let mut has_short = false;
-    plan.apply_with_subqueries(|node| {
+    plan.walk_steps(|node| {
         let schema = merge_schema(&node.inputs());
-        node.apply_expressions(|expr| {
+        node.walk_expressions(|expr| {
             expr.apply(|expr| {
                 has_short |= short(expr).is_some();
                 check(expr, &schema)?;

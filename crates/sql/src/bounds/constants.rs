@@ -4,13 +4,14 @@
 //! optimiser makes constants of what it can compute, so this is the last of its rules.
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result, ScalarValue};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::{Expr, LogicalPlan, Operator};
 use datafusion::optimizer::optimizer::ApplyOrder;
 use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
 
+use crate::walk::{Walk, WalkPlan};
 use super::growth::constant_bytes;
 
 /// How many copies of a batch there may be at a time: in several streams, and in what takes it from them.
@@ -41,7 +42,7 @@ impl OptimizerRule for BoundConstants {
         let rows = plan.inputs().iter().map(|input| input.max_rows().unwrap_or(batch_rows)).max().unwrap_or(1);
         let bytes_max = limit / COPIES / rows.clamp(1, batch_rows) as u64;
         let mut bytes = 0;
-        plan.apply_expressions(|expr| {
+        plan.walk_expressions(|expr| {
             bytes += constants(expr)?;
             Ok(TreeNodeRecursion::Continue)
         })?;

@@ -11,7 +11,7 @@ use arrow::array::Array;
 use arrow::compute::concat;
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -29,6 +29,7 @@ use super::Bounds;
 use super::growth::Growth;
 use super::reserve::{RESERVED_FROM, hold, reserve};
 use crate::operator_call;
+use crate::walk::{Walk, WalkPlan};
 
 /// Most bytes of an array of text or of lists, whose offsets are 32 bits wide.
 const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
@@ -63,9 +64,9 @@ impl AnalyzerRule for BoundFunctions {
         if !has_growth(&plan)? {
             return Ok(plan);
         }
-        let bound = plan.transform_up_with_subqueries(|plan| {
+        let bound = plan.rewrite_steps_up(|plan| {
             let names = NamePreserver::new(&plan);
-            plan.map_expressions(|expr| {
+            plan.rewrite_expressions(|expr| {
                 let name = names.save(&expr);
                 let bound = expr.transform_up(|expr| bind(expr, &bounds))?;
                 Ok(bound.update_data(|expr| name.restore(expr)))
@@ -96,8 +97,8 @@ pub(crate) fn growing(expr: &Expr) -> Result<Option<String>> {
 
 fn has_growth(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    plan.walk_steps(|node| {
+        node.walk_expressions(|expr| {
             found = found || expr.exists(|expr| Ok(grows(expr)))?;
             Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
         })

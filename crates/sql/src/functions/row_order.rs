@@ -15,7 +15,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result, config::ConfigOptions};
 use datafusion::logical_expr::expr::Sort as SortExpr;
 use datafusion::logical_expr::logical_plan::{
@@ -23,6 +23,8 @@ use datafusion::logical_expr::logical_plan::{
 };
 use datafusion::logical_expr::{Expr, col};
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{Walk, WalkPlan};
 
 /// Names the aggregates whose answer depends on the order of the rows.
 const ORDERED: [&str; 5] = ["first", "last", "first_value", "last_value", "twap"];
@@ -70,7 +72,7 @@ impl RowOrderRule {
 
 impl AnalyzerRule for RowOrderRule {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        Ok(plan.transform_up_with_subqueries(|plan| self.complete(plan))?.data)
+        Ok(plan.rewrite_steps_up(|plan| self.complete(plan))?.data)
     }
 
     fn name(&self) -> &str {
@@ -211,7 +213,7 @@ impl<'a> Carrier<'a> {
 }
 
 fn requalify(expr: Expr, alias: &SubqueryAlias) -> Result<Expr> {
-    let renamed = expr.transform(|expr| match expr {
+    let renamed = expr.transform_up(|expr| match expr {
         Expr::Column(column) => Ok(Transformed::yes(Expr::Column(Column::new(Some(alias.alias.clone()), column.name)))),
         other => Ok(Transformed::no(other)),
     })?;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{LexOrdering, PhysicalExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -28,6 +28,7 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, ReplaceC
 use super::asof_join::{AsofJoinExec, SideKeys};
 use super::window_join::WindowJoinExec;
 use crate::scan::TickScanExec;
+use crate::walk::Walk;
 
 /// The rule.
 #[derive(Debug)]

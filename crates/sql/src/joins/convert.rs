@@ -14,13 +14,14 @@ use super::asof_node::AsofNode;
 use super::marker::AsofCall;
 use super::{filters, window_convert};
 use crate::functions::{RowOrder, carry_order};
+use crate::walk::WalkPlan;
 
 /// Replaces every marked join of a plan.
 ///
 /// # Errors
 /// If times can't be compared, keys have no common type, or the tolerance isn't one.
 pub(crate) fn convert(plan: LogicalPlan, tables: &dyn RowOrder) -> Result<LogicalPlan> {
-    let converted = plan.transform_up_with_subqueries(|plan| match plan {
+    let converted = plan.rewrite_steps_up(|plan| match plan {
         LogicalPlan::Join(join) => match asof_parts(&join)? {
             Some(parts) => Ok(Transformed::yes(convert_join(&join, parts, tables)?)),
             None => Ok(Transformed::no(LogicalPlan::Join(join))),
@@ -28,7 +29,7 @@ pub(crate) fn convert(plan: LogicalPlan, tables: &dyn RowOrder) -> Result<Logica
         plan => window_convert::complete(plan),
     })?;
     // At once, while joins lie on joins: the optimizer, which puts projections between, takes a pass for each.
-    Ok(converted.data.transform_down_with_subqueries(filters::through_join)?.data)
+    Ok(converted.data.rewrite_steps_down(filters::through_join)?.data)
 }
 
 /// What an as-of join compares, in common types.

@@ -8,13 +8,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::logical_plan::{Extension, Filter};
 use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction, split_conjunction_owned};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
+use crate::walk::Walk;
 use super::asof_node::AsofNode;
 use super::window_node::WindowNode;
 
@@ -107,7 +108,7 @@ fn key_columns(keys: &[(Expr, Expr)]) -> HashMap<Column, Expr> {
 }
 
 fn with_right_keys(expr: Expr, keys: &HashMap<Column, Expr>) -> Result<Expr> {
-    let replaced = expr.transform(|expr| match &expr {
+    let replaced = expr.transform_up(|expr| match &expr {
         Expr::Column(column) => match keys.get(column) {
             Some(right) => Ok(Transformed::yes(right.clone())),
             None => Ok(Transformed::no(expr)),

@@ -3,11 +3,12 @@
 //! A left row whose window is empty has one row without a right row. No aggregate may count it, so each gets a filter.
 //! `first` and `last` go by the order of the right's rows, where that is known.
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::logical_expr::{Expr, LogicalPlan, and};
 
+use crate::walk::Walk;
 use super::statement::LEFT_ROW;
 use super::window_node::{IN_WINDOW, WINDOW_ROW, WindowNode};
 

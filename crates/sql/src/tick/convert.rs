@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::Transformed;
 use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::expr::{Case, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Operator, Volatility};
@@ -16,6 +16,7 @@ use super::expressions::{Argument, Expression, argument};
 use super::shape::LIFTED;
 use crate::bounds::growing;
 use crate::operator_call;
+use crate::walk::Walk;
 
 /// Longest list of values that aren't constants, which are compared one by one.
 const COMPUTED_ITEMS_MAX: usize = 32;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
@@ -22,6 +22,7 @@ use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
 use crate::joins::window_parts;
 use crate::provider::TickTable;
+use crate::walk::{Walk, WalkPlan};
 
 /// Most keys of a group, each of which has a bit that says where it is null.
 pub(super) const KEYS_MAX: usize = 63;
@@ -127,8 +128,8 @@ pub(super) struct Recogniser<'a> {
 /// The names of all columns that expressions of a plan read.
 fn names(plan: &LogicalPlan) -> Result<HashSet<String>, Unknown> {
     let mut names = HashSet::new();
-    let collected = plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    let collected = plan.walk_steps(|node| {
+        node.walk_expressions(|expr| {
             expr.apply(|expr| {
                 if let Expr::Column(column) | Expr::OuterReferenceColumn(_, column) = expr {
                     names.insert(column.name.clone());

@@ -8,13 +8,14 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, DataFusionError};
 use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection, Subquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
 
+use crate::walk::{Walk, WalkPlan};
 use super::asof::as_text;
 use super::combine::{SIDE_ROWS_MAX, groups_by};
 use super::convert::{Unknown, unknown};
@@ -213,7 +214,7 @@ fn correlated(plan: &LogicalPlan, around: &DFSchema) -> Result<Correlated, Unkno
         }
     }
     let mut is_free = true;
-    let below = filter.input.apply_with_subqueries(|node| {
+    let below = filter.input.walk_steps(|node| {
         is_free &= !node.expressions().iter().any(Expr::contains_outer);
         Ok(TreeNodeRecursion::Continue)
     });

@@ -4,10 +4,12 @@
 //! inner join. A bound that is a sub-query is refused, since its value isn't known when the fill is planned.
 
 use arrow::datatypes::{DataType, TimeUnit};
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
+
+use crate::walk::Walk;
 
 /// What a bound says of the times within the range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, Result, plan_err};
 use datafusion::logical_expr::logical_plan::{Aggregate, Extension, LogicalPlan, Projection};
 use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
@@ -20,6 +20,7 @@ use super::calls::{FillKind, Placed, bucket_arguments, fill_argument};
 use super::node::{Fill, GapFill};
 use crate::functions::arguments::is_text;
 use crate::functions::time_bucket::TimeBucket;
+use crate::walk::{Walk, WalkPlan};
 
 /// Plans gap fills. Register it once per session, after DataFusion's own analyzer rules.
 #[derive(Debug)]
@@ -27,11 +28,11 @@ pub struct GapFillRule;
 
 impl AnalyzerRule for GapFillRule {
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        let rewritten = plan.transform_down_with_subqueries(rewrite_select)?;
+        let rewritten = plan.rewrite_steps_down(rewrite_select)?;
         let mut plan = rewritten.data;
         if rewritten.transformed {
             // Counts of made rows are null, which the plans above don't know yet.
-            plan = plan.transform_up_with_subqueries(|plan| Ok(Transformed::yes(plan.recompute_schema()?)))?.data;
+            plan = plan.rewrite_steps_up(|plan| Ok(Transformed::yes(plan.recompute_schema()?)))?.data;
         }
         refuse_rest(&plan)?;
         Ok(plan)
@@ -215,8 +216,8 @@ fn with_fill_columns(aggregate: LogicalPlan, calls: &[Expr]) -> Result<LogicalPl
 }
 
 fn refuse_rest(plan: &LogicalPlan) -> Result<()> {
-    plan.apply_with_subqueries(|node| {
-        node.apply_expressions(|expr| {
+    plan.walk_steps(|node| {
+        node.walk_expressions(|expr| {
             expr.apply(|expr| {
                 if bucket_arguments(expr).is_some() {
                     return plan_err!(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::logical_plan::{Extension, Join};
@@ -18,6 +18,7 @@ use super::node::TickPart;
 use super::{General, Part};
 use crate::joins::asof_parts;
 use crate::tick::recognise::recognise;
+use crate::walk::{Walk, WalkPlan};
 
 /// The plan of a statement, before joins are converted, with tick plans for those parts that have one. A statement that has one as
 /// a whole is left as it is: it is here because the engine refused it, or because it is explained.
@@ -74,7 +75,7 @@ impl Finder<'_> {
         if !plan.expressions().iter().any(|expr| expr.exists(|expr| Ok(is_value(expr))).unwrap_or(false)) {
             return Ok(Transformed::no(plan));
         }
-        plan.map_expressions(|expr| {
+        plan.rewrite_expressions(|expr| {
             expr.transform_down(|expr| match expr {
                 Expr::ScalarSubquery(query) if query.outer_ref_columns.is_empty() => {
                     let replaced = self.replace(Arc::unwrap_or_clone(query.subquery), false)?;
