@@ -4,7 +4,6 @@
 //! inputs once for millions of pairs. So the streams into and out of every join wait for a turn of the executor once they have
 //! been at work for [`TURN`]. What is left is the work on one batch of each input.
 
-use std::fmt::{self, Formatter};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,17 +11,16 @@ use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::{
     CrossJoinExec, HashJoinExec, NestedLoopJoinExec, PiecewiseMergeJoinExec, SortMergeJoinExec, SymmetricHashJoinExec,
 };
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt};
 
+use crate::pass::{PassExec, Passage, with_inputs};
 use crate::walk::Walk;
 
 /// Time after which a stream gives way. A turn costs about a microsecond.
@@ -34,14 +32,10 @@ pub(crate) fn give_way(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn Execution
         if !is_join(&node) {
             return Ok(Transformed::no(node));
         }
-        let inputs = node.children().into_iter().map(GiveWayExec::over).collect();
-        Ok(Transformed::yes(GiveWayExec::over(&with_inputs(node, inputs)?)))
+        let inputs = node.children().into_iter().map(|input| PassExec::over(input, &GiveWay)).collect();
+        Ok(Transformed::yes(PassExec::over(&with_inputs(&node, inputs)?, &GiveWay)))
     };
     plan.transform_up(wrap).map(|transformed| transformed.data)
-}
-
-fn with_inputs(join: Arc<dyn ExecutionPlan>, inputs: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-    join.replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
 }
 
 /// Whether it is one of DataFusion's joins.
@@ -54,65 +48,15 @@ pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
         || plan.is::<SymmetricHashJoinExec>()
 }
 
-/// Hands on the batches of its input, and gives way now and then.
-#[derive(Debug)]
-struct GiveWayExec {
-    input: Arc<dyn ExecutionPlan>,
-}
+/// Gives way now and then.
+#[derive(Debug, Clone, PartialEq)]
+struct GiveWay;
 
-impl GiveWayExec {
-    fn over(input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
-        if input.is::<GiveWayExec>() { Arc::clone(input) } else { Arc::new(GiveWayExec { input: Arc::clone(input) }) }
-    }
-}
+impl Passage for GiveWay {
+    const NAME: &'static str = "GiveWayExec";
 
-impl DisplayAs for GiveWayExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("GiveWayExec")
-    }
-}
-
-impl ExecutionPlan for GiveWayExec {
-    fn name(&self) -> &'static str {
-        "GiveWayExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.as_slice() {
-            [input] => Ok(GiveWayExec::over(input)),
-            _ => internal_err!("GiveWayExec has one child"),
-        }
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        Ok(Box::pin(GivingWay { input: self.input.execute(partition, context)?, since: None }))
+    fn stream(&self, input: SendableRecordBatchStream, _context: &TaskContext) -> SendableRecordBatchStream {
+        Box::pin(GivingWay { input, since: None })
     }
 }
 

@@ -31,6 +31,7 @@ mod names;
 mod numbers;
 mod one_nan;
 mod operator_call;
+mod pass;
 mod pivot;
 mod placeholders;
 mod planner;

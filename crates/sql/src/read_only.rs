@@ -10,13 +10,14 @@ use datafusion::execution::context::SQLOptions;
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::ast::{self, Select, Visit, Visitor};
+use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
 
 use crate::error::Error;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::resolve::resolve;
 use crate::unsupported;
+use crate::walk::syntax::visit;
 
 /// The plan of a statement that only reads; of one whose joins were rewritten if `has_joins`.
 ///
@@ -51,7 +52,7 @@ fn wrapped(error: Error) -> DataFusionError {
 /// Breaks with why a statement is refused: it, or one within it, changes something, or it is too large.
 fn check(statement: &Statement, state: &SessionState) -> ControlFlow<Error> {
     match statement {
-        Statement::Statement(statement) => statement.visit(&mut Check { state, limits: StatementLimits::default() }),
+        Statement::Statement(statement) => visit(statement, &mut Check { state, limits: StatementLimits::default() }),
         Statement::Explain(explain) => check(&explain.statement, state),
         Statement::CreateExternalTable(_) | Statement::CopyTo(_) | Statement::Reset(_) => {
             ControlFlow::Break(refusal(&keyword(&statement.to_string())))

@@ -21,7 +21,7 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, ExcludeSelectItem, Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select,
-    SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins, UnaryOperator, VisitMut, VisitorMut,
+    SelectFlavor, SelectItem, SetExpr, TableFactor, TableWithJoins, UnaryOperator, VisitorMut,
     WildcardAdditionalOptions, WindowSpec, WindowType,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
@@ -29,6 +29,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::error::{Error, Result};
 use crate::names::SAME_NAME;
+use crate::walk::syntax::{change_expressions, visit_mut};
 
 /// Completes a statement.
 ///
@@ -36,7 +37,7 @@ use crate::names::SAME_NAME;
 /// [`Error::Statement`] for a window that isn't defined, or can't be what another one is based on.
 pub(crate) fn resolve(statement: &mut Statement) -> Result<()> {
     match statement {
-        Statement::Statement(statement) => match statement.visit(&mut Resolver::default()) {
+        Statement::Statement(statement) => match visit_mut(statement, &mut Resolver::default()) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         },
@@ -215,10 +216,7 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
 /// The name that the planner gives a column: the expression without its casts.
 fn name_of(expression: &Expr) -> String {
     let mut named = expression.clone();
-    let _ = ast::visit_expressions_mut(&mut named, |inner| {
-        *inner = without_casts(inner).clone();
-        ControlFlow::<()>::Continue(())
-    });
+    change_expressions(&mut named, |inner| *inner = without_casts(inner).clone());
     match named {
         Expr::Identifier(name) => name.value,
         other => other.to_string(),

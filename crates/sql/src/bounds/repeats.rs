@@ -5,27 +5,25 @@
 //! reserved until the input's stream ends; of `unnest` what becomes of the batch that it was given last. Keys of dictionaries are
 //! repeated, not their texts. Below 1 MiB nothing is reserved.
 
-use std::fmt::{self, Formatter};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
+use datafusion::common::tree_node::Transformed;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::joins::NestedLoopJoinExec;
 use datafusion::physical_plan::unnest::UnnestExec;
-use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
 use futures::{Stream, StreamExt};
 
-use crate::walk::Walk;
 use super::reserve::RESERVED_FROM;
 use super::size::{elements, repeated_bytes, text_length};
+use crate::pass::{PassExec, Passage, with_inputs};
+use crate::walk::Walk;
 
 /// A batch that is being made, and one that somebody holds.
 const COPIES: u64 = 2;
@@ -46,9 +44,8 @@ pub(crate) fn count_repeats(
             None if is_join(&node) && !node.is::<NestedLoopJoinExec>() => Repeats::Rows,
             None => return Ok(Transformed::no(node)),
         };
-        let inputs = node.children().into_iter().map(|input| RepeatedExec::over(input, &repeats)).collect();
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        Ok(Transformed::yes(Arc::clone(&node).replace_children(inputs, options)?))
+        let inputs = node.children().into_iter().map(|input| repeats.over(input)).collect();
+        Ok(Transformed::yes(with_inputs(&node, inputs)?))
     };
     plan.transform_up(wrap).map(|transformed| transformed.data)
 }
@@ -62,20 +59,27 @@ enum Repeats {
     Elements(Vec<(usize, usize)>),
 }
 
-/// Hands on the batches of its input, and asks for what is made of them.
-#[derive(Debug)]
-struct RepeatedExec {
-    input: Arc<dyn ExecutionPlan>,
-    repeats: Repeats,
+impl Repeats {
+    /// The input with its batches asked for, where any may be wide.
+    fn over(&self, input: &Arc<dyn ExecutionPlan>) -> Arc<dyn ExecutionPlan> {
+        match self {
+            Repeats::Rows if !has_long_values(&input.schema()) => Arc::clone(input),
+            _ => PassExec::over(input, self),
+        }
+    }
 }
 
-impl RepeatedExec {
-    fn over(input: &Arc<dyn ExecutionPlan>, repeats: &Repeats) -> Arc<dyn ExecutionPlan> {
-        let is_known = input.downcast_ref::<RepeatedExec>().is_some_and(|known| known.repeats == *repeats);
-        if is_known || (*repeats == Repeats::Rows && !has_long_values(&input.schema())) {
-            return Arc::clone(input);
-        }
-        Arc::new(RepeatedExec { input: Arc::clone(input), repeats: repeats.clone() })
+impl Passage for Repeats {
+    const NAME: &'static str = "RepeatedExec";
+
+    fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream {
+        let name = match self {
+            Repeats::Rows => "rows that a join repeats",
+            Repeats::Elements(_) => "rows that unnest repeats",
+        };
+        let held = MemoryConsumer::new(name).register(context.memory_pool());
+        let batch_rows = context.session_config().batch_size() as u64;
+        Box::pin(Repeated { input, repeats: self.clone(), widest: 0, batch_rows, held })
     }
 }
 
@@ -89,63 +93,6 @@ fn is_long(data_type: &DataType) -> bool {
         DataType::Dictionary(_, _) | DataType::Boolean | DataType::Null | DataType::FixedSizeBinary(_) => false,
         DataType::FixedSizeList(item, _) => is_long(item.data_type()),
         other => other.primitive_width().is_none(),
-    }
-}
-
-impl DisplayAs for RepeatedExec {
-    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str("RepeatedExec")
-    }
-}
-
-impl ExecutionPlan for RepeatedExec {
-    fn name(&self) -> &'static str {
-        "RepeatedExec"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        match children.as_slice() {
-            [input] => Ok(RepeatedExec::over(input, &self.repeats)),
-            _ => internal_err!("RepeatedExec has one child"),
-        }
-    }
-
-    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
-    }
-
-    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let name = match self.repeats {
-            Repeats::Rows => "rows that a join repeats",
-            Repeats::Elements(_) => "rows that unnest repeats",
-        };
-        let held = MemoryConsumer::new(name).register(context.memory_pool());
-        let batch_rows = context.session_config().batch_size() as u64;
-        let input = self.input.execute(partition, context)?;
-        Ok(Box::pin(Repeated { input, repeats: self.repeats.clone(), widest: 0, batch_rows, held }))
     }
 }
 

@@ -15,9 +15,9 @@ use datafusion::logical_expr::utils::{check_all_columns_from_schema, conjunction
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::optimizer::{ApplyOrder, OptimizerConfig, OptimizerRule};
 
-use crate::walk::Walk;
 use super::asof_node::AsofNode;
 use super::window_node::WindowNode;
+use crate::walk::Walk;
 
 /// The optimizer rule.
 #[derive(Debug)]

@@ -13,11 +13,11 @@ use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitMut, VisitorMut,
-    WildcardAdditionalOptions,
+    SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::syntax::{ASOF_MARKER, WINDOW_MARKER};
+use crate::walk::syntax::visit_mut;
 
 /// Name of the column that numbers the left rows of a window join.
 pub(super) const LEFT_ROW: &str = "__left_row";
@@ -28,7 +28,7 @@ pub(super) const LEFT_ROW: &str = "__left_row";
 /// If a select can't be what a join of ours needs.
 pub(crate) fn arrange(statement: &mut Statement) -> Result<()> {
     match statement {
-        Statement::Statement(statement) => match statement.visit(&mut Selects) {
+        Statement::Statement(statement) => match visit_mut(statement, &mut Selects) {
             ControlFlow::Break(error) => Err(error),
             ControlFlow::Continue(()) => Ok(()),
         },
@@ -183,7 +183,7 @@ fn qualify_where(select: &mut Select) {
         });
     }
     let mut qualifier = Qualifier { relation, columns: columns.unwrap_or_default(), depth: 0 };
-    let _ = VisitMut::visit(selection, &mut qualifier);
+    let _ = visit_mut(selection, &mut qualifier);
 }
 
 /// Puts the name of a relation before some columns, but for those of sub-queries.

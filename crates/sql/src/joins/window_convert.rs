@@ -8,9 +8,9 @@ use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::logical_expr::logical_plan::Aggregate;
 use datafusion::logical_expr::{Expr, LogicalPlan, and};
 
-use crate::walk::Walk;
 use super::statement::LEFT_ROW;
 use super::window_node::{IN_WINDOW, WINDOW_ROW, WindowNode};
+use crate::walk::Walk;
 
 /// What a select over a window join asks for, before its aggregates are completed.
 pub(crate) struct WindowParts<'a> {

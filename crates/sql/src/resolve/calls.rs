@@ -3,13 +3,14 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    BinaryOperator, DuplicateTreatment, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
     FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Query, SelectItem, Value,
-    Visit, Visitor, WindowFrameBound, WindowType,
+    Visitor, WindowFrameBound, WindowType,
 };
 
 use crate::error::{Error, Result};
 use crate::functions::FRAME_MARKER;
+use crate::walk::syntax::{any_expression, visit};
 
 /// Functions that pick the row of the least value, and of the greatest.
 const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
@@ -19,11 +20,8 @@ const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 /// the name that is written.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
-    let is_spelt_out = ast::visit_expressions(expression, |inner| match inner {
-        Expr::Function(call) if stands_for_another(&name_of(call)) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    });
-    if is_spelt_out.is_break() || expression.visit(&mut LooksInQuery::default()).is_break() {
+    let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(&name_of(call)));
+    if any_expression(expression, is_spelt_out) || visit(expression, &mut LooksInQuery::default()).is_break() {
         let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
         let expr = std::mem::replace(expression, super::nothing());
         *column = SelectItem::ExprWithAlias { expr, alias };

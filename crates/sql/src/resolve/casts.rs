@@ -3,25 +3,24 @@
 //! `coercion.rs` puts the cast in its place once names are settled.
 
 use std::collections::HashMap;
-use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
+    Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments, GroupByExpr, Ident,
     ObjectName, OrderByExpr, Select, SelectItem, Value,
 };
 
 use crate::functions::CAST;
+use crate::walk::syntax::{any_expression, change_expressions};
 
 /// Names the casts of a select and of the order of its query, where names would be the same without.
 pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
     if has_conflict(select, order) {
         each(select, order, &mut |expression| {
-            let _ = ast::visit_expressions_mut(expression, |inner| {
+            change_expressions(expression, |inner| {
                 if matches!(inner, Expr::Cast { .. }) {
                     let text = inner.to_string().to_lowercase();
                     *inner = named(std::mem::replace(inner, super::nothing()), text);
                 }
-                ControlFlow::<()>::Continue(())
             });
         });
     }
@@ -36,10 +35,7 @@ fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
         GroupByExpr::All(_) => true,
     };
     each(select, order, &mut |expression| {
-        let _ = ast::visit_expressions(expression, |inner| {
-            has_cast |= matches!(inner, Expr::Cast { .. });
-            ControlFlow::<()>::Continue(())
-        });
+        has_cast |= any_expression(expression, |inner| matches!(inner, Expr::Cast { .. }));
     });
     if !has_cast {
         return false;
@@ -52,11 +48,11 @@ fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
         if is_grouped {
             add(expression);
         }
-        let _ = ast::visit_expressions(expression, |inner| {
+        any_expression(expression, |inner| {
             if matches!(inner, Expr::Function(_)) {
                 add(inner);
             }
-            ControlFlow::<()>::Continue(())
+            false
         });
     });
     is_twice

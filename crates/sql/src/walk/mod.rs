@@ -1,7 +1,9 @@
 //! Walks of plans and expressions that are compiled once.
 //!
-//! DataFusion's walks are generic: a walk with a closure of its own compiles all of them again, for every kind of node. Those of this module
-//! have the same names where they are DataFusion's [`TreeNode`], and call the closure by its address.
+//! The walks of DataFusion and of its parser are generic: a walk with a closure of its own compiles all of them again, for every kind of node.
+//! Those of this module call the closure by its address. They have the same names where they are those of [`TreeNode`].
+
+pub(crate) mod syntax;
 
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
@@ -16,7 +18,10 @@ pub(crate) trait Walk: TreeNode {
         apply(self, &mut visit)
     }
 
-    fn apply_children<'n>(&'n self, mut visit: impl FnMut(&'n Self) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
+    fn apply_children<'n>(
+        &'n self,
+        mut visit: impl FnMut(&'n Self) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
         apply_children(self, &mut visit)
     }
 
@@ -96,22 +101,34 @@ impl WalkPlan for LogicalPlan {
         rewrite_steps_up(self, &mut rewrite)
     }
 
-    fn rewrite_steps_down(self, mut rewrite: impl FnMut(Self) -> Result<Transformed<Self>>) -> Result<Transformed<Self>> {
+    fn rewrite_steps_down(
+        self,
+        mut rewrite: impl FnMut(Self) -> Result<Transformed<Self>>,
+    ) -> Result<Transformed<Self>> {
         rewrite_steps_down(self, &mut rewrite)
     }
 
-    fn rewrite_expressions(self, mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>) -> Result<Transformed<Self>> {
+    fn rewrite_expressions(
+        self,
+        mut rewrite: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+    ) -> Result<Transformed<Self>> {
         rewrite_expressions(self, &mut rewrite)
     }
 }
 
 #[inline(never)]
-fn walk_steps(plan: &LogicalPlan, visit: &mut dyn FnMut(&LogicalPlan) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
+fn walk_steps(
+    plan: &LogicalPlan,
+    visit: &mut dyn FnMut(&LogicalPlan) -> Result<TreeNodeRecursion>,
+) -> Result<TreeNodeRecursion> {
     plan.apply_with_subqueries(visit)
 }
 
 #[inline(never)]
-fn walk_expressions(plan: &LogicalPlan, visit: &mut dyn FnMut(&Expr) -> Result<TreeNodeRecursion>) -> Result<TreeNodeRecursion> {
+fn walk_expressions(
+    plan: &LogicalPlan,
+    visit: &mut dyn FnMut(&Expr) -> Result<TreeNodeRecursion>,
+) -> Result<TreeNodeRecursion> {
     plan.apply_expressions(visit)
 }
 

@@ -1,0 +1,96 @@
+//! An operator that hands on the batches of its input and looks at each: to give way, or to ask for memory.
+
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions};
+
+/// What is done with the batches of an input that are handed on.
+pub(crate) trait Passage: Debug + Clone + PartialEq + Send + Sync + 'static {
+    /// The operator's name in `EXPLAIN`.
+    const NAME: &'static str;
+
+    /// The same batches.
+    fn stream(&self, input: SendableRecordBatchStream, context: &TaskContext) -> SendableRecordBatchStream;
+}
+
+/// Hands on the batches of its input by way of a passage.
+#[derive(Debug)]
+pub(crate) struct PassExec<P> {
+    input: Arc<dyn ExecutionPlan>,
+    passage: P,
+}
+
+impl<P: Passage> PassExec<P> {
+    /// The input by way of a passage, once.
+    pub(crate) fn over(input: &Arc<dyn ExecutionPlan>, passage: &P) -> Arc<dyn ExecutionPlan> {
+        if input.downcast_ref::<PassExec<P>>().is_some_and(|there| there.passage == *passage) {
+            return Arc::clone(input);
+        }
+        Arc::new(PassExec { input: Arc::clone(input), passage: passage.clone() })
+    }
+}
+
+/// The operator over other inputs.
+pub(crate) fn with_inputs(
+    operator: &Arc<dyn ExecutionPlan>,
+    inputs: Vec<Arc<dyn ExecutionPlan>>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    Arc::clone(operator).replace_children(inputs, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+}
+
+impl<P: Passage> DisplayAs for PassExec<P> {
+    fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(P::NAME)
+    }
+}
+
+impl<P: Passage> ExecutionPlan for PassExec<P> {
+    fn name(&self) -> &'static str {
+        P::NAME
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.as_slice() {
+            [input] => Ok(PassExec::over(input, &self.passage)),
+            _ => internal_err!("{} has one child", P::NAME),
+        }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        Ok(self.passage.stream(input, &context))
+    }
+}
