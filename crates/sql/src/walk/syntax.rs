@@ -7,13 +7,17 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 /// Visits what a statement, query or expression consists of.
-pub(crate) fn visit<B>(of: &impl Visit, visitor: &mut dyn Visitor<Break = B>) -> ControlFlow<B> {
-    of.visit(&mut ByAddress(visitor))
+pub(crate) fn visit<V: Visitor>(of: &impl Visit, visitor: &mut V) -> ControlFlow<V::Break> {
+    let mut breaks = Breaks { visitor, with: None };
+    let _ = of.visit(&mut ByAddress(&mut breaks));
+    breaks.with.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
 /// The same, to change it.
-pub(crate) fn visit_mut<B>(of: &mut impl VisitMut, visitor: &mut dyn VisitorMut<Break = B>) -> ControlFlow<B> {
-    of.visit(&mut ByAddressMut(visitor))
+pub(crate) fn visit_mut<V: VisitorMut>(of: &mut impl VisitMut, visitor: &mut V) -> ControlFlow<V::Break> {
+    let mut breaks = Breaks { visitor, with: None };
+    let _ = of.visit(&mut ByAddressMut(&mut breaks));
+    breaks.with.map_or(ControlFlow::Continue(()), ControlFlow::Break)
 }
 
 /// Whether an expression, or one that it consists of, is such a one.
@@ -47,64 +51,68 @@ impl<F: FnMut(&mut Expr)> VisitorMut for Change<F> {
     }
 }
 
-/// A visitor for whom the walk isn't compiled anew. It has the calls that visitors of this crate answer.
-struct ByAddress<'a, B>(&'a mut dyn Visitor<Break = B>);
+/// A visitor, and what it ended the walk with.
+struct Breaks<'a, V, B> {
+    visitor: &'a mut V,
+    with: Option<B>,
+}
 
-impl<B> Visitor for ByAddress<'_, B> {
-    type Break = B;
-
-    fn pre_visit_statement(&mut self, statement: &Statement) -> ControlFlow<B> {
-        self.0.pre_visit_statement(statement)
-    }
-
-    fn pre_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
-        self.0.pre_visit_query(query)
-    }
-
-    fn post_visit_query(&mut self, query: &Query) -> ControlFlow<B> {
-        self.0.post_visit_query(query)
-    }
-
-    fn pre_visit_select(&mut self, select: &Select) -> ControlFlow<B> {
-        self.0.pre_visit_select(select)
-    }
-
-    fn pre_visit_table_factor(&mut self, relation: &TableFactor) -> ControlFlow<B> {
-        self.0.pre_visit_table_factor(relation)
-    }
-
-    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<B> {
-        self.0.pre_visit_expr(expression)
+impl<V, B> Breaks<'_, V, B> {
+    fn step(&mut self, visit: impl FnOnce(&mut V) -> ControlFlow<B>) -> ControlFlow<()> {
+        visit(self.visitor).map_break(|with| self.with = Some(with))
     }
 }
 
+/// A visitor for whom the walk isn't compiled anew.
+struct ByAddress<'a>(&'a mut dyn Visitor<Break = ()>);
+
 /// The same for one that changes what it visits.
-struct ByAddressMut<'a, B>(&'a mut dyn VisitorMut<Break = B>);
+struct ByAddressMut<'a>(&'a mut dyn VisitorMut<Break = ()>);
 
-impl<B> VisitorMut for ByAddressMut<'_, B> {
-    type Break = B;
+/// Hands on the calls that visitors of this crate answer.
+macro_rules! hand_on {
+    ($($call:ident($node:ty)),*) => {
+        impl Visitor for ByAddress<'_> {
+            type Break = ();
 
-    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<B> {
-        self.0.pre_visit_query(query)
-    }
+            $(fn $call(&mut self, node: &$node) -> ControlFlow<()> {
+                self.0.$call(node)
+            })*
+        }
 
-    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<B> {
-        self.0.post_visit_query(query)
-    }
+        impl<V: Visitor> Visitor for Breaks<'_, V, V::Break> {
+            type Break = ();
 
-    fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<B> {
-        self.0.pre_visit_select(select)
-    }
+            $(fn $call(&mut self, node: &$node) -> ControlFlow<()> {
+                self.step(|visitor| visitor.$call(node))
+            })*
+        }
 
-    fn post_visit_select(&mut self, select: &mut Select) -> ControlFlow<B> {
-        self.0.post_visit_select(select)
-    }
+        impl VisitorMut for ByAddressMut<'_> {
+            type Break = ();
 
-    fn pre_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<B> {
-        self.0.pre_visit_expr(expression)
-    }
+            $(fn $call(&mut self, node: &mut $node) -> ControlFlow<()> {
+                self.0.$call(node)
+            })*
+        }
 
-    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<B> {
-        self.0.post_visit_expr(expression)
-    }
+        impl<V: VisitorMut> VisitorMut for Breaks<'_, V, V::Break> {
+            type Break = ();
+
+            $(fn $call(&mut self, node: &mut $node) -> ControlFlow<()> {
+                self.step(|visitor| visitor.$call(node))
+            })*
+        }
+    };
+}
+
+hand_on! {
+    pre_visit_statement(Statement),
+    pre_visit_query(Query),
+    post_visit_query(Query),
+    pre_visit_select(Select),
+    post_visit_select(Select),
+    pre_visit_table_factor(TableFactor),
+    pre_visit_expr(Expr),
+    post_visit_expr(Expr)
 }
