@@ -32,6 +32,7 @@ mod numbers;
 mod one_nan;
 mod operator_call;
 mod pivot;
+mod pivot_statement;
 mod placeholders;
 mod planner;
 mod provider;
@@ -44,6 +45,7 @@ mod session;
 mod syntax;
 mod tick;
 mod times;
+mod unpivot;
 mod unsupported;
 mod waiting;
 
