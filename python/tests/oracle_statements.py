@@ -82,6 +82,7 @@ def scalar(rng: random.Random) -> str:
             "greatest(px, 0)",
             "n % 7",
             "odd = odd",
+            f"{rng.choice(['hour', 'minute', 'dayofweek', 'week', 'epoch_us'])}(ts)",
             f"({condition(rng, 1)})",
         ]
     )
@@ -118,9 +119,11 @@ def aggregate(rng: random.Random) -> str:
             f"arg_min({column}, n)",
             "bit_and(i32)",
             "bit_xor(i32)",
+            f"round(entropy({rng.choice(['i8', 'venue', 'flag', 'd'])}), 6)",
+            f"{rng.choice(['skewness', 'kurtosis', 'kurtosis_pop'])}(px)",
         ]
     )
-    return f"{call} filter (where {condition(rng, 1)})" if rng.random() < 0.2 else call
+    return f"{call} filter (where {condition(rng, 1)})" if rng.random() < 0.2 and not call.startswith("round") else call
 
 
 def frame(rng: random.Random) -> str:
@@ -138,7 +141,7 @@ def window(rng: random.Random) -> str:
     order = rng.choice(["order by n", "order by n desc", "order by ts, n"])
     column = rng.choice(COLUMNS)
     by_row = rng.choice(
-        ["row_number()", f"lag({column})", f"lead({column}, 2)", "rank()", "dense_rank()", "ntile(3)", "percent_rank()", "cume_dist()"]
+        ["row_number()", f"lag({column})", f"lead({column}, 2)", "rank()", "dense_rank()", "ntile(3)", "percent_rank()", "cume_dist()", f"lag({column}, i8)", f"lead({column}, cast(u8 as bigint))"]
     )
     by_frame = rng.choice(
         [
@@ -155,8 +158,11 @@ def window(rng: random.Random) -> str:
             "sum(distinct n)",
             "sum(px) filter (where flag)",
             "median(px)",
+            f"quantile_disc({rng.choice(['n', 'px', 'd'])}, 0.5)",
         ]
     )
+    if rng.random() < 0.1:
+        return f"round(fill({rng.choice(['px', 'odd'])}) over ({key}order by n{rng.choice(['', ' desc'])}), 6)"
     if rng.random() < 0.3:
         return f"{by_row} over ({key}{rng.choice([order, 'order by d, n', 'order by n'])})"
     if rng.random() < 0.3:
@@ -192,7 +198,7 @@ def ordered(rng: random.Random, names: list[str]) -> str:
 def statement(rng: random.Random) -> tuple[str, bool]:
     """A statement, and whether it fixes the order of its rows."""
     where = f" where {condition(rng)}" if rng.random() < 0.7 else ""
-    form = rng.choice(["rows", "rows", "groups", "groups", "windows", "windows", "distinct", "join", "asof", "in", "query", "union", "qualify", "having"])
+    form = rng.choice(["rows", "rows", "groups", "groups", "windows", "windows", "distinct", "join", "asof", "asof floats", "pivot", "unpivot", "in", "query", "union", "qualify", "having"])
     if form == "groups" or form == "having":
         keys = rng.sample([*COLUMNS[:-1], "date_trunc('hour', ts)", "time_bucket(interval '1 day', ts)", "n % 3"], rng.randint(0, 2))
         columns = keys + [aggregate(rng) for _ in range(rng.randint(1, 3))]
@@ -222,6 +228,22 @@ def statement(rng: random.Random) -> tuple[str, bool]:
         columns = ["a.n", "b.seen", "b.n"]
         text = f"select a.n c0, b.n c1 from (select * from t{where}) a asof {rng.choice(['', 'left '])}join (select * from t where {condition(rng, 1)} qualify row_number() over (partition by sym, ts order by n) = 1) b on a.sym = b.sym and a.ts {rng.choice(['>=', '>', '<=', '<'])} b.ts"
         columns = ["a.n", "b.n"]
+    elif form == "asof floats":
+        left, right = rng.choice(FLOATING), rng.choice(FLOATING)
+        text = f"select a.n c0, b.n c1 from (select * from t{where}) a asof {rng.choice(['', 'left '])}join (select * from t where {condition(rng, 1)} qualify row_number() over (partition by venue, {right} order by n) = 1) b on a.venue = b.venue and a.{left} {rng.choice(['>=', '>', '<=', '<'])} b.{right}"
+        columns = ["a.n", "b.n"]
+    elif form == "pivot":
+        # Names are the same whatever their case, so that no text is the key.
+        listed = rng.choice(["", "", " in (true, false)"])
+        by = rng.choice([" group by sym", " group by sym, venue", ""])
+        call = rng.choice(["sum(n)", "max(n)", "count(*)", "min(n) as low, max(n) as high"])
+        return f"pivot (select sym, venue, flag, n from t{where}) on flag{listed} using {call}{by}", False
+    elif form == "unpivot":
+        nulls = rng.choice(["", " include nulls"])
+        text = f"select n c0, k c1, v c2 from (select n, {rng.choice(['px, odd', 'i8, i32', 'sym, venue'])} from t{where})"
+        one, other = text.split("select n, ")[1].split(" from ")[0].split(", ")
+        text += f" unpivot{nulls} (v for k in ({one}, {other} as 'other'))"
+        columns = ["n", "k", "v"]
     elif form == "in":
         column = rng.choice([*WHOLE, "px", "sym", "d", "n", "ts"])
         inner = f"select {column} from t where {condition(rng, 1)}{f' and {column} is not null' if rng.random() < 0.5 else ''}"

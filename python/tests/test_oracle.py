@@ -31,6 +31,7 @@ REFUSED_BY_INTENT = (
     "Conversion Error",
     "out of the range",
     "fit into",
+    "the key has no value",
 )
 
 

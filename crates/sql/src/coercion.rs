@@ -4,12 +4,13 @@
 //!   decimals of 15 places, of which a float has fewer: 1e-16 is 0, and 4.07 is 4.070000000000001.
 //! - Texts and numbers beside times (`times.rs`).
 //! - `nullif` takes both zeros for one.
+//! - A frame `RANGE` over dates with a number is one of days; over times with a number it is refused.
 //! - A frame `RANGE` without offsets over times of day or durations is one of `GROUPS`, which has the same rows; DataFusion refuses it.
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::expr::{Between, InList, Sort as SortKey};
 use datafusion::logical_expr::{
     BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, WindowFrame, WindowFrameBound, WindowFrameUnits,
@@ -90,6 +91,14 @@ fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
                 })
             };
             let params = &mut window.params;
+            if let Some(key) = params.order_by.first()
+                && params.window_frame.units == WindowFrameUnits::Range
+                && let Ok(key) = key.expr.get_type(schema)
+            {
+                let frame = &mut params.window_frame;
+                let bounds = [&mut frame.start_bound, &mut frame.end_bound];
+                bounds.into_iter().try_for_each(|bound| count_days(bound, &key))?;
+            }
             let frame = &params.window_frame;
             if frame.units == WindowFrameUnits::Range
                 && [&frame.start_bound, &frame.end_bound].into_iter().all(is_without_offset)
@@ -101,6 +110,26 @@ fn range_over_peers(plan: LogicalPlan) -> Result<LogicalPlan> {
             Ok(Transformed::yes(Expr::WindowFunction(window)))
         },
     )
+}
+
+/// A number of days in the place of a number beside dates. DataFusion 55.2 takes `1` beside a time for a month.
+fn count_days(bound: &mut WindowFrameBound, key: &DataType) -> Result<()> {
+    let (WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset)) = bound else { return Ok(()) };
+    let number = match &*offset {
+        ScalarValue::Utf8(Some(text)) if text.trim().parse::<f64>().is_ok() => text.trim().to_owned(),
+        number if number.data_type().is_numeric() && !number.is_null() => number.to_string(),
+        _ => return Ok(()),
+    };
+    match key {
+        DataType::Date32 | DataType::Date64 if number.parse::<u32>().is_ok() => {
+            *offset = ScalarValue::Utf8(Some(format!("{number} days")));
+            Ok(())
+        }
+        key if key.is_temporal() => {
+            plan_err!("RANGE {number} isn't a distance of times: write an interval, as in INTERVAL '5 seconds'")
+        }
+        _ => Ok(()),
+    }
 }
 
 fn is_without_offset(bound: &WindowFrameBound) -> bool {

@@ -104,6 +104,11 @@ impl Error {
             }
             DataFusionError::ResourcesExhausted(message) => Error::of_memory(&message, limit_bytes),
             DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
+            DataFusionError::NotImplemented(message) if message.contains("OuterReferenceColumn") => Error::Statement {
+                message: "a sub-query that reads columns from around it isn't supported in this form: write it as a join, or by \
+                          = and an aggregate"
+                    .to_owned(),
+            },
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
             error @ DataFusionError::SchemaError(_, _) => Error::Statement { message: error.strip_backtrace() },
             DataFusionError::Shared(shared) => Error::from_shared(&shared, limit_bytes),

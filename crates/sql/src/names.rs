@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::Result;
 use crate::limits::TokenLimits;
-use crate::syntax;
+use crate::{syntax, unsupported};
 
 /// Stands in the name of a column before a number that tells it from others of its name, and isn't a part of the answer.
 pub(crate) const SAME_NAME: char = '\u{1}';
@@ -66,6 +66,7 @@ impl Spellings {
                 _ => after_as = false,
             }
         }
+        unsupported::check_words(&tokens)?;
         folded_any |= syntax::rewrite(&mut tokens);
         let folded = if folded_any { tokens.iter().map(ToString::to_string).collect() } else { text.to_owned() };
         Ok((folded, spellings))

@@ -71,7 +71,8 @@ fn pivot_aggregate(
 ) -> Result<(Expr, String)> {
     let text = call.expr.to_string().to_lowercase();
     let name = call.alias.map(|alias| context.normalize_ident(alias)).unwrap_or(text);
-    match context.sql_to_expr(call.expr, schema)? {
+    // `count(*)` comes under a name.
+    match context.sql_to_expr(call.expr, schema)?.unalias() {
         expr @ Expr::AggregateFunction(_) => Ok((expr, name)),
         other => plan_err!("PIVOT takes aggregates such as last(price), not {other}"),
     }

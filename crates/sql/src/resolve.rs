@@ -8,12 +8,17 @@
 //! - Columns of a select list that would have one name get different ones: the planner refuses `x, x`, and `x, cast(x AS int)`, since it leaves a
 //!   cast out of a name. Those of a statement's own select list are called in the answer as they were. Casts within calls and keys that would
 //!   have one name are named as they are written (`casts.rs`).
-//! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`.
+//! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
+//!   in `calls.rs` and `names_of_calls.rs`.
+//! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side
+//!   (`clauses.rs`).
 //! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `functions/over_frames.rs` finds them.
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
 
 mod calls;
 mod casts;
+mod clauses;
+mod names_of_calls;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -78,6 +83,7 @@ impl VisitorMut for Resolver {
     type Break = Error;
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
+        clauses::complete_query(query);
         let order = query.order_by.as_mut().map(|order| &mut order.kind);
         if let (SetExpr::Select(select), Some(ast::OrderByKind::Expressions(keys))) = (query.body.as_mut(), order) {
             casts::name_apart(select, keys);
@@ -96,6 +102,7 @@ impl VisitorMut for Resolver {
         if select.flavor == SelectFlavor::FromFirstNoSelect && select.projection.is_empty() {
             select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
         }
+        clauses::complete_joins(select);
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
             calls::name_as_written(column);
@@ -127,10 +134,16 @@ impl VisitorMut for Resolver {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
-        if let Expr::Function(call) = expression
-            && let Err(error) = calls::spell_out(call)
-        {
-            return ControlFlow::Break(error);
+        if let Expr::Function(call) = expression {
+            let spelt = match names_of_calls::spelt_out(call) {
+                Ok(None) => calls::spell_out(call).map(|()| None),
+                other => other,
+            };
+            match spelt {
+                Ok(Some(other)) => *expression = other,
+                Ok(None) => {}
+                Err(error) => return ControlFlow::Break(error),
+            }
         }
         if let Expr::AnyOp { right, .. } | Expr::AllOp { right, .. } = expression
             && let Expr::Subquery(query) = right.as_mut()
@@ -185,6 +198,7 @@ fn fold_exclusions(column: &mut SelectItem) {
 /// and a number. Of a statement's own select the number is taken off the answer.
 fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
     let mut names: HashSet<String> = HashSet::new();
+    let mut of_relations: HashSet<String> = HashSet::new();
     let has_all = columns.iter().any(|column| match column {
         SelectItem::Wildcard(options) => *options == WildcardAdditionalOptions::default(),
         _ => false,
@@ -195,13 +209,29 @@ fn name_apart(columns: &mut [SelectItem], is_outermost: bool) {
             SelectItem::ExprWithAlias { expr, alias } if is_outermost => (expr, Some(alias.value.to_lowercase())),
             _ => continue,
         };
+        let is_named = given.is_some();
         // In small letters, as names of a statement are folded.
         let text = given.clone().unwrap_or_else(|| expression.to_string().to_lowercase());
         let name = given.unwrap_or_else(|| name_of(expression).to_lowercase());
+        // DataFusion tells `t.x` and `q.x` apart, and neither from an `x` without a relation.
+        let last_part = match (&*expression, is_named) {
+            (Expr::CompoundIdentifier(parts), false) => parts.last().map(|part| part.value.to_lowercase()),
+            _ => None,
+        };
         let is_in_all = has_all && matches!(without_casts(expression), Expr::Identifier(_)) && text == name;
-        if !is_in_all && names.insert(name.clone()) {
+        let is_taken = match &last_part {
+            Some(part) => names.contains(part),
+            None => of_relations.contains(&name),
+        };
+        if !is_in_all && !is_taken && names.insert(name.clone()) {
+            of_relations.extend(last_part);
             continue;
         }
+        // In the answer a column of a relation has the name without the relation.
+        let (name, text) = match last_part {
+            Some(part) => (part.clone(), part),
+            None => (name, text),
+        };
         let mark = if is_outermost { SAME_NAME } else { '_' };
         let numbered = (1..).map(|number| format!("{name}{mark}{number}"));
         let written = (text != name).then_some(text);

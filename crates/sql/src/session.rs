@@ -44,12 +44,14 @@ use crate::names::Spellings;
 use crate::numbers::Numbers;
 use crate::one_nan::OneNan;
 use crate::pivot::PivotPlanner;
+use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::planner::{self, TickQueryPlanner};
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
 use crate::semi_joins::DistinctInnerSide;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
+use crate::unpivot::UnpivotPlanner;
 use crate::waiting::{self, Waiting};
 use crate::walk::WalkPlan;
 
@@ -227,6 +229,11 @@ impl Session {
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
         let text = &*placeholders::numbered(text)?;
+        let spelt = match PivotStatement::of(text)? {
+            None => None,
+            Some(statement) => Some(self.with_values(&statement, &parameters, stop)?),
+        };
+        let text = spelt.as_deref().unwrap_or(text);
         let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
             Ticked::Answer(answer) => return Ok(answer),
             Ticked::No(refusal) => refusal,
@@ -255,6 +262,15 @@ impl Session {
             Some(description) => with_tick_plan(answer, &description),
             None => Ok(answer),
         }
+    }
+
+    /// A `PIVOT` statement as a select, for which the values of its key are read first where it doesn't list them.
+    fn with_values(&self, pivot: &PivotStatement, parameters: &Parameters, stop: Stop<'_>) -> Result<String> {
+        let values = match pivot.query_of_values() {
+            None => Vec::new(),
+            Some(query) => pivot_statement::values(&self.sql_until(&query, parameters.clone(), stop)?.batches()?)?,
+        };
+        pivot.select(&values)
     }
 
     /// The tick plan of a statement in words, or why it has none.
@@ -678,6 +694,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     context.add_analyzer_rule(Arc::new(CompareIntervals));
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
     planned.map_err(wrap)?;
+    context.register_relation_planner(Arc::new(UnpivotPlanner)).map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
     context.add_analyzer_rule(Arc::new(Numbers));
     context.add_analyzer_rule(Arc::new(OneNan));

@@ -3,6 +3,7 @@
 //! | Written | Read as |
 //! | --- | --- |
 //! | `OVER (… EXCLUDE TIES)` | `OVER (PARTITION BY __frame('ties', NULL, NULL), …)`, which `functions/over_frames.rs` plans |
+//! | `1_000_000` | `1000000`; the parser takes `_000_000` for an alias |
 //! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
 //!
 //! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
@@ -21,7 +22,9 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> bool {
     let mut rewritten = false;
     // From the last to the first, so that places before stay as they are.
     for at in (0..tokens.len()).rev() {
-        if is_word(&tokens[at], "exclude") {
+        if let (Token::Number(_, false), Some(Token::Word(_))) = (&tokens[at], tokens.get(at + 1)) {
+            rewritten |= grouped_digits(tokens, at);
+        } else if is_word(&tokens[at], "exclude") {
             rewritten |= exclusion(tokens, at);
         } else if is_word(&tokens[at], "latest") {
             rewritten |= latest(tokens, at);
@@ -50,6 +53,22 @@ fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
         at += 1;
     }
     Some(at)
+}
+
+/// Joins a number with the digits behind its underscore. A word right behind a number can be no alias of anyone's.
+fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
+    let (Token::Number(number, false), Some(Token::Word(word))) = (&tokens[at], tokens.get(at + 1)) else {
+        return false;
+    };
+    let is_group = |group: &str| !group.is_empty() && group.bytes().all(|byte| byte.is_ascii_digit());
+    let groups = word.value.strip_prefix('_').filter(|_| word.quote_style.is_none());
+    if !groups.is_some_and(|groups| groups.split('_').all(is_group)) || !number.ends_with(|c: char| c.is_ascii_digit())
+    {
+        return false;
+    }
+    let whole = format!("{number}{}", word.value.replace('_', ""));
+    tokens.splice(at..at + 2, [Token::Number(whole, false)]);
+    true
 }
 
 fn exclusion(tokens: &mut Vec<Token>, at: usize) -> bool {
@@ -162,6 +181,14 @@ mod tests {
         ] {
             assert_eq!(rewritten(text), expected);
         }
+    }
+
+    #[test]
+    fn digits_may_be_grouped() {
+        assert_eq!(
+            rewritten("select 1_000, 1_000_000.5, 2 _000, 1_0a, x_1"),
+            "select 1000, 1000000.5, 2 _000, 1_0a, x_1"
+        );
     }
 
     #[test]

@@ -6,16 +6,49 @@
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    Cte, DuplicateTreatment, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList,
-    FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, NullTreatment, Query, Select, SelectFlavor,
-    SelectItem, TableAlias, TableFactor, TableWithJoins, WildcardAdditionalOptions,
+    Cte, DuplicateTreatment, Fetch, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, GroupByExpr, Join, JoinConstraint, JoinOperator, LimitClause,
+    NullTreatment, Query, Select, SelectFlavor, SelectItem, SetExpr, SetOperator, SetQuantifier, TableAlias,
+    TableFactor, TableWithJoins, WildcardAdditionalOptions,
 };
+use datafusion::sql::sqlparser::tokenizer::Token;
 
 use crate::error::{Error, Result};
 use crate::joins;
 
 /// Window functions that can leave out nulls, besides the aggregates that say so.
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
+
+/// Words of other systems' clauses that the parser stumbles over, and what to write.
+const WORDS: [(&[&str], &str); 5] = [
+    (&["sample", "by"], "SAMPLE BY: write GROUP BY time_bucket('1 minute', time), or time_bucket_gapfill"),
+    (&["latest", "by"], "LATEST BY: write LATEST ON time PARTITION BY symbol"),
+    (&["positional", "join"], "POSITIONAL JOIN: join by row_number() of both sides"),
+    (&["between", "symmetric"], "BETWEEN SYMMETRIC: write BETWEEN least(a, b) AND greatest(a, b)"),
+    (&["using", "sample"], "USING SAMPLE"),
+];
+
+/// Checks what can't be parsed.
+///
+/// # Errors
+/// [`Error::Statement`], which names the clause.
+pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
+    let mut words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_)));
+    let says = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
+    if words.clone().next().is_some_and(|first| says(first, "summarize")) {
+        return refuse(true, "SUMMARIZE");
+    }
+    let mut before = words.next();
+    for token in words {
+        if let (Some(first), Token::Word(_)) = (before, token)
+            && let Some((_, what)) = WORDS.iter().find(|(words, _)| says(first, words[0]) && says(token, words[1]))
+        {
+            return refuse(true, what);
+        }
+        before = Some(token);
+    }
+    Ok(())
+}
 
 /// Fails if something is there that isn't supported.
 fn refuse(is_there: bool, what: &str) -> Result<()> {
@@ -32,13 +65,13 @@ fn needs(is_wrong: bool, what: &str) -> Result<()> {
 /// # Errors
 /// [`Error::Statement`], which names the clause.
 pub(crate) fn check_query(query: &Query) -> Result<()> {
-    // The planner refuses FETCH and the pipe operators that it doesn't know.
+    // The planner refuses the pipe operators that it doesn't know.
     let Query {
         with,
-        body: _,
+        body,
         order_by: _,
-        limit_clause: _,
-        fetch: _,
+        limit_clause,
+        fetch,
         locks,
         for_clause,
         settings,
@@ -51,10 +84,34 @@ pub(crate) fn check_query(query: &Query) -> Result<()> {
         check_alias(alias)?;
         refuse(from.is_some(), "FROM behind a common table expression")?;
     }
+    check_body(body)?;
+    if let Some(Fetch { with_ties, percent, quantity: _ }) = fetch {
+        refuse(*with_ties, "FETCH … WITH TIES: write QUALIFY rank() OVER (ORDER BY …) <= n")?;
+        refuse(*percent, "FETCH … PERCENT")?;
+        let limits = match limit_clause {
+            Some(LimitClause::LimitOffset { limit, limit_by, .. }) => limit.is_some() || !limit_by.is_empty(),
+            Some(LimitClause::OffsetCommaLimit { .. }) => true,
+            None => false,
+        };
+        refuse(limits, "FETCH beside LIMIT")?;
+    }
     refuse(!locks.is_empty(), "FOR UPDATE and FOR SHARE")?;
     refuse(for_clause.is_some(), "FOR XML, FOR JSON and FOR BROWSE")?;
     refuse(settings.is_some(), "SETTINGS")?;
     refuse(format_clause.is_some(), "FORMAT")
+}
+
+/// Checks what rows are put together by.
+fn check_body(body: &SetExpr) -> Result<()> {
+    let SetExpr::SetOperation { op, set_quantifier, left, right } = body else { return Ok(()) };
+    // DataFusion 55.2 would leave rows out, or give them, as often as the left side has them.
+    let counts = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::AllByName);
+    refuse(
+        counts && *op != SetOperator::Union,
+        &format!("{op} ALL: number equal rows by row_number() in both queries, and write {op}"),
+    )?;
+    check_body(left)?;
+    check_body(right)
 }
 
 /// Checks the clauses of a select.

@@ -1,6 +1,7 @@
-//! `epoch_ms(time)`, and `date_diff(unit, from, to)`: how many boundaries of a unit lie between two times.
+//! `epoch_ms(time)`, `epoch_us`, `epoch_ns`, and `date_diff(unit, from, to)`: how many boundaries of a unit lie between two times.
 //!
-//! - `epoch_ms` of a time is the number of milliseconds since 1970, downwards; of a whole number it is the time.
+//! - `epoch_ms` of a time is the number of milliseconds since 1970, downwards; of a whole number it is the time. `epoch_us` and `epoch_ns` count
+//!   microseconds and nanoseconds, of times alone.
 //! - `date_diff('hour', 09:59, 10:01)` is 1. Weeks begin on Monday. Units are those of `date_trunc`, and milliseconds to nanoseconds.
 //! - Times with a zone label count as UTC.
 //!
@@ -22,21 +23,28 @@ fn is_time(data_type: &DataType) -> bool {
         || data_type.is_string()
 }
 
-/// The scalar function `epoch_ms`.
+/// The scalar functions `epoch_ms`, `epoch_us` and `epoch_ns`.
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct EpochMs {
+pub(super) struct Epoch {
+    name: &'static str,
+    /// Nanoseconds of a unit.
+    unit: i64,
     signature: Signature,
 }
 
-impl EpochMs {
-    pub(super) fn new() -> EpochMs {
-        EpochMs { signature: Signature::user_defined(Volatility::Immutable) }
+impl Epoch {
+    pub(super) fn all() -> [Epoch; 3] {
+        [("epoch_ms", 1_000_000), ("epoch_us", 1_000), ("epoch_ns", 1)].map(|(name, unit)| Epoch {
+            name,
+            unit,
+            signature: Signature::user_defined(Volatility::Immutable),
+        })
     }
 }
 
-impl ScalarUDFImpl for EpochMs {
+impl ScalarUDFImpl for Epoch {
     fn name(&self) -> &str {
-        "epoch_ms"
+        self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -45,10 +53,11 @@ impl ScalarUDFImpl for EpochMs {
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         match arg_types {
-            [x] if x.is_integer() => Ok(vec![DataType::Int64]),
+            [x] if x.is_integer() && self.name == "epoch_ms" => Ok(vec![DataType::Int64]),
             [DataType::Timestamp(_, zone)] => Ok(vec![DataType::Timestamp(TimeUnit::Nanosecond, zone.clone())]),
             [x] if is_time(x) => Ok(vec![NANOSECONDS]),
-            _ => plan_err!("epoch_ms takes a time, or a whole number of milliseconds"),
+            _ if self.name == "epoch_ms" => plan_err!("epoch_ms takes a time, or a whole number of milliseconds"),
+            _ => plan_err!("{} takes a time", self.name),
         }
     }
 
@@ -72,7 +81,7 @@ impl ScalarUDFImpl for EpochMs {
             cast(&times, &NANOSECONDS)?
         } else {
             let times = x.as_primitive::<TimestampNanosecondType>();
-            Arc::new(times.unary::<_, Int64Type>(|time| time.div_euclid(1_000_000)))
+            Arc::new(times.unary::<_, Int64Type>(|time| time.div_euclid(self.unit)))
         };
         scalar_if(is_scalar, result)
     }

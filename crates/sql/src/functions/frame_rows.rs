@@ -4,8 +4,9 @@
 
 use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array};
+use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, StringArray};
 use arrow::compute::{CastOptions, SortOptions, cast, cast_with_options};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, IntervalUnit, TimeUnit};
 use datafusion::common::{Result, ScalarValue, exec_err};
@@ -215,13 +216,30 @@ fn check_offsets(bound: &Bound, units: Units) -> Result<()> {
     }
 }
 
+/// Numbers beside dates as days. Beside times they are refused.
+fn days(offsets: &ArrayRef, key: &DataType) -> Result<ArrayRef> {
+    let Some(texts) = offsets.as_string_opt::<i32>() else { return Ok(Arc::clone(offsets)) };
+    let is_number = texts.iter().flatten().any(|text| text.trim().parse::<f64>().is_ok());
+    match key {
+        DataType::Date32 | DataType::Date64 if is_number => {
+            let days = texts.iter().map(|text| text.map(|text| format!("{} days", text.trim())));
+            Ok(Arc::new(days.collect::<StringArray>()))
+        }
+        key if key.is_temporal() && is_number => {
+            exec_err!("a number isn't a distance of times: write an interval, as in INTERVAL '5 seconds'")
+        }
+        _ => Ok(Arc::clone(offsets)),
+    }
+}
+
 impl Distances {
     fn new(key: &ArrayRef, bounds: &[Bound; 2], options: &[SortOptions]) -> Result<Distances> {
         let keys = Keys::of_keys(key)?;
         let mut offsets = [None, None];
         for (bound, into) in bounds.iter().zip(&mut offsets) {
             if let Bound::Offset { offsets, .. } = bound {
-                let measured = keys.measured(offsets, key.data_type().is_temporal())?;
+                let offsets = days(offsets, key.data_type())?;
+                let measured = keys.measured(&offsets, key.data_type().is_temporal())?;
                 if measured.is_negative() {
                     return exec_err!("an offset of a frame is negative");
                 }

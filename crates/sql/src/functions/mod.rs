@@ -11,10 +11,11 @@
 //! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
 //! | time-weighted | `twap` | `twap.rs` |
 //! | places | `bin`, `binr` | `bin.rs` |
+//! | other rows by computed offsets, lines through nulls | `lag`, `lead`, `fill` | `shifted.rs` |
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
-//! | times as numbers | `epoch_ms`, `date_diff` | `boundaries.rs` |
+//! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
 //! | text | `glob` | `glob.rs` |
-//! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram` | `of_values.rs` |
+//! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
 //! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `bit_xor` | `corrected.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
@@ -38,6 +39,8 @@ mod order_keys;
 mod over_frames;
 mod pick_groups;
 mod row_order;
+mod shape;
+mod shifted;
 mod spread;
 mod time_bucket;
 mod twap;
@@ -71,11 +74,11 @@ pub fn scalar() -> Vec<ScalarUDF> {
         ScalarUDF::from(glob::Glob::new()),
         ScalarUDF::from(over_frames::Marker::new()),
         ScalarUDF::from(named_cast::NamedCast::new()),
-        ScalarUDF::from(boundaries::EpochMs::new()),
         ScalarUDF::from(boundaries::DateDiff::new()),
         ScalarUDF::from(bin::Bin::last_at_or_below()),
         ScalarUDF::from(bin::Bin::first_at_or_above()),
     ];
+    functions.extend(boundaries::Epoch::all().map(ScalarUDF::from));
     functions.extend(gap_fill::functions());
     functions
 }
@@ -103,6 +106,7 @@ pub fn aggregates() -> Vec<AggregateUDF> {
 pub fn window() -> Vec<WindowUDF> {
     let mut functions = neighbours::functions();
     functions.extend(moving::functions());
+    functions.push(WindowUDF::from(shifted::Shifted::new(shifted::Kind::Fill)));
     functions.push(lag_udwf().as_ref().clone().with_aliases(["prev", "xprev"]));
     functions.push(lead_udwf().as_ref().clone().with_aliases(["next"]));
     functions

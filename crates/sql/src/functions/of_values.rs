@@ -1,6 +1,7 @@
-//! `mode`, `mad`, `quantile_disc` and `histogram`: aggregates that see all values of a group at once.
+//! `mode`, `mad`, `quantile_disc`, `histogram`, and measures of the shape of a distribution (`shape.rs`): aggregates that see all values of a
+//! group at once.
 //!
-//! - Nulls are left out; nothing left gives null.
+//! - Nulls are left out; nothing left gives null, of `entropy` 0.
 //! - NaN is above all numbers, and both zeros are one, as everywhere.
 //! - Of values that are equally frequent `mode` is the least, whatever the order of rows; DuckDB's is the first that it meets.
 //! - `quantile_disc(x, p)` is the first value that a share of `p` of the values doesn't exceed. `p` is a constant from 0 to 1, or a list of them
@@ -28,12 +29,16 @@ use datafusion::logical_expr::{
 };
 use splay_store::canonical;
 
+use super::shape::{Shape, entropy};
+
 /// Arrays of values that are put together once there are so many.
 const PARTS_MAX: usize = 64;
 
 /// All aggregates of this file.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    let kinds = [Kind::Mode, Kind::Deviation, Kind::Among, Kind::Histogram];
+    let shapes = [Shape::Skewness, Shape::Kurtosis, Shape::KurtosisPop, Shape::Product, Shape::GeometricMean];
+    let kinds = [Kind::Mode, Kind::Deviation, Kind::Among, Kind::Histogram, Kind::Entropy];
+    let kinds = kinds.into_iter().chain(shapes.map(Kind::Shape)).collect::<Vec<_>>();
     kinds.into_iter().map(|kind| AggregateUDF::from(OfValues::new(kind))).collect()
 }
 
@@ -45,6 +50,8 @@ enum Kind {
     /// A quantile that is one of the values.
     Among,
     Histogram,
+    Entropy,
+    Shape(Shape),
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -56,7 +63,11 @@ struct OfValues {
 
 impl OfValues {
     fn new(kind: Kind) -> OfValues {
-        let aliases = if kind == Kind::Among { vec!["quantile".to_owned()] } else { Vec::new() };
+        let aliases = match kind {
+            Kind::Among => vec!["quantile".to_owned()],
+            Kind::Shape(Shape::GeometricMean) => vec!["geometric_mean".to_owned()],
+            _ => Vec::new(),
+        };
         OfValues { kind, aliases, signature: Signature::user_defined(Volatility::Immutable) }
     }
 }
@@ -68,6 +79,8 @@ impl AggregateUDFImpl for OfValues {
             Kind::Deviation => "mad",
             Kind::Among => "quantile_disc",
             Kind::Histogram => "histogram",
+            Kind::Entropy => "entropy",
+            Kind::Shape(shape) => shape.name(),
         }
     }
 
@@ -82,7 +95,7 @@ impl AggregateUDFImpl for OfValues {
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         let name = self.name();
         let x = |x: &DataType| match (self.kind, x) {
-            (Kind::Mode | Kind::Histogram | Kind::Among, x) => Ok(x.clone()),
+            (Kind::Mode | Kind::Histogram | Kind::Among | Kind::Entropy, x) => Ok(x.clone()),
             (_, x) if x.is_numeric() || x.is_null() => Ok(DataType::Float64),
             (_, x) => plan_err!("{name} takes numbers, not a {x}"),
         };
@@ -101,6 +114,7 @@ impl AggregateUDFImpl for OfValues {
         let Some(x) = arg_types.first() else { return plan_err!("{} takes an argument", self.name()) };
         Ok(match (self.kind, arg_types.get(1)) {
             (Kind::Histogram, _) => DataType::Map(Arc::new(entries(x)), false),
+            (Kind::Entropy, _) => DataType::Float64,
             (_, Some(DataType::List(_))) => list_of(x.clone()),
             _ => x.clone(),
         })
@@ -293,6 +307,9 @@ impl Accumulator for Values {
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
         let values = self.all()?;
+        if values.is_empty() && self.kind == Kind::Entropy {
+            return Ok(ScalarValue::Float64(Some(0.0)));
+        }
         if values.is_empty() {
             return ScalarValue::try_new_null(&self.result);
         }
@@ -308,6 +325,14 @@ impl Accumulator for Values {
                 )
             }
             Kind::Histogram => histogram(&values),
+            Kind::Entropy => {
+                let values = if self.is_distinct { self.sorted(&values)? } else { values };
+                Ok(ScalarValue::Float64(Some(entropy(counted(&values)?.into_iter().map(|(_, count)| count)))))
+            }
+            Kind::Shape(shape) => {
+                let values = if self.is_distinct { self.sorted(&values)? } else { values };
+                Ok(ScalarValue::Float64(shape.of(values.as_primitive::<Float64Type>().values())))
+            }
             Kind::Deviation => {
                 let sorted = self.sorted(&values)?;
                 let sorted = sorted.as_primitive::<Float64Type>();

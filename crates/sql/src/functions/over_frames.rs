@@ -1,5 +1,5 @@
-//! Aggregates over window frames that DataFusion has no windows for: `DISTINCT`, an `ORDER BY` of the call, `EXCLUDE`, and offsets that are
-//! computed for each row.
+//! Aggregates over window frames that DataFusion has no windows for: `DISTINCT`, an `ORDER BY` of the call, `EXCLUDE`, offsets that are
+//! computed for each row, and moving frames of aggregates that can't give rows back.
 //!
 //! `resolve.rs` puts what DataFusion's planner wouldn't take into a call of [`MARKER`] among the keys of the partition, which has no part in
 //! them. [`FramePlanner`] makes a window function over whole partitions of it: keys and offsets are its arguments, it finds the frames itself
@@ -33,6 +33,7 @@ use splay_store::canonical;
 
 use super::first_last::RowPick;
 use super::frame_rows::{Bound, Exclusion, Frames, Units};
+use super::shifted::{self, Shifted};
 
 /// Says among the keys of a partition what else there is to a window.
 pub(crate) const MARKER: &str = "__frame";
@@ -145,6 +146,9 @@ impl ExprPlanner for FramePlanner {
         let aggregate = match &window.func_def {
             WindowFunctionDefinition::AggregateUDF(aggregate) => Arc::clone(aggregate),
             WindowFunctionDefinition::WindowUDF(function) => {
+                if let Some(planned) = self::shifted(&window, function.name(), said.as_ref())? {
+                    return Ok(PlannerResult::Planned(planned));
+                }
                 let Some(said) = &said else { return Ok(PlannerResult::Original(window)) };
                 if !said.order.is_empty() {
                     return plan_err!("{} takes the order of its window, and no ORDER BY of its own", function.name());
@@ -162,7 +166,7 @@ impl ExprPlanner for FramePlanner {
         let is_distinct = window.distinct && !matches!(aggregate.name(), "min" | "max");
         let said = match said {
             Some(said) => said,
-            None if is_distinct => Said::nothing(),
+            None if is_distinct || (slides(&window.window_frame) && cannot_slide(aggregate.name())) => Said::nothing(),
             None => return Ok(PlannerResult::Original(window)),
         };
         planned(window, aggregate, is_distinct, said).map(PlannerResult::Planned)
@@ -210,6 +214,41 @@ fn planned(window: RawWindowExpr, aggregate: Arc<AggregateUDF>, is_distinct: boo
     };
     let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(function)));
     Ok(Expr::WindowFunction(Box::new(WindowFunction { fun, params })))
+}
+
+/// `lag` and `lead` with an offset of each row, and `fill` with the key of its window.
+fn shifted(window: &RawWindowExpr, name: &str, said: Option<&Said>) -> Result<Option<Expr>> {
+    let is_computed = window.args.get(1).is_some_and(|offset| !offset.column_refs().is_empty());
+    let kind = match name {
+        "lag" if is_computed => shifted::Kind::Lag,
+        "lead" if is_computed => shifted::Kind::Lead,
+        shifted::FILL => shifted::Kind::Fill,
+        _ => return Ok(None),
+    };
+    let is_more =
+        window.distinct || window.filter.is_some() || window.null_treatment == Some(NullTreatment::IgnoreNulls);
+    if is_more || said.is_some_and(|said| !said.order.is_empty()) {
+        return plan_err!("{name} takes no DISTINCT, FILTER, IGNORE NULLS or ORDER BY of its own here");
+    }
+    let mut args = window.args.clone();
+    if kind == shifted::Kind::Fill {
+        let [key] = window.order_by.as_slice() else {
+            return plan_err!("fill needs an ORDER BY of one key in its window");
+        };
+        args.truncate(1);
+        args.push(key.expr.clone());
+    }
+    let params = WindowFunctionParams {
+        args,
+        partition_by: window.partition_by.clone(),
+        window_frame: WindowFrame::new((!window.order_by.is_empty()).then_some(false)),
+        order_by: window.order_by.clone(),
+        filter: None,
+        null_treatment: None,
+        distinct: false,
+    };
+    let fun = WindowFunctionDefinition::WindowUDF(Arc::new(WindowUDF::from(Shifted::new(kind))));
+    Ok(Some(Expr::WindowFunction(Box::new(WindowFunction { fun, params }))))
 }
 
 /// Whether a call is `count()` or `count(*)`.
@@ -478,6 +517,33 @@ impl Seen {
         }
         std::mem::replace(&mut self.last[value], self.frame) != self.frame
     }
+}
+
+/// Whether rows leave a frame while it moves on.
+fn slides(frame: &WindowFrame) -> bool {
+    !matches!(&frame.start_bound, WindowFrameBound::Preceding(offset) if offset.is_null())
+}
+
+/// Aggregates whose accumulator takes rows in and can't give them back, so that DataFusion has no moving frames of them.
+fn cannot_slide(name: &str) -> bool {
+    matches!(
+        name,
+        "any_value"
+            | "approx_distinct"
+            | "approx_median"
+            | "approx_percentile_cont"
+            | "entropy"
+            | "geomean"
+            | "histogram"
+            | "kurtosis"
+            | "kurtosis_pop"
+            | "mad"
+            | "mode"
+            | "product"
+            | "quantile_disc"
+            | "skewness"
+            | "string_agg"
+    )
 }
 
 /// Whether an accumulator of this name may be asked for its value before it has all rows.

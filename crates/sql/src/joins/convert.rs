@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::logical_plan::{Extension, Join};
 use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
-use splay_engine::asof::MatchRule;
+use splay_engine::asof::{Direction, MatchRule};
 
 use super::asof_node::AsofNode;
+use super::float_order::place_of;
 use super::marker::AsofCall;
 use super::{filters, window_convert};
 use crate::functions::{RowOrder, carry_order};
@@ -53,6 +54,22 @@ pub(crate) fn asof_parts(join: &Join) -> Result<Option<AsofParts>> {
         return plan_err!("an as-of join lost its condition");
     };
     let (left_time, right_time, time_type) = coerce_times(join, left_time, right_time)?;
+    let has_distance = *tolerance != Expr::Literal(ScalarValue::Null, None) || call.direction == Direction::Nearest;
+    let (left_time, right_time, time_type) = match time_type {
+        DataType::Float32 | DataType::Float64 if has_distance => {
+            return plan_err!("an ASOF JOIN over floats takes no TOLERANCE and no NEAREST");
+        }
+        DataType::Float32 | DataType::Float64 => {
+            let place = |time: Expr, plan: &LogicalPlan| {
+                Ok::<_, DataFusionError>(place_of(time.cast_to(&DataType::Float64, plan.schema())?))
+            };
+            (place(left_time, &join.left)?, place(right_time, &join.right)?, DataType::Int64)
+        }
+        time_type => {
+            check_time(&left_time, &time_type)?;
+            (left_time, right_time, time_type)
+        }
+    };
     let units = tolerance_units(tolerance, &time_type)?;
     let keys = keys.chunks_exact(2).map(|pair| coerce_keys(join, &pair[0], &pair[1])).collect::<Result<_>>()?;
     let rule = MatchRule { direction: call.direction, inclusive: call.inclusive, tolerance: units };
@@ -105,7 +122,6 @@ pub(super) fn coerce(
 fn coerce_times(join: &Join, left: &Expr, right: &Expr) -> Result<(Expr, Expr, DataType)> {
     let (left, right) = coerce(left, &join.left, right, &join.right)?;
     let time_type = left.get_type(join.left.schema())?;
-    check_time(&left, &time_type)?;
     Ok((left, right, time_type))
 }
 
@@ -129,7 +145,9 @@ pub(super) fn check_time(time: &Expr, time_type: &DataType) -> Result<()> {
     if is_whole {
         return Ok(());
     }
-    plan_err!("{time} ({time_type}) can't be the time of a join: timestamps, dates, times of day and integers can")
+    plan_err!(
+        "{time} ({time_type}) can't be the time of a join: timestamps, dates, times of day and integers can, in as-of joins floats too"
+    )
 }
 
 /// Nanoseconds of one step of a time; `None` for integers.

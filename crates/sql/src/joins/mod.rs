@@ -20,6 +20,7 @@ mod asof_stream;
 mod convert;
 mod durations;
 mod filters;
+mod float_order;
 mod marker;
 mod picks;
 mod planner;

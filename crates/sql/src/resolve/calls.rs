@@ -8,6 +8,7 @@ use datafusion::sql::sqlparser::ast::{
     Visitor, WindowFrameBound, WindowType,
 };
 
+use super::names_of_calls;
 use crate::error::{Error, Result};
 use crate::functions::FRAME_MARKER;
 use crate::walk::syntax::{any_expression, visit};
@@ -20,7 +21,7 @@ const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 /// the name that is written.
 pub(super) fn name_as_written(column: &mut SelectItem) {
     let SelectItem::UnnamedExpr(expression) = column else { return };
-    let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(&name_of(call)));
+    let is_spelt_out = |inner: &Expr| matches!(inner, Expr::Function(call) if stands_for_another(call));
     if any_expression(expression, is_spelt_out) || visit(expression, &mut LooksInQuery::default()).is_break() {
         let alias = Ident::with_quote('"', expression.to_string().to_lowercase());
         let expr = std::mem::replace(expression, super::nothing());
@@ -55,12 +56,14 @@ impl Visitor for LooksInQuery {
     }
 }
 
-fn name_of(call: &Function) -> String {
+pub(super) fn name_of(call: &Function) -> String {
     call.name.to_string().to_lowercase()
 }
 
-fn stands_for_another(name: &str) -> bool {
-    LEAST.contains(&name) || GREATEST.contains(&name) || name == "strftime"
+fn stands_for_another(call: &Function) -> bool {
+    let name = name_of(call);
+    let name = name.as_str();
+    LEAST.contains(&name) || GREATEST.contains(&name) || name == "strftime" || names_of_calls::stands_for_another(call)
 }
 
 /// Whether an expression says something of a frame, in the place of a key of a partition.
@@ -101,7 +104,11 @@ fn is_text(argument: &FunctionArg) -> bool {
 
 /// `arg_max(x, y)` as `first(x ORDER BY y DESC) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL)`.
 fn pick_row(call: &mut Function, name: &str) -> Result<()> {
-    let wrong = || Error::Statement { message: format!("{name} takes (x, y), the x of the row in which y is extreme") };
+    let wrong = || Error::Statement {
+        message: format!(
+            "{name} takes (x, y), the x of the row in which y is extreme, and without OVER the number of rows"
+        ),
+    };
     let FunctionArguments::List(list) = &mut call.args else { return Err(wrong()) };
     let (args, clauses) = (&mut list.args, &mut list.clauses);
     let (Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(by))), true, true) =
@@ -134,10 +141,11 @@ fn mark_frame(call: &mut Function) {
         // A frame without an end ends with the row.
         let bounds = [Some(&mut frame.start_bound), frame.end_bound.as_mut()];
         for (bound, offset) in bounds.into_iter().zip(&mut offsets) {
-            if let Some(WindowFrameBound::Preceding(Some(given)) | WindowFrameBound::Following(Some(given))) = bound
-                && !is_literal(given)
-            {
-                *offset = std::mem::replace(given.as_mut(), one());
+            if let Some(WindowFrameBound::Preceding(Some(given)) | WindowFrameBound::Following(Some(given))) = bound {
+                quote_interval(given);
+                if !is_literal(given) {
+                    *offset = std::mem::replace(given.as_mut(), one());
+                }
             }
         }
     }
@@ -181,6 +189,16 @@ fn mark_frame(call: &mut Function) {
     }));
 }
 
+/// `INTERVAL 5 SECONDS` as `INTERVAL '5' SECONDS`: of an offset the planner takes texts alone.
+fn quote_interval(offset: &mut Expr) {
+    if let Expr::Interval(interval) = offset
+        && let Expr::Value(value) = interval.value.as_mut()
+        && let Value::Number(number, _) = &value.value
+    {
+        value.value = Value::SingleQuotedString(number.clone());
+    }
+}
+
 fn is_literal(offset: &Expr) -> bool {
     match offset {
         Expr::Value(value) => !matches!(value.value, Value::Placeholder(_)),
@@ -189,7 +207,7 @@ fn is_literal(offset: &Expr) -> bool {
     }
 }
 
-fn argument(expression: Expr) -> FunctionArg {
+pub(super) fn argument(expression: Expr) -> FunctionArg {
     FunctionArg::Unnamed(FunctionArgExpr::Expr(expression))
 }
 
@@ -201,6 +219,6 @@ fn one() -> Expr {
     Expr::Value(Value::Number("1".to_owned(), false).into())
 }
 
-fn text(text: &str) -> Expr {
+pub(super) fn text(text: &str) -> Expr {
     Expr::Value(Value::SingleQuotedString(text.to_owned()).into())
 }

@@ -1,0 +1,267 @@
+//! `PIVOT source ON key [IN (…)] [USING agg(x) [AS name], …] [GROUP BY …]` as a statement of its own, as in DuckDB.
+//!
+//! It becomes a select. Without `IN` the values of the key are read first, in a statement of its own, which may see another commit of a table than
+//! the select: a value that came in between has no column.
+//!
+//! | Given | The select |
+//! | --- | --- |
+//! | `GROUP BY g` | `SELECT g, agg(x) FILTER (WHERE key = 'a') AS "a", … FROM source GROUP BY g` |
+//! | no `GROUP BY` | `SELECT * FROM source PIVOT (agg(x) FOR key IN ('a' AS "a", …))`, which `pivot.rs` plans |
+//!
+//! Columns are called as their value reads; with an alias or several aggregates the name of the aggregate follows. Without `USING` rows are counted.
+//! `ORDER BY` and `LIMIT` may follow.
+//!
+//! Source: <https://duckdb.org/docs/stable/sql/statements/pivot>.
+
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use crate::error::{Error, Result};
+
+/// Most values for which columns are made.
+const VALUES_MAX: usize = 10_000;
+
+/// A `PIVOT` statement taken apart into its texts.
+#[derive(Debug)]
+pub(crate) struct PivotStatement {
+    /// `EXPLAIN` and its words.
+    explain: String,
+    source: String,
+    key: String,
+    /// Values that are listed.
+    values: Option<Vec<String>>,
+    aggregates: Vec<String>,
+    groups: Option<String>,
+    /// `ORDER BY` and what is behind it.
+    rest: String,
+}
+
+fn fault<T>(message: &str) -> Result<T> {
+    Err(Error::Statement { message: message.to_owned() })
+}
+
+fn is_word(token: &Token, word: &str) -> bool {
+    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
+}
+
+fn text(tokens: &[Token]) -> String {
+    tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned()
+}
+
+/// The tokens between commas that no bracket is around.
+fn split(tokens: &[Token]) -> Vec<&[Token]> {
+    let mut depth = 0usize;
+    let parts = tokens.split(|token| {
+        match token {
+            Token::LParen | Token::LBracket => depth += 1,
+            Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth == 0 && *token == Token::Comma
+    });
+    parts.filter(|part| !text(part).is_empty()).collect()
+}
+
+impl PivotStatement {
+    /// The statement, if it is one.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for parts that are missing or not supported.
+    pub(crate) fn of(text_of_all: &str) -> Result<Option<PivotStatement>> {
+        // Without a look at the rest of most statements.
+        let start = text_of_all.trim_start();
+        let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
+        if !["pivot", "explain", "--", "/*"].into_iter().any(begins) {
+            return Ok(None);
+        }
+        let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text_of_all).with_unescape(false).tokenize() else {
+            // The parser will say what is wrong.
+            return Ok(None);
+        };
+        let is_before = |token: &Token| {
+            matches!(token, Token::Whitespace(_)) || ["explain", "analyze"].iter().any(|word| is_word(token, word))
+        };
+        let begin = tokens.iter().position(|token| !is_before(token)).unwrap_or(tokens.len());
+        if !tokens.get(begin).is_some_and(|token| is_word(token, "pivot")) {
+            return Ok(None);
+        }
+        let clauses = ["on", "using", "group", "order", "limit"];
+        let mut places = [None; 5];
+        let mut depth = 0usize;
+        for (place, token) in tokens.iter().enumerate().skip(begin + 1) {
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                token if depth == 0 => {
+                    if let Some(clause) = clauses.iter().position(|word| is_word(token, word)) {
+                        places[clause] = places[clause].or(Some(place));
+                    }
+                }
+                _ => {}
+            }
+        }
+        let end = tokens.iter().rposition(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon));
+        let end = end.map_or(0, |end| end + 1);
+        let [Some(on), using, group, order, limit] = places else { return fault("PIVOT needs ON and a key") };
+        let behind = |place: usize| places.iter().flatten().copied().filter(|next| *next > place).min().unwrap_or(end);
+        let within = |place: usize| &tokens[place + 1..behind(place)];
+        let (key, values) = key_of(within(on))?;
+        let aggregates = match using {
+            Some(using) if within(using).iter().any(|token| is_word(token, "filter")) => {
+                return fault(
+                    "PIVOT … USING an aggregate with FILTER isn't supported: put the condition into the source",
+                );
+            }
+            Some(using) => split(within(using)).into_iter().map(text).collect(),
+            None => vec!["count(*)".to_owned()],
+        };
+        let groups = group.map(|group| {
+            let keys = within(group).iter().skip_while(|token| matches!(token, Token::Whitespace(_))).skip(1);
+            text(&keys.cloned().collect::<Vec<_>>())
+        });
+        let rest = order.into_iter().chain(limit).min().map_or_else(String::new, |rest| text(&tokens[rest..end]));
+        let (explain, source) = (text(&tokens[..begin]), text(&tokens[begin + 1..on]));
+        Ok(Some(PivotStatement { explain, source, key, values, aggregates, groups, rest }))
+    }
+
+    /// The statement that gives the values of the key, if they aren't listed.
+    pub(crate) fn query_of_values(&self) -> Option<String> {
+        let (key, source, most) = (&self.key, &self.source, VALUES_MAX + 1);
+        self.values.is_none().then(|| {
+            format!(
+                "SELECT DISTINCT {key} AS value FROM {source} WHERE ({key}) IS NOT NULL ORDER BY value LIMIT {most}"
+            )
+        })
+    }
+
+    /// The select that stands for it, with values as they are written in SQL.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for a key without values.
+    pub(crate) fn select(&self, read: &[String]) -> Result<String> {
+        let values = self.values.as_deref().unwrap_or(read);
+        if values.is_empty() {
+            return fault("PIVOT: the key has no value, so that there is no column to make");
+        }
+        let PivotStatement { explain, source, key, aggregates, groups, rest, .. } = self;
+        let Some(groups) = groups else {
+            let listed: Vec<String> =
+                values.iter().map(|value| format!("{value} AS {}", quoted(&plain(value)))).collect();
+            let (calls, listed) = (aggregates.join(", "), listed.join(", "));
+            return Ok(format!("{explain} SELECT * FROM {source} PIVOT ({calls} FOR {key} IN ({listed})) {rest}"));
+        };
+        let mut columns = vec![groups.clone()];
+        for value in values {
+            for aggregate in aggregates {
+                let (call, name) = named(aggregate);
+                let name = match (name, aggregates.len()) {
+                    (None, 1) => plain(value),
+                    (None, _) => format!("{}_{call}", plain(value)),
+                    (Some(name), _) => format!("{}_{name}", plain(value)),
+                };
+                columns.push(format!("{call} FILTER (WHERE ({key}) = {value}) AS {}", quoted(&name)));
+            }
+        }
+        Ok(format!("{explain} SELECT {} FROM {source} GROUP BY {groups} {rest}", columns.join(", ")))
+    }
+}
+
+/// The key, and the values that are listed behind it.
+fn key_of(tokens: &[Token]) -> Result<(String, Option<Vec<String>>)> {
+    if split(tokens).len() != 1 {
+        return fault("PIVOT by several keys at once");
+    }
+    let list = tokens.iter().rposition(|token| is_word(token, "in"));
+    let Some(list) = list else { return Ok((text(tokens), None)) };
+    let inner = text(&tokens[list + 1..]);
+    let (Some(inner), false) = (inner.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')), inner.is_empty())
+    else {
+        return fault("PIVOT … ON key IN takes a list of values in brackets");
+    };
+    let Ok(inner) = Tokenizer::new(&GenericDialect {}, inner).with_unescape(false).tokenize() else {
+        return fault("PIVOT … ON key IN takes a list of values in brackets");
+    };
+    Ok((text(&tokens[..list]), Some(split(&inner).into_iter().map(text).collect())))
+}
+
+/// An aggregate and its alias.
+fn named(aggregate: &str) -> (&str, Option<&str>) {
+    match aggregate.to_ascii_lowercase().rfind(" as ") {
+        Some(place) if !aggregate[place..].contains(')') => {
+            (aggregate[..place].trim(), Some(aggregate[place + 4..].trim().trim_matches('"')))
+        }
+        _ => (aggregate, None),
+    }
+}
+
+/// A value as it reads: of a text without its quotes.
+fn plain(value: &str) -> String {
+    let text = value.strip_prefix("DATE ").or_else(|| value.strip_prefix("TIMESTAMP ")).unwrap_or(value);
+    match text.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+        Some(text) => text.replace("''", "'"),
+        None => text.to_owned(),
+    }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// The values of a column as they are written in SQL.
+///
+/// # Errors
+/// [`Error::Statement`] for more values than a pivot makes columns of, and for types that have no literals.
+pub(crate) fn values(batches: &[RecordBatch]) -> Result<Vec<String>> {
+    let mut values = Vec::new();
+    for column in batches.iter().flat_map(|batch| batch.columns().first()) {
+        let of = match column.data_type() {
+            DataType::Dictionary(_, of) => of.as_ref().clone(),
+            of => of.clone(),
+        };
+        let texts = cast(column, &DataType::Utf8).map_err(|error| Error::Internal { message: error.to_string() })?;
+        for value in texts.as_string::<i32>().iter().flatten() {
+            values.push(match &of {
+                of if of.is_string() => format!("'{}'", value.replace('\'', "''")),
+                DataType::Date32 => format!("DATE '{value}'"),
+                DataType::Timestamp(_, _) => format!("TIMESTAMP '{value}'"),
+                of if of.is_integer() || *of == DataType::Boolean => value.to_owned(),
+                of => return fault(&format!("PIVOT … ON a {of}: list its values by IN")),
+            });
+        }
+    }
+    if values.len() > VALUES_MAX {
+        return fault(&format!("PIVOT makes columns of at most {VALUES_MAX} values"));
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pivot_is_a_select_over_filters() {
+        let pivot =
+            PivotStatement::of("pivot t on side using sum(size) as s, count(*) group by sym, day order by sym;");
+        let pivot = pivot.unwrap().unwrap();
+        let query = pivot.query_of_values().unwrap();
+        assert_eq!(query, "SELECT DISTINCT side AS value FROM t WHERE (side) IS NOT NULL ORDER BY value LIMIT 10001");
+        assert_eq!(
+            pivot.select(&["'B'".to_owned()]).unwrap().trim(),
+            "SELECT sym, day, sum(size) FILTER (WHERE (side) = 'B') AS \"B_s\", \
+             count(*) FILTER (WHERE (side) = 'B') AS \"B_count(*)\" FROM t GROUP BY sym, day order by sym"
+        );
+        let listed =
+            PivotStatement::of("explain PIVOT (select * from t) ON x in (1, 2) USING max(y)").unwrap().unwrap();
+        assert_eq!(listed.query_of_values(), None);
+        assert_eq!(
+            listed.select(&[]).unwrap().trim(),
+            "explain SELECT * FROM (select * from t) PIVOT (max(y) FOR x IN (1 AS \"1\", 2 AS \"2\"))"
+        );
+        assert!(PivotStatement::of("select pivot from t").unwrap().is_none());
+    }
+}

@@ -1,0 +1,54 @@
+//! Clauses of queries that DataFusion's planner takes in another spelling.
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, JoinOperator, LimitClause, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectItem, SetExpr,
+    Value,
+};
+
+/// Completes what surrounds a select: `FETCH FIRST n ROWS ONLY` is `LIMIT n`, and `ORDER BY ALL` the order by every column.
+pub(super) fn complete_query(query: &mut Query) {
+    take_fetch(query);
+    let SetExpr::Select(select) = query.body.as_ref() else { return };
+    if let Some(order) = &mut query.order_by
+        && let OrderByKind::Expressions(keys) = &order.kind
+        && let [OrderByExpr { expr: Expr::Identifier(name), options, .. }] = keys.as_slice()
+        && name.quote_style.is_none()
+        && name.value.eq_ignore_ascii_case("all")
+    {
+        let columns = &select.projection;
+        let is_plain =
+            |column: &SelectItem| matches!(column, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+        // The planner knows all columns where they are plain; numbers say any.
+        order.kind = match columns.iter().all(is_plain) {
+            true => OrderByKind::Expressions((1..=columns.len()).map(|place| by_place(place, *options)).collect()),
+            false => OrderByKind::All(*options),
+        };
+    }
+}
+
+fn by_place(place: usize, options: OrderByOptions) -> OrderByExpr {
+    OrderByExpr { expr: Expr::Value(Value::Number(place.to_string(), false).into()), options, with_fill: None }
+}
+
+/// `unsupported.rs` has refused a `FETCH` beside a `LIMIT`, of a share of the rows, and with ties.
+fn take_fetch(query: &mut Query) {
+    let Some(fetch) = query.fetch.take() else { return };
+    let one = || Expr::Value(Value::Number("1".to_owned(), false).into());
+    let rows = Some(fetch.quantity.unwrap_or_else(one));
+    match &mut query.limit_clause {
+        Some(LimitClause::LimitOffset { limit, .. }) => *limit = rows,
+        Some(LimitClause::OffsetCommaLimit { .. }) => {}
+        none => *none = Some(LimitClause::LimitOffset { limit: rows, offset: None, limit_by: Vec::new() }),
+    }
+}
+
+/// `SEMI JOIN` and `ANTI JOIN` are those of the left side.
+pub(super) fn complete_joins(select: &mut Select) {
+    for join in select.from.iter_mut().flat_map(|from| &mut from.joins) {
+        match std::mem::replace(&mut join.join_operator, JoinOperator::CrossApply) {
+            JoinOperator::Semi(constraint) => join.join_operator = JoinOperator::LeftSemi(constraint),
+            JoinOperator::Anti(constraint) => join.join_operator = JoinOperator::LeftAnti(constraint),
+            other => join.join_operator = other,
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Functions of other systems that are one of DataFusion's or ours by another name, or an expression over some.
+//!
+//! Source of each, and what differs: docs/reference/functions.md.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CaseWhen, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause,
+    FunctionArgumentList, FunctionArguments, Ident, ObjectName, OrderByExpr, OrderByOptions, Value,
+    helpers::attached_token::AttachedToken,
+};
+
+use super::calls::{argument, name_of, text};
+use crate::error::{Error, Result};
+
+/// Names, and what they are called here, with the same arguments.
+const RENAMED: [(&str, &str); 10] = [
+    ("approx_count_distinct", "approx_distinct"),
+    ("approx_quantile", "approx_percentile_cont"),
+    ("group_concat", "string_agg"),
+    ("list_value", "make_array"),
+    ("listagg", "string_agg"),
+    ("regexp_matches", "regexp_like"),
+    ("sign", "signum"),
+    ("split", "string_to_array"),
+    ("str_split", "string_to_array"),
+    ("string_split", "string_to_array"),
+];
+
+/// Names of parts of a time, and the part that `date_part` takes.
+const PARTS: [(&str, &str); 18] = [
+    ("day", "day"),
+    ("dayofmonth", "day"),
+    ("dayofweek", "dow"),
+    ("dayofyear", "doy"),
+    ("epoch", "epoch"),
+    ("hour", "hour"),
+    ("isodow", "isodow"),
+    ("isoyear", "isoyear"),
+    ("microsecond", "microsecond"),
+    ("millisecond", "millisecond"),
+    ("minute", "minute"),
+    ("month", "month"),
+    ("quarter", "quarter"),
+    ("second", "second"),
+    ("week", "week"),
+    ("weekday", "dow"),
+    ("weekofyear", "week"),
+    ("year", "year"),
+];
+
+/// Calls that become something else than a call by another name.
+const OTHERS: [&str; 6] = ["count_if", "countif", "dayname", "if", "monthname", "percentile_disc"];
+
+/// The function that picks rows, with a number of them.
+const PICKS: [(&str, bool); 6] =
+    [("arg_max", false), ("argmax", false), ("max_by", false), ("arg_min", true), ("argmin", true), ("min_by", true)];
+
+fn found<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
+    list.iter().find(|(given, _)| *given == name).map(|(_, here)| *here)
+}
+
+/// Whether a call is written otherwise, so that its column needs the name that it has now.
+pub(super) fn stands_for_another(call: &Function) -> bool {
+    let name = name_of(call);
+    let args = match &call.args {
+        FunctionArguments::List(list) => list.args.len(),
+        _ => 0,
+    };
+    match name.as_str() {
+        "max" | "min" => args == 2,
+        "mode" => !call.within_group.is_empty(),
+        "string_agg" => args == 1,
+        "time_bucket" => is_of_numbers(call),
+        name => found(&RENAMED, name).is_some() || found(&PARTS, name).is_some() || OTHERS.contains(&name),
+    }
+}
+
+/// Writes a call as it is called here, or gives the expression that stands in its place.
+///
+/// # Errors
+/// [`Error::Statement`] for what only the other system's function takes.
+pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
+    let name = name_of(call);
+    if let Some(part) = found(&PARTS, &name) {
+        if let Some(args) = plain(call, 1) {
+            args.insert(0, argument(text(part)));
+            rename(call, "date_part");
+        }
+        return Ok(None);
+    }
+    if let Some(here) = found(&RENAMED, &name) {
+        rename(call, here);
+    }
+    match name.as_str() {
+        "listagg" | "group_concat" | "string_agg" => {
+            if let FunctionArguments::List(list) = &mut call.args
+                && list.args.len() == 1
+            {
+                list.args.push(argument(text(",")));
+            }
+        }
+        "count_if" | "countif" => count_if(call)?,
+        "mode" if !call.within_group.is_empty() => {
+            let value = within(call, "mode")?;
+            call.args = one_list(vec![argument(value.expr)]);
+        }
+        "percentile_disc" => {
+            let value = within(call, "percentile_disc")?;
+            if value.options.asc == Some(false) {
+                return wrong("percentile_disc(p) WITHIN GROUP takes an ascending order here");
+            }
+            let FunctionArguments::List(list) = &mut call.args else { return wrong("percentile_disc takes (p)") };
+            list.args.insert(0, argument(value.expr));
+            rename(call, "quantile_disc");
+        }
+        "dayname" | "monthname" => {
+            if let Some(args) = plain(call, 1) {
+                args.push(argument(text(if name == "dayname" { "%A" } else { "%B" })));
+                rename(call, "to_char");
+            }
+        }
+        "if" => return choice(call),
+        "time_bucket" => return Ok(bucket_of_numbers(call)),
+        _ => return several(call, &name),
+    }
+    Ok(None)
+}
+
+fn wrong<T>(message: &str) -> Result<T> {
+    Err(Error::Statement { message: message.to_owned() })
+}
+
+fn rename(call: &mut Function, name: &str) {
+    call.name = ObjectName::from(vec![Ident::new(name)]);
+}
+
+/// The arguments of a call, if there are so many.
+fn plain(call: &mut Function, number: usize) -> Option<&mut Vec<FunctionArg>> {
+    match &mut call.args {
+        FunctionArguments::List(list) if list.args.len() == number => Some(&mut list.args),
+        _ => None,
+    }
+}
+
+fn one_list(args: Vec<FunctionArg>) -> FunctionArguments {
+    FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() })
+}
+
+/// What a call without a name of its own looks like.
+fn call_of(name: &str, args: FunctionArguments) -> Function {
+    Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args,
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    }
+}
+
+fn expression(argument: FunctionArg) -> Option<Expr> {
+    match argument {
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(expression)) => Some(expression),
+        _ => None,
+    }
+}
+
+/// The key of a `WITHIN GROUP (ORDER BY …)`.
+fn within(call: &mut Function, name: &str) -> Result<OrderByExpr> {
+    match (call.within_group.pop(), call.within_group.is_empty()) {
+        (Some(key), true) => Ok(key),
+        _ => wrong(&format!("{name} needs WITHIN GROUP (ORDER BY x)")),
+    }
+}
+
+/// `count_if(c)` as `count(*) FILTER (WHERE c)`.
+fn count_if(call: &mut Function) -> Result<()> {
+    let condition = plain(call, 1).and_then(Vec::pop).and_then(expression);
+    let (Some(condition), None) = (condition, &call.filter) else {
+        return wrong("count_if takes one condition, and no FILTER");
+    };
+    call.filter = Some(Box::new(condition));
+    call.args = one_list(vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
+    rename(call, "count");
+    Ok(())
+}
+
+/// Whether the width of a bucket is a number.
+fn is_of_numbers(call: &Function) -> bool {
+    let FunctionArguments::List(list) = &call.args else { return false };
+    let is_number = |argument: &FunctionArg| {
+        matches!(
+            argument,
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value))) if matches!(value.value, Value::Number(_, _))
+        )
+    };
+    list.args.first().is_some_and(is_number) && matches!(list.args.len(), 2 | 3)
+}
+
+/// `time_bucket(5, x)` as `xbar(5, x)`, and with an offset `xbar(5, x - offset) + offset`.
+fn bucket_of_numbers(call: &mut Function) -> Option<Expr> {
+    if !is_of_numbers(call) {
+        return None;
+    }
+    let FunctionArguments::List(list) = &mut call.args else { return None };
+    let offset = if list.args.len() == 3 { list.args.pop().and_then(expression) } else { None };
+    rename(call, "xbar");
+    let offset = offset?;
+    let with = |left: Expr, op, right: &Expr| {
+        Expr::Nested(Box::new(Expr::BinaryOp { left: Box::new(left), op, right: Box::new(right.clone()) }))
+    };
+    let x = plain(call, 2).and_then(Vec::pop).and_then(expression)?;
+    plain(call, 1)?.push(argument(with(x, BinaryOperator::Minus, &offset)));
+    let bucket = std::mem::replace(call, call_of("xbar", FunctionArguments::None));
+    Some(with(Expr::Function(bucket), BinaryOperator::Plus, &offset))
+}
+
+/// `if(c, x, y)` as `CASE WHEN c THEN x ELSE y END`.
+fn choice(call: &mut Function) -> Result<Option<Expr>> {
+    let parts: Option<Vec<Expr>> =
+        plain(call, 3).and_then(|args| std::mem::take(args).into_iter().map(expression).collect());
+    let Some(Ok([condition, result, other])) = parts.map(<[Expr; 3]>::try_from) else {
+        return wrong("if takes (condition, x, y)");
+    };
+    Ok(Some(Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: Some(Box::new(other)),
+    }))
+}
+
+/// `max(x, n)` and `arg_max(x, y, n)`: the first n of all values in their order.
+fn several(call: &mut Function, name: &str) -> Result<Option<Expr>> {
+    let (is_least, has_key) = match (name, PICKS.iter().find(|(pick, _)| *pick == name)) {
+        (_, Some((_, is_least))) => (*is_least, true),
+        ("max", None) => (false, false),
+        ("min", None) => (true, false),
+        _ => return Ok(None),
+    };
+    let number = if has_key { 3 } else { 2 };
+    if plain(call, number).is_none() || call.over.is_some() {
+        return Ok(None);
+    }
+    let args: Option<Vec<Expr>> =
+        plain(call, number).and_then(|args| std::mem::take(args).into_iter().map(expression).collect());
+    let Some(mut args) = args else { return wrong(&format!("{name} takes values and a number of them")) };
+    let (Some(rows), Some(key)) = (args.pop(), args.pop()) else { return Ok(None) };
+    let value = args.pop().unwrap_or_else(|| key.clone());
+    let is_there = |value: &Expr| Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
+    let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+    let mut all = call_of("array_agg", one_list(vec![argument(value.clone())]));
+    let both = and(is_there(&value), is_there(&key));
+    all.filter = Some(Box::new(match call.filter.take() {
+        Some(filter) => and(Expr::Nested(filter), both),
+        None => both,
+    }));
+    if let FunctionArguments::List(list) = &mut all.args {
+        let options = OrderByOptions { asc: Some(is_least), nulls_first: Some(false) };
+        list.clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr { expr: key, options, with_fill: None }]));
+    }
+    let one = Expr::Value(Value::Number("1".to_owned(), false).into());
+    let args = vec![argument(Expr::Function(all)), argument(one), argument(rows)];
+    Ok(Some(Expr::Function(call_of("array_slice", one_list(args)))))
+}
