@@ -252,47 +252,44 @@ pub(crate) fn plain_numbers(values: &ArrayRef) -> Option<ScalarBuffer<i64>> {
 /// The first rows in the order of some columns, of whose first one these are the keys: those of lesser keys than the last of them in order,
 /// and of those that tie with it the first by further columns.
 fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) -> Result<Vec<u32>> {
-    let Some(bound) = greatest_of_first(keys, fetch) else { return Ok(Vec::new()) };
-    let rows_where = |is_asked: &dyn Fn(u64) -> bool| -> Vec<u32> {
-        keys.iter().zip(0..).filter(|(key, _)| is_asked(**key)).map(|(_, row)| row).collect()
-    };
-    let in_order = |rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>| -> Result<Vec<u32>> {
-        let found = if rows.len() < 2 || columns.is_empty() { None } else { order(&chosen(columns, &rows)?, fetch)? };
-        let mut first = match found {
-            Some(found) => found.into_iter().map(|place| rows[place as usize]).collect(),
-            None => rows,
-        };
-        first.truncate(fetch.unwrap_or(usize::MAX));
-        Ok(first)
+    let Some(last) = fetch.checked_sub(1) else { return Ok(Vec::new()) };
+    let rough = rough_bound(keys, last);
+    let candidates: Vec<(u64, u32)> =
+        keys.iter().zip(0..).filter(|(key, _)| **key <= rough).map(|(key, row)| (*key, row)).collect();
+    let mut of_candidates: Vec<u64> = candidates.iter().map(|(key, _)| *key).collect();
+    let bound = *of_candidates.select_nth_unstable(last).1;
+    let rows_where = |is_asked: fn(&u64, &u64) -> bool| -> Vec<u32> {
+        candidates.iter().filter(|(key, _)| is_asked(key, &bound)).map(|(_, row)| *row).collect()
     };
     if !is_exact {
-        return in_order(rows_where(&|key| key <= bound), columns, None).map(|mut first| {
-            first.truncate(fetch);
-            first
-        });
+        // All of them may tie again, so that all are sorted.
+        let mut first = first_in_order(rows_where(u64::le), columns, None)?;
+        first.truncate(fetch);
+        return Ok(first);
     }
-    let mut first = in_order(rows_where(&|key| key < bound), columns, None)?;
+    let mut first = first_in_order(rows_where(u64::lt), columns, None)?;
     let left = fetch.saturating_sub(first.len());
-    first.extend(in_order(rows_where(&|key| key == bound), &columns[1..], Some(left))?);
+    first.extend(first_in_order(rows_where(|key, bound| key == bound), &columns[1..], Some(left))?);
     Ok(first)
 }
 
-/// The greatest of the first `fetch` of some keys, which are more. One pass holds those that may be among them.
-fn greatest_of_first(keys: &[u64], fetch: usize) -> Option<u64> {
-    let last = fetch.checked_sub(1)?;
-    let room = 2 * fetch + SAMPLE_ROWS;
-    let (mut first, mut bound) = (Vec::with_capacity(room), u64::MAX);
-    for key in keys {
-        if *key > bound || first.len() >= fetch && *key == bound {
-            continue;
-        }
-        first.push(*key);
-        if first.len() == room {
-            bound = *first.select_nth_unstable(last).1;
-            first.truncate(fetch);
-        }
+/// The first of some rows in the order of some columns, or all; of no columns, as they stand.
+fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
+    if rows.len() > 1
+        && !columns.is_empty()
+        && let Some(found) = order(&chosen(columns, &rows)?, fetch)?
+    {
+        return Ok(found.into_iter().map(|place| rows[place as usize]).collect());
     }
-    (first.len() > last).then(|| *first.select_nth_unstable(last).1)
+    rows.truncate(fetch.unwrap_or(usize::MAX));
+    Ok(rows)
+}
+
+/// A key that is not before the one with a number in order, found among a few of them.
+fn rough_bound(keys: &[u64], number: usize) -> u64 {
+    let step = (keys.len() / SAMPLE_ROWS.max(4 * (number + 1))).max(1);
+    let mut sample: Vec<u64> = keys.iter().step_by(step).copied().collect();
+    if sample.len() > number { *sample.select_nth_unstable(number).1 } else { u64::MAX }
 }
 
 /// Puts rows of equal keys in the order of further columns, which `order` gives of some rows; whether any moved.
@@ -650,7 +647,14 @@ mod tests {
                     .collect::<Int64Array>(),
             )
         };
+        let alike = |rows: u64| -> ArrayRef {
+            let text = |row| (row % 5 > 0).then(|| format!("{}0000000{row}", if row % 5 == 1 { "B" } else { "A" }));
+            Arc::new((0..rows).map(text).collect::<StringArray>())
+        };
         for (rows, many) in [(300, 20), (5_000, 40), (5_000, 4_000), (120_000, 300)] {
+            let texts_alone = [SortColumn { values: alike(rows), options: None }];
+            let expected = by_rows(&texts_alone, None).unwrap();
+            assert_eq!(order(&texts_alone, Some(9)).unwrap().unwrap(), expected[..9], "texts that begin alike");
             let all = [texts(rows, many), numbers(rows, 3), numbers(rows, u64::MAX), texts(rows, 5), numbers(rows, 1)];
             for (number, picked) in
                 [[0, 1, 2], [1, 2, 0], [3, 2, 1], [1, 0, 2], [4, 1, 3], [2, 0, 1]].into_iter().enumerate()
