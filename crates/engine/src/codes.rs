@@ -126,23 +126,23 @@ impl<'a> Conditions<'a> {
         columns: &dyn Columns,
         constants: &[ArrayRef],
     ) -> Result<BooleanArray> {
-        if let Expr::Binary(BinaryOp::And, left, right) = expr {
-            let left = self.hold_of(rows, left, columns, constants)?;
-            let passed = left.true_count();
-            if passed * ROWS_OF_PASSED_MIN < left.len() {
-                if passed == 0 {
-                    return Ok(left);
+        if let Expr::Binary(BinaryOp::And, _, _) = expr {
+            let mut conditions = Vec::new();
+            joined_by_and(expr, &mut conditions);
+            // Where none can fail, those that cost little leave fewer rows to the others.
+            if conditions.iter().all(|condition| never_fails(condition)) {
+                conditions.sort_by_key(|condition| cost(condition, columns, constants));
+            }
+            let (first, others) =
+                conditions.split_first().ok_or_else(|| Error::Unsupported("a condition of none".to_owned()))?;
+            let mut passed = self.hold_of(rows, first, columns, constants)?;
+            for condition in others {
+                if passed.true_count() == 0 {
+                    break;
                 }
-                // Few rows pay for being taken out of the columns that the other condition reads.
-                let some = SomeRows::new(columns, left.clone());
-                let right = self.hold_of(rows, right, &some, constants)?;
-                return Ok(spread(&left, &right));
+                passed = self.hold_too(rows, condition, &passed, columns, constants)?;
             }
-            let right = self.hold_of(rows, right, columns, constants)?;
-            if left.true_count() == left.len() {
-                return Ok(right);
-            }
-            return Ok(BooleanArray::new(left.values() & right.values(), None));
+            return Ok(passed);
         }
         if let Some((column, dictionary)) = coded_column(expr, columns, rows)?
             && let Some(mask) = self.over_texts(expr, column, &dictionary, constants)?.hold(&dictionary)?
@@ -150,6 +150,27 @@ impl<'a> Conditions<'a> {
             return Ok(mask);
         }
         holds(&expr.evaluate(columns, constants)?.into_array(columns.rows())?)
+    }
+
+    /// Where a condition holds of the rows that have passed those before.
+    fn hold_too(
+        &mut self,
+        rows: usize,
+        condition: &'a Expr,
+        passed: &BooleanArray,
+        columns: &dyn Columns,
+        constants: &[ArrayRef],
+    ) -> Result<BooleanArray> {
+        if passed.true_count() * ROWS_OF_PASSED_MIN < passed.len() {
+            // Few rows pay for being taken out of the columns that the other condition reads.
+            let some = SomeRows::new(columns, passed.clone());
+            return Ok(spread(passed, &self.hold_of(rows, condition, &some, constants)?));
+        }
+        let holds = self.hold_of(rows, condition, columns, constants)?;
+        if passed.true_count() == passed.len() {
+            return Ok(holds);
+        }
+        Ok(BooleanArray::new(passed.values() & holds.values(), None))
     }
 
     fn over_texts(
@@ -176,6 +197,37 @@ impl<'a> Conditions<'a> {
             None => self.known.push(known),
         }
         Ok(&self.known[place])
+    }
+}
+
+/// The conditions that AND joins.
+fn joined_by_and<'a>(expr: &'a Expr, conditions: &mut Vec<&'a Expr>) {
+    match expr {
+        Expr::Binary(BinaryOp::And, left, right) => {
+            joined_by_and(left, conditions);
+            joined_by_and(right, conditions);
+        }
+        other => conditions.push(other),
+    }
+}
+
+/// What a condition costs beside others: looks at nulls are least, then come numbers and codes, then texts.
+fn cost(condition: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> u8 {
+    let is_text = |constant: &usize| matches!(constants[*constant].data_type(), DataType::Utf8 | DataType::Utf8View);
+    match condition {
+        Expr::IsNull(of) | Expr::IsNotNull(of) if matches!(**of, Expr::Column(_)) => 0,
+        Expr::Not(of) => cost(of, columns, constants),
+        Expr::Binary(op, left, right) if op.is_comparison() => match (&**left, &**right) {
+            (Expr::Column(column), Expr::Constant(constant)) | (Expr::Constant(constant), Expr::Column(column)) => {
+                if is_text(constant) && !columns.may_be_coded(*column) {
+                    2
+                } else {
+                    1
+                }
+            }
+            _ => 2,
+        },
+        _ => 3,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Orders of rows by keys that are written as numbers.
 //!
 //! Each key of a row becomes an unsigned number with the key's order, cut to as many bits as its values need, and as many keys as
-//! fit 64 bits are put side by side into one number, by which rows are sorted. Only rows that tie look at further keys. Of texts the first
-//! bytes that they don't share are such a number; those that tie by it, and what is neither number nor text, are left to Arrow's row format.
+//! fit 64 bits are put side by side into one number, by which rows are sorted. Only rows that tie look at further keys; where most tie, rows are
+//! sorted by the further keys first. Of texts of few values the number is their place among these, of others the first bytes that they don't
+//! share; those that tie by it, and what is neither number nor text, are left to Arrow's row format.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use arrow::datatypes::{
 };
 use arrow::row::{RowConverter, SortField};
 
-use crate::aggregate::Ordered;
+use crate::aggregate::{Ordered, Texts};
 use crate::error::{Error, Result};
 use crate::natives::natives;
 use crate::parallel;
@@ -42,30 +43,31 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
         columns => columns,
     };
     // Of a few rows only those are looked at further that the first column leaves.
-    let wanted = if few.is_some() { 1 } else { columns.len() };
-    let Some(Leading { keys, used, is_exact }) = leading(&columns[..wanted]) else {
+    let asked = if few.is_some() { 1 } else { columns.len() };
+    let Some(Leading { keys, used, is_exact }) = leading(&columns[..asked]) else {
         return by_rows(columns, fetch).map(Some);
     };
     if let Some(fetch) = few {
-        let candidates = first_ones(&keys, fetch);
-        if candidates.len() < rows / 2 {
-            let found = order(&chosen(columns, &candidates)?, None)?;
-            let mut first = match found {
-                Some(found) => found.into_iter().map(|place| candidates[place as usize]).collect(),
-                None => candidates,
-            };
-            first.truncate(fetch);
-            return Ok(Some(first));
-        }
+        return first_of(columns, &keys, is_exact, fetch).map(Some);
     }
     let in_order = keys.is_sorted();
     let rest = &columns[used..];
     if in_order && (rest.is_empty() || keys.windows(2).all(|pair| pair[0] < pair[1])) {
         return Ok(None);
     }
+    let threads = parallel::threads_for(rows, 0, threads);
     let mut numbered: Vec<(u64, u32)> = keys.iter().zip(0..).map(|(key, row)| (*key, row)).collect();
+    if is_exact && !rest.is_empty() && mostly_tie(&keys) {
+        // In the order of the further columns first, which rows of equal keys keep.
+        if let Some(order) = order_by(rest, None, threads)? {
+            numbered = order.into_iter().map(|row| (keys[row as usize], row)).collect();
+        }
+        sort(&mut numbered, threads)?;
+        numbered.truncate(fetch.unwrap_or(rows));
+        return Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()));
+    }
     if !in_order {
-        sort(&mut numbered, parallel::threads_for(rows, 0, threads))?;
+        sort(&mut numbered, threads)?;
     }
     let is_moved = match rest {
         [] => false,
@@ -77,6 +79,22 @@ pub(crate) fn order_by(columns: &[SortColumn], fetch: Option<usize>, threads: us
     }
     numbered.truncate(fetch.unwrap_or(rows));
     Ok(Some(numbered.into_iter().map(|(_, row)| row).collect()))
+}
+
+/// Keys that are looked at to tell whether most rows have one that another has, too, and how many of them must be there twice for that.
+const SAMPLE_ROWS: usize = 1024;
+const SAME_MIN: usize = 8;
+
+/// Whether most of some rows are equal in their keys, as a few of them show: of so many values few come twice.
+fn mostly_tie(keys: &[u64]) -> bool {
+    let step = (keys.len() / SAMPLE_ROWS).max(1);
+    let mut sample: Vec<u64> = keys.iter().step_by(step).copied().collect();
+    sample.sort_unstable();
+    let seen = sample.len();
+    sample.dedup();
+    let same = seen - sample.len();
+    // As many pairs are the same as there are pairs for each value.
+    same >= SAME_MIN && same.saturating_mul(2 * keys.len()) > seen * seen
 }
 
 /// Bits that a further key should find free.
@@ -125,7 +143,7 @@ fn sort_part(numbered: &mut [(u64, u32)]) {
     let breaks = numbered.windows(2).filter(|pair| pair[0].0 > pair[1].0).count();
     if numbered.len() < DIGITS_ROWS || breaks < numbered.len() / 64 {
         // Groups of several dates come as stretches that are in order, which this sort merges.
-        numbered.sort();
+        numbered.sort_by_key(|(key, _)| *key);
         return;
     }
     // From the lowest digit to the highest, each time keeping the order of rows with equal digits.
@@ -170,6 +188,16 @@ fn stand_in_order(columns: &[SortColumn]) -> bool {
         orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
     };
     (1..rows).all(|row| order(row).is_le())
+}
+
+/// The same for some rows, one behind the other.
+pub(crate) fn stand_in_order_at(columns: &[SortColumn], rows: &[u32]) -> bool {
+    let Some(plain) = columns.iter().map(Plain::of).collect::<Option<Vec<Plain>>>() else { return false };
+    let order = |pair: &[u32]| {
+        let orders = plain.iter().map(|column| column.compare(pair[0] as usize, pair[1] as usize));
+        orders.into_iter().find(|order| order.is_ne()).unwrap_or(std::cmp::Ordering::Equal)
+    };
+    rows.windows(2).all(|pair| order(pair).is_le())
 }
 
 /// A column whose neighbours are compared as they are: ascending, without nulls.
@@ -221,12 +249,47 @@ pub(crate) fn plain_numbers(values: &ArrayRef) -> Option<ScalarBuffer<i64>> {
     }
 }
 
-/// The rows whose keys are among the first `fetch`, with those that tie with the last of them.
-fn first_ones(keys: &[u64], fetch: usize) -> Vec<u32> {
-    let Some(last) = fetch.checked_sub(1) else { return Vec::new() };
-    let mut scratch = keys.to_vec();
-    let (_, greatest, _) = scratch.select_nth_unstable(last);
-    keys.iter().zip(0..).filter(|(key, _)| *key <= greatest).map(|(_, row)| row).collect()
+/// The first rows in the order of some columns, of whose first one these are the keys: those of lesser keys than the last of them in order,
+/// and of those that tie with it the first by further columns.
+fn first_of(columns: &[SortColumn], keys: &[u64], is_exact: bool, fetch: usize) -> Result<Vec<u32>> {
+    let Some(last) = fetch.checked_sub(1) else { return Ok(Vec::new()) };
+    let rough = rough_bound(keys, last);
+    let candidates: Vec<(u64, u32)> =
+        keys.iter().zip(0..).filter(|(key, _)| **key <= rough).map(|(key, row)| (*key, row)).collect();
+    let mut of_candidates: Vec<u64> = candidates.iter().map(|(key, _)| *key).collect();
+    let bound = *of_candidates.select_nth_unstable(last).1;
+    let rows_where = |is_asked: fn(&u64, &u64) -> bool| -> Vec<u32> {
+        candidates.iter().filter(|(key, _)| is_asked(key, &bound)).map(|(_, row)| *row).collect()
+    };
+    if !is_exact {
+        // All of them may tie again, so that all are sorted.
+        let mut first = first_in_order(rows_where(u64::le), columns, None)?;
+        first.truncate(fetch);
+        return Ok(first);
+    }
+    let mut first = first_in_order(rows_where(u64::lt), columns, None)?;
+    let left = fetch.saturating_sub(first.len());
+    first.extend(first_in_order(rows_where(|key, bound| key == bound), &columns[1..], Some(left))?);
+    Ok(first)
+}
+
+/// The first of some rows in the order of some columns, or all; of no columns, as they stand.
+fn first_in_order(mut rows: Vec<u32>, columns: &[SortColumn], fetch: Option<usize>) -> Result<Vec<u32>> {
+    if rows.len() > 1
+        && !columns.is_empty()
+        && let Some(found) = order(&chosen(columns, &rows)?, fetch)?
+    {
+        return Ok(found.into_iter().map(|place| rows[place as usize]).collect());
+    }
+    rows.truncate(fetch.unwrap_or(usize::MAX));
+    Ok(rows)
+}
+
+/// A key that is not before the one with a number in order, found among a few of them.
+fn rough_bound(keys: &[u64], number: usize) -> u64 {
+    let step = (keys.len() / SAMPLE_ROWS.max(4 * (number + 1))).max(1);
+    let mut sample: Vec<u64> = keys.iter().step_by(step).copied().collect();
+    if sample.len() > number { *sample.select_nth_unstable(number).1 } else { u64::MAX }
 }
 
 /// Puts rows of equal keys in the order of further columns, which `order` gives of some rows; whether any moved.
@@ -294,7 +357,7 @@ pub(crate) fn first_keys(columns: &[SortColumn]) -> Option<Vec<u64>> {
     if first.values.logical_null_count() > 0 {
         return Part::new(first).map(|part| part.values);
     }
-    let mut keys = numbers(&first.values)?;
+    let mut keys = numbers(&first.values).or_else(|| ranks(&first.values))?;
     if first.options.is_some_and(|options| options.descending) {
         keys.iter_mut().for_each(|key| *key = !*key);
     }
@@ -365,7 +428,7 @@ struct Part {
 
 impl Part {
     fn new(column: &SortColumn) -> Option<Part> {
-        Part::of(column, numbers(&column.values)?)
+        Part::of(column, numbers(&column.values).or_else(|| ranks(&column.values))?)
     }
 
     /// The key of a column whose values are in the order of these numbers.
@@ -457,6 +520,34 @@ pub(crate) fn numbers(array: &ArrayRef) -> Option<Vec<u64>> {
     })
 }
 
+/// Rows of texts from which on they are told apart before they are compared, and how many there must be for each text.
+const TEXT_ROWS_MIN: usize = 256;
+const ROWS_OF_TEXT_MIN: usize = 8;
+
+/// Where each row's text is among all texts of a column in order; `None` where these are many.
+fn ranks(array: &ArrayRef) -> Option<Vec<u64>> {
+    let texts = array.as_string_opt::<i32>()?;
+    if texts.len() < TEXT_ROWS_MIN {
+        return None;
+    }
+    let mut known = Texts::default();
+    let mut numbers = Vec::with_capacity(texts.len());
+    for row in 0..texts.len() {
+        let is_same = row > 0 && texts.value(row) == texts.value(row - 1);
+        numbers.push(if is_same { numbers[row - 1] } else { known.number(texts.value(row)) });
+        // Of the first rows each may have a text of its own.
+        if known.len() > texts.len() / ROWS_OF_TEXT_MIN {
+            return None;
+        }
+    }
+    let known: Vec<&str> = known.iter().collect();
+    let mut sorted: Vec<usize> = (0..known.len()).collect();
+    sorted.sort_unstable_by_key(|number| known[*number]);
+    let mut ranks = vec![0; known.len()];
+    sorted.iter().zip(0..).for_each(|(number, rank)| ranks[*number] = rank);
+    Some(numbers.into_iter().map(|number| ranks[number as usize]).collect())
+}
+
 #[cfg(test)]
 mod tests {
     use arrow::array::{
@@ -536,6 +627,62 @@ mod tests {
             sort(&mut rows, 2).unwrap();
             sort(&mut rows, 3).unwrap();
             assert_eq!(rows, expected, "what is sorted stays");
+        }
+    }
+
+    #[test]
+    fn texts_of_few_values_and_keys_that_tie_are_in_the_order_of_the_row_format() {
+        let scattered = |row: u64, below: u64| (row.wrapping_mul(6_364_136_223_846_793_005) >> 33) % below;
+        let texts = |rows: u64, many: u64| -> ArrayRef {
+            let text = |row| {
+                (scattered(row + 3, 11) > 0)
+                    .then(|| format!("{}{}", "long ".repeat(row as usize % 3), scattered(row, many)))
+            };
+            Arc::new((0..rows).map(text).collect::<StringArray>())
+        };
+        let numbers = |rows: u64, below: u64| -> ArrayRef {
+            Arc::new(
+                (0..rows)
+                    .map(|row| (scattered(row + 5, 9) > 0).then(|| scattered(row + 1, below) as i64))
+                    .collect::<Int64Array>(),
+            )
+        };
+        let alike = |rows: u64| -> ArrayRef {
+            let text = |row| (row % 5 > 0).then(|| format!("{}0000000{row}", if row % 5 == 1 { "B" } else { "A" }));
+            Arc::new((0..rows).map(text).collect::<StringArray>())
+        };
+        for (rows, many) in [(300, 20), (5_000, 40), (5_000, 4_000), (120_000, 300)] {
+            let texts_alone = [SortColumn { values: alike(rows), options: None }];
+            let expected = by_rows(&texts_alone, None).unwrap();
+            assert_eq!(order(&texts_alone, Some(9)).unwrap().unwrap(), expected[..9], "texts that begin alike");
+            let all = [texts(rows, many), numbers(rows, 3), numbers(rows, u64::MAX), texts(rows, 5), numbers(rows, 1)];
+            for (number, picked) in
+                [[0, 1, 2], [1, 2, 0], [3, 2, 1], [1, 0, 2], [4, 1, 3], [2, 0, 1]].into_iter().enumerate()
+            {
+                let options = |place: usize| SortOptions {
+                    descending: (number + place) % 2 == 0,
+                    nulls_first: (number + place) % 3 == 0,
+                };
+                let columns: Vec<SortColumn> = picked
+                    .iter()
+                    .map(|column| SortColumn { values: Arc::clone(&all[*column]), options: Some(options(*column)) })
+                    .collect();
+                let expected = by_rows(&columns, None).unwrap();
+                for threads in [1, 2] {
+                    assert_eq!(
+                        order_by(&columns, None, threads).unwrap().unwrap(),
+                        expected,
+                        "{rows} rows, {picked:?}"
+                    );
+                }
+                for fetch in [0, 1, 7, 30] {
+                    assert_eq!(
+                        order(&columns, Some(fetch)).unwrap().unwrap(),
+                        expected[..fetch],
+                        "{rows} rows, {picked:?}, {fetch}"
+                    );
+                }
+            }
         }
     }
 

@@ -86,7 +86,7 @@ enum Number {
     Decimal(i128, i8),
 }
 
-/// Whether each value of a type is one of another, and greater ones are never lesser there.
+/// Whether each value of a type is one of another, or near one, and greater ones are never lesser there.
 fn widens(own: &DataType, wide: &DataType) -> bool {
     let whole = |of: &DataType| of.is_integer().then(|| (of.is_signed_integer(), of.primitive_width().unwrap_or(0)));
     match (own, wide) {
@@ -99,6 +99,7 @@ fn widens(own: &DataType, wide: &DataType) -> bool {
             let digits = whole(own).map(|(_, bytes)| [3, 5, 10, 20][bytes.max(1).ilog2() as usize]);
             *scale >= 0 && digits.is_some_and(|digits: i16| i16::from(*precision) - i16::from(*scale) >= digits)
         }
+        (DataType::Decimal128(_, scale), DataType::Float64) => *scale >= 0,
         (own, DataType::Float64) => whole(own).is_some(),
         (own, wide) => match (whole(own), whole(wide)) {
             (Some((false, own)), Some((_, wide))) | (Some((true, own)), Some((true, wide))) => wide > own,
@@ -204,7 +205,8 @@ fn float(number: &Number) -> Option<Place> {
 fn decimal(number: &Number, precision: u8, scale: i8) -> Option<Place> {
     let (digits, from) = match number {
         Number::Decimal(digits, from) => (*digits, *from),
-        Number::Whole(_) | Number::Float(_) => return None,
+        Number::Float(value) => return decimal_near(*value, precision, scale),
+        Number::Whole(_) => return None,
     };
     let unit = 10i128.checked_pow(u32::try_from(from.checked_sub(scale)?).ok()?)?;
     let (value, rest) = (digits / unit, (digits % unit).signum());
@@ -215,6 +217,32 @@ fn decimal(number: &Number, precision: u8, scale: i8) -> Option<Place> {
     let value =
         PrimitiveArray::<Decimal128Type>::from_value(value, 1).with_precision_and_scale(precision, scale).ok()?;
     Some(beside(rest, Arc::new(value)))
+}
+
+/// The place of a float among decimals as they become floats, which several may become one of: then it has none.
+fn decimal_near(value: f64, precision: u8, scale: i8) -> Option<Place> {
+    let (unit, beyond) = (10f64.powi(i32::from(scale)), 10i128.checked_pow(u32::from(precision))?);
+    #[expect(clippy::cast_precision_loss, reason = "as the cast does it")]
+    let float = |digits: i128| digits as f64 / unit;
+    match value {
+        value if value.is_nan() || value > float(beyond) => return Some(Place::Above),
+        value if value < float(-beyond) => return Some(Place::Below),
+        _ => {}
+    }
+    #[expect(clippy::cast_possible_truncation, reason = "it is looked for around this one")]
+    let near = (value * unit).round() as i128;
+    // The first whose float isn't less: next to the nearest one, unless floats are farther apart than decimals.
+    let first = (near - 1..=near + 1).find(|digits| float(*digits) >= value)?;
+    if float(first - 1) >= value || float(first + 1) == value {
+        return None;
+    }
+    let is_it = float(first) == value;
+    let at = if is_it { first } else { first - 1 };
+    if at.abs() >= beyond {
+        return None;
+    }
+    let at = PrimitiveArray::<Decimal128Type>::from_value(at, 1).with_precision_and_scale(precision, scale).ok()?;
+    Some(if is_it { Place::At(Arc::new(at)) } else { Place::OverIt(Arc::new(at)) })
 }
 
 fn one<T: ArrowPrimitiveType>(value: T::Native) -> ArrayRef {
@@ -243,9 +271,11 @@ mod tests {
         let near =
             [-3.4e38, -1e30, -129.0, -128.0, -3.0, -2.0, -1.5, -1.0, -0.0, 0.0, 1.0, 1.5, 2.0, 3.0, 127.0, 128.0];
         let far = [255.0, 256.0, 32_767.0, 32_768.0, 65_535.0, 2_147_483_647.0, 4_294_967_295.0, 1e15, 9.2e18, 3.4e38];
+        let between = [0.1, 0.7, 99.99, 99.995, -12.85, -12.8499];
         let special = [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, 1e-45, 16_777_217.0];
-        let all: ArrayRef =
-            Arc::new(Float64Array::from_iter(near.into_iter().chain(far).chain(special).map(Some).chain([None])));
+        let all: ArrayRef = Arc::new(Float64Array::from_iter(
+            near.into_iter().chain(far).chain(between).chain(special).map(Some).chain([None]),
+        ));
         let mut parts = vec![cast(&all, own).unwrap()];
         if own.is_integer() {
             let ends: ArrayRef = Arc::new(Int64Array::from(vec![i64::MIN, i64::MAX, (1 << 53) + 1, (1 << 53) - 1]));
@@ -269,6 +299,11 @@ mod tests {
             0.0,
             0.1,
             0.5,
+            0.7,
+            0.700_000_000_000_000_1,
+            99.99,
+            99.995,
+            -12.85,
             1.5,
             2.0,
             127.5,
@@ -294,7 +329,10 @@ mod tests {
 
     fn owns() -> Vec<DataType> {
         use DataType::{Decimal128, Float32, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64};
-        vec![Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Decimal128(9, 1), Decimal128(20, 2)]
+        let decimals =
+            [(4, 2), (9, 1), (18, 4), (20, 2), (38, 0)].map(|(precision, scale)| Decimal128(precision, scale));
+        let all = [Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32];
+        all.into_iter().chain(decimals).collect()
     }
 
     fn evaluated(expr: &Expr, values: &ArrayRef, constants: &[ArrayRef]) -> ArrayRef {

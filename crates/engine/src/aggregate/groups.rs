@@ -18,6 +18,7 @@ use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
 use splay_store::canonical;
 
 use crate::error::{Error, Result};
+use crate::parallel;
 use crate::shift::plain;
 
 /// A group by the hash of its words, of which half stands here: most of what isn't the same is told apart, and a table that grows is filled,
@@ -39,12 +40,18 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(hash)
 }
 
+/// Groups whose words stand in one piece of memory, so that those that are there aren't moved when more come.
+const CHUNK_GROUPS: usize = 1 << 12;
+
 /// The groups that were seen, in the order of their first row.
 #[derive(Debug)]
 pub(crate) struct Groups {
     /// Keys of a group, and the word of nulls.
     stride: usize,
-    words: Vec<u64>,
+    /// Of [`CHUNK_GROUPS`] groups each.
+    chunks: Vec<Vec<u64>>,
+    /// The words of nulls of all groups together.
+    nulls: u64,
     table: HashTable<Entry>,
     /// Differs from one statement to the next, so that nobody can choose keys that collide.
     seed: u64,
@@ -52,12 +59,22 @@ pub(crate) struct Groups {
     /// Whether each group's words are greater than those of the one before, as they come from rows in order: then a group that
     /// is greater still is new, and the table isn't needed.
     ascending: bool,
+    /// Scratch: the hashes of rows.
+    hashes: Vec<u32>,
 }
 
 impl Groups {
     pub fn new(keys: usize) -> Groups {
-        let (seed, table) = (DefaultHashBuilder::default().hash_one(keys), HashTable::new());
-        Groups { stride: keys + 1, words: Vec::new(), table, seed, len: 0, ascending: true }
+        Groups {
+            stride: keys + 1,
+            chunks: Vec::new(),
+            nulls: 0,
+            table: HashTable::new(),
+            seed: DefaultHashBuilder::default().hash_one(keys),
+            len: 0,
+            ascending: true,
+            hashes: Vec::new(),
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -66,11 +83,37 @@ impl Groups {
 
     /// The words of a group.
     pub fn words(&self, group: usize) -> &[u64] {
-        &self.words[group * self.stride..(group + 1) * self.stride]
+        words(&self.chunks, self.stride, group)
+    }
+
+    /// The word of a key in each group.
+    fn words_of(&self, key: usize) -> Vec<u64> {
+        let mut words = Vec::with_capacity(self.len);
+        self.chunks.iter().for_each(|chunk| words.extend(chunk.chunks_exact(self.stride).map(|words| words[key])));
+        words
     }
 
     /// The group of some words, made if it wasn't seen.
     pub fn find(&mut self, words: &[u64]) -> u32 {
+        let seed = self.seed;
+        self.find_by(words, |words| half(hash(seed, words)))
+    }
+
+    /// The groups of rows whose words stand one behind the other, made where they weren't seen.
+    pub fn find_rows(&mut self, words: &[u64], mut take: impl FnMut(u32)) {
+        let (stride, seed) = (self.stride, self.seed);
+        if self.ascending {
+            return words.chunks_exact(stride).for_each(|words| take(self.find(words)));
+        }
+        // Hashes of neighbours don't wait for each other, nor for memory.
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
+        hashes.extend(words.chunks_exact(stride).map(|words| half(hash(seed, words))));
+        words.chunks_exact(stride).zip(&hashes).for_each(|(words, hash)| take(self.find_by(words, |_| *hash)));
+        self.hashes = hashes;
+    }
+
+    fn find_by(&mut self, words: &[u64], hash: impl FnOnce(&[u64]) -> u32) -> u32 {
         debug_assert_eq!(words.len(), self.stride);
         // Rows are ordered, so the next row is mostly of the last group.
         if self.len > 0 && are_same(self.words(self.len - 1), words) {
@@ -82,20 +125,35 @@ impl Groups {
             }
             self.fill_table();
         }
-        let (stride, stored) = (self.stride, &self.words);
-        let at = |group: u32| &stored[group as usize * stride..(group as usize + 1) * stride];
-        let hash = half(hash(self.seed, words));
-        let is_it = |entry: &Entry| entry.hash == hash && are_same(at(entry.group), words);
-        if let Some(known) = self.table.find(spread(hash), is_it) {
-            return known.group;
+        let hash = hash(words);
+        match self.known(words, hash) {
+            Some(group) => group,
+            None => {
+                self.enter(hash, number(self.len));
+                self.add(words)
+            }
         }
-        let entry = Entry { hash, group: number(self.len) };
-        self.table.insert_unique(spread(hash), entry, |entry| entry.spread());
-        self.add(words)
+    }
+
+    /// The group of some words among those of the table.
+    fn known(&self, words: &[u64], hash: u32) -> Option<u32> {
+        let is_it = |entry: &Entry| entry.hash == hash && are_same(self.words(entry.group as usize), words);
+        self.table.find(spread(hash), is_it).map(|entry| entry.group)
+    }
+
+    fn enter(&mut self, hash: u32, group: u32) {
+        self.table.insert_unique(spread(hash), Entry { hash, group }, |entry| entry.spread());
     }
 
     fn add(&mut self, words: &[u64]) -> u32 {
-        self.words.extend_from_slice(words);
+        if self.len % CHUNK_GROUPS == 0 {
+            let room = if self.len > 0 { CHUNK_GROUPS * self.stride } else { 0 };
+            self.chunks.push(Vec::with_capacity(room));
+        }
+        if let Some(chunk) = self.chunks.last_mut() {
+            chunk.extend_from_slice(words);
+        }
+        self.nulls |= words[self.stride - 1];
         self.len += 1;
         number(self.len - 1)
     }
@@ -105,37 +163,77 @@ impl Groups {
         self.ascending = false;
         self.table.reserve(2 * self.len, |entry| entry.spread());
         for group in 0..self.len {
-            let hash = half(hash(self.seed, self.words(group)));
-            self.table.insert_unique(spread(hash), Entry { hash, group: number(group) }, |entry| entry.spread());
+            self.enter(half(hash(self.seed, self.words(group))), number(group));
         }
     }
 }
 
+fn words(chunks: &[Vec<u64>], stride: usize, group: usize) -> &[u64] {
+    let start = group % CHUNK_GROUPS * stride;
+    &chunks[group / CHUNK_GROUPS][start..start + stride]
+}
+
 /// Takes in the groups that others found: for each of theirs, in order, which of ours it is. Texts are by key, and empty for keys
-/// that aren't texts.
+/// that aren't texts. Theirs differ from each other, so that so many threads look them up among ours, and those that aren't there are new.
 pub(super) fn merged(
     groups: &mut Groups,
     texts: &mut [Texts],
-    other_groups: &Groups,
+    other: Groups,
     other_texts: &[Texts],
-) -> Vec<u32> {
-    let keys = texts.len();
+    threads: usize,
+) -> Result<Vec<u32>> {
+    let (keys, stride) = (texts.len(), groups.stride);
     let numbers: Vec<Vec<u32>> = texts
         .iter_mut()
         .zip(other_texts)
         .map(|(texts, others)| others.iter().map(|text| texts.number(text)).collect())
         .collect();
-    let mut words = vec![0; keys + 1];
-    let group = |group| {
-        words.copy_from_slice(other_groups.words(group));
-        for (key, numbers) in numbers.iter().enumerate() {
-            if !numbers.is_empty() && words[keys] & (1 << key) == 0 {
-                words[key] = u64::from(numbers[usize::try_from(words[key]).unwrap_or(0)]);
+    let translate = |chunk: &mut [u64]| {
+        for words in chunk.chunks_exact_mut(stride) {
+            for (key, numbers) in numbers.iter().enumerate() {
+                if !numbers.is_empty() && words[keys] & (1 << key) == 0 {
+                    words[key] = u64::from(numbers[usize::try_from(words[key]).unwrap_or(0)]);
+                }
             }
         }
-        groups.find(&words)
     };
-    (0..other_groups.len()).map(group).collect()
+    let (len, mut chunks) = (other.len, other.chunks);
+    if groups.ascending {
+        let goes_on = chunks.first_mut().is_none_or(|chunk| {
+            let mut first = chunk[..stride].to_vec();
+            translate(&mut first);
+            groups.len == 0 || groups.words(groups.len - 1) <= first.as_slice()
+        });
+        if goes_on {
+            chunks.iter_mut().for_each(|chunk| translate(chunk));
+            return Ok(chunks
+                .iter()
+                .flat_map(|chunk| chunk.chunks_exact(stride))
+                .map(|words| groups.find(words))
+                .collect());
+        }
+        groups.fill_table();
+    }
+    let ours = &*groups;
+    let look_up = |mut chunk: Vec<u64>| {
+        translate(&mut chunk);
+        let hashes: Vec<u32> = chunk.chunks_exact(stride).map(|words| half(hash(ours.seed, words))).collect();
+        let known = chunk.chunks_exact(stride).zip(&hashes).map(|(words, hash)| ours.known(words, *hash)).collect();
+        Ok((chunk, hashes, known))
+    };
+    let threads = parallel::threads_for(len, 0, threads);
+    let looked_up: Vec<(Vec<u64>, Vec<u32>, Vec<Option<u32>>)> =
+        parallel::each_of(chunks.into_iter(), threads, look_up)?;
+    let mut mapping = Vec::with_capacity(len);
+    for (chunk, hashes, known) in looked_up {
+        for ((words, hash), known) in chunk.chunks_exact(stride).zip(hashes).zip(known) {
+            mapping.push(known.unwrap_or_else(|| {
+                groups.enter(hash, number(groups.len));
+                groups.add(words)
+            }));
+        }
+    }
+    Ok(mapping)
 }
 
 /// A hash of a few words: each is multiplied in, and the halves of the product are folded, as in foldhash and wyhash.
@@ -258,10 +356,10 @@ impl Texts {
 #[expect(clippy::cast_possible_truncation, reason = "a word holds a value of the type that it becomes again")]
 pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: &DataType) -> Result<ArrayRef> {
     let keys = groups.stride - 1;
-    let words = || (0..groups.len()).map(|group| groups.words(group)[key]);
+    let words = || groups.words_of(key).into_iter();
     let is_null = |group: usize| groups.words(group)[keys] & (1 << key) != 0;
-    let nulls = NullBuffer::new(BooleanBuffer::collect_bool(groups.len(), |group| !is_null(group)));
-    let nulls = (nulls.null_count() > 0).then_some(nulls);
+    let nulls = (groups.nulls & (1 << key) != 0)
+        .then(|| NullBuffer::new(BooleanBuffer::collect_bool(groups.len(), |group| !is_null(group))));
     Ok(match data_type {
         DataType::Null => new_null_array(data_type, groups.len()),
         DataType::Boolean => {
@@ -405,6 +503,52 @@ mod tests {
             assert_eq!(groups.find(&words) as usize, expected);
         }
         assert_eq!(groups.len(), known.len());
+    }
+
+    /// Groups of others, some of which are known and whose texts have other numbers, get the numbers that they would get one by one.
+    #[test]
+    fn groups_of_others_are_found_or_new() {
+        const COUNT: u64 = 110_000;
+        let found = |from: u64, is_ascending: bool| {
+            let (mut groups, mut texts) = (Groups::new(2), vec![Texts::default(), Texts::default()]);
+            for number in from..from + COUNT {
+                let number = if is_ascending { number } else { number * 7_919 % 250_000 };
+                let text = u64::from(texts[1].number(&(number % 4_001).to_string()));
+                groups.find(&[number, if number % 5 == 0 { 0 } else { text }, u64::from(number % 5 == 0) << 1]);
+            }
+            (groups, texts)
+        };
+        for (first, second) in [
+            ((0, false), (60_000, false)),
+            ((0, true), (60_000, true)),
+            ((0, true), (COUNT, true)),
+            ((9, true), (9, false)),
+        ] {
+            let (mut expected, mut expected_texts) = found(first.0, first.1);
+            let (other, other_texts) = found(second.0, second.1);
+            let one_by_one: Vec<u32> = (0..other.len())
+                .map(|group| {
+                    let mut words = other.words(group).to_vec();
+                    if words[2] == 0 {
+                        let text = other_texts[1].text(u32::try_from(words[1]).unwrap());
+                        words[1] = u64::from(expected_texts[1].number(text));
+                    }
+                    expected.find(&words)
+                })
+                .collect();
+            let (mut groups, mut texts) = found(first.0, first.1);
+            // The order in which texts of new groups are numbered doesn't matter to groups.
+            let mapping = merged(&mut groups, &mut texts, other, &other_texts, 2).unwrap();
+            assert_eq!(mapping, one_by_one);
+            assert_eq!(groups.len(), expected.len());
+            let again: Vec<u32> = (0..groups.len())
+                .map(|group| groups.words(group).to_vec())
+                .collect::<Vec<_>>()
+                .iter()
+                .map(|words| groups.find(words))
+                .collect();
+            assert!(again.iter().zip(0..).all(|(found, group)| *found == group), "groups are found again");
+        }
     }
 
     #[test]

@@ -282,6 +282,24 @@ impl ValueKey {
         u16::try_from(self.choices.unwrap_or(0).saturating_sub(1)).unwrap_or(u16::MAX)
     }
 
+    /// Writes the word of each row from `start` on to its place among the words of rows, of which each has `stride`, and a bit for null to the
+    /// last of them.
+    pub fn write(&self, start: usize, words: &mut [u64], stride: usize) {
+        let rows = words.chunks_exact_mut(stride);
+        match (&self.words, &self.nulls) {
+            (KeyWords::Words(own, _), None) => {
+                rows.zip(&own[start..]).for_each(|(words, own)| words[self.key] = *own);
+            }
+            _ => {
+                for (row, words) in (start..).zip(rows) {
+                    let own = self.word(row);
+                    words[self.key] = own.unwrap_or(0);
+                    words[stride - 1] |= u64::from(own.is_none()) << self.key;
+                }
+            }
+        }
+    }
+
     pub fn word(&self, row: usize) -> Option<u64> {
         let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
         match &self.words {

@@ -22,7 +22,7 @@ use arrow::datatypes::DataType;
 pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 
 pub(crate) use accumulate::{Accumulator, Assigned, Exact, Run, accumulator, check_sums, magnitudes, weighted};
-pub(crate) use groups::words_of;
+pub(crate) use groups::{Texts, words_of};
 pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};

@@ -25,6 +25,9 @@ pub(crate) fn group_rows(frame: &Frame, keys: &[Expr], constants: &[ArrayRef]) -
     Ok((rows, grouping.groups.len()))
 }
 
+/// Rows whose keys are written as words at once.
+const BLOCK_ROWS: usize = 4_096;
+
 /// Most bytes of a table of groups by place.
 const PLACES_BYTES_MAX: usize = 4 << 20;
 
@@ -60,9 +63,9 @@ impl<'a> Grouping<'a> {
             let array = key.evaluate(frame, constants)?.into_array(frame.len())?;
             values.push(ValueKey::new(position, &array, &mut self.texts[position], &mut self.words[position])?);
         }
-        let mut words = vec![0; keys + 1];
+        let (mut words, stride) = (vec![0; keys + 1], keys + 1);
         let groups = &mut self.groups;
-        let mut find = |row: usize| {
+        let find = |row: usize| {
             words[keys] = 0;
             for value in &values {
                 let word = value.word(row);
@@ -72,8 +75,14 @@ impl<'a> Grouping<'a> {
             groups.find(&words)
         };
         let mut of_rows = Vec::with_capacity(frame.len());
-        if !self.dense.rows(&values, frame.len(), &mut find, |group| of_rows.push(group)) {
-            of_rows.extend((0..frame.len()).map(find));
+        if !self.dense.rows(&values, frame.len(), find, |group| of_rows.push(group)) {
+            let mut words = Vec::new();
+            for start in (0..frame.len()).step_by(BLOCK_ROWS) {
+                words.clear();
+                words.resize(BLOCK_ROWS.min(frame.len() - start) * stride, 0);
+                values.iter().for_each(|value| value.write(start, &mut words, stride));
+                self.groups.find_rows(&words, |group| of_rows.push(group));
+            }
         }
         Ok(of_rows)
     }
@@ -105,7 +114,7 @@ pub(crate) fn over_frames(
     let mut states = states.into_iter();
     let mut all = states.next().unwrap_or_else(|| State::new(keys, aggregates));
     for state in states {
-        all.merge(state)?;
+        all.merge(state, threads)?;
     }
     all.finish(key_types, threads)
 }
@@ -170,9 +179,9 @@ impl<'a> State<'a> {
     }
 
     /// Takes in what another has of the frames that follow.
-    fn merge(&mut self, other: State<'_>) -> Result<()> {
-        let (ours, theirs) = (&mut self.grouping, &other.grouping);
-        let mapping = merged(&mut ours.groups, &mut ours.texts, &theirs.groups, &theirs.texts);
+    fn merge(&mut self, other: State<'_>, threads: usize) -> Result<()> {
+        let (ours, theirs) = (&mut self.grouping, other.grouping);
+        let mapping = merged(&mut ours.groups, &mut ours.texts, theirs.groups, &theirs.texts, threads)?;
         let groups = ours.groups.len();
         for (ours, theirs) in self.slots.iter_mut().zip(other.slots) {
             match (ours, theirs) {
@@ -188,10 +197,8 @@ impl<'a> State<'a> {
 
     fn finish(self, key_types: &[DataType], threads: usize) -> Result<Vec<ArrayRef>> {
         let Grouping { groups, texts, .. } = self.grouping;
-        let mut columns = Vec::with_capacity(key_types.len() + self.slots.len());
-        for (key, data_type) in key_types.iter().enumerate() {
-            columns.push(key_column(&groups, key, &texts[key], data_type)?);
-        }
+        let mut columns =
+            parallel::each(key_types.len(), threads, |key| key_column(&groups, key, &texts[key], &key_types[key]))?;
         let slots = self.aggregates.iter().zip(self.slots);
         columns.extend(parallel::each_of(slots, threads, |(aggregate, slot)| match slot {
             Some((_, slot)) => slot.finish(aggregate),

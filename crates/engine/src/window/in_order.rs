@@ -25,6 +25,9 @@ use crate::run::{Setting, check_memory};
 const STRETCH_ROWS_MIN: usize = 4;
 const STRETCHES_MIN: usize = 256;
 
+/// Rows for each stretch that isn't all of its partition, on average, from which on stretches are put together one by one.
+const PIECE_ROWS_MIN: usize = 64;
+
 /// Results by call and frame; `None` where rows don't stand in the order of a call.
 pub(super) fn in_order(
     frames: &[Frame],
@@ -159,7 +162,10 @@ impl Partitions {
             }
             of_frames.push(stretches);
         }
-        Ok(Some(Partitions { of_frames, count: last.len() }))
+        let pieces = of_frames.iter().flatten().filter(|stretch| !stretch.is_whole()).count();
+        let rows = frames.iter().map(Frame::len).sum::<usize>();
+        let are_short = pieces > STRETCHES_MIN + rows / PIECE_ROWS_MIN;
+        Ok((!are_short).then_some(Partitions { of_frames, count: last.len() }))
     }
 
     /// The partitions that stand in several stretches: for each of these the frame and the rows.

@@ -1,17 +1,21 @@
 //! Windows over rows that are brought into the order of the windows first.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, UInt32Array};
-use arrow::compute::{partition, take};
+use arrow::compute::{SortColumn, partition, take};
 use arrow::datatypes::DataType;
 use splay_store::in_form;
 
 use super::in_order::has_same_order;
 use super::{WindowCall, of_partitions};
+use crate::aggregate::group_rows;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
-use crate::frame::{Frame, SortKey, sorted_indices};
+use crate::frame::{Frame, SortKey, sort_columns, sorted_indices};
+use crate::order::{order_by, stand_in_order_at};
+use crate::parallel::{each_of, threads_for};
 use crate::run::{Setting, check_memory};
 
 /// The results of each call for the rows of a frame, as these stand.
@@ -21,13 +25,13 @@ pub(super) fn in_sorted_order(frame: &Frame, calls: &[WindowCall], setting: &Set
     let types = calls.iter().map(|call| &call.data_type).chain(std::iter::repeat_n(&DataType::Float64, inputs));
     check_memory(frame.len(), types, setting.memory_bytes / 2)?;
     let mut orders: Vec<(&WindowCall, WindowOrder)> = Vec::new();
-    let mut results = Vec::with_capacity(calls.len());
+    let mut places = Vec::with_capacity(calls.len());
     for call in calls {
         setting.stop.check()?;
         if call.is_of_partition() {
             match of_partitions(std::slice::from_ref(frame), call, setting) {
                 Ok(whole) => {
-                    results.extend(whole);
+                    places.push(Place::Known(whole));
                     continue;
                 }
                 // Keys that aren't hashed can be sorted.
@@ -43,9 +47,21 @@ pub(super) fn in_sorted_order(frame: &Frame, calls: &[WindowCall], setting: &Set
                 orders.len() - 1
             }
         };
-        results.push(orders[place].1.values(frame, call, setting)?);
+        places.push(Place::In(place));
     }
-    Ok(results)
+    let threads = threads_for(frame.len(), 0, setting.threads);
+    let results = each_of(calls.iter().zip(places), threads, |(call, place)| match place {
+        Place::Known(whole) => Ok(whole),
+        Place::In(place) => Ok(vec![orders[place].1.values(frame, call, setting)?]),
+    })?;
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// Where the results of a call come from.
+enum Place {
+    Known(Vec<ArrayRef>),
+    /// The order with a number.
+    In(usize),
 }
 
 /// Where the rows of a frame stand in the order of a window.
@@ -58,15 +74,29 @@ struct WindowOrder {
 
 impl WindowOrder {
     fn of(frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<WindowOrder> {
+        let keys = sort_columns(frame, &call.order_by, setting.constants)?;
+        let (groups, count) = match group_rows(frame, &call.partition_by, setting.constants) {
+            Ok(found) => found,
+            // Keys that aren't hashed can be sorted.
+            Err(Error::Unsupported(_)) => return WindowOrder::by_sort(frame, call, setting),
+            Err(error) => return Err(error),
+        };
+        let (mut order, partitions) = dealt(&groups, count);
+        if !partitions.iter().all(|rows| stand_in_order_at(&keys, &order[rows.clone()])) {
+            let of_groups = SortColumn { values: Arc::new(UInt32Array::from(groups)), options: None };
+            let columns: Vec<SortColumn> = std::iter::once(of_groups).chain(keys).collect();
+            order = order_by(&columns, None, setting.threads)?.unwrap_or_else(|| all_rows(frame.len()));
+        }
+        Ok(WindowOrder { moved: moved(order.into()), partitions })
+    }
+
+    /// Where the partition keys are sorted, too.
+    fn by_sort(frame: &Frame, call: &WindowCall, setting: &Setting<'_>) -> Result<WindowOrder> {
         let by_partition =
             call.partition_by.iter().map(|expr| SortKey { expr: expr.clone(), descending: false, nulls_first: true });
         let keys: Vec<SortKey> = by_partition.chain(call.order_by.iter().cloned()).collect();
         let order = sorted_indices(frame, &keys, None, setting.constants)?;
-        let moved = order.map(|order| {
-            let places = inverse(&order);
-            (order, places)
-        });
-        let mut order = WindowOrder { moved, partitions: Vec::new() };
+        let mut order = WindowOrder { moved: order.and_then(moved), partitions: Vec::new() };
         if frame.len() > 0 {
             let keys = order.inputs(frame, call.partition_by.iter(), setting)?;
             order.partitions = match keys.as_slice() {
@@ -106,6 +136,39 @@ impl WindowOrder {
             Some((_, places)) => take(&values, places, None)?,
         })
     }
+}
+
+/// Rows in the order of their groups, those of a group as they stand, and where each group is.
+fn dealt(groups: &[u32], count: usize) -> (Vec<u32>, Vec<Range<usize>>) {
+    let mut next = vec![0usize; count];
+    groups.iter().for_each(|group| next[*group as usize] += 1);
+    let mut start = 0;
+    let partitions = next.iter_mut().map(|next| {
+        let rows = std::mem::replace(next, start);
+        start += rows;
+        start - rows..start
+    });
+    let partitions: Vec<Range<usize>> = partitions.filter(|rows| !rows.is_empty()).collect();
+    let mut order = vec![0; groups.len()];
+    for (row, group) in (0..).zip(groups) {
+        let next = &mut next[*group as usize];
+        order[*next] = row;
+        *next += 1;
+    }
+    (order, partitions)
+}
+
+fn all_rows(rows: usize) -> Vec<u32> {
+    (0..).take(rows).collect()
+}
+
+/// An order of rows, and the place of each in it; `None` if they stand in it.
+fn moved(order: UInt32Array) -> Option<(UInt32Array, UInt32Array)> {
+    let stands = order.values().iter().zip(0..).all(|(row, place)| *row == place);
+    (!stands).then(|| {
+        let places = inverse(&order);
+        (order, places)
+    })
 }
 
 /// For each row where it went.

@@ -3,13 +3,14 @@
 //! - One that stands for a value and knows nothing of the rows around it is a constant: `x < (SELECT max(y) FROM t)`.
 //! - `IN` of such a one is a list of its values, each once.
 //! - One that knows the rows around it by one equality is grouped by that key and looked up: `x = (SELECT min(y) FROM t WHERE t.k = o.k)`. It must
-//!   be an aggregate that is null of no rows, since rows without a group get null.
+//!   be aggregates that are null of no rows, or computed of them so that it is null where they are, since rows without a group get null. A count
+//!   alone is 0 for these.
 //! - `EXISTS` of such a one asks whether the key is in the list of its keys.
 
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DFSchema, DataFusionError};
+use datafusion::common::{DFSchema, DataFusionError, ScalarValue};
 use datafusion::logical_expr::logical_plan::{Aggregate, Filter, Projection, Subquery};
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{BinaryExpr, Distinct, Expr, ExprSchemable, LogicalPlan, Operator};
@@ -99,7 +100,7 @@ impl Recogniser<'_> {
 
     /// The value of a query for each row, by the one equality that binds it to them.
     fn value_by_key(&mut self, query: &Subquery, schema: &DFSchema) -> Result<TickExpr, Unknown> {
-        let aggregate = the_aggregate(&query.subquery)?;
+        let OfNothing { aggregate, value, counts } = of_nothing(&query.subquery)?;
         let Correlated { plan, inner, outer } = correlated(&aggregate.input, schema)?;
         let inner_type = inner.get_type(plan.schema()).map_err(said)?;
         let outer_type = outer.get_type(schema).map_err(said)?;
@@ -107,16 +108,27 @@ impl Recogniser<'_> {
             return unknown(format!("a query by a {outer_type}"));
         }
         let grouped = Aggregate::try_new(Arc::new(plan), vec![inner], aggregate.aggr_expr.clone()).map_err(said)?;
-        let grouped = LogicalPlan::Aggregate(grouped);
-        let stage = self.stage(&grouped)?.into_plan(grouped.schema());
+        let key = Expr::Column(grouped.schema.columns().swap_remove(0));
+        let values = Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(said)?;
+        let values = LogicalPlan::Projection(values);
+        let stage = self.stage(&values)?.into_plan(values.schema());
         if !groups_by(&stage, 0) {
             return unknown("a query by something that isn't a group's only key");
         }
-        let side = self.add_side(stage, grouped.schema());
+        let side = self.add_side(stage, values.schema());
         let columns: Vec<usize> = (0..2).map(|column| self.constants.side(side, column)).collect();
         let key = self.convert(&outer, schema)?;
         let table = Arc::new(LookupTable::new(columns[0], columns));
-        Ok(TickExpr::Lookup(table, Some(1), Box::new(key)))
+        let found = TickExpr::Lookup(table, Some(1), Box::new(key));
+        if !counts {
+            return Ok(found);
+        }
+        let data_type = values.schema().field(1).data_type().clone();
+        let zero = ScalarValue::new_zero(&data_type).map_err(said)?;
+        let Some(zero) = self.constants.fix(&zero) else { return unknown(format!("a count as a {data_type}")) };
+        let is_there = TickExpr::IsNotNull(Box::new(found.clone()));
+        let otherwise = Some(Box::new(TickExpr::Constant(zero)));
+        Ok(TickExpr::Case { branches: vec![(is_there, found)], otherwise, data_type })
     }
 
     /// Whether a query has a row, by the one equality that binds it to the rows that ask. A key that is null equals none.
@@ -158,22 +170,89 @@ fn has_one_row(plan: &Plan) -> bool {
     }
 }
 
-/// The aggregate of all rows that is all of a query, and null of no rows.
-fn the_aggregate(plan: &LogicalPlan) -> Result<&Aggregate, Unknown> {
-    match plan {
-        LogicalPlan::SubqueryAlias(alias) => the_aggregate(&alias.input),
-        LogicalPlan::Projection(projection) => {
-            let is_plain = matches!(projection.expr.as_slice(), [one] if matches!(without_alias(one), Expr::Column(_)));
-            if is_plain { the_aggregate(&projection.input) } else { unknown("a query of something computed of groups") }
+/// A query of one value, of which it is known what it is of no rows.
+struct OfNothing<'a> {
+    /// Of all rows.
+    aggregate: &'a Aggregate,
+    /// The value, computed of the aggregates.
+    value: Expr,
+    /// Whether it is a count, and 0 of no rows. If not, it is null.
+    counts: bool,
+}
+
+fn of_nothing(plan: &LogicalPlan) -> Result<OfNothing<'_>, Unknown> {
+    let (aggregate, value) = computed(plan)?;
+    let of_aggregates = aggregate.aggr_expr.iter().map(|one| match without_alias(one) {
+        Expr::AggregateFunction(call) => call.func.name(),
+        _ => "",
+    });
+    let names: Vec<&str> = of_aggregates.collect();
+    let is_column = matches!(value, Expr::Column(_));
+    match names.as_slice() {
+        ["count"] if is_column => Ok(OfNothing { aggregate, value, counts: true }),
+        names if names.iter().all(|name| NULL_OF_NOTHING.contains(name)) && is_null_of_nulls(&value) => {
+            Ok(OfNothing { aggregate, value, counts: false })
         }
-        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => match aggregate.aggr_expr.as_slice() {
-            [one] => match without_alias(one) {
-                Expr::AggregateFunction(call) if NULL_OF_NOTHING.contains(&call.func.name()) => Ok(aggregate),
-                other => unknown(format!("a query of {other}")),
-            },
-            _ => unknown("a query of several aggregates"),
-        },
+        _ => unknown(format!("a query of {value}")),
+    }
+}
+
+/// The aggregate of all rows below a query of one value, and that value over its columns.
+fn computed(plan: &LogicalPlan) -> Result<(&Aggregate, Expr), Unknown> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => computed(&alias.input),
+        LogicalPlan::Projection(projection) => {
+            let [one] = projection.expr.as_slice() else { return unknown("a query of several values") };
+            let (aggregate, value) = computed_below(&projection.input)?;
+            match (without_alias(one), value) {
+                (Expr::Column(_), Some(value)) => Ok((aggregate, value)),
+                (one, None) => Ok((aggregate, one.clone())),
+                _ => unknown("a query of something computed twice"),
+            }
+        }
+        _ => {
+            let (aggregate, value) = computed_below(plan)?;
+            match (value, aggregate.schema.columns().as_slice()) {
+                (Some(value), _) => Ok((aggregate, value)),
+                (None, [one]) => Ok((aggregate, Expr::Column(one.clone()))),
+                _ => unknown("a query of several aggregates"),
+            }
+        }
+    }
+}
+
+/// The same where nothing is computed above; no value for the aggregate itself.
+fn computed_below(plan: &LogicalPlan) -> Result<(&Aggregate, Option<Expr>), Unknown> {
+    match plan {
+        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => Ok((aggregate, None)),
+        LogicalPlan::SubqueryAlias(_) | LogicalPlan::Projection(_) => {
+            computed(plan).map(|(aggregate, value)| (aggregate, Some(value)))
+        }
         _ => unknown("a query that is no aggregate, for each row"),
+    }
+}
+
+/// Functions whose result is null where their first argument is.
+const NULL_OF_NULL: [&str; 9] = ["abs", "ceil", "floor", "lower", "round", "sqrt", "trunc", "upper", "date_trunc"];
+
+/// Whether a value is null where all of its columns are.
+fn is_null_of_nulls(expr: &Expr) -> bool {
+    match expr {
+        Expr::Column(_) => true,
+        Expr::Alias(alias) => is_null_of_nulls(&alias.expr),
+        Expr::Cast(cast) => is_null_of_nulls(&cast.expr),
+        Expr::Negative(of) => is_null_of_nulls(of),
+        Expr::BinaryExpr(BinaryExpr { left, op, right }) => {
+            let is_strict = matches!(
+                op,
+                Operator::Plus | Operator::Minus | Operator::Multiply | Operator::Divide | Operator::Modulo
+            );
+            is_strict && (is_null_of_nulls(left) || is_null_of_nulls(right))
+        }
+        Expr::ScalarFunction(call) if NULL_OF_NULL.contains(&call.func.name()) => {
+            call.args.iter().any(is_null_of_nulls)
+        }
+        _ => false,
     }
 }
 

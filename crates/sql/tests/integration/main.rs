@@ -7,6 +7,7 @@ mod group_keys;
 mod joins;
 mod limits;
 mod logic;
+mod many_rows;
 mod market;
 mod own_types;
 mod parts;

@@ -68,13 +68,23 @@ fn queries_for_each_row_are_grouped_by_what_binds_them() {
         "size > (select sum(t.size) from trade t where t.seq = q.seq)",
         "sym = 'S01' and ask >= (select median(t.ask) from trade t where t.venue = q.venue)",
         "(select max(t.bid) from trade t where t.seq = q.seq) is null and size < 50",
+        "size < (select cast(max(t.size) as double) / 2.0 from trade t where t.sym = q.sym)",
+        "bid < (select max(t.bid) - min(t.bid) from trade t where t.seq = q.seq)",
+        "(select abs(max(t.bid) - min(t.bid)) + 1 from trade t where t.seq = q.seq) is null and size < 50",
+        "sym < (select min(t.sym) from trade t where t.venue = q.venue and t.size > 490)",
+        "venue > (select min(t.venue) from quote t where t.sym = q.sym)",
+        "size = (select count(*) from trade t where t.seq = q.seq)",
+        "(select count(t.size) from trade t where t.seq = q.seq) = 0 and size < 50",
+        "size < (select count(distinct t.venue) from trade t where t.sym = q.sym)",
     ] {
         let text = format!("select q.seq, q.ts, q.sym, q.size from quote q where {condition}");
         assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
     }
-    // A count is 0 of no rows, where a group that isn't there gives null; by two equalities nothing is looked up.
+    // What isn't null of no rows has no group to be looked up in; by two equalities nothing is looked up.
     for condition in [
-        "size = (select count(*) from trade t where t.seq = q.seq)",
+        "size = (select count(*) + 1 from trade t where t.seq = q.seq)",
+        "size = (select coalesce(max(t.size), 7) from trade t where t.seq = q.seq)",
+        "size = (select max(t.size) + count(*) from trade t where t.seq = q.seq)",
         "size > (select min(t.size) from trade t where t.venue = q.venue and t.sym = q.sym)",
         "size > (select min(t.size) from trade t where t.venue = q.venue and t.size < q.size)",
     ] {

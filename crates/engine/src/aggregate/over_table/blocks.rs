@@ -121,13 +121,24 @@ impl State<'_> {
                 return Ok(rows);
             }
         }
-        let mut last = None;
+        let (mut last, stride) = (None, self.words.len());
+        let mut words = std::mem::take(&mut self.row_words);
+        words.clear();
         for stretch in stretches {
             self.set_stretch(cover, last.replace(stretch), stretch)?;
+            values.iter().for_each(|value| self.words[stride - 1] &= !(1 << value.key));
+            words.resize(stretch.rows.start * stride, 0);
+            stretch.rows.clone().for_each(|_| words.extend_from_slice(&self.words));
+        }
+        words.resize(count * stride, 0);
+        values.iter().for_each(|value| value.write(0, &mut words, stride));
+        for stretch in stretches {
             rows.resize(stretch.rows.start, NO_GROUP);
-            rows.extend(stretch.rows.clone().map(|row| self.find_row(values, row)));
+            let words = &words[stretch.rows.start * stride..stretch.rows.end * stride];
+            self.groups.find_rows(words, |group| rows.push(group));
         }
         rows.resize(count, NO_GROUP);
+        self.row_words = words;
         Ok(rows)
     }
 

@@ -161,6 +161,8 @@ struct State<'a> {
     cuts: Cuts<'a>,
     conditions: Conditions<'a>,
     words: Vec<u64>,
+    /// Scratch: the words of the rows of a block.
+    row_words: Vec<u64>,
     /// Scratch: runs of the block at work.
     runs: Vec<Run>,
 }
@@ -183,6 +185,7 @@ impl<'a> State<'a> {
             cuts: Cuts::new(asked),
             conditions: Conditions::default(),
             words: vec![0; keys + 1],
+            row_words: Vec::new(),
             runs: Vec::new(),
         };
         if keys == 0 {
@@ -288,11 +291,10 @@ impl<'a> State<'a> {
     }
 
     fn merge(&mut self, other: State<'_>) -> Result<()> {
-        let mapping = merged(&mut self.groups, &mut self.texts, &other.groups, &other.texts);
+        let threads = self.asked.threads;
+        let mapping = merged(&mut self.groups, &mut self.texts, other.groups, &other.texts, threads)?;
         self.grow();
-        // Values that each group holds, as those that are counted once, are looked at one by one.
-        let held = other.slots.iter().map(Slot::held_bytes).sum::<usize>();
-        let threads = if held >= HELD_BYTES_OF_THREADS { self.asked.threads } else { 1 };
+        let threads = threads_over(&other.slots, mapping.len(), threads);
         let slots = self.slots.iter_mut().zip(other.slots);
         parallel::each_of(slots, threads, |(ours, theirs)| match (ours, theirs) {
             (Slot::Kept(ours), Slot::Kept(theirs)) => ours.merge(theirs, &mapping),
@@ -306,13 +308,12 @@ impl<'a> State<'a> {
     }
 
     fn finish(self, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
-        let mut columns = Vec::with_capacity(self.asked.keys.len() + self.slots.len());
-        for (key, data_type) in self.asked.key_types.iter().enumerate() {
-            columns.push(key_column(&self.groups, key, &self.texts[key], data_type)?);
-        }
-        // First and last read a row of each group, which misses the cache.
-        let threads = parallel::threads_for(self.groups.len() * self.slots.len(), 0, self.asked.threads);
-        let asked = self.asked;
+        let (asked, groups) = (self.asked, self.groups.len());
+        let types = asked.key_types;
+        let threads = parallel::threads_for(groups * types.len(), 0, asked.threads);
+        let mut columns =
+            parallel::each(types.len(), threads, |key| key_column(&self.groups, key, &self.texts[key], &types[key]))?;
+        let threads = threads_over(&self.slots, groups, asked.threads);
         let slots = self.slots.into_iter().zip(asked.aggregates);
         columns.extend(parallel::each_of(slots, threads, |(slot, aggregate)| match slot {
             Slot::Kept(accumulator) => accumulator.finish(),
@@ -324,6 +325,13 @@ impl<'a> State<'a> {
         })?);
         Ok(columns)
     }
+}
+
+/// Threads that merge or finish some slots: first and last read a row of each group, which misses the cache, and values that groups hold, as
+/// those that are counted once, are looked at one by one.
+fn threads_over(slots: &[Slot], groups: usize, threads: usize) -> usize {
+    let held = slots.iter().map(Slot::held_bytes).sum::<usize>();
+    if held >= HELD_BYTES_OF_THREADS { threads } else { parallel::threads_for(groups * slots.len(), 0, threads) }
 }
 
 fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {

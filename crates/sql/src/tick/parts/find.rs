@@ -241,10 +241,12 @@ fn reaches_grouping_of_join(join: &Join, position: usize) -> bool {
     let (own, other, position) =
         if position < left { (&join.left, &join.right, position) } else { (&join.right, &join.left, position - left) };
     let column = Column::from(own.schema().qualified_field(position));
-    let equal = |one: &Expr, another: &Expr| {
-        one.column_refs().contains(&column)
-            && another.column_refs().iter().all(|column| other.schema().has_column(column))
-            && reach_groupings(another, other)
+    // What is said of a column is said of one that it equals, and not of something that is computed of either.
+    let equal = |one: &Expr, another: &Expr| match (one, another) {
+        (Expr::Column(one), Expr::Column(equal)) => {
+            *one == column && other.schema().has_column(equal) && reach_groupings(another, other)
+        }
+        _ => false,
     };
     reaches_grouping(own, position)
         || join.on.iter().any(|(one, another)| equal(one, another) || equal(another, one))
