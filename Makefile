@@ -46,34 +46,34 @@ test-ticks:
 
 $(VENV)/ready: python/requirements-test.txt
 	$(PYTHON) -m venv $(VENV)
-	$(TIMED) "install Python packages" $(VENV)/bin/pip install --quiet -r python/requirements-test.txt
+	$(TIMED) "install Python packages" $(VENV)/bin/python -m pip install --quiet -r python/requirements-test.txt
 	touch $@
 
 wheel: build $(VENV)/ready
 	$(VENV)/bin/python python/build_wheel.py
 
 test-python: wheel
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(TIMED) "Python tests" $(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
 
 # Generated statements compared with DuckDB, and held to rules of their own. Lists all faults at the end.
 ORACLE_STATEMENTS ?= 200000
 
 test-oracle: wheel
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	SPLAY_ORACLE_STATEMENTS=$(ORACLE_STATEMENTS) SPLAY_ORACLE_ALL=1 $(VENV)/bin/python -m pytest -q -s python/tests/test_oracle.py
 
 # The feeds with Cryptofeed itself, which comes as source and compiles for a minute; without it `test-python` skips these.
 test-feeds: wheel
-	$(VENV)/bin/pip install --quiet -r python/requirements-feeds.txt
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet -r python/requirements-feeds.txt
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python -m pytest -q python/tests/test_cryptofeed.py python/tests/test_binance_recorded.py python/tests/test_serve.py
 
 # A day of capture, 50 million rows by every way in, compared row for row with what was sent. DAY_ROWS says how many.
 DAY_ROWS ?= 50000000
 
 capture-day: wheel
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	SPLAY_DAY_ROWS=$(DAY_ROWS) $(VENV)/bin/python -m pytest -q -s python/tests/test_capture_day.py
 
 # Lints at their strictest: clippy in the compiler's place for the workspace's own crates. Dependencies are those of the build,
@@ -110,12 +110,12 @@ bench-load: build $(VENV)/ready
 
 # Questions side by side with DuckDB and Polars. ENGINE takes options: make bench-engine ENGINE="--full --suite taq84".
 bench-engine: wheel
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m engine --splay $(SPLAY) $(ENGINE)
 
 # Generated statements, and where SplayDB is slower than DuckDB or Polars. CLIFFS takes options: make bench-cliffs CLIFFS="--share form=windows".
 bench-cliffs: wheel
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m cliffs --splay $(SPLAY) $(CLIFFS)
 
 # Two builds side by side, each a wheel: make bench-builds BEFORE=old.whl AFTER=new.whl. BUILDS takes options.
@@ -124,7 +124,7 @@ bench-builds: $(VENV)/ready
 
 # What capture takes in and what that costs, beside QuestDB. INGEST takes options: make bench-ingest INGEST="--full".
 bench-ingest: wheel
-	$(VENV)/bin/pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m ingest --splay $(SPLAY) $(INGEST)
 
 # 1,000 kills of a process under four producers, ten times as many crash images, and histories with power cuts, damages and changes of columns.
