@@ -120,7 +120,7 @@ def aggregate(rng: random.Random) -> str:
             "bit_and(i32)",
             "bit_xor(i32)",
             f"round(entropy({rng.choice(['i8', 'venue', 'flag', 'd'])}), 6)",
-            f"{rng.choice(['skewness', 'kurtosis', 'kurtosis_pop'])}(px)",
+            f"round({rng.choice(['skewness', 'kurtosis', 'kurtosis_pop'])}(px), 9)",
         ]
     )
     return f"{call} filter (where {condition(rng, 1)})" if rng.random() < 0.2 and not call.startswith("round") else call

@@ -160,6 +160,11 @@ fn is_of_a_pattern(message: &str) -> bool {
     message.contains("Regular expression did not compile")
 }
 
+/// A statement's own fault.
+pub(crate) fn fault<T>(message: impl Into<String>) -> Result<T> {
+    Err(Error::Statement { message: message.into() })
+}
+
 /// Carries a store error through DataFusion.
 pub(crate) fn external(error: splay_store::Error) -> DataFusionError {
     DataFusionError::External(Box::new(error))

@@ -19,7 +19,8 @@ use arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, fault};
+use crate::syntax::is_word;
 
 /// Most values for which columns are made.
 const VALUES_MAX: usize = 10_000;
@@ -37,14 +38,6 @@ pub(crate) struct PivotStatement {
     groups: Option<String>,
     /// `ORDER BY` and what is behind it.
     rest: String,
-}
-
-fn fault<T>(message: &str) -> Result<T> {
-    Err(Error::Statement { message: message.to_owned() })
-}
-
-fn is_word(token: &Token, word: &str) -> bool {
-    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
 fn text(tokens: &[Token]) -> String {

@@ -33,12 +33,13 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> bool {
     rewritten
 }
 
-fn is_word(token: &Token, word: &str) -> bool {
+/// Whether a token is a word, without regard to case. A quoted one is a name.
+pub(crate) fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
 /// The place of the next token that isn't white space.
-fn solid(tokens: &[Token], mut at: usize) -> usize {
+pub(crate) fn solid(tokens: &[Token], mut at: usize) -> usize {
     while matches!(tokens.get(at), Some(Token::Whitespace(_))) {
         at += 1;
     }

@@ -13,8 +13,9 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::tokenizer::Token;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, fault};
 use crate::joins;
+use crate::syntax::is_word;
 
 /// Window functions that can leave out nulls, besides the aggregates that say so.
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
@@ -34,14 +35,14 @@ const WORDS: [(&[&str], &str); 5] = [
 /// [`Error::Statement`], which names the clause.
 pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
     let mut words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_)));
-    let says = |token: &Token, word: &str| matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word));
-    if words.clone().next().is_some_and(|first| says(first, "summarize")) {
+    if words.clone().next().is_some_and(|first| is_word(first, "summarize")) {
         return refuse(true, "SUMMARIZE");
     }
     let mut before = words.next();
     for token in words {
         if let (Some(first), Token::Word(_)) = (before, token)
-            && let Some((_, what)) = WORDS.iter().find(|(words, _)| says(first, words[0]) && says(token, words[1]))
+            && let Some((_, what)) =
+                WORDS.iter().find(|(words, _)| is_word(first, words[0]) && is_word(token, words[1]))
         {
             return refuse(true, what);
         }
@@ -52,12 +53,12 @@ pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
 
 /// Fails if something is there that isn't supported.
 fn refuse(is_there: bool, what: &str) -> Result<()> {
-    if is_there { Err(Error::Statement { message: format!("{what} isn't supported") }) } else { Ok(()) }
+    if is_there { fault(format!("{what} isn't supported")) } else { Ok(()) }
 }
 
 /// Fails with what has to be changed.
 fn needs(is_wrong: bool, what: &str) -> Result<()> {
-    if is_wrong { Err(Error::Statement { message: what.to_owned() }) } else { Ok(()) }
+    if is_wrong { fault(what) } else { Ok(()) }
 }
 
 /// Checks what surrounds a select: clauses of a query.

@@ -18,6 +18,7 @@ use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::durations;
+use crate::syntax::{is_word, solid};
 
 /// Marks the as-of join before it.
 pub(super) const ASOF_MARKER: &str = "__asof_join";
@@ -72,18 +73,6 @@ fn retokenized(tokens: &[Token]) -> Parsed<Vec<Token>> {
 fn mentions_joins(text: &str) -> bool {
     let has = |word: &[u8]| text.as_bytes().windows(word.len()).any(|part| part.eq_ignore_ascii_case(word));
     has(b"join") && (has(b"asof") || has(b"window") || has(b"horizon"))
-}
-
-fn is_word(token: &Token, word: &str) -> bool {
-    matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
-}
-
-/// The position of the next token that isn't white space.
-fn solid(tokens: &[Token], mut at: usize) -> usize {
-    while matches!(tokens.get(at), Some(Token::Whitespace(_))) {
-        at += 1;
-    }
-    at
 }
 
 /// Whether rows of the left without a match are kept, where the join says so.

@@ -14,8 +14,8 @@ use crate::functions::FRAME_MARKER;
 use crate::walk::syntax::{any_expression, visit};
 
 /// Functions that pick the row of the least value, and of the greatest.
-const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
-const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
+pub(super) const LEAST: [&str; 3] = ["arg_min", "argmin", "min_by"];
+pub(super) const GREATEST: [&str; 3] = ["arg_max", "argmax", "max_by"];
 
 /// Gives a column whose calls are written otherwise below the name that it has now, and one with `IN (SELECT …)`, which DataFusion calls `IN`,
 /// the name that is written.
@@ -102,6 +102,17 @@ fn is_text(argument: &FunctionArg) -> bool {
     )
 }
 
+/// A filter, if there is one, of the rows in which neither of two values is null.
+pub(super) fn where_there(filter: Option<Box<Expr>>, one: &Expr, other: &Expr) -> Box<Expr> {
+    let is_there = |value: &Expr| Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
+    let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
+    let both = and(is_there(one), is_there(other));
+    Box::new(match filter {
+        Some(filter) => and(Expr::Nested(filter), both),
+        None => both,
+    })
+}
+
 /// `arg_max(x, y)` as `first(x ORDER BY y DESC) FILTER (WHERE x IS NOT NULL AND y IS NOT NULL)`.
 fn pick_row(call: &mut Function, name: &str) -> Result<()> {
     let wrong = || Error::Statement {
@@ -120,13 +131,7 @@ fn pick_row(call: &mut Function, name: &str) -> Result<()> {
     if list.duplicate_treatment == Some(DuplicateTreatment::Distinct) {
         list.duplicate_treatment = None;
     }
-    let is_there = |value: &Expr| Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
-    let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
-    let both = and(is_there(value), is_there(&by));
-    call.filter = Some(Box::new(match call.filter.take() {
-        Some(filter) => and(Expr::Nested(filter), both),
-        None => both,
-    }));
+    call.filter = Some(where_there(call.filter.take(), value, &by));
     let options = OrderByOptions { asc: Some(LEAST.contains(&name)), nulls_first: Some(false) };
     clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr { expr: by, options, with_fill: None }]));
     call.name = ObjectName::from(vec![Ident::new("first")]);

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::functions::CAST;
-use crate::walk::syntax::{any_expression, change_expressions};
+use crate::walk::syntax::{any_expression, change_expressions, each_expression};
 
 /// Names the casts of a select and of the order of its query, where names would be the same without.
 pub(super) fn name_apart(select: &mut Select, order: &mut [OrderByExpr]) {
@@ -48,11 +48,10 @@ fn has_conflict(select: &mut Select, order: &mut [OrderByExpr]) -> bool {
         if is_grouped {
             add(expression);
         }
-        any_expression(expression, |inner| {
+        each_expression(expression, |inner| {
             if matches!(inner, Expr::Function(_)) {
                 add(inner);
             }
-            false
         });
     });
     is_twice

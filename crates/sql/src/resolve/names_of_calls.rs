@@ -8,8 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     helpers::attached_token::AttachedToken,
 };
 
-use super::calls::{argument, name_of, text};
-use crate::error::{Error, Result};
+use super::calls::{GREATEST, LEAST, argument, name_of, text, where_there};
+use crate::error::{Result, fault};
 
 /// Names, and what they are called here, with the same arguments.
 const RENAMED: [(&str, &str); 10] = [
@@ -49,10 +49,6 @@ const PARTS: [(&str, &str); 18] = [
 
 /// Calls that become something else than a call by another name.
 const OTHERS: [&str; 6] = ["count_if", "countif", "dayname", "if", "monthname", "percentile_disc"];
-
-/// The function that picks rows, with a number of them.
-const PICKS: [(&str, bool); 6] =
-    [("arg_max", false), ("argmax", false), ("max_by", false), ("arg_min", true), ("argmin", true), ("min_by", true)];
 
 fn found<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     list.iter().find(|(given, _)| *given == name).map(|(_, here)| *here)
@@ -106,9 +102,9 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
         "percentile_disc" => {
             let value = within(call, "percentile_disc")?;
             if value.options.asc == Some(false) {
-                return wrong("percentile_disc(p) WITHIN GROUP takes an ascending order here");
+                return fault("percentile_disc(p) WITHIN GROUP takes an ascending order here");
             }
-            let FunctionArguments::List(list) = &mut call.args else { return wrong("percentile_disc takes (p)") };
+            let FunctionArguments::List(list) = &mut call.args else { return fault("percentile_disc takes (p)") };
             list.args.insert(0, argument(value.expr));
             rename(call, "quantile_disc");
         }
@@ -123,10 +119,6 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
         _ => return several(call, &name),
     }
     Ok(None)
-}
-
-fn wrong<T>(message: &str) -> Result<T> {
-    Err(Error::Statement { message: message.to_owned() })
 }
 
 fn rename(call: &mut Function, name: &str) {
@@ -170,7 +162,7 @@ fn expression(argument: FunctionArg) -> Option<Expr> {
 fn within(call: &mut Function, name: &str) -> Result<OrderByExpr> {
     match (call.within_group.pop(), call.within_group.is_empty()) {
         (Some(key), true) => Ok(key),
-        _ => wrong(&format!("{name} needs WITHIN GROUP (ORDER BY x)")),
+        _ => fault(&format!("{name} needs WITHIN GROUP (ORDER BY x)")),
     }
 }
 
@@ -178,7 +170,7 @@ fn within(call: &mut Function, name: &str) -> Result<OrderByExpr> {
 fn count_if(call: &mut Function) -> Result<()> {
     let condition = plain(call, 1).and_then(Vec::pop).and_then(expression);
     let (Some(condition), None) = (condition, &call.filter) else {
-        return wrong("count_if takes one condition, and no FILTER");
+        return fault("count_if takes one condition, and no FILTER");
     };
     call.filter = Some(Box::new(condition));
     call.args = one_list(vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
@@ -221,7 +213,7 @@ fn choice(call: &mut Function) -> Result<Option<Expr>> {
     let parts: Option<Vec<Expr>> =
         plain(call, 3).and_then(|args| std::mem::take(args).into_iter().map(expression).collect());
     let Some(Ok([condition, result, other])) = parts.map(<[Expr; 3]>::try_from) else {
-        return wrong("if takes (condition, x, y)");
+        return fault("if takes (condition, x, y)");
     };
     Ok(Some(Expr::Case {
         case_token: AttachedToken::empty(),
@@ -234,10 +226,11 @@ fn choice(call: &mut Function) -> Result<Option<Expr>> {
 
 /// `max(x, n)` and `arg_max(x, y, n)`: the first n of all values in their order.
 fn several(call: &mut Function, name: &str) -> Result<Option<Expr>> {
-    let (is_least, has_key) = match (name, PICKS.iter().find(|(pick, _)| *pick == name)) {
-        (_, Some((_, is_least))) => (*is_least, true),
-        ("max", None) => (false, false),
-        ("min", None) => (true, false),
+    let (is_least, has_key) = match name {
+        "max" => (false, false),
+        "min" => (true, false),
+        name if GREATEST.contains(&name) => (false, true),
+        name if LEAST.contains(&name) => (true, true),
         _ => return Ok(None),
     };
     let number = if has_key { 3 } else { 2 };
@@ -246,17 +239,11 @@ fn several(call: &mut Function, name: &str) -> Result<Option<Expr>> {
     }
     let args: Option<Vec<Expr>> =
         plain(call, number).and_then(|args| std::mem::take(args).into_iter().map(expression).collect());
-    let Some(mut args) = args else { return wrong(&format!("{name} takes values and a number of them")) };
+    let Some(mut args) = args else { return fault(&format!("{name} takes values and a number of them")) };
     let (Some(rows), Some(key)) = (args.pop(), args.pop()) else { return Ok(None) };
     let value = args.pop().unwrap_or_else(|| key.clone());
-    let is_there = |value: &Expr| Expr::IsNotNull(Box::new(Expr::Nested(Box::new(value.clone()))));
-    let and = |left, right| Expr::BinaryOp { left: Box::new(left), op: BinaryOperator::And, right: Box::new(right) };
     let mut all = call_of("array_agg", one_list(vec![argument(value.clone())]));
-    let both = and(is_there(&value), is_there(&key));
-    all.filter = Some(Box::new(match call.filter.take() {
-        Some(filter) => and(Expr::Nested(filter), both),
-        None => both,
-    }));
+    all.filter = Some(where_there(call.filter.take(), &value, &key));
     if let FunctionArguments::List(list) = &mut all.args {
         let options = OrderByOptions { asc: Some(is_least), nulls_first: Some(false) };
         list.clauses.push(FunctionArgumentClause::OrderBy(vec![OrderByExpr { expr: key, options, with_fill: None }]));

@@ -25,6 +25,14 @@ pub(crate) fn any_expression(of: &Expr, test: impl FnMut(&Expr) -> bool) -> bool
     visit(of, &mut Search(test)).is_break()
 }
 
+/// Visits an expression and all that it consists of.
+pub(crate) fn each_expression(of: &Expr, mut take: impl FnMut(&Expr)) {
+    any_expression(of, |inner| {
+        take(inner);
+        false
+    });
+}
+
 /// Changes all expressions that an expression consists of, and then itself.
 pub(crate) fn change_expressions(of: &mut Expr, change: impl FnMut(&mut Expr)) {
     let _ = visit_mut(of, &mut Change(change));
