@@ -1,5 +1,6 @@
 //! The `splay` command: arguments and glue. What it does is in the libraries.
 
+mod allocator;
 mod args;
 mod arrow_file;
 mod commands;
@@ -13,11 +14,8 @@ use clap::Parser;
 
 use crate::args::{Arguments, Command, JournalCommand, TickCommand};
 
-/// Keeps what is freed for the next column instead of giving it back to the system, page by page (ADR 11).
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 fn main() -> ExitCode {
+    allocator::give_back_soon();
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Command::Gen(what) => commands::generate::run(what),

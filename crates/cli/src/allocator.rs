@@ -1,0 +1,48 @@
+//! The allocator of the process, and how soon it gives freed memory back to the system (ADR 11).
+
+use std::ffi::{c_int, c_long};
+
+/// Freed memory serves the next column instead of going back to the system page by page.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Milliseconds that freed memory waits for its next use. mimalloc's own default of a second lets a server that answers without
+/// pause keep hundreds of megabytes; without any wait sorts take up to three times as long.
+const PURGE_DELAY_MILLISECONDS: c_long = 100;
+
+/// `mi_option_purge_delay` of `mimalloc.h`.
+const PURGE_DELAY: c_int = 15;
+
+unsafe extern "C" {
+    fn mi_option_set(option: c_int, value: c_long);
+}
+
+/// Sets the delay, unless the environment says it (`MIMALLOC_PURGE_DELAY`).
+pub fn give_back_soon() {
+    if std::env::var_os("MIMALLOC_PURGE_DELAY").is_none() {
+        // SAFETY: both arguments are numbers, and mimalloc ignores an option that it doesn't know.
+        unsafe { mi_option_set(PURGE_DELAY, PURGE_DELAY_MILLISECONDS) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        fn mi_option_get(option: c_int) -> c_long;
+    }
+
+    /// mimalloc numbers its options, and another release may number them anew.
+    #[test]
+    fn the_option_is_the_purge_delay() {
+        // SAFETY: reads a number.
+        let before = unsafe { mi_option_get(PURGE_DELAY) };
+        assert_eq!(before, 1000, "mimalloc's default");
+
+        give_back_soon();
+
+        // SAFETY: as above.
+        assert_eq!(unsafe { mi_option_get(PURGE_DELAY) }, PURGE_DELAY_MILLISECONDS);
+    }
+}
