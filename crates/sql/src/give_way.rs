@@ -2,7 +2,7 @@
 //!
 //! A task is stopped where it waits. A join that makes many rows of few, or passes over many pairs, seldom does: it polls its
 //! inputs once for millions of pairs. So the streams into and out of every join wait for a turn of the executor once they have
-//! been at work for [`TURN`]. What is left is the work on one batch of each input.
+//! been at work for [`TURN`], and those into it cut their batches into pieces of which each is less than [`PIECE`] of work.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -26,14 +26,21 @@ use crate::walk::Walk;
 /// Time after which a stream gives way. A turn costs about a microsecond.
 const TURN: Duration = Duration::from_millis(10);
 
+/// The work on a piece at most, if a row isn't more. A nested loop takes thrice as long for each pair of pieces below some 700 rows, which
+/// are 300 ms of work where the other table has 300,000.
+const PIECE: Duration = Duration::from_millis(400);
+
+/// Rows of the first piece: 32 million pairs with 2 million rows of the other table.
+const FIRST_ROWS: usize = 16;
+
 /// The same plan with joins that give way.
 pub(crate) fn give_way(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
     let wrap = |node: Arc<dyn ExecutionPlan>| {
         if !is_join(&node) {
             return Ok(Transformed::no(node));
         }
-        let inputs = node.children().into_iter().map(|input| PassExec::over(input, &GiveWay)).collect();
-        Ok(Transformed::yes(PassExec::over(&with_inputs(&node, inputs)?, &GiveWay)))
+        let inputs = node.children().into_iter().map(|input| PassExec::over(input, &GiveWay::IntoJoin)).collect();
+        Ok(Transformed::yes(PassExec::over(&with_inputs(&node, inputs)?, &GiveWay::OutOfJoin)))
     };
     plan.transform_up(wrap).map(|transformed| transformed.data)
 }
@@ -50,13 +57,18 @@ pub(crate) fn is_join(plan: &Arc<dyn ExecutionPlan>) -> bool {
 
 /// Gives way now and then.
 #[derive(Debug, Clone, PartialEq)]
-struct GiveWay;
+enum GiveWay {
+    /// And cuts batches into pieces.
+    IntoJoin,
+    OutOfJoin,
+}
 
 impl Passage for GiveWay {
     const NAME: &'static str = "GiveWayExec";
 
     fn stream(&self, input: SendableRecordBatchStream, _context: &TaskContext) -> SendableRecordBatchStream {
-        Box::pin(GivingWay { input, since: None })
+        let pieces = (*self == GiveWay::IntoJoin).then(Pieces::default);
+        Box::pin(GivingWay { input, since: None, pieces })
     }
 }
 
@@ -64,6 +76,21 @@ struct GivingWay {
     input: SendableRecordBatchStream,
     /// When the turn began.
     since: Option<Instant>,
+    pieces: Option<Pieces>,
+}
+
+impl GivingWay {
+    fn poll_input(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let Some(pieces) = &mut self.pieces else { return self.input.poll_next_unpin(context) };
+        pieces.measure();
+        if pieces.rest.is_none() {
+            match self.input.poll_next_unpin(context) {
+                Poll::Ready(Some(Ok(batch))) => pieces.rest = Some(batch),
+                other => return other,
+            }
+        }
+        Poll::Ready(pieces.next().map(Ok))
+    }
 }
 
 impl Stream for GivingWay {
@@ -76,7 +103,7 @@ impl Stream for GivingWay {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let polled = self.input.poll_next_unpin(context);
+        let polled = self.poll_input(context);
         if polled.is_pending() {
             self.since = None;
         }
@@ -87,5 +114,109 @@ impl Stream for GivingWay {
 impl RecordBatchStream for GivingWay {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
+    }
+}
+
+/// Cuts batches into pieces: half as many rows after one that was too much work, more after one that was little. How many pairs a row makes
+/// is known by nobody before.
+struct Pieces {
+    /// What is left of a batch.
+    rest: Option<RecordBatch>,
+    rows: usize,
+    /// When the join was given its last piece, and how many rows that had.
+    given: Option<(Instant, usize)>,
+}
+
+impl Default for Pieces {
+    fn default() -> Pieces {
+        Pieces { rest: None, rows: FIRST_ROWS, given: None }
+    }
+}
+
+impl Pieces {
+    /// The join asks for more: chooses the length of the next piece by the time since the last one.
+    ///
+    /// A client that reads slowly counts as work. Pieces are then small for no need, while nobody waits for them.
+    fn measure(&mut self) {
+        if let Some((at, rows)) = self.given.take() {
+            self.choose(rows, at.elapsed());
+        }
+    }
+
+    fn choose(&mut self, rows: usize, took: Duration) {
+        self.rows = if took > PIECE {
+            (rows / 2).max(1)
+        } else if took < PIECE / 16 {
+            self.rows.max(rows.saturating_mul(8))
+        } else if took < PIECE / 2 {
+            self.rows.max(rows.saturating_mul(2))
+        } else {
+            self.rows
+        };
+    }
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        let batch = self.rest.take()?;
+        let rows = self.rows.min(batch.num_rows());
+        if rows < batch.num_rows() {
+            self.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+        }
+        self.given = Some((Instant::now(), rows));
+        Some(batch.slice(0, rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
+    use arrow::record_batch::RecordBatchOptions;
+
+    use super::*;
+
+    #[test]
+    fn pieces_are_the_rows_of_their_batches_in_order() {
+        let mut pieces = Pieces::default();
+        let mut values = Vec::new();
+        let mut lengths = Vec::new();
+        for first in [0, 100, 100, 107] {
+            let ends = if first == 0 { 100 } else { 107 };
+            let column: Int64Array = (first..ends).collect();
+            pieces.rest = Some(RecordBatch::try_from_iter([("x", Arc::new(column) as _)]).expect("a batch"));
+            while let Some(piece) = pieces.next() {
+                lengths.push(piece.num_rows());
+                values.extend_from_slice(piece.column(0).as_primitive::<Int64Type>().values());
+                pieces.choose(piece.num_rows(), Duration::ZERO);
+            }
+        }
+        assert_eq!(lengths, [16, 84, 7, 7, 0]);
+        assert_eq!(values, (0..107).chain(100..107).collect::<Vec<i64>>());
+    }
+
+    #[test]
+    fn a_batch_without_columns_keeps_its_count() {
+        let mut pieces = Pieces::default();
+        let options = RecordBatchOptions::new().with_row_count(Some(50));
+        let schema = Arc::new(arrow::datatypes::Schema::empty());
+        pieces.rest = Some(RecordBatch::try_new_with_options(schema, vec![], &options).expect("a batch"));
+        let rows: Vec<usize> = std::iter::from_fn(|| pieces.next()).map(|piece| piece.num_rows()).collect();
+        assert_eq!(rows, [16, 16, 16, 2]);
+    }
+
+    #[test]
+    fn pieces_shrink_to_a_row_and_grow_again() {
+        let mut pieces = Pieces::default();
+        let mut rows = 8192;
+        for _ in 0..20 {
+            pieces.choose(rows, PIECE * 2);
+            rows = pieces.rows;
+        }
+        assert_eq!(rows, 1, "a row that is much work is the least piece");
+        pieces.choose(1, PIECE);
+        assert_eq!(pieces.rows, 1);
+        pieces.choose(1, PIECE / 4);
+        assert_eq!(pieces.rows, 2);
+        pieces.choose(2, Duration::ZERO);
+        assert_eq!(pieces.rows, 16);
     }
 }
