@@ -90,7 +90,7 @@ fn encode_values(column: &ArrayRef, bytes: &mut Vec<u8>) {
 /// it is empty.
 fn put(bytes: &mut Vec<u8>, bits: &[u8], rows: usize) {
     bytes.extend_from_slice(&bits[..rows.div_ceil(8).min(bits.len())]);
-    if let Some(last) = bytes.last_mut().filter(|_| rows % 8 != 0 && !bits.is_empty()) {
+    if let Some(last) = bytes.last_mut().filter(|_| !rows.is_multiple_of(8) && !bits.is_empty()) {
         *last &= (1 << (rows % 8)) - 1;
     }
 }

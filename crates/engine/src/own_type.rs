@@ -161,7 +161,9 @@ where
     let (value, rest) = match number {
         Number::Whole(value) => (*value, 0),
         // Beyond these, numbers next to each other are one float.
-        Number::Float(value) if size_of::<T::Native>() == 8 && !(value.abs() <= EXACT_IN_FLOAT) => return None,
+        Number::Float(value) if size_of::<T::Native>() == 8 && (value.is_nan() || value.abs() > EXACT_IN_FLOAT) => {
+            return None;
+        }
         Number::Float(value) if value.is_nan() => (i128::MAX, 0),
         #[expect(clippy::cast_possible_truncation, reason = "what is beyond an i128 becomes its end")]
         Number::Float(value) => (value.trunc() as i128, sign(value.fract().total_cmp(&0.0), value.fract() == 0.0)),

@@ -54,7 +54,7 @@ impl StepCosts {
     #[must_use]
     pub fn peak_memory_bytes(&self, plan: &Plan) -> u64 {
         let bytes = |step: &Plan| self.of(step).and_then(|cost| cost.memory_bytes).unwrap_or(0);
-        let here = bytes(plan) + plan.inputs().iter().map(|input| bytes(input)).sum::<u64>();
+        let here = bytes(plan) + plan.inputs().iter().map(bytes).sum::<u64>();
         plan.inputs().iter().map(|input| self.peak_memory_bytes(input)).fold(here, u64::max)
     }
 }

@@ -71,6 +71,7 @@ fn in_form(expression: Expr, schema: &DFSchema) -> Expr {
 }
 
 /// What arithmetic reads as it was before its NaNs lost their sign: there the sign has no meaning.
+#[expect(clippy::boxed_local, reason = "as its expression has it")]
 fn operand(expression: Box<Expr>) -> Box<Expr> {
     match *expression {
         Expr::ScalarFunction(ScalarFunction { func, mut args }) if func == *ONE_NAN && args.len() == 1 => {

@@ -221,12 +221,12 @@ pub(crate) fn values(batches: &[RecordBatch]) -> Result<Vec<String>> {
                 DataType::Date32 => format!("DATE '{value}'"),
                 DataType::Timestamp(_, _) => format!("TIMESTAMP '{value}'"),
                 of if of.is_integer() || *of == DataType::Boolean => value.to_owned(),
-                of => return fault(&format!("PIVOT … ON a {of}: list its values by IN")),
+                of => return fault(format!("PIVOT … ON a {of}: list its values by IN")),
             });
         }
     }
     if values.len() > VALUES_MAX {
-        return fault(&format!("PIVOT makes columns of at most {VALUES_MAX} values"));
+        return fault(format!("PIVOT makes columns of at most {VALUES_MAX} values"));
     }
     Ok(values)
 }

@@ -167,6 +167,7 @@ enum Purpose {
 }
 
 /// What came of running a statement as a tick plan.
+#[expect(clippy::large_enum_variant, reason = "there is one a statement")]
 enum Ticked {
     Answer(Answer),
     /// It has none, or the engine refused it for this reason.

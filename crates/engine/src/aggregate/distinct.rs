@@ -133,7 +133,6 @@ impl DistinctCount {
         if number >= TEXT_BITS {
             return self.take(group, number);
         }
-        #[expect(clippy::cast_possible_truncation, reason = "it is small")]
         let (place, bit) = ((number / 64) as usize, 1 << (number % 64));
         let bits = &mut self.bits[group];
         if bits.len() <= place {

@@ -146,7 +146,7 @@ impl Groups {
     }
 
     fn add(&mut self, words: &[u64]) -> u32 {
-        if self.len % CHUNK_GROUPS == 0 {
+        if self.len.is_multiple_of(CHUNK_GROUPS) {
             let room = if self.len > 0 { CHUNK_GROUPS * self.stride } else { 0 };
             self.chunks.push(Vec::with_capacity(room));
         }

@@ -67,7 +67,11 @@ impl Running {
     pub(super) fn cancel(&self, name: &Bytes) -> bool {
         let statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
         let found = statements.get(name).filter(|_| !name.is_empty());
-        found.into_iter().flatten().map(|sender| sender.send_replace(true)).count() > 0
+        let senders = found.into_iter().flatten();
+        senders.fold(false, |_, sender| {
+            sender.send_replace(true);
+            true
+        })
     }
 }
 

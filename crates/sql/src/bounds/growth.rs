@@ -6,6 +6,7 @@
 //! once, which costs little beside what it lets pass.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
 use arrow::compute::cast;
@@ -162,7 +163,7 @@ impl Call<'_> {
     fn array(&self, position: usize) -> Result<Option<(ArrayRef, bool)>> {
         Ok(match self.args.get(position) {
             None => None,
-            Some(ColumnarValue::Array(array)) => Some((array.clone(), false)),
+            Some(ColumnarValue::Array(array)) => Some((Arc::clone(array), false)),
             Some(ColumnarValue::Scalar(value)) => Some((value.to_array()?, true)),
         })
     }

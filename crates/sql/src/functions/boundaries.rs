@@ -88,7 +88,7 @@ impl ScalarUDFImpl for Epoch {
 }
 
 fn scalar_if(is_scalar: bool, result: ArrayRef) -> Result<ColumnarValue> {
-    Ok(match is_scalar && result.len() > 0 {
+    Ok(match is_scalar && !result.is_empty() {
         true => ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?),
         false => ColumnarValue::Array(result),
     })

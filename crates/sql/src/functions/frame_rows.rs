@@ -61,7 +61,7 @@ impl Bound {
     pub fn new(bound: &WindowFrameBound, given: Option<ArrayRef>, rows: usize) -> Result<Bound> {
         let offset = |value: &ScalarValue, is_before| -> Result<Bound> {
             let mut offsets = match &given {
-                Some(offsets) => offsets.clone(),
+                Some(offsets) => Arc::clone(offsets),
                 None => value.to_array_of_size(rows)?,
             };
             if offsets.data_type().is_integer() {

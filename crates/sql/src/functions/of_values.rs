@@ -282,7 +282,7 @@ fn counted(values: &ArrayRef) -> Result<Vec<(u32, u64)>> {
         counts.entry(row).or_insert((place, 0)).1 += 1;
     }
     let mut counts: Vec<_> = counts.into_iter().collect();
-    counts.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+    counts.sort_unstable_by_key(|(value, _)| *value);
     Ok(counts.into_iter().map(|(_, count)| count).collect())
 }
 

@@ -577,7 +577,7 @@ impl PartitionEvaluator for FrameEvaluator {
                 let is_one = [empty, empty_too].into_iter().chain(others).all(|part| part.is_empty());
                 let grows =
                     may_grow && is_one && !before.is_empty() && now.start == before.start && now.end >= before.end;
-                grows.then(|| before.end..now.end)
+                grows.then_some(before.end..now.end)
             });
             let new: Vec<Range<usize>> = match grown {
                 Some(new) => vec![new],

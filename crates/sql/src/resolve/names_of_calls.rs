@@ -162,7 +162,7 @@ fn expression(argument: FunctionArg) -> Option<Expr> {
 fn within(call: &mut Function, name: &str) -> Result<OrderByExpr> {
     match (call.within_group.pop(), call.within_group.is_empty()) {
         (Some(key), true) => Ok(key),
-        _ => fault(&format!("{name} needs WITHIN GROUP (ORDER BY x)")),
+        _ => fault(format!("{name} needs WITHIN GROUP (ORDER BY x)")),
     }
 }
 
@@ -239,7 +239,7 @@ fn several(call: &mut Function, name: &str) -> Result<Option<Expr>> {
     }
     let args: Option<Vec<Expr>> =
         plain(call, number).and_then(|args| std::mem::take(args).into_iter().map(expression).collect());
-    let Some(mut args) = args else { return fault(&format!("{name} takes values and a number of them")) };
+    let Some(mut args) = args else { return fault(format!("{name} takes values and a number of them")) };
     let (Some(rows), Some(key)) = (args.pop(), args.pop()) else { return Ok(None) };
     let value = args.pop().unwrap_or_else(|| key.clone());
     let mut all = call_of("array_agg", one_list(vec![argument(value.clone())]));

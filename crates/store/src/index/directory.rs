@@ -30,7 +30,7 @@ impl Directory {
             firsts.clear();
             let column = rows.column(column).as_dictionary::<Int32Type>();
             let (keys, symbols) = (column.keys(), column.values().as_string::<i32>());
-            first_is_null = keys.len() > 0 && keys.is_null(0);
+            first_is_null = !keys.is_empty() && keys.is_null(0);
             let mut row = 0;
             while row < count {
                 firsts.push(row as u64);
