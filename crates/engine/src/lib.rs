@@ -38,7 +38,7 @@ mod widen;
 mod window;
 
 pub use aggregate::{
-    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key,
+    Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key, Moments, Pair,
 };
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};

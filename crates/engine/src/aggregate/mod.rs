@@ -27,7 +27,7 @@ pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
-pub(crate) use spread::{Moments, Pair};
+pub use spread::{Moments, Pair};
 
 use crate::expr::Expr;
 

@@ -20,7 +20,7 @@ use crate::parallel;
 
 /// Count, mean and sum of squared distances from it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Moments {
+pub struct Moments {
     count: f64,
     mean: f64,
     squares: f64,
@@ -42,6 +42,21 @@ impl Moments {
         })
     }
 
+    /// How many values.
+    pub fn count(&self) -> f64 {
+        self.count
+    }
+
+    /// Their mean; zero of none.
+    pub fn mean(&self) -> f64 {
+        self.mean
+    }
+
+    /// The sum of their squared distances from the mean.
+    pub fn squares(&self) -> f64 {
+        self.squares
+    }
+
     #[inline]
     fn add(&mut self, value: f64) {
         self.count += 1.0;
@@ -56,6 +71,7 @@ impl Moments {
         Moments { count, mean, squares: kernels::squares(values, mean) }
     }
 
+    /// Joins those of other values.
     #[inline]
     pub fn join(&mut self, other: Moments) {
         if other.count == 0.0 {
@@ -263,7 +279,7 @@ fn median<F: Float>(values: Vec<F>) -> Option<F> {
 
 /// Moments of two columns together.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Pair {
+pub struct Pair {
     left: Moments,
     right: Moments,
     products: f64,
@@ -276,17 +292,45 @@ impl Pair {
         Pair { left, right, products: left.squares + right.squares }
     }
 
+    /// The moments of the left column.
+    pub fn left(&self) -> &Moments {
+        &self.left
+    }
+
+    /// The moments of the right column.
+    pub fn right(&self) -> &Moments {
+        &self.right
+    }
+
+    /// The sum of the products of their distances from the means.
+    pub fn products(&self) -> f64 {
+        self.products
+    }
+
+    /// What it is made of: rows, mean and squares of the left column, mean and squares of the right one, products.
+    pub fn numbers(&self) -> [f64; 6] {
+        let Pair { left, right, products } = self;
+        [left.count, left.mean, left.squares, right.mean, right.squares, *products]
+    }
+
+    /// That of [`Pair::numbers`].
+    pub fn of_numbers([count, left_mean, left_squares, right_mean, right_squares, products]: [f64; 6]) -> Pair {
+        let left = Moments { count, mean: left_mean, squares: left_squares };
+        Pair { left, right: Moments { count, mean: right_mean, squares: right_squares }, products }
+    }
+
     /// Correlation or covariance; `None` of too few pairs.
-    pub fn relation(&self, function: &AggregateFunction) -> Option<f64> {
+    pub(crate) fn relation(&self, function: &AggregateFunction) -> Option<f64> {
         match function {
-            AggregateFunction::Covariance { sample: true } => {
-                (self.left.count >= 2.0).then(|| self.products / (self.left.count - 1.0))
-            }
-            AggregateFunction::Covariance { sample: false } => {
-                (self.left.count >= 1.0).then(|| self.products / self.left.count)
-            }
+            AggregateFunction::Covariance { sample } => self.covariance(*sample),
             _ => self.correlation(),
         }
+    }
+
+    /// The covariance; `None` of too few pairs.
+    pub fn covariance(&self, sample: bool) -> Option<f64> {
+        let least = if sample { 2.0 } else { 1.0 };
+        (self.left.count >= least).then(|| self.products / (self.left.count - if sample { 1.0 } else { 0.0 }))
     }
 
     #[inline]
@@ -303,6 +347,7 @@ impl Pair {
         Pair { left: of_left, right: of_right, products }
     }
 
+    /// Joins that of other rows.
     #[inline]
     pub fn join(&mut self, other: Pair) {
         if other.left.count == 0.0 {
@@ -319,7 +364,7 @@ impl Pair {
     }
 
     /// `None` of fewer than two pairs, or where a column doesn't vary.
-    fn correlation(&self) -> Option<f64> {
+    pub fn correlation(&self) -> Option<f64> {
         if self.left.count < 2.0 {
             return None;
         }

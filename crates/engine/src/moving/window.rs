@@ -3,6 +3,7 @@
 use arrow::array::{Array, ArrowPrimitiveType, Float64Array, Int64Array, PrimitiveArray};
 
 use super::slide::slide;
+use crate::aggregate::Moments;
 
 /// The value of a row, or `None` if it is null.
 pub(super) fn value_at<T: ArrowPrimitiveType>(x: &PrimitiveArray<T>, row: usize) -> Option<T::Native> {
@@ -66,47 +67,15 @@ pub fn moving_count(rows: usize, is_valid: impl Fn(usize) -> bool, n: usize) -> 
     counts.into()
 }
 
-/// Count, mean and sum of squared distances from the mean.
-#[derive(Debug, Clone, Copy, Default)]
-struct Moments {
-    count: f64,
-    mean: f64,
-    squares: f64,
-}
-
-impl Moments {
-    /// Both together, after Chan, Golub and LeVeque, 1979: no large numbers are subtracted from each other.
-    fn join(self, other: Moments) -> Moments {
-        if self.count == 0.0 {
-            return other;
-        }
-        if other.count == 0.0 {
-            return self;
-        }
-        let count = self.count + other.count;
-        let distance = other.mean - self.mean;
-        Moments {
-            count,
-            mean: self.mean + distance * (other.count / count),
-            squares: self.squares + other.squares + distance * distance * (self.count * other.count / count),
-        }
-    }
-}
-
 /// The population deviation of the last `n` rows; null where there is no value, 0 for one.
 #[must_use]
 pub fn moving_deviation(x: &Float64Array, n: usize) -> Float64Array {
     let mut deviations = Vec::with_capacity(x.len());
-    let at = |row| {
-        value_at(x, row).map_or_else(Moments::default, |mean| Moments {
-            count: 1.0,
-            mean,
-            // The distance of an infinity from itself is no number, nor is that of NaN.
-            squares: if mean.is_finite() { 0.0 } else { f64::NAN },
-        })
+    let at = |row| value_at(x, row).map(Moments::one).unwrap_or_default();
+    let join = |mut older: Moments, newer| {
+        older.join(newer);
+        older
     };
-    slide(x.len(), n, Moments::default(), at, Moments::join, |moments| {
-        deviations.push((moments.count > 0.0).then(|| (moments.squares / moments.count).sqrt()));
-    });
+    slide(x.len(), n, Moments::default(), at, join, |moments| deviations.push(moments.spread(false, true)));
     deviations.into()
 }

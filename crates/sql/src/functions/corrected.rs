@@ -6,6 +6,9 @@
 //! - `sum` of whole numbers ends in an error where 64 bits don't hold it. DataFusion's wraps.
 //! - `avg` of decimals is rounded, half away from zero. DataFusion's cuts off what its four further digits don't hold.
 //! - `bit_xor` of a frame that has lost its rows is null. DataFusion's is 0.
+//! - `corr` keeps means and distances from them, as everywhere. DataFusion's, of groups, subtracts sums of squares, which leaves no digit of numbers far
+//!   from zero such as times; and of one NaN it makes null, of two NaN.
+//! - Sums, averages, spreads and relations of floats over moving frames forget what has left (`moving_floats.rs`). DataFusion's don't.
 //!
 //! The first three are DataFusion's own accumulators over other values: of floats over integers of the same order, of whole numbers over
 //! decimals of 38 digits, of decimals over such with a digit more. Can go once DataFusion does so: <https://github.com/apache/datafusion/issues/8737>.
@@ -23,7 +26,12 @@ use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::regr::{
+    regr_avgx_udaf, regr_avgy_udaf, regr_count_udaf, regr_intercept_udaf, regr_r2_udaf, regr_slope_udaf, regr_sxx_udaf,
+    regr_sxy_udaf, regr_syy_udaf,
+};
 use datafusion::functions_aggregate::sum::sum_udaf;
+use datafusion::functions_aggregate::variance::var_pop_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
@@ -32,15 +40,34 @@ use datafusion::logical_expr::{
     ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
 };
 
+use super::folds::{self, GroupsFold, RowsFold};
+use super::moving_floats::{self, Relation};
+
 /// Holds the sum of as many 64-bit numbers as there can be rows.
 const WIDE: DataType = DataType::Decimal128(38, 0);
 
 type F16 = <Float16Type as ArrowPrimitiveType>::Native;
 
-/// `min`, `max`, `sum`, `avg` and `bit_xor`.
+/// All but those of `spread.rs`.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
-    let inner = [min_udaf(), max_udaf(), sum_udaf(), avg_udaf(), bit_xor_udaf()];
-    inner.into_iter().map(|inner| AggregateUDF::from(Corrected { inner })).collect()
+    let regressions = [
+        regr_slope_udaf(),
+        regr_intercept_udaf(),
+        regr_r2_udaf(),
+        regr_count_udaf(),
+        regr_avgx_udaf(),
+        regr_avgy_udaf(),
+        regr_sxx_udaf(),
+        regr_syy_udaf(),
+        regr_sxy_udaf(),
+    ];
+    let inner = [min_udaf(), max_udaf(), sum_udaf(), avg_udaf(), bit_xor_udaf(), var_pop_udaf()];
+    inner.into_iter().chain(regressions).map(corrected).collect()
+}
+
+/// An aggregate of DataFusion's with the answers of this file.
+pub(super) fn corrected(inner: Arc<AggregateUDF>) -> AggregateUDF {
+    AggregateUDF::from(Corrected { inner })
 }
 
 /// An aggregate of DataFusion's over other values.
@@ -65,6 +92,10 @@ impl Corrected {
             }
             _ => None,
         }
+    }
+
+    fn is_correlation(&self, is_distinct: bool) -> bool {
+        self.inner.name() == "corr" && !is_distinct
     }
 
     /// What `make` makes for the arguments of the call, over the stand-in where there is one.
@@ -269,10 +300,16 @@ impl GroupsAccumulator for StandIn<Box<dyn GroupsAccumulator>> {
 
 impl AggregateUDFImpl for Corrected {
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.is_correlation(args.is_distinct) {
+            return Ok(Box::new(RowsFold::new(Relation::Correlation)));
+        }
         self.made(args, |args| self.inner.accumulator(args), |made| Box::new(made))
     }
 
     fn create_groups_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn GroupsAccumulator>> {
+        if self.is_correlation(args.is_distinct) {
+            return Ok(Box::new(GroupsFold::new(Relation::Correlation)));
+        }
         self.made(args, |args| self.inner.create_groups_accumulator(args), |made| Box::new(made))
     }
 
@@ -280,6 +317,9 @@ impl AggregateUDFImpl for Corrected {
         // Which there is of 64-bit numbers alone.
         if args.is_distinct {
             return self.inner.create_sliding_accumulator(args);
+        }
+        if let Some(frame) = moving_floats::frame(self.inner.name(), &args) {
+            return Ok(frame);
         }
         if self.inner.name() == "bit_xor" {
             let inner = self.inner.create_sliding_accumulator(args)?;
@@ -289,6 +329,10 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
+        if self.is_correlation(args.is_distinct) {
+            let names = ["rows", "mean", "squares", "other_mean", "other_squares", "products"];
+            return Ok(folds::state_fields(args.name, names));
+        }
         let of = args.input_fields.first().map_or(DataType::Null, |field| field.data_type().clone());
         let Some((of, stand_in)) = self.stand_in(&of, args.return_field.data_type()) else {
             return self.inner.state_fields(args);

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | buckets | `time_bucket`, `xbar` | `time_bucket.rs`, `xbar.rs` over `grid.rs`, `zone.rs` |
 //! | row order | `first`, `last` | `first_last.rs`, `pick_groups.rs`, `order_keys.rs`, `row_order.rs` |
-//! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs`, `weighted_frame.rs` |
+//! | weighted | `vwap`, `wavg`, `wsum` | `weighted.rs` over `folds.rs`, `frame_fold.rs` |
 //! | spread | `dev`, `sdev`, `svar`, `med`, `cor`, `cov`, `scov` | `spread.rs` |
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
 //! | running and moving | `sums`, `prds`, `maxs`, `mins`, `avgs`, `msum`, `mavg`, `mdev`, `mmax`, `mmin`, `mcount`, `ema`, `wilder` | `moving.rs` over `splay_engine::moving` |
@@ -16,7 +16,7 @@
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
 //! | text | `glob` | `glob.rs` |
 //! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
-//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `bit_xor` | `corrected.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `moving_floats.rs` over `frame_fold.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
@@ -27,11 +27,14 @@ mod boundaries;
 mod buckets;
 mod corrected;
 mod first_last;
+mod folds;
+mod frame_fold;
 mod frame_rows;
 mod gap_fill;
 mod glob;
 mod grid;
 mod moving;
+mod moving_floats;
 mod named_cast;
 mod neighbours;
 mod of_values;
@@ -45,7 +48,6 @@ mod spread;
 mod time_bucket;
 mod twap;
 mod weighted;
-mod weighted_frame;
 mod xbar;
 mod zone;
 
@@ -84,7 +86,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
 }
 
 /// The aggregates: `first`, `last`, `vwap`, `wavg`, `wsum`, `twap`, `med`, and those that are names of
-/// DataFusion's (`spread.rs`), and DataFusion's `min`, `max` and `sum` with other answers (`corrected.rs`).
+/// DataFusion's (`spread.rs`), and DataFusion's with other answers (`corrected.rs`).
 pub fn aggregates() -> Vec<AggregateUDF> {
     let mut functions = vec![
         AggregateUDF::from(first_last::RowPick::first()),

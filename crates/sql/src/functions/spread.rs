@@ -26,16 +26,20 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, GroupsAccumulator, ReversedUDAF, Signature, Volatility,
 };
 
+use super::corrected::corrected;
+
 /// `dev`, `sdev`, `svar`, `med`, `cor`, `cov` and `scov`.
 pub(super) fn aggregates() -> Vec<AggregateUDF> {
+    let named =
+        |function: Arc<AggregateUDF>, alias| corrected(Arc::new(function.as_ref().clone().with_aliases([alias])));
     vec![
-        stddev_pop_udaf().as_ref().clone().with_aliases(["dev"]),
-        stddev_udaf().as_ref().clone().with_aliases(["sdev"]),
-        var_samp_udaf().as_ref().clone().with_aliases(["svar"]),
+        named(stddev_pop_udaf(), "dev"),
+        named(stddev_udaf(), "sdev"),
+        named(var_samp_udaf(), "svar"),
         AggregateUDF::from(Med::new()),
-        corr_udaf().as_ref().clone().with_aliases(["cor"]),
-        covar_pop_udaf().as_ref().clone().with_aliases(["cov"]),
-        covar_samp_udaf().as_ref().clone().with_aliases(["scov"]),
+        named(corr_udaf(), "cor"),
+        named(covar_pop_udaf(), "cov"),
+        named(covar_samp_udaf(), "scov"),
     ]
 }
 
