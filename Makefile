@@ -35,6 +35,7 @@ check:
 lint:
 	$(TIMED) "format" $(CARGO) fmt --all --check
 	$(TIMED) "rules between crates" ./examples/check_dependencies.sh
+	$(TIMED) "links" $(PYTHON) .ci/check_links.py
 
 test-rust: build
 	$(TIMED) "compile Rust tests" $(CARGO) test --release --workspace --locked --no-run

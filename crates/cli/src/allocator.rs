@@ -1,6 +1,7 @@
 //! The allocator of the process, and how soon it gives freed memory back to the system (ADR 11).
 
 use std::ffi::{c_int, c_long};
+use std::time::Duration;
 
 /// Freed memory serves the next column instead of going back to the system page by page.
 #[global_allocator]
@@ -10,11 +11,15 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// pause keep hundreds of megabytes; without any wait sorts take up to three times as long.
 const PURGE_DELAY_MILLISECONDS: c_long = 100;
 
+/// How often an idle process looks for freed memory.
+const IDLE_INTERVAL: Duration = Duration::from_secs(1);
+
 /// `mi_option_purge_delay` of `mimalloc.h`.
 const PURGE_DELAY: c_int = 15;
 
 unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
+    fn mi_collect(force: bool);
 }
 
 /// Sets the delay, unless the environment says it (`MIMALLOC_PURGE_DELAY`).
@@ -23,6 +28,20 @@ pub fn give_back_soon() {
         // SAFETY: both arguments are numbers, and mimalloc ignores an option that it doesn't know.
         unsafe { mi_option_set(PURGE_DELAY, PURGE_DELAY_MILLISECONDS) };
     }
+}
+
+/// Starts a thread that gives back what is due each second. mimalloc looks at the delay only when somebody allocates or frees, so
+/// a server without work would keep what its last statement freed.
+pub fn give_back_when_idle() -> std::io::Result<()> {
+    let thread = std::thread::Builder::new().name("splay-memory".to_owned());
+    thread.spawn(|| {
+        loop {
+            std::thread::sleep(IDLE_INTERVAL);
+            // SAFETY: takes a flag; without force only memory whose delay is over goes back.
+            unsafe { mi_collect(false) };
+        }
+    })?;
+    Ok(())
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::allocator;
 use crate::args::{DatabaseArguments, ServeArguments, TokenArguments};
 
 /// How often the server looks whether capture still takes rows.
@@ -24,6 +25,7 @@ const FAILED_INTERVAL: Duration = Duration::from_millis(250);
 pub fn run(arguments: &ServeArguments) -> Result<()> {
     start_logs()?;
     refuse_huge_pages();
+    allocator::give_back_when_idle().context("start a thread")?;
     let mut settings = arguments.config.as_ref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
     settings.http.address = arguments.http.unwrap_or(settings.http.address);
     settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
