@@ -563,3 +563,37 @@ fn a_full_disk_refuses_rows_and_takes_them_once_there_is_room() {
     capture.close().unwrap();
     check(&storage.copy(), taken, &(0..taken).collect::<Vec<_>>(), "after the disk was full");
 }
+
+/// A write that finds no room leaves part of its bytes. The file is cut to its whole frames, and the cut must be on disk before anything
+/// names the file's length.
+#[test]
+fn the_cut_of_a_write_without_room_is_synced_before_the_files_length_is_named() {
+    for closes in [true, false] {
+        let storage = FaultStorage::new();
+        let database = Database::create_on(Arc::new(storage.clone()), &Settings::default()).unwrap();
+        let capture = Capture::open_with(database, small(), TestClock::at(START + DAY)).unwrap().0;
+        let send = |rows: std::ops::Range<i64>| {
+            let rows: Vec<Row> = rows.map(|id| row("A", START + id, id)).collect();
+            capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", batch(&rows)) })
+        };
+        storage.capacity(Some(storage.used() + 5_000));
+        assert!(send(0..1_000).unwrap_err().is_retryable());
+        storage.capacity(None);
+        let mut taken = 0;
+        if closes {
+            capture.close().unwrap();
+        } else {
+            // Enough for the next file, which names the length of the first.
+            while storage.paths().iter().filter(|path| path.starts_with(".journal/0")).count() < 3 {
+                send(taken..taken + 1).unwrap();
+                taken += 1;
+            }
+        }
+        let crashed = storage.crash(&mut |bound| bound - 1);
+        let database = Database::open_on(Arc::new(crashed)).unwrap();
+        let (capture, recovered) = Capture::open_with(database.clone(), small(), TestClock::at(START + DAY)).unwrap();
+        assert!(recovered.losses.is_empty(), "closes {closes}: {recovered}");
+        assert_eq!(all(&database).len() as i64, taken);
+        capture.close().unwrap();
+    }
+}

@@ -3,7 +3,8 @@
 //! - Each file has a live image, which the process sees, and a durable image, which is what was synced. Each folder has live
 //!   and durable names in the same way.
 //! - [`FaultStorage::crash`] gives storage as a power cut could leave it: of each file any subset of the unsynced 512-byte
-//!   sectors, at any length between the durable and the live one; of each folder any subset of the unsynced changes to names.
+//!   sectors, at any length between the durable and the live one, or up to where an unsynced cut was made; of each folder any subset
+//!   of the unsynced changes to names.
 //! - [`FaultStorage::stop_after`] makes every operation after the n-th fail, as if the process had died there;
 //!   [`FaultStorage::fail_at`] makes the n-th alone fail, as a bad disk does; [`FaultStorage::capacity`] fills the disk, and [`FaultStorage::free_bytes`]
 //!   lets it say that it has another amount of room. [`FaultStorage::fail_read_at`] does that to the n-th look at files or folders, and [`FaultStorage::fail_each`] to each n-th call of
@@ -32,6 +33,8 @@ pub type Chooser<'a> = &'a mut dyn FnMut(usize) -> usize;
 struct FileImage {
     live: Vec<u8>,
     durable: Vec<u8>,
+    /// What the file was before it was cut, as long as the cut isn't synced.
+    before_cut: Vec<u8>,
     /// Bytes of the disk that it takes and that mean nothing.
     allocated: u64,
 }
@@ -39,6 +42,29 @@ struct FileImage {
 impl FileImage {
     fn length(&self) -> u64 {
         self.live.len() as u64 + self.allocated
+    }
+
+    fn cut(&mut self, length: usize) {
+        if self.live.len() > length.max(self.before_cut.len()) {
+            self.before_cut.clone_from(&self.live);
+        }
+        self.live.truncate(length);
+    }
+
+    fn sync(&mut self) {
+        self.durable.clone_from(&self.live);
+        self.before_cut.clear();
+    }
+
+    /// What a power cut may leave.
+    fn crash(&mut self, choose: Chooser<'_>) {
+        if self.before_cut.len() > self.live.len() && choose(2) == 1 {
+            self.live.extend_from_slice(&self.before_cut[self.live.len()..]);
+        }
+        if self.live != self.durable {
+            self.live = torn(&self.durable, &self.live, choose);
+        }
+        self.sync();
     }
 }
 
@@ -147,9 +173,7 @@ impl FaultStorage {
     pub fn copy(&self) -> FaultStorage {
         let state = self.state();
         let mut files = state.files.clone();
-        for file in &mut files {
-            file.durable.clone_from(&file.live);
-        }
+        files.iter_mut().for_each(FileImage::sync);
         let mut dirs = state.dirs.clone();
         for dir in dirs.values_mut() {
             dir.durable.clone_from(&dir.live);
@@ -162,10 +186,7 @@ impl FaultStorage {
         let state = self.state();
         let mut files = state.files.clone();
         for file in &mut files {
-            if file.live != file.durable {
-                file.durable = torn(&file.durable, &file.live, choose);
-            }
-            file.live.clone_from(&file.durable);
+            file.crash(choose);
         }
         let mut dirs = BTreeMap::new();
         for (path, dir) in &state.dirs {
@@ -219,7 +240,7 @@ impl FaultStorage {
         let number = state.file(path)?;
         let file = &mut state.files[number];
         change(&mut file.live);
-        file.durable.clone_from(&file.live);
+        file.sync();
         Ok(())
     }
 }
@@ -350,8 +371,7 @@ impl StorageFile for FaultFile {
     fn sync(&mut self) -> Result<()> {
         let mut state = self.storage.state();
         state.step("sync", &self.path)?;
-        let file = &mut state.files[self.number];
-        file.durable.clone_from(&file.live);
+        state.files[self.number].sync();
         Ok(())
     }
 }
@@ -401,17 +421,14 @@ impl Storage for FaultStorage {
         let mut state = self.state();
         state.step("open", path)?;
         let number = state.file(path)?;
-        let live = &mut state.files[number].live;
+        let file = &mut state.files[number];
         let length = usize::try_from(length).unwrap_or(usize::MAX);
-        if live.len() < length {
-            return Err(Error::corrupt(
-                path,
-                live.len() as u64,
-                format!("{length} bytes"),
-                format!("{} bytes", live.len()),
-            ));
+        let there = file.live.len();
+        if there < length {
+            let (wanted, found) = (format!("{length} bytes"), format!("{there} bytes"));
+            return Err(Error::corrupt(path, there as u64, wanted, found));
         }
-        live.truncate(length);
+        file.cut(length);
         Ok(Box::new(FaultFile { storage: self.clone(), number, path: path.to_owned() }))
     }
 
