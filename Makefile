@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo check test test-rust test-ticks test-oracle test-python test-feeds wheel lint doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
+.PHONY: build splay demo check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -24,7 +24,7 @@ splay:
 demo: splay
 	./examples/demo.sh $(SPLAY)
 
-test: lint test-rust test-python
+test: lint lint-python test-rust test-python
 
 # For people at work: whether the crates that don't need DataFusion compile, their tests among them. CHECK=--workspace checks all.
 CHECK ?= -p splay-store -p splay-engine -p splay-import -p splay-capture -p splay-lab -p splay-mutate
@@ -36,6 +36,11 @@ lint:
 	$(TIMED) "format" $(CARGO) fmt --all --check
 	$(TIMED) "rules between crates" ./examples/check_dependencies.sh
 	$(TIMED) "links" $(PYTHON) .ci/check_links.py
+
+# Python: findings of ruff (ruff.toml), and the package's types at mypy's strictest.
+lint-python: $(VENV)/ready
+	$(TIMED) "ruff" $(VENV)/bin/ruff check --quiet .
+	$(TIMED) "types of Python" $(VENV)/bin/mypy --config-file python/pyproject.toml python/splay
 
 test-rust: build
 	$(TIMED) "compile Rust tests" $(CARGO) test --release --workspace --locked --no-run

@@ -114,7 +114,8 @@ def bench_load(arguments, work, results):
         for left, right in zip(mine, totals):
             if abs(left - right) > 1e-9 * max(abs(left), abs(right)):
                 sys.exit(f"answers differ: {mine} and {totals}")
-    mbps = lambda seconds: size / 1e6 / statistics.median(seconds)
+    def mbps(seconds):
+        return size / 1e6 / statistics.median(seconds)
     results["CSV bytes of the write day"] = size
     results["load, SplayDB (MB/s)"] = round(mbps(ours), 1)
     results["load, DuckDB into sorted tables (MB/s)"] = round(mbps(theirs), 1)

@@ -80,7 +80,7 @@ def machine(run: Run) -> dict:
         return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True).stdout.strip()
 
     commit = git("rev-parse", "--short", "HEAD") + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-    versions = {name: found.version() for name, found in run.classes.items()} | {name: "absent" for name in run.absent}
+    versions = {name: found.version() for name, found in run.classes.items()} | dict.fromkeys(run.absent, "absent")
     return {
         "processor": next(
             (line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), ""

@@ -8,6 +8,7 @@ import ctypes
 import multiprocessing
 import os
 import time
+import contextlib
 
 INTERVAL_SECONDS = 0.002
 GIVE_BACK = {
@@ -35,10 +36,8 @@ def anonymous_bytes(pid: int) -> int:
 
 def trim() -> None:
     """Gives back what the C library's allocator holds."""
-    try:
+    with contextlib.suppress(OSError):
         ctypes.CDLL("libc.so.6").malloc_trim(0)
-    except OSError:
-        pass
 
 
 def child(pipe, name, tables, make, id, arguments) -> None:

@@ -75,7 +75,7 @@ def send_batches(server, table: str, parts: list[pyarrow.Table]) -> None:
 
 def single_rows_by_flight(server, rows: int) -> float:
     """Rows a second by Flight, each a batch of its own with an acknowledgement of its own, ``UNDER_WAY`` at a time."""
-    single = [part for part in batch(0, rows).to_batches(max_chunksize=1)]
+    single = list(batch(0, rows).to_batches(max_chunksize=1))
     begun = time.monotonic()
     writer, reader = put(server, "single_by_flight", single[0].schema)
     for number, part in enumerate(single):

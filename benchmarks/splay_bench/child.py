@@ -11,6 +11,7 @@ import threading
 from engines.server import end_with_parent
 
 from . import memory
+import contextlib
 
 BENCHMARKS = pathlib.Path(__file__).resolve().parents[1]
 CLOSE_SECONDS = 30
@@ -99,8 +100,6 @@ class Child:
         self.kill()
 
     def kill(self) -> None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         self.process.wait()

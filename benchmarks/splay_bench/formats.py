@@ -143,7 +143,7 @@ def scans(paths, rows) -> dict:
     found = {}
     for table, path in paths.items():
         if ".csv" in path.name:
-            schema = {name: kind for name, kind in pl.from_arrow(plain_texts(rows[table].slice(0, 0))).schema.items()}
+            schema = dict(pl.from_arrow(plain_texts(rows[table].slice(0, 0))).schema.items())
             times = [name for name, kind in schema.items() if isinstance(kind, pl.Datetime)]
             text = schema | dict.fromkeys(times, pl.String)
             scan = pl.scan_csv(path, schema=text)

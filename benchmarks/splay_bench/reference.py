@@ -35,9 +35,9 @@ def answers(data: Finance, out: pathlib.Path) -> None:
             table = system.reference(question, parameters, variant)
             if not question.bag:
                 check_unique(normal(table), question.keys)
-            with pa.OSFile(str(out / f"{question.id}-{run}.arrow"), "wb") as file:
-                with pa.ipc.new_stream(file, table.schema) as writer:
-                    writer.write_table(table)
+            path = str(out / f"{question.id}-{run}.arrow")
+            with pa.OSFile(path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+                writer.write_table(table)
 
 
 def totals(data: Finance) -> dict[str, float]:

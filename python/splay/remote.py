@@ -22,6 +22,7 @@ import pyarrow
 import pyarrow.ipc
 
 from splay import errors, subscription
+from splay._ack import Ack
 from splay._http import Address, Connections, broken_as_unreachable
 from splay.subscription import Subscription
 from splay.writer import (
@@ -29,7 +30,6 @@ from splay.writer import (
     BATCH_ROWS,
     LINGER_MS,
     RETRY_SECONDS,
-    Ack,
     AckClass,
     AsyncTickWriter,
     OnReject,
@@ -342,7 +342,8 @@ class RemoteAnswer:
     @property
     def columns(self) -> list[str]:
         """Names of the columns."""
-        return self._reader.schema.names
+        names: list[str] = self._reader.schema.names
+        return names
 
     def to_arrow(self) -> pyarrow.Table:
         """All rows; shape: rows of the answer by its columns.
@@ -482,7 +483,7 @@ def _parameter(name: int | str, value: Any) -> Any:
     if isinstance(value, decimal.Decimal):
         return float(value)
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        value = value.astimezone(datetime.timezone.utc).replace(tzinfo=None)
+        value = value.astimezone(datetime.UTC).replace(tzinfo=None)
     if isinstance(value, (datetime.date, datetime.time)):
         # pandas' timestamps say nanoseconds in their text, too.
         return value.isoformat()

@@ -114,7 +114,7 @@ class Subscription:
         """A message of text; one that tells an error raises it."""
         if message is None or message[0] != _TEXT:
             raise errors.UnreachableError("the server sent what is no message of a subscription")
-        told = json.loads(message[1])
+        told: dict[str, Any] = json.loads(message[1])
         if "error" in told:
             self.close()
             raise self._address.error(0, message[1])

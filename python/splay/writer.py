@@ -83,7 +83,8 @@ class CaptureTransport:
 
     def write_batch(self, table: str, rows: pyarrow.Table, ack: AckClass, producer: str, sequence: int) -> Ack:
         """As :meth:`Transport.write_batch`."""
-        return self._capture.append(table, rows, ack=ack, producer=producer, sequence=sequence)
+        acknowledged: Ack = self._capture.append(table, rows, ack=ack, producer=producer, sequence=sequence)
+        return acknowledged
 
     def close(self) -> None:
         """Others may write yet; whoever began the capture closes it."""
@@ -568,7 +569,8 @@ def tick(database: Any, table: str, **settings: Any) -> TickWriter:
         Those of :class:`TickWriter`.
     """
     if hasattr(database, "tick"):
-        return database.tick(table, **settings)
+        writer: TickWriter = database.tick(table, **settings)
+        return writer
     return TickWriter(CaptureTransport(database), table, **settings)
 
 

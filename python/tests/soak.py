@@ -23,6 +23,7 @@ import numpy as np
 from long_rows import COLUMNS, TABLES, Shape, of_answer
 from long_server import SPLAY, LongServer, batches_from, compare, over_tables, settle
 from long_ways import TcpLine, Way, Wrong, all_ways
+import contextlib
 
 CONFIG = """[capture]
 live_rows_max = {live_rows}
@@ -100,10 +101,8 @@ def memory(process: int) -> dict[str, int]:
 def folder_bytes(folder: pathlib.Path) -> int:
     total = 0
     for path in folder.rglob("*"):
-        try:
+        with contextlib.suppress(FileNotFoundError):
             total += path.stat().st_size if path.is_file() else 0
-        except FileNotFoundError:
-            pass
     return total
 
 

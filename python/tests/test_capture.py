@@ -60,9 +60,9 @@ def test_columns_are_watched_that_settings_name(db):
         capture.append("trade", frame(0, 3))
         capture.append("trade", frame(5, 3))
         told = quality(capture)
-        assert {name: told[name] for name in ("rows", "gaps", "missing", "duplicates", "out_of_order")} == dict(
-            rows=6, gaps=1, missing=2, duplicates=0, out_of_order=0
-        )
+        assert {name: told[name] for name in ("rows", "gaps", "missing", "duplicates", "out_of_order")} == {
+            "rows": 6, "gaps": 1, "missing": 2, "duplicates": 0, "out_of_order": 0
+        }
 
 
 def quality(capture) -> dict:

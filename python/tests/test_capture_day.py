@@ -25,6 +25,7 @@ from day_ways import HERE, way_of, write_here, write_there
 from test_server import SPLAY, Server
 
 import splay
+import contextlib
 
 IN_TIME = [part for part in range(PARTS) if not is_late(part)]
 LATE = [part for part in range(PARTS) if is_late(part)]
@@ -85,10 +86,8 @@ class Follower(threading.Thread):
                 updates = None if updates is None else updates - 1
         finally:
             reader.cancel()
-            try:
+            with contextlib.suppress(pa.ArrowException):
                 writer.close()
-            except pa.ArrowException:
-                pass
 
     def on_begin(self) -> None:
         pass

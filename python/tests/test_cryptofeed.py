@@ -168,7 +168,7 @@ def test_funding_and_candles(database):
 def test_times_come_in_three_forms(database):
     assert nanoseconds(EVENT) == nanoseconds(str(EVENT)) == EVENT_NS
     utc = dt.datetime(2023, 11, 14, 22, 13, 20, 123456)
-    assert nanoseconds(utc) == nanoseconds(utc.replace(tzinfo=dt.timezone.utc)) == EVENT_NS
+    assert nanoseconds(utc) == nanoseconds(utc.replace(tzinfo=dt.UTC)) == EVENT_NS
     zone = dt.timezone(dt.timedelta(hours=-5))
     assert nanoseconds(utc.replace(hour=17, tzinfo=zone)) == EVENT_NS
     call(TradeSplay(database), trade(timestamp=0), receipt=str(RECEIPT))

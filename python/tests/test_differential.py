@@ -18,7 +18,7 @@ def market(seed):
     rng = random.Random(seed)
     start = 1_570_455_000_000_000_000
     times, symbols, venues, prices, sizes, flags = [], [], [], [], [], []
-    for row in range(ROWS):
+    for _row in range(ROWS):
         start += rng.choice([0, 0, 1_000, 50_000_000, 20_000_000_000])
         times.append(start)
         symbols.append(rng.choice(["AAPL", "IBM", "MSFT", "BRK A", "Z", None]))

@@ -18,7 +18,7 @@ def counted(folder: pathlib.Path, *arguments: str) -> int:
     return int(subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[1])
 
 
-def test_commands_and_readers_see_what_a_server_acknowledged(served, tmp_path):
+def test_commands_and_readers_see_what_a_server_acknowledged(served, tmp_path):  # noqa: F811, pytest hands it in
     folder = served.folder / "db"
     client = served.client()
     client.write("trade", frame(0, 10))

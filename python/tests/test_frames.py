@@ -12,7 +12,7 @@ import pytest
 
 import splay
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 AT = [dt.datetime(2024, 1, 2, 14, 30, tzinfo=UTC), dt.datetime(2024, 1, 2, 14, 31, tzinfo=UTC)]
 
 
@@ -64,7 +64,7 @@ def test_duckdb_relation_streams_in_and_answers_stream_out(db):
         "from range(10000) t(i)"
     )
     assert db.write("t", relation).rows == 10_000
-    answer = db.sql("select sym, price from t where sym = 'S1'")
+    answer = db.sql("select sym, price from t where sym = 'S1'")  # noqa: F841, DuckDB finds it by its name
     found = duckdb.sql("select count(*), sum(price) from answer").fetchall()
     assert found == [(3333, sum(range(1, 10000, 3)))]
 

@@ -209,7 +209,7 @@ def test_joins_permute(engines):
 
 
 def test_wider_types_change_nothing(engines):
-    wider = {name: "decimal(38, 0)" for name in oracle_rows.INTEGERS} | {"f32": "double", "dec": "decimal(38, 3)", "d": "timestamp", "sym": "varchar"}
+    wider = dict.fromkeys(oracle_rows.INTEGERS, "decimal(38, 0)") | {"f32": "double", "dec": "decimal(38, 3)", "d": "timestamp", "sym": "varchar"}
 
     def check(engine, drawn):
         column, compare_by, value = drawn

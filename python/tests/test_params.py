@@ -10,7 +10,7 @@ import pytest
 
 import splay
 
-UTC = dt.timezone.utc
+UTC = dt.UTC
 
 
 def one(db, statement, params):

@@ -11,7 +11,7 @@ import splay
 @pytest.fixture
 def db(tmp_path):
     opened = splay.open(tmp_path / "db")
-    start = datetime.datetime(2024, 1, 2, 10, tzinfo=datetime.timezone.utc)
+    start = datetime.datetime(2024, 1, 2, 10, tzinfo=datetime.UTC)
     rows = 1000
     frame = pa.table(
         {
@@ -44,7 +44,7 @@ def test_a_prepared_statement_sees_commits(db):
     before = prepared.run().to_arrow().to_pylist()[0]["n"]
     later = pa.table(
         {
-            "ts": pa.array([datetime.datetime(2024, 1, 3, tzinfo=datetime.timezone.utc)], pa.timestamp("ns", "UTC")),
+            "ts": pa.array([datetime.datetime(2024, 1, 3, tzinfo=datetime.UTC)], pa.timestamp("ns", "UTC")),
             "sym": pa.array(["A"]).dictionary_encode(),
             "price": [1.0],
         }

@@ -328,7 +328,7 @@ def quoted_spread(trade, quote):
 
 
 def effective_spread(trade, quote):
-    mids = {key: rows for key, rows in quote.groupby(["Symbol", "Exchange"])}
+    mids = dict(quote.groupby(["Symbol", "Exchange"]))
     for (symbol, venue), rows in trade.groupby(["Symbol", "Exchange"]):
         weighted = weight = 0
         quotes = mids.get((symbol, venue))
@@ -406,7 +406,7 @@ def venue_liquidity(trade, quote):
 
 def tick_and_trin(trade, quote):
     width, starts = 1_800_000_000_000, {}
-    for symbol, rows in trade.groupby("Symbol"):
+    for _symbol, rows in trade.groupby("Symbol"):
         opening, before, volume = rows.Trade_Price.iloc[0], None, 0
         for start, bar in rows.groupby(rows.Time // width * width):
             change = 0
@@ -442,8 +442,7 @@ def halves(trade, quote):
 
 def exchange_days(trade, quote):
     day, opening = 86_400_000_000_000, 1_570_455_000_000_000_000
-    for start, volume in trade.groupby((trade.Time - opening) // day * day + opening).Trade_Volume.sum().items():
-        yield start, volume
+    yield from trade.groupby((trade.Time - opening) // day * day + opening).Trade_Volume.sum().items()
 
 
 def extremes(trade, quote):

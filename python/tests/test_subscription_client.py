@@ -85,7 +85,7 @@ def serving(step: Callable[[socket.socket], None], status: bytes | None = None) 
     thread = threading.Thread(target=serve)
     thread.start()
     try:
-        yield "http://127.0.0.1:{}".format(listener.getsockname()[1])
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     finally:
         thread.join(20)
         listener.close()

@@ -293,7 +293,7 @@ def test_settings_are_checked(stored, wrong):
 
 
 def test_values_say_the_types_and_keep_them(stored):
-    at = dt.datetime(2024, 1, 2, tzinfo=dt.timezone.utc)
+    at = dt.datetime(2024, 1, 2, tzinfo=dt.UTC)
     with writer(stored, batch_rows=1, types={"venue": "symbol", "ratio": "decimal(9,4)"}) as trades:
         trades.append(note=None, price=decimal.Decimal("1.5"), book=[1.0, None], venue="X", size=3, symbol="A", ts_event=at)
         trades.append(

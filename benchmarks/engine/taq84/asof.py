@@ -21,7 +21,7 @@ def questions(parameters) -> list[Question]:
         of_symbols(80, THOUSAND, "trades of 1,000 rare symbols"),
         of_symbols(81, RARE, "trades of one rare symbol"),
         of_symbols(82, BUSY, "trades of one busy symbol"),
-        of_all(83, large, lambda p: VOLUME >= p.large, "large trades of all symbols, by symbol and exchange"),
+        of_all(83, large, lambda p: p.large <= VOLUME, "large trades of all symbols, by symbol and exchange"),
         of_all(
             84,
             near_close,

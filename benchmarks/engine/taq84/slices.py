@@ -114,7 +114,7 @@ def projections() -> list[Question]:
             ROW,
             f"""SELECT {TRADE}, Trade_Price * Trade_Volume AS notional FROM trade
             WHERE Symbol IN ($thousand) AND Trade_Volume >= $large""",
-            lambda f, p: f.trade.filter(symbols(p.thousand) & (VOLUME >= p.large)).select(*columns(TRADE), notional),
+            lambda f, p: f.trade.filter(symbols(p.thousand) & (p.large <= VOLUME)).select(*columns(TRADE), notional),
         ),
     ]
 

@@ -114,4 +114,4 @@ def rule_facts(run: dict) -> str:
     return "; ".join(fact for fact in facts if fact) + "."
 
 
-__all__ = ["QUERY_WORDS", "agreement", "factor", "lead", "mebibytes", "milliseconds", "rule_facts", "rules"]
+__all__ = ["QUERY_WORDS", "agreement", "lead", "mebibytes", "milliseconds", "rule_facts", "rules"]

@@ -105,7 +105,7 @@ class Book:
             self._sizes[side] = {sign * price: size for price, size in levels}
             self._prices[side] = sorted(self._sizes[side])
         self.when, self.sequence, self._is_fresh = when, sequence, True
-        return all([self._apply(change) for change in self._newest])
+        return all([self._apply(change) for change in self._newest])  # noqa: C419, each is applied
 
     def apply(self, change: Change) -> bool:
         """Apply a change. Whether it follows what was there; one that doesn't makes the book unknown."""

@@ -352,8 +352,8 @@ def nanoseconds(time: float | str | datetime.datetime) -> int:
     """
     if isinstance(time, datetime.datetime):
         if time.tzinfo is None:
-            time = time.replace(tzinfo=datetime.timezone.utc)
-        since = time - datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
+            time = time.replace(tzinfo=datetime.UTC)
+        since = time - datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
         return (since // datetime.timedelta(microseconds=1)) * 1_000
     return round(float(time) * 1e6) * 1_000
 
