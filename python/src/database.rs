@@ -47,6 +47,7 @@ pub(crate) fn open(
         threads: threads.unwrap_or(defaults.threads),
         batch_rows: batch_rows.unwrap_or(defaults.batch_rows),
         result_cache_bytes,
+        files: true,
         ..defaults
     };
     py.detach(|| {

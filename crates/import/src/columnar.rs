@@ -8,7 +8,8 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::{FileReader, StreamDecoder};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::arrow::ProjectionMask;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ParquetRecordBatchReaderBuilder};
 
 use crate::error::{Error, Result};
 use crate::format::{Batches, Kind};
@@ -20,7 +21,7 @@ const BATCH_ROWS: usize = 1 << 15;
 /// Bytes of a stream that are decoded at a time.
 const STREAM_BYTES: u64 = 1 << 20;
 
-fn open(file: &InputFile) -> Result<File> {
+pub(crate) fn open(file: &InputFile) -> Result<File> {
     if file.member.is_some() {
         return Err(Error::unsupported(
             &file.name,
@@ -188,6 +189,21 @@ pub(crate) fn batches(file: &InputFile, kind: Kind) -> Result<Batches> {
         let share = share_of(i64::try_from(stream.read).unwrap_or(0)) / f64::max(total, 1.0);
         batch.transpose().map(|b| b.map(|b| (b, share)))
     })))
+}
+
+/// Batches of row groups of a Parquet file, with the columns at these places.
+pub(crate) fn row_groups(
+    file: &InputFile,
+    metadata: ArrowReaderMetadata,
+    groups: Vec<usize>,
+    places: Vec<usize>,
+) -> Result<Batches> {
+    let wrong = wrong(file);
+    let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(open(file)?, metadata);
+    let mask = ProjectionMask::roots(builder.parquet_schema(), places);
+    let builder = builder.with_projection(mask).with_row_groups(groups).with_batch_size(BATCH_ROWS);
+    let reader = builder.build().map_err(|e| wrong(&e))?;
+    Ok(Box::new(reader.map(move |batch| Ok((batch.map_err(|e| wrong(&e))?, 0.0)))))
 }
 
 /// A count for the progress bar.

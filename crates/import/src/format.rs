@@ -138,11 +138,16 @@ pub(crate) fn batches(file: &InputFile, kind: Kind) -> Result<Batches> {
         Kind::Dbn => crate::dbn::batches(file),
         _ => crate::columnar::batches(file, kind),
     })?;
-    Ok(Box::new(Guarded { file: file.clone(), batches: Some(batches) }))
+    Ok(guarded_batches(file, batches))
+}
+
+/// Batches whose decoder may panic.
+pub(crate) fn guarded_batches(file: &InputFile, batches: Batches) -> Batches {
+    Box::new(Guarded { file: file.clone(), batches: Some(batches) })
 }
 
 /// Runs a decoder of somebody else's. A panic on damaged bytes becomes an error.
-fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
+pub(crate) fn guarded<T>(file: &InputFile, decode: impl FnOnce() -> Result<T>) -> Result<T> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(decode))
         .unwrap_or_else(|_| Err(Error::damaged(&file.name, "the decoder gave up: the file is damaged")))
 }

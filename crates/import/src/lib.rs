@@ -36,6 +36,7 @@ mod error;
 mod exact;
 mod fit;
 mod format;
+mod in_place;
 mod input;
 mod load;
 mod plan;
@@ -46,6 +47,7 @@ mod sniff;
 
 pub use error::{Error, Result};
 pub use exact::{cast_exactly, natural_type};
+pub use in_place::{FilesInPlace, GroupStatistics, Part};
 pub use input::{InputFile, digest, expand};
 pub use load::{LoadOutcome, Progress, load};
 pub use plan::{Format, Import, ImportSettings, OnError, plan};

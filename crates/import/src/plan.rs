@@ -144,6 +144,35 @@ impl Import {
     }
 }
 
+/// The columns of text files by their first rows, and how they are read; none of them is the time.
+pub(crate) fn text_columns(
+    files: &[InputFile],
+    delimiter: u8,
+    settings: &ImportSettings,
+) -> Result<(TableSpec, Source)> {
+    let time_zone = time_zone(settings, None);
+    let zone = zone(&time_zone)?;
+    let mut source = text_source(files, delimiter, settings, None)?;
+    for (name, column_type) in &settings.types {
+        let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
+        retype(plan, column_type, &zone, settings.recipe.is_none());
+    }
+    let spec = TableSpec::new("files", column_specs(&source), "", None).with_time_zone(time_zone);
+    Ok((spec, source))
+}
+
+fn zone(time_zone: &str) -> Result<Zone> {
+    Zone::parse(time_zone).ok_or_else(|| Error::Setting {
+        setting: "time_zone",
+        reason: format!("{time_zone:?} is not an IANA time zone"),
+    })
+}
+
+fn column_specs(source: &Source) -> Vec<ColumnSpec> {
+    let plans = source.rules.iter().filter_map(|rule| rule.plan.as_ref());
+    plans.map(|plan| ColumnSpec::new(&plan.name, plan.column_type.clone())).collect()
+}
+
 fn plan_text(
     table: &str,
     files: &[InputFile],
@@ -153,10 +182,7 @@ fn plan_text(
 ) -> Result<(TableSpec, Source)> {
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
-    let zone = Zone::parse(&time_zone).ok_or_else(|| Error::Setting {
-        setting: "time_zone",
-        reason: format!("{time_zone:?} is not an IANA time zone"),
-    })?;
+    let zone = zone(&time_zone)?;
     let mut source = text_source(files, delimiter, settings, existing)?;
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
@@ -193,11 +219,7 @@ fn plan_text(
     };
     let spec = match existing {
         Some(existing) => existing.clone(),
-        None => {
-            let columns = source.rules.iter().filter_map(|r| r.plan.as_ref());
-            let columns = columns.map(|p| ColumnSpec::new(&p.name, p.column_type.clone())).collect();
-            TableSpec::new(table, columns, time, symbol.as_deref()).with_time_zone(time_zone)
-        }
+        None => TableSpec::new(table, column_specs(&source), time, symbol.as_deref()).with_time_zone(time_zone),
     };
     Ok((spec, source))
 }

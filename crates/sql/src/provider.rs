@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{
@@ -19,6 +19,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec};
 
 use crate::error::external;
+use crate::files::{self, FileTable};
 use crate::functions::RowOrder;
 use crate::pushdown;
 use crate::scan::{TickScanExec, TickScanSettings};
@@ -150,11 +151,13 @@ impl TableProvider for TickTable {
 #[derive(Debug)]
 pub(crate) struct TickSchema {
     database: Database,
+    /// Threads that parse files, where statements may read some.
+    file_threads: Option<usize>,
 }
 
 impl TickSchema {
-    pub(crate) fn new(database: Database) -> TickSchema {
-        TickSchema { database }
+    pub(crate) fn new(database: Database, file_threads: Option<usize>) -> TickSchema {
+        TickSchema { database, file_threads }
     }
 }
 
@@ -167,7 +170,7 @@ impl SchemaProvider for TickSchema {
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let snapshot = match self.database.table(name).and_then(|table| table.snapshot()) {
             Ok(snapshot) => snapshot,
-            Err(splay_store::Error::NoSuchTable { .. }) => return Ok(None),
+            Err(splay_store::Error::NoSuchTable { .. }) => return self.file(name),
             Err(error) => return Err(external(error)),
         };
         Ok(Some(Arc::new(TickTable::new(snapshot))))
@@ -175,6 +178,18 @@ impl SchemaProvider for TickSchema {
 
     fn table_exist(&self, name: &str) -> bool {
         self.database.table(name).is_ok()
+    }
+}
+
+impl TickSchema {
+    fn file(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        match self.file_threads {
+            Some(threads) if files::is_path(name) => Ok(Some(Arc::new(FileTable::open(name, threads)?))),
+            None if files::is_path(name) => {
+                plan_err!("there is no table {name:?}; files are read by the command and in Python, not by a server")
+            }
+            _ => Ok(None),
+        }
     }
 }
 

@@ -34,6 +34,7 @@ use crate::bounds::{self, BoundFunctions, Bounds};
 use crate::coercion::PrepareCoercion;
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
+use crate::files::FileTable;
 use crate::functions;
 use crate::in_select::JoinInSelect;
 use crate::intervals::CompareIntervals;
@@ -81,6 +82,8 @@ pub struct SessionSettings {
     /// Whether the memory of each step of a tick plan is measured, which costs some microseconds and more for answers of many pieces.
     /// `explain analyze` always does. Default false.
     pub measure_memory: bool,
+    /// Whether statements may read files, by quoted paths in the place of tables. Default false.
+    pub files: bool,
 }
 
 impl Default for SessionSettings {
@@ -94,6 +97,7 @@ impl Default for SessionSettings {
             tick_plans: true,
             result_cache_bytes: 0,
             measure_memory: false,
+            files: false,
         }
     }
 }
@@ -688,7 +692,8 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let state = joins::register(state).map_err(wrap)?;
     let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
-    let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone())));
+    let file_threads = settings.files.then_some(settings.threads);
+    let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone(), file_threads)));
     registered.map_err(wrap)?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
@@ -724,10 +729,13 @@ pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Re
     plan.walk_steps(|node| {
         if let LogicalPlan::TableScan(scan) = node
             && let Ok(provider) = source_as_provider(&scan.source)
-            && let Some(table) = provider.downcast_ref::<TickTable>()
         {
-            spellings
-                .add_table(scan.table_name.table(), table.spec().columns.iter().map(|column| column.name.as_str()));
+            let name = scan.table_name.table();
+            if let Some(table) = provider.downcast_ref::<TickTable>() {
+                spellings.add_table(name, table.spec().columns.iter().map(|column| column.name.as_str()));
+            } else if let Some(files) = provider.downcast_ref::<FileTable>() {
+                spellings.add_table(name, files.names());
+            }
         }
         Ok(TreeNodeRecursion::Continue)
     })

@@ -336,10 +336,10 @@ impl TableSpec {
     /// The stored columns as an Arrow schema, without the virtual column `date`.
     #[must_use]
     pub fn arrow(&self) -> SchemaRef {
-        let time = self.time_position();
+        let time = self.position(&self.time);
         let fields = self.columns.iter().enumerate();
         Arc::new(Schema::new(
-            fields.map(|(i, c)| Field::new(&c.name, c.column_type.arrow(), i != time)).collect::<Vec<_>>(),
+            fields.map(|(i, c)| Field::new(&c.name, c.column_type.arrow(), Some(i) != time)).collect::<Vec<_>>(),
         ))
     }
 

@@ -26,6 +26,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     let mut settings = SessionSettings { memory_bytes: arguments.memory.0, ..SessionSettings::default() };
     settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
     settings.measure_memory = arguments.stats;
+    settings.files = true;
     let session = Session::new(open_to_read(&arguments.database, &arguments.journal)?, settings)?;
     let (text, parameters) = (text.trim().trim_end_matches(';'), parameters(&arguments.params)?);
     let mut answer = session.sql(text, parameters.clone())?;

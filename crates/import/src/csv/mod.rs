@@ -116,11 +116,12 @@ impl Source {
             filled[target] = true;
             fixed.push((target, captures.expand(value).map_err(&misfit)?));
         }
-        let time = spec.time_position();
-        if !filled[time] {
-            return Err(misfit(format!("it has no column for the time column {:?}", spec.time)));
+        if let Some(time) = spec.position(&spec.time) {
+            if !filled[time] {
+                return Err(misfit(format!("it has no column for the time column {:?}", spec.time)));
+            }
+            plans[time].required = true;
         }
-        plans[time].required = true;
         let absent = (0..plans.len()).filter(|&i| !filled[i]).collect();
         let group = |g: &Vec<String>| g.iter().filter_map(|name| spec.position(name)).collect::<Vec<_>>();
         Ok(Layout {

@@ -1,0 +1,329 @@
+//! Files that are read where they lie, as a table of a statement.
+//!
+//! - Parquet and Arrow files keep their own types; text files have the types of their first rows, DBN files those of its records.
+//! - No column has to be a time or a symbol.
+//! - Only the columns that are asked for are parsed or decoded. A Parquet file is read by row groups, which are passed over by their
+//!   statistics.
+//! - Several files are one table: each has the columns of the first, by name, with the same types.
+
+use std::fs::File;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
+use arrow::datatypes::{Schema, SchemaRef};
+use parquet::arrow::arrow_reader::statistics::StatisticsConverter;
+use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions};
+use splay_store::TableSpec;
+
+use crate::columnar;
+use crate::csv::Source;
+use crate::csv::blocks::BLOCK_BYTES;
+use crate::error::{Error, Result};
+use crate::format::{Kind, batches, detect, guarded, guarded_batches, natural_columns};
+use crate::input::InputFile;
+use crate::plan::{Import, ImportSettings, OnError, Reading, text_columns};
+use crate::report::Block;
+
+/// Files as one table.
+#[derive(Debug)]
+pub struct FilesInPlace {
+    files: Vec<InputFile>,
+    schema: SchemaRef,
+    form: Form,
+    threads: usize,
+}
+
+#[derive(Debug)]
+enum Form {
+    /// Each file with its metadata.
+    Parquet(Vec<ArrowReaderMetadata>),
+    Arrow,
+    /// What is parsed: the columns, and for text how.
+    Parsed {
+        spec: TableSpec,
+        source: Option<Source>,
+    },
+}
+
+/// A part of the files that is read for itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Part {
+    file: usize,
+    /// Row groups, of a Parquet file.
+    groups: Option<Vec<usize>>,
+}
+
+/// Least and greatest values and counts of nulls of a column, by row group.
+#[derive(Debug, Clone)]
+pub struct GroupStatistics {
+    /// Least values; null where the file says none.
+    pub min: ArrayRef,
+    /// Greatest values; null where the file says none.
+    pub max: ArrayRef,
+    /// Counts of nulls; null where the file says none.
+    pub nulls: UInt64Array,
+}
+
+/// How a reading ended before its end.
+enum Ended {
+    Failed(Error),
+    Left,
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Ended {
+        Ended::Failed(error)
+    }
+}
+
+impl FilesInPlace {
+    /// Looks at files. Of `settings`, format, header, types, time zone and threads count.
+    ///
+    /// # Errors
+    /// [`Error::Setting`] for no file at all, [`Error::Misfit`] for a file that has other columns than the first, and
+    /// [`Error::Damaged`] or [`Error::Unsupported`] for one that can't be read.
+    pub fn open(files: Vec<InputFile>, settings: &ImportSettings) -> Result<FilesInPlace> {
+        let Some(first) = files.first() else {
+            return Err(Error::Setting { setting: "files", reason: "there is no file to read".to_owned() });
+        };
+        let kind = detect(first, settings.format)?;
+        let (schema, form) = match kind {
+            Kind::Parquet => {
+                let metadata = files.iter().map(|file| metadata(file)).collect::<Result<Vec<_>>>()?;
+                (Arc::clone(metadata[0].schema()), Form::Parquet(metadata))
+            }
+            Kind::Arrow => (guarded(first, || columnar::schema(first, kind))?, Form::Arrow),
+            Kind::Dbn => {
+                let (columns, time) = natural_columns(first, kind)?;
+                let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
+                (spec.arrow(), Form::Parsed { spec, source: None })
+            }
+            Kind::Text(delimiter) => {
+                let (spec, source) = text_columns(&files, delimiter, settings)?;
+                (spec.arrow(), Form::Parsed { spec, source: Some(source) })
+            }
+        };
+        let schema = Arc::new(Schema::new(schema.fields().clone()));
+        let found = FilesInPlace { files, schema, form, threads: settings.threads.max(1) };
+        if let Form::Parquet(metadata) = &found.form {
+            for (file, metadata) in found.files.iter().zip(metadata) {
+                found.places(file, metadata.schema(), None)?;
+            }
+        }
+        Ok(found)
+    }
+
+    /// The columns.
+    #[must_use]
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    /// Names of the files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.iter().map(|file| file.name.as_str())
+    }
+
+    /// Rows of all files, where their metadata says it.
+    #[must_use]
+    pub fn rows(&self) -> Option<u64> {
+        let Form::Parquet(metadata) = &self.form else { return None };
+        let rows = metadata.iter().map(|file| file.metadata().file_metadata().num_rows());
+        Some(rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum())
+    }
+
+    /// What the files say of a column, by row group in the order of [`FilesInPlace::parts`] of [`FilesInPlace::groups`] parts; nothing
+    /// where they say nothing.
+    #[must_use]
+    pub fn statistics(&self, column: &str) -> Option<GroupStatistics> {
+        let Form::Parquet(files) = &self.form else { return None };
+        let (mut mins, mut maxes, mut nulls) = (Vec::new(), Vec::new(), Vec::new());
+        for file in files {
+            let metadata = file.metadata();
+            let descriptor = metadata.file_metadata().schema_descr();
+            let converter = StatisticsConverter::try_new(column, file.schema(), descriptor).ok()?;
+            mins.push(converter.row_group_mins(metadata.row_groups()).ok()?);
+            maxes.push(converter.row_group_maxes(metadata.row_groups()).ok()?);
+            let counts = converter.row_group_null_counts(metadata.row_groups()).ok()?;
+            nulls.push(Arc::new(counts) as ArrayRef);
+        }
+        let joined =
+            |parts: &[ArrayRef]| arrow::compute::concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).ok();
+        let nulls = joined(&nulls)?.as_any().downcast_ref::<UInt64Array>()?.clone();
+        Some(GroupStatistics { min: joined(&mins)?, max: joined(&maxes)?, nulls })
+    }
+
+    /// Row groups of all files; files, where there are none.
+    #[must_use]
+    pub fn groups(&self) -> usize {
+        match &self.form {
+            Form::Parquet(files) => files.iter().map(|file| file.metadata().num_row_groups()).sum(),
+            Form::Arrow | Form::Parsed { .. } => self.files.len(),
+        }
+    }
+
+    /// The row groups (or files) for which `is_wanted` holds, in at most `count` parts.
+    #[must_use]
+    pub fn parts(&self, count: usize, is_wanted: impl Fn(usize) -> bool) -> Vec<Vec<Part>> {
+        let all: Vec<(usize, Option<usize>)> = match &self.form {
+            Form::Parquet(files) => {
+                let groups = |(file, metadata): (usize, &ArrowReaderMetadata)| {
+                    (0..metadata.metadata().num_row_groups()).map(move |group| (file, Some(group)))
+                };
+                files.iter().enumerate().flat_map(groups).collect()
+            }
+            Form::Arrow | Form::Parsed { .. } => (0..self.files.len()).map(|file| (file, None)).collect(),
+        };
+        let wanted: Vec<_> = all.into_iter().enumerate().filter(|(at, _)| is_wanted(*at)).map(|(_, one)| one).collect();
+        split(wanted.len(), count).map(|range| join(&wanted[range])).collect()
+    }
+
+    /// Reads a part: the columns at these places of [`FilesInPlace::schema`], in order. `sink` answers whether it wants more.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or with the place of a value in it.
+    pub fn read(&self, part: &Part, columns: &[usize], sink: &mut dyn FnMut(RecordBatch) -> bool) -> Result<()> {
+        let schema = Arc::new(self.schema.project(columns).map_err(|error| self.misfit(part.file, error.to_string()))?);
+        match &self.form {
+            Form::Parquet(metadata) => self.read_parquet(part, &metadata[part.file], &schema, sink),
+            Form::Arrow => self.read_arrow(&self.files[part.file], &schema, sink),
+            Form::Parsed { spec, source } => self.read_parsed(part.file, spec, source.as_ref(), &schema, sink),
+        }
+    }
+
+    fn read_parquet(
+        &self,
+        part: &Part,
+        metadata: &ArrowReaderMetadata,
+        schema: &SchemaRef,
+        sink: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<()> {
+        let file = &self.files[part.file];
+        let places = self.places(file, metadata.schema(), Some(schema))?;
+        let groups = part.groups.clone().unwrap_or_default();
+        let batches = guarded(file, || columnar::row_groups(file, metadata.clone(), groups, places))?;
+        for batch in guarded_batches(file, batches) {
+            let (batch, _) = batch?;
+            if !sink(self.by_name(file, &batch, schema)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_arrow(
+        &self,
+        file: &InputFile,
+        schema: &SchemaRef,
+        sink: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<()> {
+        for batch in batches(file, Kind::Arrow)? {
+            let (batch, _) = batch?;
+            self.places(file, &batch.schema(), Some(schema))?;
+            if !sink(self.by_name(file, &batch, schema)?) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn read_parsed(
+        &self,
+        file: usize,
+        spec: &TableSpec,
+        source: Option<&Source>,
+        schema: &SchemaRef,
+        sink: &mut dyn FnMut(RecordBatch) -> bool,
+    ) -> Result<()> {
+        let mut spec = spec.clone();
+        let reading = match source {
+            Some(source) => {
+                let mut source = source.clone();
+                // Rows are counted by a column, if none is asked for.
+                let counted = spec.columns.first().filter(|_| schema.fields().is_empty()).map(|one| one.name.clone());
+                let is_wanted = |name: &str| schema.field_with_name(name).is_ok() || counted.as_deref() == Some(name);
+                for rule in &mut source.rules {
+                    rule.plan = rule.plan.take().filter(|plan| is_wanted(&plan.name));
+                }
+                spec.columns.retain(|column| is_wanted(&column.name));
+                Reading::Text(source)
+            }
+            None => Reading::Binary(Kind::Dbn),
+        };
+        let import = Import {
+            spec,
+            files: vec![self.files[file].clone()],
+            reading,
+            on_error: OnError::Stop,
+            threads: self.threads,
+            block_bytes: BLOCK_BYTES,
+        };
+        let ended = import.run(&mut |block: Block| {
+            let batch = self.by_name(&self.files[file], &block.batch, schema)?;
+            if sink(batch) { Ok(()) } else { Err(Ended::Left) }
+        });
+        match ended {
+            Ok(_) | Err(Ended::Left) => Ok(()),
+            Err(Ended::Failed(error)) => Err(error),
+        }
+    }
+
+    fn misfit(&self, file: usize, reason: String) -> Error {
+        let file = self.files.get(file).map(|file| file.name.clone()).unwrap_or_default();
+        Error::Misfit { file, table: self.files[0].name.clone(), reason }
+    }
+
+    /// Places in a file of the columns of `wanted`, or of all; each has to be there with its type.
+    fn places(&self, file: &InputFile, own: &Schema, wanted: Option<&Schema>) -> Result<Vec<usize>> {
+        let misfit =
+            |reason: String| Error::Misfit { file: file.name.clone(), table: self.files[0].name.clone(), reason };
+        let place = |field: &arrow::datatypes::FieldRef| {
+            let at = own.index_of(field.name()).map_err(|_| misfit(format!("it lacks column {:?}", field.name())))?;
+            let found = own.field(at).data_type();
+            if found != field.data_type() {
+                let (name, first) = (field.name(), field.data_type());
+                return Err(misfit(format!("column {name:?} is {found}, and {first} in the first file")));
+            }
+            Ok(at)
+        };
+        wanted.unwrap_or(&self.schema).fields().iter().map(place).collect()
+    }
+
+    /// The batch with the columns of `schema`.
+    fn by_name(&self, file: &InputFile, batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+        let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+            Some(column) => Arc::clone(column),
+            None => new_null_array(field.data_type(), batch.num_rows()),
+        });
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
+            .map_err(|error| Error::damaged(&file.name, error.to_string()))
+    }
+}
+
+fn metadata(file: &InputFile) -> Result<ArrowReaderMetadata> {
+    let opened: File = columnar::open(file)?;
+    guarded(file, || {
+        ArrowReaderMetadata::load(&opened, ArrowReaderOptions::new())
+            .map_err(|error| Error::damaged(&file.name, format!("can't be read: {error}")))
+    })
+}
+
+/// `length` things in at most `count` ranges of about one length.
+fn split(length: usize, count: usize) -> impl Iterator<Item = Range<usize>> {
+    let count = count.clamp(1, length.max(1));
+    (0..count).map(move |at| at * length / count..(at + 1) * length / count)
+}
+
+/// Row groups of one file behind each other are one part.
+fn join(of: &[(usize, Option<usize>)]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for (file, group) in of {
+        match (parts.last_mut(), group) {
+            (Some(Part { file: last, groups: Some(groups) }), Some(group)) if last == file => groups.push(*group),
+            (_, group) => parts.push(Part { file: *file, groups: group.map(|group| vec![group]) }),
+        }
+    }
+    parts
+}

@@ -1,0 +1,191 @@
+//! Files as tables of a statement: `select … from 'day.parquet'`.
+//!
+//! - A quoted name that isn't a table's is a path, or a pattern of paths (`'2024-01-*.csv.gz'`), where the session allows it.
+//! - Parquet files are read in as many streams as the session has, row groups whose statistics rule out every row are passed over, and of
+//!   each file only the columns that the statement needs are decoded. With a limit there is one stream, so that the first rows are those
+//!   of the first file.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::pruning::PruningStatistics;
+use datafusion::common::{Column, DFSchema, DataFusionError, Result, ScalarValue};
+use datafusion::datasource::TableType;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, utils::conjunction};
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::stream::RecordBatchReceiverStreamBuilder;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use splay_import::{FilesInPlace, GroupStatistics, ImportSettings, Part, expand};
+
+/// Batches that wait between the thread that reads a file and the operators.
+const BATCHES_WAITING: usize = 2;
+
+/// Files that a statement reads.
+#[derive(Debug)]
+pub(crate) struct FileTable {
+    files: Arc<FilesInPlace>,
+    /// With folded names.
+    schema: SchemaRef,
+}
+
+/// Whether a name that no table has is meant as a path.
+pub(crate) fn is_path(name: &str) -> bool {
+    name.contains(['.', '/', '*', '?'])
+}
+
+impl FileTable {
+    /// Looks at the files of a path or pattern. `threads` parse text.
+    pub(crate) fn open(path: &str, threads: usize) -> Result<FileTable> {
+        let settings = ImportSettings { threads, ..ImportSettings::default() };
+        let files = expand(&[path.to_owned()]).and_then(|files| FilesInPlace::open(files, &settings));
+        let files = Arc::new(files.map_err(|error| DataFusionError::Plan(error.to_string()))?);
+        let fold = |field: &Arc<Field>| field.as_ref().clone().with_name(field.name().to_lowercase());
+        let schema = Arc::new(Schema::new(files.schema().fields().iter().map(fold).collect::<Vec<_>>()));
+        // Names that differ in case alone would be one.
+        DFSchema::try_from(Arc::clone(&schema))?.check_names()?;
+        Ok(FileTable { files, schema })
+    }
+
+    /// The columns' names as the files have them.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.files.schema().fields().iter().map(|field| field.name().as_str())
+    }
+
+    /// Which row groups may hold a row that passes the filters.
+    fn wanted(&self, state: &dyn Session, filters: &[Expr]) -> Result<Vec<bool>> {
+        let all = vec![true; self.files.groups()];
+        let Some(filter) = conjunction(filters.iter().cloned()) else { return Ok(all) };
+        let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
+        let filter = state.create_physical_expr(filter, &schema)?;
+        // What can't be told from statistics rules out nothing.
+        let wanted = PruningPredicateBuilder::new().with_file_schema(Arc::clone(&self.schema)).try_build(filter);
+        let wanted = wanted.and_then(|predicate| predicate.prune(self));
+        Ok(wanted.unwrap_or(all))
+    }
+}
+
+#[async_trait]
+impl TableProvider for FileTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns: Vec<usize> = projection.cloned().unwrap_or_else(|| (0..self.schema.fields().len()).collect());
+        let schema = Arc::new(self.schema.project(&columns)?);
+        let wanted = self.wanted(state, filters)?;
+        let streams = if limit.is_some() { 1 } else { state.config().target_partitions() };
+        let partition = |parts: Vec<Part>| {
+            let (files, columns, schema) = (Arc::clone(&self.files), columns.clone(), Arc::clone(&schema));
+            Arc::new(FileStream { files, parts, columns, schema }) as Arc<dyn PartitionStream>
+        };
+        let parts = self.files.parts(streams, |group| wanted[group]);
+        let partitions = parts.into_iter().map(partition).collect();
+        let limit = limit.filter(|_| filters.is_empty());
+        Ok(Arc::new(StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters.iter().map(|filter| pushed(filter)).collect())
+    }
+}
+
+fn pushed(filter: &Expr) -> TableProviderFilterPushDown {
+    if filter.is_volatile() { TableProviderFilterPushDown::Unsupported } else { TableProviderFilterPushDown::Inexact }
+}
+
+impl FileTable {
+    /// What the files say of a column. Of floats nothing is used: NaN counts as greater than every number, and no file's greatest value
+    /// is one.
+    fn statistics(&self, column: &Column) -> Option<GroupStatistics> {
+        let field = self.files.schema().field(self.schema.index_of(&column.name).ok()?);
+        if field.data_type().is_floating() { None } else { self.files.statistics(field.name()) }
+    }
+}
+
+impl PruningStatistics for FileTable {
+    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.statistics(column)?.min)
+    }
+
+    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
+        Some(self.statistics(column)?.max)
+    }
+
+    fn num_containers(&self) -> usize {
+        self.files.groups()
+    }
+
+    fn null_counts(&self, column: &Column) -> Option<ArrayRef> {
+        Some(Arc::new(self.statistics(column)?.nulls))
+    }
+
+    fn row_counts(&self) -> Option<ArrayRef> {
+        None
+    }
+
+    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
+        None
+    }
+}
+
+/// Parts of files, read one after the other by a thread of their own.
+#[derive(Debug)]
+struct FileStream {
+    files: Arc<FilesInPlace>,
+    parts: Vec<Part>,
+    columns: Vec<usize>,
+    schema: SchemaRef,
+}
+
+impl PartitionStream for FileStream {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let mut builder = RecordBatchReceiverStreamBuilder::new(Arc::clone(&self.schema), BATCHES_WAITING);
+        let sender = builder.tx();
+        let (files, parts) = (Arc::clone(&self.files), self.parts.clone());
+        let (columns, schema) = (self.columns.clone(), Arc::clone(&self.schema));
+        builder.spawn_blocking(move || {
+            for part in &parts {
+                let mut is_left = false;
+                files
+                    .read(part, &columns, &mut |batch| {
+                        let sent = sender.blocking_send(folded(&batch, &schema));
+                        is_left = sent.is_err();
+                        !is_left
+                    })
+                    .map_err(|error| DataFusionError::External(Box::new(error)))?;
+                if is_left {
+                    break;
+                }
+            }
+            Ok(())
+        });
+        builder.build()
+    }
+}
+
+/// The batch under folded names.
+fn folded(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch> {
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
+}

@@ -1,0 +1,139 @@
+"""Files as tables of a statement: what DuckDB gives for the same files, and errors that name the file."""
+
+import gzip
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+import splay
+
+ROWS = 20_000
+
+
+def ticks(seed: int, rows: int = ROWS) -> pa.Table:
+    draw = np.random.default_rng(seed)
+    price = draw.normal(100, 5, rows)
+    price[::97] = np.nan
+    start = np.datetime64("2024-01-02T09:30:00", "us").astype("int64")
+    return pa.table(
+        {
+            "Time": pa.array(start + np.sort(draw.integers(0, 10**10, rows)), pa.timestamp("us")),
+            "Symbol": pa.array(draw.choice(["AAPL", "IBM", "MSFT"], rows)).dictionary_encode(),
+            "price": pa.array(price),
+            "size": pa.array(draw.integers(1, 1_000, rows), pa.int32(), mask=draw.random(rows) < 0.01),
+            "note": pa.array([f"n{n % 7}" if n % 3 else None for n in range(rows)]),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("files")
+    for day in (1, 2):
+        rows = ticks(day)
+        pq.write_table(rows, folder / f"day{day}.parquet", row_group_size=1_500)
+        plain = rows.set_column(1, "Symbol", rows["Symbol"].cast(pa.string()))
+        pyarrow.feather.write_feather(plain, folder / f"day{day}.arrow", compression="lz4")
+        duckdb.sql(f"copy (select * from plain) to '{folder}/day{day}.csv' (header)")
+        with gzip.open(folder / f"zipped{day}.csv.gz", "wb") as zipped:
+            zipped.write((folder / f"day{day}.csv").read_bytes())
+    return folder
+
+
+@pytest.fixture
+def db(tmp_path):
+    return splay.open(tmp_path / "db")
+
+
+STATEMENTS = [
+    "select count(*) n from {f}",
+    "select Symbol, count(*) n, sum(size) s, min(size) low, max(Time) last from {f} group by Symbol order by Symbol",
+    "select * from {f} where size between 500 and 502 order by Time, size, Symbol",
+    "select Time, size from {f} where Time >= timestamp '2024-01-02 11:00:00' and Time < timestamp '2024-01-02 11:10:00' order by 1, 2",
+    "select count(*) n from {f} where price > 110",
+    "select count(*) n from {f} where price < 90 and Symbol = 'IBM'",
+    "select note, count(*) n from {f} where note is not null group by note order by note",
+    "select count(*) n from {f} where note is null",
+    "select count(*) n from {f} where size > 100000",
+    "select a.Symbol, count(*) n from {f} a join {f} b on a.Time = b.Time and a.Symbol = b.Symbol group by 1 order by 1",
+    "with t as (select * from {f}) select max(size) m from t where Symbol in (select Symbol from t where size = 999)",
+]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+@pytest.mark.parametrize("files", ["day1.parquet", "day*.parquet", "day1.arrow", "day*.csv", "zipped1.csv.gz"])
+def test_answers_are_those_of_duckdb(db, folder, files, statement):
+    # DuckDB reads Arrow files by an extension.
+    theirs = files.replace(".arrow", ".parquet")
+    expected = duckdb.sql(statement.format(f=f"'{folder / theirs}'")).fetchall()
+    found = db.sql(statement.format(f=f"'{folder / files}'")).to_arrow()
+
+    def plain(value):
+        # Times of text files are nanoseconds in UTC.
+        return value.to_pydatetime().replace(tzinfo=None) if hasattr(value, "to_pydatetime") else value
+
+    normal = [tuple(map(plain, row.values())) for row in found.to_pylist()]
+    assert repr(sorted(normal, key=repr)) == repr(sorted(expected, key=repr))
+
+
+def test_columns_have_the_files_spelling_and_types(db, folder):
+    found = db.sql(f"select * from '{folder}/day1.parquet' limit 3").to_arrow()
+    assert found.column_names == ["Time", "Symbol", "price", "size", "note"]
+    assert found.schema.field("size").type == pa.int32()
+    assert found["Time"].to_pylist() == ticks(1)["Time"].to_pylist()[:3], "the first rows of the file"
+
+
+def test_files_and_tables_join(db, folder):
+    db.write("trade", ticks(1), time="Time", symbol="Symbol")
+    found = db.sql(
+        f"select count(*) n, sum(t.size) s from trade t join '{folder}/day1.parquet' f on t.Time = f.Time and t.Symbol = f.Symbol"
+    ).to_arrow()
+    assert found["n"][0].as_py() >= ROWS
+    asof = db.sql(
+        f"select count(b.size) n from trade a asof join '{folder}/day2.parquet' b on a.Symbol = b.Symbol and a.Time >= b.Time"
+    )
+    assert asof.to_arrow()["n"][0].as_py() > 0
+
+
+def test_a_table_comes_before_a_file_of_its_name(db, folder, tmp_path, monkeypatch):
+    monkeypatch.chdir(folder)
+    assert db.sql("select count(*) n from 'day1.csv'").to_arrow()["n"][0].as_py() == ROWS
+
+
+def test_faults_name_the_file(db, folder, tmp_path):
+    with pytest.raises(splay.Error, match="nothing.parquet"):
+        db.sql("select * from 'nothing.parquet'").to_arrow()
+    other = tmp_path / "other"
+    other.mkdir()
+    pq.write_table(pa.table({"a": [1, 2]}), other / "1.parquet")
+    pq.write_table(pa.table({"a": ["x"]}), other / "2.parquet")
+    with pytest.raises(splay.Error, match=r"2\.parquet.*column \"a\""):
+        db.sql(f"select * from '{other}/*.parquet'").to_arrow()
+    damaged = tmp_path / "damaged.parquet"
+    content = bytearray((folder / "day1.parquet").read_bytes())
+    content[4:20_000] = bytes(len(content[4:20_000]))
+    damaged.write_bytes(content)
+    with pytest.raises(splay.Error, match="damaged.parquet"):
+        db.sql(f"select * from '{damaged}'").to_arrow()
+    (tmp_path / "cut.parquet").write_bytes(content[:1000])
+    with pytest.raises(splay.Error, match="cut.parquet"):
+        db.sql(f"select * from '{tmp_path}/cut.parquet'").to_arrow()
+    (tmp_path / "bad.csv").write_text("a,b\n" + "1,2\n" * 20_000 + "x,2\n")
+    with pytest.raises(splay.Error, match=r"bad\.csv.*20002"):
+        db.sql(f"select sum(a) from '{tmp_path}/bad.csv'").to_arrow()
+
+
+def test_empty_files_have_no_rows(db, tmp_path):
+    pq.write_table(pa.table({"a": pa.array([], pa.int64())}), tmp_path / "empty.parquet")
+    assert db.sql(f"select count(*) n, sum(a) s from '{tmp_path}/empty.parquet'").to_arrow().to_pylist() == [{"n": 0, "s": None}]
+    (tmp_path / "header.csv").write_text("a,b\n")
+    assert db.sql(f"select count(*) n from '{tmp_path}/header.csv'").to_arrow()["n"][0].as_py() == 0
+
+
+def test_leaving_early_ends_the_reading(db, folder):
+    answer = db.sql(f"select a.size from '{folder}/day*.csv' a cross join '{folder}/day1.parquet' b")
+    next(iter(answer))
