@@ -3,8 +3,8 @@
 //! Rows reach an aggregate over several streams, in no order that a query may rely on. So the order has to be in the
 //! rows: the table adds columns that number its rows, and the rule adds those columns as the last keys of the `ORDER BY`
 //! of each `first` and `last`. It carries them from the scan through filters, projections, aliases, sorts, limits and
-//! window functions; a sort on the way comes before the position, as the query wishes. A join, a union or another
-//! aggregate ends the search: those have no row order to carry.
+//! window functions; a sort on the way comes before the position, as the query wishes. An as-of join gives each row of its left at most once,
+//! so that its rows have the order of those. Another join, a union or another aggregate ends the search: those have no row order to carry.
 //!
 //! Invariants:
 //! - the columns a query returns, their names and their order do not change,
@@ -24,6 +24,7 @@ use datafusion::logical_expr::logical_plan::{
 use datafusion::logical_expr::{Expr, col};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::joins;
 use crate::walk::{Walk, WalkPlan};
 
 /// Names the aggregates whose answer depends on the order of the rows.
@@ -165,6 +166,13 @@ impl<'a> Carrier<'a> {
             LogicalPlan::Sort(sort) => self.carry_sort(sort),
             LogicalPlan::SubqueryAlias(alias) => self.carry_alias(alias),
             LogicalPlan::Projection(projection) => self.carry_projection(projection),
+            LogicalPlan::Extension(_) => match joins::left_of_asof(plan) {
+                Some(left) => {
+                    let Some((left, order)) = self.carry(left)? else { return Ok(None) };
+                    Ok(Some((joins::asof_with_left(plan, left)?, order)))
+                }
+                None => Ok(None),
+            },
             _ => Ok(None),
         }
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use datafusion::common::{Column, DFSchema, DFSchemaRef, JoinType, Result, internal_err};
 use datafusion::logical_expr::builder::build_join_schema;
+use datafusion::logical_expr::logical_plan::Extension;
 use datafusion::logical_expr::{Expr, LogicalPlan, SortExpr, UserDefinedLogicalNodeCore};
 use splay_engine::asof::MatchRule;
 
@@ -33,6 +34,28 @@ pub(super) struct AsofNode {
     /// Columns of the right that are for `order` alone.
     pub(super) hidden: Vec<Column>,
     pub(super) schema: DFSchemaRef,
+}
+
+/// The left of a plan that is an as-of join.
+pub(crate) fn left_of_asof(plan: &LogicalPlan) -> Option<&LogicalPlan> {
+    asof_of(plan).map(|node| &node.left)
+}
+
+/// An as-of join over another left, which has the columns of the one before and may have more.
+///
+/// # Errors
+/// If the plan isn't an as-of join.
+pub(crate) fn asof_with_left(plan: &LogicalPlan, left: LogicalPlan) -> Result<LogicalPlan> {
+    let Some(node) = asof_of(plan) else { return internal_err!("an as-of join is expected") };
+    let node = AsofNode { left, ..node.clone() }.with_schema()?;
+    Ok(LogicalPlan::Extension(Extension { node: Arc::new(node) }))
+}
+
+fn asof_of(plan: &LogicalPlan) -> Option<&AsofNode> {
+    match plan {
+        LogicalPlan::Extension(Extension { node }) => node.as_any().downcast_ref::<AsofNode>(),
+        _ => None,
+    }
 }
 
 impl AsofNode {

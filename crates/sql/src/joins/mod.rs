@@ -34,6 +34,7 @@ mod window_node;
 mod window_relation;
 mod window_stream;
 
+pub(crate) use asof_node::{asof_with_left, left_of_asof};
 pub(crate) use convert::{AsofParts, asof_parts, convert};
 pub(crate) use planner::{JoinPlanner, register};
 pub(crate) use statement::{arrange, is_by_time};

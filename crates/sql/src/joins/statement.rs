@@ -4,6 +4,7 @@
 //!   whole (`relation.rs`).
 //! - `*` over `USING` would give the right relation's columns where their names sort first; it is spelled out, so that the
 //!   left one's are given.
+//! - A column that an equality in `ON` gives both sides under one name is that of the first relation where it has no relation's name.
 //! - A select over a window join is grouped by left row.
 
 use std::ops::ControlFlow;
@@ -12,8 +13,9 @@ use datafusion::common::{Result, plan_err};
 use datafusion::error::DataFusionError;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
-    ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName, Query, Select,
-    SelectItem, SelectItemQualifiedWildcardKind, TableFactor, TableWithJoins, VisitorMut, WildcardAdditionalOptions,
+    BinaryOperator, ExcludeSelectItem, Expr, GroupByExpr, Ident, Join, JoinConstraint, JoinOperator, ObjectName,
+    OrderByKind, Query, Select, SelectItem, SelectItemQualifiedWildcardKind, SetExpr, TableFactor, TableWithJoins,
+    VisitorMut, WildcardAdditionalOptions,
 };
 
 use super::syntax::{ASOF_MARKER, WINDOW_MARKER};
@@ -62,6 +64,17 @@ struct Selects;
 impl VisitorMut for Selects {
     type Break = DataFusionError;
 
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<DataFusionError> {
+        if let (SetExpr::Select(select), Some(order)) = (query.body.as_ref(), &mut query.order_by)
+            && let (Some((relation, mut columns)), OrderByKind::Expressions(keys)) =
+                (equal_columns(select), &mut order.kind)
+        {
+            columns.retain(|column| !select.projection.iter().any(|item| is_called(item, column)));
+            keys.iter_mut().for_each(|key| qualify(&mut key.expr, &relation, &columns));
+        }
+        ControlFlow::Continue(())
+    }
+
     fn pre_visit_select(&mut self, select: &mut Select) -> ControlFlow<DataFusionError> {
         match arrange_select(select) {
             Ok(()) => ControlFlow::Continue(()),
@@ -76,6 +89,7 @@ fn arrange_select(select: &mut Select) -> Result<()> {
     if asof || window {
         spell_wildcards(select)?;
         qualify_where(select);
+        qualify_equal(select);
     }
     if window {
         group_by_left_row(select)?;
@@ -184,6 +198,85 @@ fn qualify_where(select: &mut Select) {
     }
     let mut qualifier = Qualifier { relation, columns: columns.unwrap_or_default(), depth: 0 };
     let _ = visit_mut(selection, &mut qualifier);
+}
+
+/// Whether an item of a select list gives a column of a name.
+fn is_called(item: &SelectItem, name: &str) -> bool {
+    match item {
+        SelectItem::ExprWithAlias { alias, .. } => alias.value.eq_ignore_ascii_case(name),
+        SelectItem::UnnamedExpr(Expr::Identifier(column)) => column.value.eq_ignore_ascii_case(name),
+        SelectItem::UnnamedExpr(Expr::CompoundIdentifier(parts)) => {
+            parts.last().is_some_and(|column| column.value.eq_ignore_ascii_case(name))
+        }
+        _ => false,
+    }
+}
+
+/// The first relation of a select over a join by time, and the columns that equalities in `ON` give every relation under one name.
+fn equal_columns(select: &Select) -> Option<(ObjectName, Vec<String>)> {
+    let [from] = select.from.as_slice() else { return None };
+    if !is_by_time(from) {
+        return None;
+    }
+    let mut first = Vec::new();
+    add_relation(&from.relation, &[], &mut first);
+    let [(Some(relation), _)] = first.as_slice() else { return None };
+    let mut columns: Option<Vec<String>> = None;
+    for join in from.joins.iter().filter(|join| marker(&join.relation).is_none()) {
+        let mut equal: Vec<String> = using_columns(&join.join_operator).iter().map(ToString::to_string).collect();
+        if let JoinOperator::Join(JoinConstraint::On(on))
+        | JoinOperator::Inner(JoinConstraint::On(on))
+        | JoinOperator::Left(JoinConstraint::On(on))
+        | JoinOperator::LeftOuter(JoinConstraint::On(on)) = &join.join_operator
+        {
+            add_equal(on, &mut equal);
+        }
+        columns = Some(match columns {
+            None => equal,
+            Some(columns) => columns.into_iter().filter(|column| equal.contains(column)).collect(),
+        });
+    }
+    columns.filter(|columns| !columns.is_empty()).map(|columns| (relation.clone(), columns))
+}
+
+/// The names of columns that a condition says to be equal in two relations.
+fn add_equal(on: &Expr, columns: &mut Vec<String>) {
+    match on {
+        Expr::Nested(inner) => add_equal(inner, columns),
+        Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+            add_equal(left, columns);
+            add_equal(right, columns);
+        }
+        Expr::BinaryOp { left, op: BinaryOperator::Eq, right } => {
+            if let (Expr::CompoundIdentifier(left), Expr::CompoundIdentifier(right)) = (left.as_ref(), right.as_ref())
+                && let ([.., of_left], [.., of_right]) = (left.as_slice(), right.as_slice())
+                && of_left.value.eq_ignore_ascii_case(&of_right.value)
+                && left != right
+            {
+                columns.push(of_left.value.to_lowercase());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn qualify_equal(select: &mut Select) {
+    let Some((relation, columns)) = equal_columns(select) else { return };
+    let mut qualify = |expr: &mut Expr| qualify(expr, &relation, &columns);
+    for item in &mut select.projection {
+        if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
+            qualify(expr);
+        }
+    }
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        keys.iter_mut().for_each(&mut qualify);
+    }
+    select.selection.iter_mut().chain(&mut select.having).chain(&mut select.qualify).for_each(&mut qualify);
+}
+
+fn qualify(expr: &mut Expr, relation: &ObjectName, columns: &[String]) {
+    let mut qualifier = Qualifier { relation, columns: columns.to_vec(), depth: 0 };
+    let _ = visit_mut(expr, &mut qualifier);
 }
 
 /// Puts the name of a relation before some columns, but for those of sub-queries.

@@ -114,6 +114,16 @@ fn join_at(tokens: &[Token], at: usize) -> Parsed<Option<(Kind, Flavour, usize)>
         return Ok(Some((kind, flavour, next + 1)));
     }
     let is_other_side = ["right", "full", "cross"].iter().any(|side| named(next, side));
+    let is_outer = named(solid(tokens, next + 1), "outer") && named(solid(tokens, solid(tokens, next + 1) + 1), "join");
+    if kind == Kind::Asof
+        && !named(next, "cross")
+        && is_other_side
+        && (is_outer || named(solid(tokens, next + 1), "join"))
+    {
+        return Err("ASOF RIGHT JOIN and ASOF FULL JOIN aren't supported: number the rows of the right, (SELECT *, row_number() OVER () AS n FROM b) AS b, \
+                    write ASOF JOIN or ASOF LEFT JOIN, and add the rows whose n has no match by UNION ALL BY NAME"
+            .to_owned());
+    }
     if is_other_side && named(solid(tokens, next + 1), "join") {
         return Err(format!("{} JOIN has the forms LEFT, INNER, SEMI and ANTI only", word.to_uppercase()));
     }
@@ -413,7 +423,9 @@ mod tests {
     fn what_is_misspelled_is_said() {
         let error = |text: &str| rewrite(text).unwrap_err();
         assert!(error("select 1 from a asof join b").contains("needs MATCH_CONDITION"));
-        assert!(error("select 1 from a asof right join b using (t)").contains("LEFT, INNER"));
+        assert!(error("select 1 from a asof right join b using (t)").contains("UNION ALL BY NAME"));
+        assert!(error("select 1 from a asof full outer join b using (t)").contains("UNION ALL BY NAME"));
+        assert!(error("select 1 from a asof cross join b").contains("LEFT, INNER"));
         assert!(error("select 1 from a window join b using (t)").contains("needs ON"));
         assert!(error("select 1 from a window join b on a.t = b.t include").contains("PREVAILING"));
         assert!(error("select 1 from a horizon join b using (t)").contains("RANGE"));
