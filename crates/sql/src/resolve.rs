@@ -9,7 +9,7 @@
 //!   cast out of a name. Those of a statement's own select list are called in the answer as they were. Casts within calls and keys that would
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
-//!   in `calls.rs` and `names_of_calls.rs`.
+//!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
 //! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side
 //!   (`clauses.rs`).
 //! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `functions/over_frames.rs` finds them.
@@ -19,10 +19,12 @@ mod calls;
 mod casts;
 mod clauses;
 mod names_of_calls;
+mod templates;
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{
     self, BinaryOperator, ExcludeSelectItem, Expr, Ident, NamedWindowDefinition, NamedWindowExpr, Query, Select,
@@ -49,6 +51,12 @@ pub(crate) fn resolve(statement: &mut Statement) -> Result<()> {
         Statement::Explain(explain) => resolve(&mut explain.statement),
         _ => Ok(()),
     }
+}
+
+/// Whether a call by its name aggregates rows, where no `OVER` stands behind it.
+pub(crate) fn is_aggregate(call: &ast::Function, state: &SessionState) -> bool {
+    let name = calls::name_of(call);
+    state.aggregate_functions().contains_key(&name) || calls::is_aggregate(&name) || names_of_calls::is_aggregate(&name)
 }
 
 /// Definitions of one select by folded name.
@@ -134,6 +142,7 @@ impl VisitorMut for Resolver {
 
     fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<Error> {
         bind_by_precedence(expression);
+        templates::other_operator(expression);
         if let Expr::Function(call) = expression {
             let spelt = match names_of_calls::spelt_out(call) {
                 Ok(None) => calls::spell_out(call).map(|()| None),

@@ -52,6 +52,8 @@ pub(super) enum Growth {
     StringToArray,
     /// `to_char(time, format)`.
     Format,
+    /// `printf(format, …)`.
+    Written,
     /// `concat_ws(delimiter, …)`.
     Join,
     /// All arguments one behind the other.
@@ -79,6 +81,7 @@ impl Growth {
             "array_to_string" => Growth::ArrayToString,
             "string_to_array" => Growth::StringToArray,
             "to_char" => Growth::Format,
+            "printf" | "format" => Growth::Written,
             "concat_ws" => Growth::Join,
             "concat" | "make_array" | "array_concat" | "array_append" | "array_prepend" | "array_union"
             | "arrays_zip" | "overlay" | "translate" => Growth::Sum,
@@ -104,6 +107,7 @@ impl Growth {
             Growth::ArrayToString => call.array_to_string(),
             Growth::StringToArray => call.string_to_array(),
             Growth::Format => call.format(),
+            Growth::Written => call.written(),
             Growth::Join => call.join(),
             Growth::Sum => call.all(),
             Growth::Map => call.map(),
@@ -296,6 +300,19 @@ impl Call<'_> {
     fn format(&self) -> Result<u64> {
         let formats = self.texts(1)?;
         Ok(self.sum(|row| formats.at(row).saturating_add(2).saturating_mul(16)))
+    }
+
+    /// Each directive may write any of the values, or so wide a number.
+    fn written(&self) -> Result<u64> {
+        let directives = match self.args.first() {
+            Some(ColumnarValue::Scalar(format)) => {
+                format.try_as_str().flatten().map_or(0, |format| format.matches(['%', '{']).count())
+            }
+            _ => 0,
+        };
+        let formats = self.texts(0)?;
+        let wide = self.sum(|row| formats.at(row).saturating_mul(64));
+        Ok(self.all()?.saturating_mul(directives as u64 + 1).saturating_add(wide))
     }
 
     fn join(&self) -> Result<u64> {

@@ -14,7 +14,8 @@
 //! | other rows by computed offsets, lines through nulls | `lag`, `lead`, `fill` | `shifted.rs` |
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
-//! | text | `glob` | `glob.rs` |
+//! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp` | `strptime.rs`, `spans.rs` |
+//! | text | `glob`, `printf`, `format`, `md5`, `len` | `glob.rs`, `printf.rs`, `md5.rs`, `len.rs` |
 //! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
 //! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `moving_floats.rs` over `frame_fold.rs` |
 //!
@@ -33,6 +34,8 @@ mod frame_rows;
 mod gap_fill;
 mod glob;
 mod grid;
+mod len;
+mod md5;
 mod moving;
 mod moving_floats;
 mod named_cast;
@@ -41,10 +44,13 @@ mod of_values;
 mod order_keys;
 mod over_frames;
 mod pick_groups;
+mod printf;
 mod row_order;
 mod shape;
 mod shifted;
+mod spans;
 mod spread;
+mod strptime;
 mod time_bucket;
 mod twap;
 mod weighted;
@@ -67,6 +73,7 @@ pub(crate) use named_cast::CAST;
 pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{RowOrder, RowOrderRule};
 pub(crate) use row_order::{carry_order, is_ordered};
+pub(crate) use strptime::in_words_of_chrono;
 
 /// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
 pub fn scalar() -> Vec<ScalarUDF> {
@@ -80,6 +87,11 @@ pub fn scalar() -> Vec<ScalarUDF> {
         ScalarUDF::from(bin::Bin::last_at_or_below()),
         ScalarUDF::from(bin::Bin::first_at_or_above()),
     ];
+    functions.push(ScalarUDF::from(len::Len::new()));
+    functions.push(ScalarUDF::from(md5::Md5::new()));
+    functions.extend(printf::Formatted::all().map(ScalarUDF::from));
+    functions.extend(spans::Span::all().into_iter().map(ScalarUDF::from));
+    functions.extend(strptime::Strptime::all().map(ScalarUDF::from));
     functions.extend(boundaries::Epoch::all().map(ScalarUDF::from));
     functions.extend(gap_fill::functions());
     functions

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{
 
 use super::names_of_calls;
 use crate::error::{Error, Result};
-use crate::functions::FRAME_MARKER;
+use crate::functions::{FRAME_MARKER, in_words_of_chrono};
 use crate::walk::syntax::{any_expression, visit};
 
 /// Functions that pick the row of the least value, and of the greatest.
@@ -60,6 +60,11 @@ pub(super) fn name_of(call: &Function) -> String {
     call.name.to_string().to_lowercase()
 }
 
+/// Whether a name is that of an aggregate that is written otherwise.
+pub(super) fn is_aggregate(name: &str) -> bool {
+    LEAST.contains(&name) || GREATEST.contains(&name)
+}
+
 fn stands_for_another(call: &Function) -> bool {
     let name = name_of(call);
     let name = name.as_str();
@@ -88,6 +93,12 @@ pub(super) fn spell_out(call: &mut Function) -> Result<()> {
         {
             // The format may come first.
             std::mem::swap(one, other);
+        }
+        if let FunctionArguments::List(FunctionArgumentList { args, .. }) = &mut call.args
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(value)))) = args.get_mut(1)
+            && let Value::SingleQuotedString(format) = &mut value.value
+        {
+            *format = in_words_of_chrono(format, false);
         }
     }
     mark_frame(call);

@@ -9,24 +9,40 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::calls::{GREATEST, LEAST, argument, name_of, text, where_there};
+use super::templates;
 use crate::error::{Result, fault};
 
 /// Names, and what they are called here, with the same arguments.
-const RENAMED: [(&str, &str); 10] = [
+const RENAMED: [(&str, &str); 25] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
+    ("editdist3", "levenshtein"),
+    ("favg", "avg"),
+    ("fsum", "sum"),
+    ("greatest_common_divisor", "gcd"),
     ("group_concat", "string_agg"),
+    ("kahan_sum", "sum"),
+    ("lcase", "lower"),
+    ("least_common_multiple", "lcm"),
     ("list_value", "make_array"),
     ("listagg", "string_agg"),
+    ("ord", "ascii"),
+    ("prefix", "starts_with"),
     ("regexp_matches", "regexp_like"),
     ("sign", "signum"),
     ("split", "string_to_array"),
     ("str_split", "string_to_array"),
     ("string_split", "string_to_array"),
+    ("suffix", "ends_with"),
+    ("sum_no_overflow", "sum"),
+    ("sumkahan", "sum"),
+    ("ucase", "upper"),
+    ("unicode", "ascii"),
+    ("variance", "var_samp"),
 ];
 
 /// Names of parts of a time, and the part that `date_part` takes.
-const PARTS: [(&str, &str); 18] = [
+const PARTS: [(&str, &str); 19] = [
     ("day", "day"),
     ("dayofmonth", "day"),
     ("dayofweek", "dow"),
@@ -39,6 +55,7 @@ const PARTS: [(&str, &str); 18] = [
     ("millisecond", "millisecond"),
     ("minute", "minute"),
     ("month", "month"),
+    ("nanosecond", "nanosecond"),
     ("quarter", "quarter"),
     ("second", "second"),
     ("week", "week"),
@@ -48,7 +65,36 @@ const PARTS: [(&str, &str); 18] = [
 ];
 
 /// Calls that become something else than a call by another name.
-const OTHERS: [&str; 6] = ["count_if", "countif", "dayname", "if", "monthname", "percentile_disc"];
+const OTHERS: [&str; 9] = [
+    "count_if",
+    "count_star",
+    "countif",
+    "dayname",
+    "if",
+    "monthname",
+    "percentile_disc",
+    "struct_pack",
+    "weighted_avg",
+];
+
+/// Those of these names that aggregate rows.
+const AGGREGATES: [&str; 15] = [
+    "approx_count_distinct",
+    "approx_quantile",
+    "count_if",
+    "count_star",
+    "countif",
+    "favg",
+    "fsum",
+    "group_concat",
+    "kahan_sum",
+    "listagg",
+    "percentile_disc",
+    "sum_no_overflow",
+    "sumkahan",
+    "variance",
+    "weighted_avg",
+];
 
 fn found<'a>(list: &[(&str, &'a str)], name: &str) -> Option<&'a str> {
     list.iter().find(|(given, _)| *given == name).map(|(_, here)| *here)
@@ -66,8 +112,18 @@ pub(super) fn stands_for_another(call: &Function) -> bool {
         "mode" => !call.within_group.is_empty(),
         "string_agg" => args == 1,
         "time_bucket" => is_of_numbers(call),
-        name => found(&RENAMED, name).is_some() || found(&PARTS, name).is_some() || OTHERS.contains(&name),
+        name => {
+            found(&RENAMED, name).is_some()
+                || found(&PARTS, name).is_some()
+                || OTHERS.contains(&name)
+                || templates::is_template(call)
+        }
     }
+}
+
+/// Whether a name is that of an aggregate that is called otherwise here.
+pub(super) fn is_aggregate(name: &str) -> bool {
+    AGGREGATES.contains(&name)
 }
 
 /// Writes a call as it is called here, or gives the expression that stands in its place.
@@ -76,6 +132,9 @@ pub(super) fn stands_for_another(call: &Function) -> bool {
 /// [`Error::Statement`] for what only the other system's function takes.
 pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
     let name = name_of(call);
+    if let Some(expression) = templates::written_out(call)? {
+        return Ok(Some(expression));
+    }
     if let Some(part) = found(&PARTS, &name) {
         if let Some(args) = plain(call, 1) {
             args.insert(0, argument(text(part)));
@@ -114,11 +173,47 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
                 rename(call, "to_char");
             }
         }
+        "count_star" => {
+            call.args = one_list(vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
+            rename(call, "count");
+        }
+        "struct_pack" => named_parts(call)?,
+        "weighted_avg" => {
+            if let Some(args) = plain(call, 2) {
+                args.reverse();
+                rename(call, "wavg");
+            }
+        }
         "if" => return choice(call),
         "time_bucket" => return Ok(bucket_of_numbers(call)),
         _ => return several(call, &name),
     }
     Ok(None)
+}
+
+/// A call of a function by its name.
+pub(super) fn call(name: &str, args: Vec<Expr>) -> Expr {
+    Expr::Function(call_of(name, one_list(args.into_iter().map(argument).collect())))
+}
+
+/// `struct_pack(a := 1)` as `named_struct('a', 1)`.
+fn named_parts(call: &mut Function) -> Result<()> {
+    let FunctionArguments::List(list) = &mut call.args else { return fault("struct_pack takes (name := value, …)") };
+    let mut args = Vec::with_capacity(2 * list.args.len());
+    for arg in std::mem::take(&mut list.args) {
+        let (name, value) = match arg {
+            FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } => (name.value, value),
+            FunctionArg::ExprNamed { name: Expr::Identifier(name), arg: FunctionArgExpr::Expr(value), .. } => {
+                (name.value, value)
+            }
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(value @ Expr::Identifier(_))) => (value.to_string(), value),
+            other => return fault(format!("struct_pack takes (name := value, …), and not {other}")),
+        };
+        args.extend([argument(text(&name.to_lowercase())), argument(value)]);
+    }
+    list.args = args;
+    rename(call, "named_struct");
+    Ok(())
 }
 
 fn rename(call: &mut Function, name: &str) {
