@@ -67,7 +67,7 @@ impl Spellings {
             }
         }
         unsupported::check_words(&tokens)?;
-        folded_any |= syntax::rewrite(&mut tokens);
+        folded_any |= syntax::rewrite(&mut tokens)?;
         let folded = if folded_any { tokens.iter().map(ToString::to_string).collect() } else { text.to_owned() };
         Ok((folded, spellings))
     }

@@ -8,7 +8,9 @@
 //! | `GROUP BY g` | `SELECT g, agg(x) FILTER (WHERE key = 'a') AS "a", … FROM source GROUP BY g` |
 //! | no `GROUP BY` | `SELECT * FROM source PIVOT (agg(x) FOR key IN ('a' AS "a", …))`, which `pivot.rs` plans |
 //!
-//! Columns are called as their value reads; with an alias or several aggregates the name of the aggregate follows. Without `USING` rows are counted.
+//! | several keys | as with `GROUP BY`, by all columns that no key and no aggregate reads: `SELECT * EXCLUDE (…), … GROUP BY ALL` |
+//!
+//! Of several keys each combination of values has a column. Columns are called as their value reads, those of several keys joined by `_`; with an alias or several aggregates the name of the aggregate follows. Without `USING` rows are counted.
 //! `ORDER BY` and `LIMIT` may follow.
 //!
 //! Source: <https://duckdb.org/docs/stable/sql/statements/pivot>.
@@ -16,11 +18,14 @@
 use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::{Error, Result, fault};
 use crate::syntax::is_word;
+use crate::walk::syntax::each_expression;
 
 /// Most values for which columns are made.
 const VALUES_MAX: usize = 10_000;
@@ -31,13 +36,19 @@ pub(crate) struct PivotStatement {
     /// `EXPLAIN` and its words.
     explain: String,
     source: String,
-    key: String,
-    /// Values that are listed.
-    values: Option<Vec<String>>,
+    keys: Vec<Key>,
     aggregates: Vec<String>,
     groups: Option<String>,
     /// `ORDER BY` and what is behind it.
     rest: String,
+}
+
+/// What rows are told apart by.
+#[derive(Debug)]
+struct Key {
+    text: String,
+    /// Values that are listed.
+    values: Option<Vec<String>>,
 }
 
 fn text(tokens: &[Token]) -> String {
@@ -101,7 +112,10 @@ impl PivotStatement {
         let [Some(on), using, group, order, limit] = places else { return fault("PIVOT needs ON and a key") };
         let behind = |place: usize| places.iter().flatten().copied().filter(|next| *next > place).min().unwrap_or(end);
         let within = |place: usize| &tokens[place + 1..behind(place)];
-        let (key, values) = key_of(within(on))?;
+        let keys = split(within(on)).into_iter().map(key_of).collect::<Result<Vec<_>>>()?;
+        if keys.is_empty() {
+            return fault("PIVOT needs ON and a key");
+        }
         let aggregates = match using {
             Some(using) if within(using).iter().any(|token| is_word(token, "filter")) => {
                 return fault(
@@ -117,58 +131,108 @@ impl PivotStatement {
         });
         let rest = order.into_iter().chain(limit).min().map_or_else(String::new, |rest| text(&tokens[rest..end]));
         let (explain, source) = (text(&tokens[..begin]), text(&tokens[begin + 1..on]));
-        Ok(Some(PivotStatement { explain, source, key, values, aggregates, groups, rest }))
+        Ok(Some(PivotStatement { explain, source, keys, aggregates, groups, rest }))
     }
 
-    /// The statement that gives the values of the key, if they aren't listed.
-    pub(crate) fn query_of_values(&self) -> Option<String> {
-        let (key, source, most) = (&self.key, &self.source, VALUES_MAX + 1);
-        self.values.is_none().then(|| {
-            format!(
-                "SELECT DISTINCT {key} AS value FROM {source} WHERE ({key}) IS NOT NULL ORDER BY value LIMIT {most}"
-            )
-        })
+    /// For each key the statement that gives its values, if they aren't listed.
+    pub(crate) fn queries_of_values(&self) -> Vec<Option<String>> {
+        let (source, most) = (&self.source, VALUES_MAX + 1);
+        let query = |Key { text: key, values }: &Key| {
+            values.is_none().then(|| {
+                format!(
+                    "SELECT DISTINCT {key} AS value FROM {source} WHERE ({key}) IS NOT NULL ORDER BY value LIMIT {most}"
+                )
+            })
+        };
+        self.keys.iter().map(query).collect()
     }
 
-    /// The select that stands for it, with values as they are written in SQL.
+    /// The select that stands for it, with the values of each key that were read, as they are written in SQL.
     ///
     /// # Errors
-    /// [`Error::Statement`] for a key without values.
-    pub(crate) fn select(&self, read: &[String]) -> Result<String> {
-        let values = self.values.as_deref().unwrap_or(read);
-        if values.is_empty() {
+    /// [`Error::Statement`] for a key without values, and for too many combinations of them.
+    pub(crate) fn select(&self, read: &[Vec<String>]) -> Result<String> {
+        let none = Vec::new();
+        let of_keys = self
+            .keys
+            .iter()
+            .enumerate()
+            .map(|(place, key)| (&key.text, key.values.as_ref().or_else(|| read.get(place)).unwrap_or(&none)));
+        let of_keys: Vec<(&String, &Vec<String>)> = of_keys.collect();
+        if of_keys.iter().any(|(_, values)| values.is_empty()) {
             return fault("PIVOT: the key has no value, so that there is no column to make");
         }
-        let PivotStatement { explain, source, key, aggregates, groups, rest, .. } = self;
-        let Some(groups) = groups else {
+        let PivotStatement { explain, source, aggregates, groups, rest, .. } = self;
+        if let (None, [(key, values)]) = (groups, of_keys.as_slice()) {
             let listed: Vec<String> =
                 values.iter().map(|value| format!("{value} AS {}", quoted(&plain(value)))).collect();
             let (calls, listed) = (aggregates.join(", "), listed.join(", "));
             return Ok(format!("{explain} SELECT * FROM {source} PIVOT ({calls} FOR {key} IN ({listed})) {rest}"));
-        };
-        let mut columns = vec![groups.clone()];
-        for value in values {
+        }
+        let mut columns = vec![match groups {
+            Some(groups) => groups.clone(),
+            None => self.columns_left()?,
+        }];
+        for (condition, value) in combinations(&of_keys)? {
             for aggregate in aggregates {
                 let (call, name) = named(aggregate);
                 let name = match (name, aggregates.len()) {
-                    (None, 1) => plain(value),
-                    (None, _) => format!("{}_{call}", plain(value)),
-                    (Some(name), _) => format!("{}_{name}", plain(value)),
+                    (None, 1) => value.clone(),
+                    (None, _) => format!("{value}_{call}"),
+                    (Some(name), _) => format!("{value}_{name}"),
                 };
-                columns.push(format!("{call} FILTER (WHERE ({key}) = {value}) AS {}", quoted(&name)));
+                columns.push(format!("{call} FILTER (WHERE {condition}) AS {}", quoted(&name)));
             }
         }
-        Ok(format!("{explain} SELECT {} FROM {source} GROUP BY {groups} {rest}", columns.join(", ")))
+        let by = groups.as_deref().unwrap_or("ALL");
+        Ok(format!("{explain} SELECT {} FROM {source} GROUP BY {by} {rest}", columns.join(", ")))
+    }
+
+    /// All columns but those that keys and aggregates read.
+    fn columns_left(&self) -> Result<String> {
+        let mut read: Vec<String> = Vec::new();
+        for text in self.keys.iter().map(|key| &key.text).chain(&self.aggregates) {
+            let parsed = Parser::new(&GenericDialect {}).try_with_sql(named(text).0);
+            let expression = parsed.and_then(|mut parser| parser.parse_expr());
+            let Ok(expression) = expression else { return fault(format!("PIVOT: {text} isn't an expression")) };
+            each_expression(&expression, |inner| {
+                let name = match inner {
+                    Expr::Identifier(name) => Some(name),
+                    Expr::CompoundIdentifier(parts) => parts.last(),
+                    _ => None,
+                };
+                if let Some(name) = name.map(|name| quoted(&name.value.to_lowercase()))
+                    && !read.contains(&name)
+                {
+                    read.push(name);
+                }
+            });
+        }
+        Ok(if read.is_empty() { "*".to_owned() } else { format!("* EXCLUDE ({})", read.join(", ")) })
     }
 }
 
-/// The key, and the values that are listed behind it.
-fn key_of(tokens: &[Token]) -> Result<(String, Option<Vec<String>>)> {
-    if split(tokens).len() != 1 {
-        return fault("PIVOT by several keys at once");
+/// The condition of each combination of values, and how it reads.
+fn combinations(keys: &[(&String, &Vec<String>)]) -> Result<Vec<(String, String)>> {
+    let number = keys.iter().try_fold(1usize, |number, (_, values)| number.checked_mul(values.len()));
+    if number.is_none_or(|number| number > VALUES_MAX) {
+        return fault(format!("PIVOT makes columns of at most {VALUES_MAX} combinations of values"));
     }
+    let mut all = vec![(String::new(), String::new())];
+    for (key, values) in keys {
+        let with = |(condition, name): &(String, String), value: &String| {
+            let (and, mark) = if condition.is_empty() { ("", "") } else { (" AND ", "_") };
+            (format!("{condition}{and}({key}) = {value}"), format!("{name}{mark}{}", plain(value)))
+        };
+        all = all.iter().flat_map(|before| values.iter().map(move |value| with(before, value))).collect();
+    }
+    Ok(all)
+}
+
+/// The key, and the values that are listed behind it.
+fn key_of(tokens: &[Token]) -> Result<Key> {
     let list = tokens.iter().rposition(|token| is_word(token, "in"));
-    let Some(list) = list else { return Ok((text(tokens), None)) };
+    let Some(list) = list else { return Ok(Key { text: text(tokens), values: None }) };
     let inner = text(&tokens[list + 1..]);
     let (Some(inner), false) = (inner.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')), inner.is_empty())
     else {
@@ -177,7 +241,7 @@ fn key_of(tokens: &[Token]) -> Result<(String, Option<Vec<String>>)> {
     let Ok(inner) = Tokenizer::new(&GenericDialect {}, inner).with_unescape(false).tokenize() else {
         return fault("PIVOT … ON key IN takes a list of values in brackets");
     };
-    Ok((text(&tokens[..list]), Some(split(&inner).into_iter().map(text).collect())))
+    Ok(Key { text: text(&tokens[..list]), values: Some(split(&inner).into_iter().map(text).collect()) })
 }
 
 /// An aggregate and its alias.
@@ -241,19 +305,25 @@ mod tests {
         let pivot =
             PivotStatement::of("pivot t on side using sum(size) as s, count(*) group by sym, day order by sym;");
         let pivot = pivot.unwrap().unwrap();
-        let query = pivot.query_of_values().unwrap();
+        let query = pivot.queries_of_values().remove(0).unwrap();
         assert_eq!(query, "SELECT DISTINCT side AS value FROM t WHERE (side) IS NOT NULL ORDER BY value LIMIT 10001");
         assert_eq!(
-            pivot.select(&["'B'".to_owned()]).unwrap().trim(),
+            pivot.select(&[vec!["'B'".to_owned()]]).unwrap().trim(),
             "SELECT sym, day, sum(size) FILTER (WHERE (side) = 'B') AS \"B_s\", \
              count(*) FILTER (WHERE (side) = 'B') AS \"B_count(*)\" FROM t GROUP BY sym, day order by sym"
         );
         let listed =
             PivotStatement::of("explain PIVOT (select * from t) ON x in (1, 2) USING max(y)").unwrap().unwrap();
-        assert_eq!(listed.query_of_values(), None);
+        assert_eq!(listed.queries_of_values(), [None]);
         assert_eq!(
             listed.select(&[]).unwrap().trim(),
             "explain SELECT * FROM (select * from t) PIVOT (max(y) FOR x IN (1 AS \"1\", 2 AS \"2\"))"
+        );
+        let several = PivotStatement::of("pivot t on a in (1), b % 2 using sum(x + y) as s").unwrap().unwrap();
+        assert_eq!(
+            several.select(&[Vec::new(), vec!["0".to_owned(), "1".to_owned()]]).unwrap().trim(),
+            "SELECT * EXCLUDE (\"a\", \"b\", \"x\", \"y\"), sum(x + y) FILTER (WHERE (a) = 1 AND (b % 2) = 0) AS \"1_0_s\", \
+             sum(x + y) FILTER (WHERE (a) = 1 AND (b % 2) = 1) AS \"1_1_s\" FROM t GROUP BY ALL"
         );
         assert!(PivotStatement::of("select pivot from t").unwrap().is_none());
     }

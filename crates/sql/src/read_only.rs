@@ -13,6 +13,7 @@ use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
 
 use crate::error::Error;
+use crate::expand::expand;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
 use crate::resolve::resolve;
@@ -27,6 +28,11 @@ pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> D
     let dialect = state.config().options().sql_parser.dialect;
     let mut statement = state.sql_to_statement(text, &dialect)?;
     if let ControlFlow::Break(error) = check(&statement, state) {
+        return Err(wrapped(error));
+    }
+    if expand(&mut statement, state, has_joins).await?
+        && let ControlFlow::Break(error) = check(&statement, state)
+    {
         return Err(wrapped(error));
     }
     resolve(&mut statement).map_err(wrapped)?;

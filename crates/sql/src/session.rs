@@ -51,6 +51,7 @@ use crate::planner::{self, TickQueryPlanner};
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
 use crate::semi_joins::DistinctInnerSide;
+use crate::summary::Summary;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
 use crate::unpivot::UnpivotPlanner;
 use crate::waiting::{self, Waiting};
@@ -234,6 +235,9 @@ impl Session {
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
         let text = &*placeholders::numbered(text)?;
+        if let Some(summary) = Summary::of(text) {
+            return self.summarize(&summary, &parameters, stop);
+        }
         let spelt = match PivotStatement::of(text)? {
             None => None,
             Some(statement) => Some(self.with_values(&statement, &parameters, stop)?),
@@ -271,11 +275,23 @@ impl Session {
 
     /// A `PIVOT` statement as a select, for which the values of its key are read first where it doesn't list them.
     fn with_values(&self, pivot: &PivotStatement, parameters: &Parameters, stop: Stop<'_>) -> Result<String> {
-        let values = match pivot.query_of_values() {
-            None => Vec::new(),
-            Some(query) => pivot_statement::values(&self.sql_until(&query, parameters.clone(), stop)?.batches()?)?,
-        };
-        pivot.select(&values)
+        let values = pivot.queries_of_values().into_iter().map(|query| match query {
+            None => Ok(Vec::new()),
+            Some(query) => pivot_statement::values(&self.sql_until(&query, parameters.clone(), stop)?.batches()?),
+        });
+        pivot.select(&values.collect::<Result<Vec<_>>>()?)
+    }
+
+    /// What `SUMMARIZE` gives, by one statement over all columns.
+    fn summarize(&self, summary: &Summary, parameters: &Parameters, stop: Stop<'_>) -> Result<Answer> {
+        let start = Instant::now();
+        let columns = self.describe_until(&summary.source(), stop)?.schema;
+        let planning = start.elapsed();
+        let mut answer = self.sql_until(&summary.select(&columns), parameters.clone(), stop)?;
+        answer.planning += planning;
+        answer.read_with_checks();
+        let rows = summary.rows(&columns, &answer.batches()?)?;
+        Ok(with_rows(answer, rows.schema(), vec![rows]))
     }
 
     /// The tick plan of a statement in words, or why it has none.
@@ -428,7 +444,14 @@ impl Session {
     pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
         limits::check_text(text)?;
         let session = self.clone();
-        let text = placeholders::numbered(text)?.into_owned();
+        let mut text = placeholders::numbered(text)?.into_owned();
+        if let Some(summary) = Summary::of(&text) {
+            let Description { parameters, .. } = self.describe_until(&summary.source(), stop)?;
+            return Ok(Description { schema: Summary::schema(), parameters });
+        }
+        if let Some(statement) = PivotStatement::of(&text)? {
+            text = self.with_values(&statement, &Parameters::None, stop)?;
+        }
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {
@@ -558,21 +581,16 @@ fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
     if let Ok(first) = RecordBatch::try_new(Arc::clone(&schema), vec![texts("tick_plan"), texts(description)]) {
         batches.insert(0, first);
     }
+    Ok(with_rows(answer, schema, batches))
+}
+
+/// An answer that was read, with other rows in the place of its own.
+fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
     let stats = answer.stats();
     let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..Read::default() };
     let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
     let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
-    Ok(Answer {
-        schema,
-        source,
-        planning,
-        start,
-        rows: 0,
-        failed: false,
-        watches,
-        refusal: answer.refusal.take(),
-        memory,
-    })
+    Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: answer.refusal.take(), memory }
 }
 
 /// A tick plan that was run, and what that cost, in the place of its rows.

@@ -5,20 +5,37 @@
 //! | `OVER (… EXCLUDE TIES)` | `OVER (PARTITION BY __frame('ties', NULL, NULL), …)`, which `functions/over_frames.rs` plans |
 //! | `1_000_000` | `1000000`; the parser takes `_000_000` for an alias |
 //! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
+//! | `SAMPLE BY 5m …` | `GROUP BY __sample_by(…)` (`sample_by.rs`) |
+//! | `UNPIVOT t ON a, b` | `SELECT * FROM t UNPIVOT (value FOR name IN (a, b))` (`unpivot.rs`) |
+//! | `* LIKE 'p%'`, `f(*COLUMNS(…))` | `__star('like', 'p%')`, `f(__unpacked_columns(…))`, which `expand/stars.rs` writes out |
 //!
 //! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
 //! that closes.
 
+mod sample_by;
+mod unpivot;
+
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+pub(crate) use self::sample_by::SAMPLE;
+use crate::error::Result;
 use crate::functions::FRAME_MARKER;
+
+/// A `*` of the columns whose names fit a pattern.
+pub(crate) const STAR: &str = "__star";
+
+/// Several columns in the place of one argument.
+pub(crate) const UNPACKED: &str = "__unpacked_columns";
 
 /// What `EXCLUDE` is followed by in a frame.
 const EXCLUSIONS: [(&[&str], &str); 4] =
     [(&["current", "row"], "current row"), (&["group"], "group"), (&["ties"], "ties"), (&["no", "others"], "")];
 
 /// Rewrites what there is of these clauses; whether there was any.
-pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> bool {
+///
+/// # Errors
+/// [`Error::Statement`](crate::Error::Statement) for a clause that isn't complete.
+pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
     let mut rewritten = false;
     // From the last to the first, so that places before stay as they are.
     for at in (0..tokens.len()).rev() {
@@ -28,9 +45,15 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> bool {
             rewritten |= exclusion(tokens, at);
         } else if is_word(&tokens[at], "latest") {
             rewritten |= latest(tokens, at);
+        } else if is_word(&tokens[at], "sample") {
+            rewritten |= sample_by::rewrite(tokens, at)?;
+        } else if is_word(&tokens[at], "unpivot") {
+            rewritten |= unpivot::rewrite(tokens, at)?;
+        } else if tokens[at] == Token::Mul {
+            rewritten |= unpacked(tokens, at) || patterned(tokens, at);
         }
     }
-    rewritten
+    Ok(rewritten)
 }
 
 /// Whether a token is a word, without regard to case. A quoted one is a name.
@@ -69,6 +92,37 @@ fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
     }
     let whole = format!("{number}{}", word.value.replace('_', ""));
     tokens.splice(at..at + 2, [Token::Number(whole, false)]);
+    true
+}
+
+/// The token before a place that isn't white space.
+fn before(tokens: &[Token], at: usize) -> Option<&Token> {
+    tokens[..at].iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
+}
+
+fn unpacked(tokens: &mut Vec<Token>, at: usize) -> bool {
+    let Some(bracket) = behind(tokens, at + 1, &["columns"]) else { return false };
+    let is_argument = matches!(before(tokens, at), Some(Token::LParen | Token::Comma));
+    if !is_argument || tokens.get(solid(tokens, bracket)) != Some(&Token::LParen) {
+        return false;
+    }
+    tokens.splice(at..bracket, [Token::make_word(UNPACKED, None)]);
+    true
+}
+
+fn patterned(tokens: &mut Vec<Token>, at: usize) -> bool {
+    let is_item = before(tokens, at).is_some_and(|token| {
+        *token == Token::Comma || ["select", "distinct", "all"].iter().any(|word| is_word(token, word))
+    });
+    let kinds: [&[&str]; 6] =
+        [&["like"], &["ilike"], &["similar", "to"], &["not", "like"], &["not", "ilike"], &["not", "similar", "to"]];
+    let Some((kind, end)) = kinds.iter().find_map(|kind| Some((kind.join(" "), behind(tokens, at + 1, kind)?))) else {
+        return false;
+    };
+    let pattern = solid(tokens, end);
+    let Some(text @ Token::SingleQuotedString(_)) = tokens.get(pattern).filter(|_| is_item) else { return false };
+    let call = format!("{STAR}('{kind}', {text})");
+    tokens.splice(at..=pattern, [Token::make_word(&call, None)]);
     true
 }
 
@@ -144,7 +198,7 @@ fn latest(tokens: &mut Vec<Token>, at: usize) -> bool {
 }
 
 /// What may stand behind `LATEST ON`.
-const ENDS: [&str; 7] = ["order", "limit", "offset", "fetch", "union", "intersect", "except"];
+const ENDS: [&str; 8] = ["order", "limit", "offset", "fetch", "union", "intersect", "except", "qualify"];
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
@@ -156,7 +210,7 @@ mod tests {
 
     fn rewritten(text: &str) -> String {
         let mut tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
-        rewrite(&mut tokens);
+        rewrite(&mut tokens).unwrap();
         let text: String = tokens.iter().map(ToString::to_string).collect();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     }
@@ -203,5 +257,46 @@ mod tests {
             "select max(p) from (t QUALIFY row_number() OVER (PARTITION BY a ORDER BY ts DESC NULLS LAST) = 1 )"
         );
         assert_eq!(rewritten("select latest from t"), "select latest from t");
+    }
+
+    #[test]
+    fn samples_are_groups() {
+        assert_eq!(
+            rewritten(
+                "select ts, avg(p) from t where x > 1 SAMPLE BY 5m FILL(PREV, 0) ALIGN TO CALENDAR TIME ZONE 'Europe/Berlin' order by 1"
+            ),
+            "select ts, avg(p) from t where x > 1 GROUP BY __sample_by(INTERVAL '5 minutes', NULL, 'Europe/Berlin', NULL, NULL, NULL, 'calendar', \
+             'prev', NULL, 'value', 0) order by 1"
+        );
+        assert_eq!(
+            rewritten(
+                "select * from (select max(p) from (select 1) timestamp(ts) sample by M from '2024-01-01' to now() fill(none))"
+            ),
+            "select * from (select max(p) from (select 1) GROUP BY __sample_by(INTERVAL '1 months', ts, NULL, NULL, '2024-01-01', now(), 'calendar', \
+             'none', NULL) )"
+        );
+        assert_eq!(rewritten("select sample from t"), "select sample from t");
+    }
+
+    #[test]
+    fn a_statement_of_unpivot_is_a_select() {
+        assert_eq!(
+            rewritten("unpivot t on a, b as 'x' into name n value v order by n;"),
+            "SELECT * FROM t UNPIVOT (v FOR n IN (a, b as 'x')) order by n;"
+        );
+        assert_eq!(
+            rewritten("select * from (unpivot (from t) include nulls on columns(* exclude (k)))"),
+            "select * from (SELECT * FROM (from t) UNPIVOT INCLUDE NULLS (value FOR name IN (columns(* exclude (k)))) )"
+        );
+        assert_eq!(rewritten("from t unpivot (v for n in (a))"), "from t unpivot (v for n in (a))");
+    }
+
+    #[test]
+    fn columns_by_patterns_are_calls() {
+        assert_eq!(rewritten("select * not like 'p%', a from t"), "select __star('not like', 'p%'), a from t");
+        assert_eq!(
+            rewritten("select f(*columns('x')), 2 * columns('y')"),
+            "select f(__unpacked_columns('x')), 2 * columns('y')"
+        );
     }
 }

@@ -1,11 +1,12 @@
 //! `FROM source UNPIVOT (value FOR name IN (a, b AS 'other'))`: columns become rows.
 //!
 //! Each row of the source becomes one for each column of the list: the columns that aren't listed, `name` with the column's name, and `value` in
-//! the common type of the list. Rows whose value is null are left out, unless it says `INCLUDE NULLS`. Planned as a union of one projection for
+//! the common type of the list. `COLUMNS(…)` stands for several. Rows whose value is null are left out, unless it says `INCLUDE NULLS`. Planned as a union of one projection for
 //! each column, so that rows come in no order.
 //!
 //! Source: the `UNPIVOT` of DuckDB, Snowflake and BigQuery.
 
+use crate::expand::columns_of;
 use arrow::datatypes::DataType;
 use datafusion::common::{Column, DataFusionError, ExprSchema, Result, not_impl_err, plan_err};
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
@@ -32,6 +33,10 @@ impl RelationPlanner for UnpivotPlanner {
         let (value, name) = (context.normalize_ident(value), context.normalize_ident(name));
         let mut listed = Vec::new();
         for ExprWithAlias { expr, alias } in columns {
+            if let Some(columns) = columns_of(&expr, input.schema())? {
+                listed.extend(columns);
+                continue;
+            }
             let written = expr.to_string();
             let Expr::Column(column) = context.sql_to_expr(expr, input.schema())? else {
                 return plan_err!("UNPIVOT takes columns, not {written}: name the expression in a sub-query");

@@ -21,8 +21,7 @@ use crate::syntax::is_word;
 const WINDOW_FUNCTIONS_WITH_NULL_TREATMENT: [&str; 5] = ["first_value", "lag", "last_value", "lead", "nth_value"];
 
 /// Words of other systems' clauses that the parser stumbles over, and what to write.
-const WORDS: [(&[&str], &str); 5] = [
-    (&["sample", "by"], "SAMPLE BY: write GROUP BY time_bucket('1 minute', time), or time_bucket_gapfill"),
+const WORDS: [(&[&str], &str); 4] = [
     (&["latest", "by"], "LATEST BY: write LATEST ON time PARTITION BY symbol"),
     (&["positional", "join"], "POSITIONAL JOIN: join by row_number() of both sides"),
     (&["between", "symmetric"], "BETWEEN SYMMETRIC: write BETWEEN least(a, b) AND greatest(a, b)"),
@@ -35,9 +34,6 @@ const WORDS: [(&[&str], &str); 5] = [
 /// [`Error::Statement`], which names the clause.
 pub(crate) fn check_words(tokens: &[Token]) -> Result<()> {
     let mut words = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_)));
-    if words.clone().next().is_some_and(|first| is_word(first, "summarize")) {
-        return refuse(true, "SUMMARIZE");
-    }
     let mut before = words.next();
     for token in words {
         if let (Some(first), Token::Word(_)) = (before, token)
@@ -168,17 +164,17 @@ pub(crate) fn check_select(select: &Select) -> Result<()> {
 }
 
 fn check_wildcard(options: &WildcardAdditionalOptions) -> Result<()> {
-    // The planner takes EXCLUDE, EXCEPT and REPLACE and refuses RENAME and an alias.
+    // The planner takes EXCLUDE, EXCEPT and REPLACE; `expand/stars.rs` writes ILIKE and RENAME out.
     let WildcardAdditionalOptions {
         wildcard_token: _,
-        opt_ilike,
+        opt_ilike: _,
         opt_exclude: _,
         opt_except: _,
         opt_replace: _,
         opt_rename: _,
-        opt_alias: _,
+        opt_alias,
     } = options;
-    refuse(opt_ilike.is_some(), "* ILIKE")
+    refuse(opt_alias.is_some(), "* with an alias")
 }
 
 fn check_alias(alias: &TableAlias) -> Result<()> {

@@ -68,6 +68,7 @@ use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
 pub(crate) use buckets::buckets;
+pub(crate) use gap_fill::SAMPLE_FILL;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub(crate) use named_cast::CAST;
 pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};

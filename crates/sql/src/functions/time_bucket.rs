@@ -1,6 +1,7 @@
 //! `time_bucket(width, time [, zone] [, origin])`: the start of the bucket that a time falls into.
 //!
 //! Shapes: one value out per row in; `Timestamp(Nanosecond, zone of the input)`; null in any argument gives null.
+//! An origin that isn't constant, as that of a sub-query is, counts for its row.
 //! Order: kept. With a constant width, zone and origin the output is sorted as the time is, so a group by over ordered
 //! rows needs no sort.
 //!
@@ -8,7 +9,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, new_empty_array, new_null_array};
+use arrow::compute::concat;
 use arrow::datatypes::{DataType, IntervalMonthDayNano, IntervalMonthDayNanoType, TimeUnit, TimestampNanosecondType};
 use chrono_tz::Tz;
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
@@ -74,6 +76,11 @@ impl ScalarUDFImpl for TimeBucket {
         let [width, time, rest @ ..] = args.args.as_slice() else {
             return exec_err!("time_bucket takes at least (interval, time)");
         };
+        if let [constants @ .., ColumnarValue::Array(origins)] = rest
+            && matches!(origins.data_type(), DataType::Timestamp(TimeUnit::Nanosecond, _))
+        {
+            return bucket_from_column(width, time, constants, origins, args.number_rows);
+        }
         let Some(placement) = Placement::from_constants(rest)? else {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_new_null(args.return_type())?));
         };
@@ -128,6 +135,12 @@ impl Placement {
         Ok(Some(placement))
     }
 
+    /// The same with another origin, an instant.
+    pub(super) fn counted_from(self, origin: i64) -> Self {
+        let origin = self.zone.map_or(origin, |zone| ZonedGrid::local(zone, origin));
+        Self { origin: Some(origin), ..self }
+    }
+
     /// The buckets of this width.
     ///
     /// # Errors
@@ -179,6 +192,46 @@ pub(super) fn bucket_columns(
         return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?));
     }
     Ok(ColumnarValue::Array(array))
+}
+
+/// Buckets `time` by a width that is constant or a column, from an origin that is a column. Rows of one origin in a row share its buckets.
+fn bucket_from_column(
+    width: &ColumnarValue,
+    time: &ColumnarValue,
+    constants: &[ColumnarValue],
+    origins: &ArrayRef,
+    rows: usize,
+) -> Result<ColumnarValue> {
+    let (times, widths) = (time.to_array(rows)?, width.to_array(rows)?);
+    let mut parts: Vec<ArrayRef> = Vec::new();
+    let origin = |row: usize| ScalarValue::try_from_array(origins, row);
+    let values = origins.as_primitive::<TimestampNanosecondType>();
+    let mut start = 0;
+    while start < rows {
+        let is_same =
+            |row: &usize| values.is_null(*row) == values.is_null(start) && values.value(*row) == values.value(start);
+        let end = (start + 1..rows).find(|row| !is_same(row)).unwrap_or(rows);
+        let place: Vec<ColumnarValue> =
+            constants.iter().cloned().chain([ColumnarValue::Scalar(origin(start)?)]).collect();
+        let part = times.slice(start, end - start);
+        parts.push(match Placement::from_constants(&place)? {
+            None => new_null_array(part.data_type(), part.len()),
+            Some(placement) => {
+                let width = match width {
+                    ColumnarValue::Array(_) => ColumnarValue::Array(widths.slice(start, end - start)),
+                    constant => constant.clone(),
+                };
+                let part = ColumnarValue::Array(part);
+                bucket_columns(&width, &part, &placement, DefaultOrigin::Epoch, end - start)?.into_array(end - start)?
+            }
+        });
+        start = end;
+    }
+    match parts.len() {
+        0 => Ok(ColumnarValue::Array(new_empty_array(times.data_type()))),
+        1 => Ok(ColumnarValue::Array(parts.swap_remove(0))),
+        _ => Ok(ColumnarValue::Array(concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>())?)),
+    }
 }
 
 fn bucket_by_constant(times: &ArrayRef, timeline: Timeline) -> Result<ArrayRef> {

@@ -10,12 +10,14 @@ use datafusion::logical_expr::{
 use crate::functions::arguments::{is_text, time_type, width_type};
 
 const BUCKET: &str = "time_bucket_gapfill";
+/// The fill of a `SAMPLE BY`: `(width, time, zone, origin, start, finish)`, each of the last four null if there is none.
+pub(crate) const SAMPLE_FILL: &str = "__sample_fill";
 const LOCF: &str = "locf";
 const INTERPOLATE: &str = "interpolate";
 
 /// Stable, not immutable: they mean nothing without the fill around them, so that a tick plan must not take them for functions of a row.
 pub(super) fn functions() -> Vec<ScalarUDF> {
-    [BUCKET, LOCF, INTERPOLATE]
+    [BUCKET, SAMPLE_FILL, LOCF, INTERPOLATE]
         .into_iter()
         .map(|name| ScalarUDF::from(GapFillCall { name, signature: Signature::user_defined(Volatility::Stable) }))
         .collect()
@@ -30,10 +32,20 @@ pub(super) enum FillKind {
     Linear,
 }
 
-/// Whether an expression is a call of `time_bucket_gapfill`, and with which arguments.
-pub(super) fn bucket_arguments(expr: &Expr) -> Option<&[Expr]> {
+/// Over what a gap fill makes buckets, where no bounds are given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Extent {
+    /// Each series over its own rows.
+    Series,
+    /// Every series over the rows of all.
+    Whole,
+}
+
+/// Whether an expression is a call that fills gaps, over what, and with which arguments.
+pub(super) fn bucket_arguments(expr: &Expr) -> Option<(Extent, &[Expr])> {
     match expr {
-        Expr::ScalarFunction(call) if call.func.name() == BUCKET => Some(&call.args),
+        Expr::ScalarFunction(call) if call.func.name() == BUCKET => Some((Extent::Series, &call.args)),
+        Expr::ScalarFunction(call) if call.func.name() == SAMPLE_FILL => Some((Extent::Whole, &call.args)),
         _ => None,
     }
 }
@@ -73,6 +85,13 @@ impl<'a> Placed<'a> {
             _ => return None,
         };
         Some(Placed { zone, origin, start, finish })
+    }
+
+    /// Those of a `SAMPLE BY`, which are all there.
+    pub(super) fn of_sample(args: &'a [Expr], is_null: impl Fn(&Expr) -> bool) -> Option<Placed<'a>> {
+        let [zone, origin, start, finish] = args else { return None };
+        let given = |arg: &'a Expr| (!is_null(arg)).then_some(arg);
+        Some(Placed { zone: given(zone), origin: given(origin), start: given(start), finish: given(finish) })
     }
 }
 
@@ -122,6 +141,13 @@ impl ScalarUDFImpl for GapFillCall {
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         match (self.name, arg_types) {
             (BUCKET, types) => self.bucket_types(types),
+            (SAMPLE_FILL, [width, time, zone, times @ ..]) if times.len() == 3 && (is_text(zone) || zone.is_null()) => {
+                let own = time_type(SAMPLE_FILL, time)?;
+                let time_of = |time: &DataType| time_type(SAMPLE_FILL, if time.is_null() { &own } else { time });
+                let mut types = vec![width_type(SAMPLE_FILL, width)?, own.clone(), DataType::Utf8];
+                types.extend(times.iter().map(time_of).collect::<Result<Vec<_>>>()?);
+                Ok(types)
+            }
             (LOCF, [x]) => Ok(vec![x.clone()]),
             (INTERPOLATE, [x]) if x.is_numeric() || x.is_null() => Ok(vec![DataType::Float64]),
             (INTERPOLATE, _) => plan_err!("{INTERPOLATE} takes one number"),
@@ -130,7 +156,7 @@ impl ScalarUDFImpl for GapFillCall {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let position = usize::from(self.name == BUCKET);
+        let position = usize::from(self.name == BUCKET || self.name == SAMPLE_FILL);
         match arg_types.get(position) {
             Some(x) => Ok(x.clone()),
             None => plan_err!("{} lacks an argument", self.name),

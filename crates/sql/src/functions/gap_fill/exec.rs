@@ -3,7 +3,8 @@
 //! Needs: rows by keys, then time, nulls last; all rows of a combination of keys in one stream; all rows in one stream if there
 //! are no keys. Keeps that order. Shapes: as [`GapFill`]; batches of up to the session's batch size.
 //!
-//! Holds the rows of one series at a time, counted by the statement's memory pool. Without keys there is one series, also
+//! Holds the rows of one series at a time, counted by the statement's memory pool; of a `SAMPLE BY` all rows, whose first and last bucket are those
+//! of every series, in one stream. Without keys there is one series, also
 //! where there is no row: with a start and a finish it is made up of made rows.
 
 use std::collections::VecDeque;
@@ -11,9 +12,9 @@ use std::fmt::{self, Formatter};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use arrow::array::RecordBatch;
-use arrow::compute::{SortOptions, concat_batches};
-use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::{SortOptions, concat_batches, max, min};
+use arrow::datatypes::{DataType, SchemaRef, TimeUnit, TimestampNanosecondType};
 use arrow::row::{OwnedRow, RowConverter, SortField};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
@@ -39,6 +40,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::{Stream, StreamExt, stream};
 
 use super::bounds::BoundKind;
+use super::calls::Extent;
 use super::node::{Fill, GapFill};
 use super::series::{Filling, MADE_ROWS_MAX, Series, Span, too_many};
 use crate::functions::grid::DefaultOrigin;
@@ -66,7 +68,9 @@ impl ExtensionPlanner for GapFillPlanner {
         let constant = |expr| planner.create_physical_expr(expr, logical.schema(), session, planning_ctx);
         let plan = GapFillPlan {
             schema: Arc::clone(node.schema.inner()),
-            grid: node.grid.iter().map(constant).collect::<Result<_>>()?,
+            grid: node.grid.expressions.iter().map(constant).collect::<Result<_>>()?,
+            extent: node.grid.extent,
+            begins_with_rows: node.grid.begins_with_rows,
             bounds: node.bounds.iter().map(|bound| Ok((bound.kind, constant(&bound.at)?))).collect::<Result<_>>()?,
             time: node.time,
             keys: node.keys.clone(),
@@ -82,6 +86,9 @@ impl ExtensionPlanner for GapFillPlanner {
 struct GapFillPlan {
     schema: SchemaRef,
     grid: Vec<Arc<dyn PhysicalExpr>>,
+    extent: Extent,
+    /// Whether buckets are counted from the first one that has rows.
+    begins_with_rows: bool,
     bounds: Vec<(BoundKind, Arc<dyn PhysicalExpr>)>,
     time: usize,
     keys: Vec<usize>,
@@ -103,8 +110,8 @@ impl GapFillPlan {
         }
     }
 
-    /// The buckets and the range of the statement.
-    fn span(&self) -> Result<Span> {
+    /// The buckets and the range of the statement. `rows` are the first and the last bucket of all, where every series has those.
+    fn span(&self, rows: Option<(i64, i64)>) -> Result<Span> {
         let empty = RecordBatch::new_empty(Arc::clone(&self.schema));
         let constant = |expr: &Arc<dyn PhysicalExpr>| match expr.evaluate(&empty)? {
             ColumnarValue::Scalar(value) => Ok(value),
@@ -118,6 +125,10 @@ impl GapFillPlan {
         else {
             return exec_err!("the width, zone and origin of time_bucket_gapfill must not be null");
         };
+        let placement = match rows.filter(|_| self.begins_with_rows) {
+            Some((first, _)) => placement.counted_from(first),
+            None => placement,
+        };
         let mut span = Span { timeline: placement.timeline(width, DefaultOrigin::Epoch)?, from: None, to: None };
         for (kind, at) in &self.bounds {
             let ScalarValue::TimestampNanosecond(Some(at), _) = constant(at)? else { continue };
@@ -127,6 +138,10 @@ impl GapFillPlan {
             } else {
                 span.to = Some(span.to.map_or(at, |to| to.min(at)));
             }
+        }
+        if let Some((first, last)) = rows {
+            span.from = span.from.or(Some(first));
+            span.to = span.to.or(Some(last.saturating_add(1)));
         }
         self.check_size(&span)?;
         Ok(span)
@@ -197,7 +212,7 @@ impl ExecutionPlan for GapFillExec {
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
         let keys: Vec<_> = self.plan.keys.iter().map(|key| self.plan.column(*key)).collect();
-        InputDistributionRequirements::new(vec![match keys.is_empty() {
+        InputDistributionRequirements::new(vec![match keys.is_empty() || self.plan.extent == Extent::Whole {
             true => Distribution::SinglePartition,
             false => Distribution::KeyPartitioned(keys),
         }])
@@ -271,7 +286,14 @@ fn batches(
     rows_max: usize,
 ) -> impl Stream<Item = Result<RecordBatch>> + Send {
     // Bounds may hold values that are only there once the statement runs.
-    let start = async move { Filler::new(&plan, made, input, memory, rows_max) };
+    let start = async move {
+        let mut input = input;
+        let held = match plan.extent {
+            Extent::Series => Held::default(),
+            Extent::Whole => Held::read(&mut input, plan.time, &memory).await?,
+        };
+        Filler::new(&plan, made, input, held, memory, rows_max)
+    };
     stream::once(start).flat_map(|filler| match filler {
         Ok(filler) => stream::try_unfold(filler, |mut filler| async move {
             Ok(filler.next_batch().await?.map(|batch| (batch, filler)))
@@ -281,9 +303,39 @@ fn batches(
     })
 }
 
+/// Rows that were read before the first series begins.
+#[derive(Default)]
+struct Held {
+    batches: VecDeque<RecordBatch>,
+    /// Their first and last bucket.
+    buckets: Option<(i64, i64)>,
+    /// What they take.
+    memory: Option<MemoryReservation>,
+}
+
+impl Held {
+    async fn read(input: &mut SendableRecordBatchStream, time: usize, memory: &MemoryReservation) -> Result<Held> {
+        let of_batches = memory.new_empty();
+        let mut held = Held::default();
+        while let Some(batch) = input.next().await.transpose()? {
+            let times = batch.column(time).as_primitive::<TimestampNanosecondType>();
+            if let (Some(first), Some(last)) = (min(times), max(times)) {
+                let (least, greatest) = held.buckets.unwrap_or((first, last));
+                held.buckets = Some((least.min(first), greatest.max(last)));
+            }
+            of_batches.try_grow(batch.get_array_memory_size())?;
+            held.batches.push_back(batch);
+        }
+        held.memory = Some(of_batches);
+        Ok(held)
+    }
+}
+
 /// Cuts the input into series and fills them one after the other.
 struct Filler {
     input: SendableRecordBatchStream,
+    /// Rows of the input that were read already.
+    held: Held,
     filling: Filling,
     keys: Vec<usize>,
     converter: RowConverter,
@@ -302,6 +354,7 @@ impl Filler {
         plan: &GapFillPlan,
         made: Arc<AtomicU64>,
         input: SendableRecordBatchStream,
+        held: Held,
         memory: MemoryReservation,
         rows_max: usize,
     ) -> Result<Filler> {
@@ -313,7 +366,7 @@ impl Filler {
         Ok(Filler {
             filling: Filling {
                 schema: Arc::clone(&plan.schema),
-                span: plan.span()?,
+                span: plan.span(held.buckets)?,
                 time: plan.time,
                 groups: plan.groups,
                 fills: plan.fills.clone(),
@@ -327,6 +380,7 @@ impl Filler {
             seen: false,
             ended: false,
             input,
+            held,
             memory,
             rows_max,
         })
@@ -347,7 +401,11 @@ impl Filler {
             } else if self.ended {
                 break;
             } else {
-                match self.input.next().await.transpose()? {
+                let next = match self.held.batches.pop_front() {
+                    Some(batch) => Some(batch),
+                    None => self.input.next().await.transpose()?,
+                };
+                match next {
                     Some(batch) => self.take(&batch)?,
                     None => self.finish()?,
                 }

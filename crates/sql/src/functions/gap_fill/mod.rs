@@ -29,6 +29,7 @@ mod series;
 
 use datafusion::logical_expr::ScalarUDF;
 
+pub(crate) use calls::SAMPLE_FILL;
 pub use exec::GapFillPlanner;
 pub use rule::GapFillRule;
 

@@ -12,7 +12,7 @@ use datafusion::common::{DFSchema, DFSchemaRef, Result, internal_err};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNodeCore};
 
 use super::bounds::Bound;
-use super::calls::FillKind;
+use super::calls::{Extent, FillKind};
 
 /// A column that isn't left null in made rows.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,13 +21,22 @@ pub(super) struct Fill {
     pub kind: FillKind,
 }
 
+/// Which buckets there are.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Grid {
+    /// The arguments of `time_bucket` but the time: width, and zone and origin if there are any.
+    pub expressions: Vec<Expr>,
+    pub extent: Extent,
+    /// Whether buckets are counted from the first one that has rows.
+    pub begins_with_rows: bool,
+}
+
 /// Adds the buckets that an aggregate over `time_bucket` lacks.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct GapFill {
     pub input: LogicalPlan,
     pub schema: DFSchemaRef,
-    /// The arguments of `time_bucket` but the time: width, and zone and origin if there are any.
-    pub grid: Vec<Expr>,
+    pub grid: Grid,
     pub bounds: Vec<Bound>,
     /// Position of the bucket's start in the input.
     pub time: usize,
@@ -41,7 +50,7 @@ pub(super) struct GapFill {
 impl GapFill {
     pub(super) fn new(
         input: LogicalPlan,
-        grid: Vec<Expr>,
+        grid: Grid,
         bounds: Vec<Bound>,
         time: usize,
         keys: Vec<usize>,
@@ -80,14 +89,16 @@ impl UserDefinedLogicalNodeCore for GapFill {
     }
 
     fn expressions(&self) -> Vec<Expr> {
-        self.grid.iter().cloned().chain(self.bounds.iter().map(|bound| bound.at.clone())).collect()
+        self.grid.expressions.iter().cloned().chain(self.bounds.iter().map(|bound| bound.at.clone())).collect()
     }
 
     /// A series is filled without regard to others, so filters on its keys may come first; but one without keys has rows where
     /// its input has none.
     fn prevent_predicate_push_down_columns(&self) -> HashSet<String> {
+        let is_alone = self.grid.extent == Extent::Series;
         let names = self.schema.fields().iter().enumerate();
-        names.filter(|(position, _)| !self.keys.contains(position)).map(|(_, field)| field.name().clone()).collect()
+        let stays = |position: &usize| !is_alone || !self.keys.contains(position);
+        names.filter(|(position, _)| stays(position)).map(|(_, field)| field.name().clone()).collect()
     }
 
     fn fmt_for_explain(&self, f: &mut Formatter<'_>) -> fmt::Result {
@@ -101,11 +112,13 @@ impl UserDefinedLogicalNodeCore for GapFill {
     }
 
     fn with_exprs_and_inputs(&self, mut exprs: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<GapFill> {
-        let (Some(input), true) = (inputs.pop(), exprs.len() == self.grid.len() + self.bounds.len()) else {
+        let of_grid = self.grid.expressions.len();
+        let (Some(input), true) = (inputs.pop(), exprs.len() == of_grid + self.bounds.len()) else {
             return internal_err!("a gap fill has one input, a grid and bounds");
         };
-        let at = exprs.split_off(self.grid.len());
+        let at = exprs.split_off(of_grid);
         let bounds = self.bounds.iter().zip(at).map(|(bound, at)| Bound { kind: bound.kind, at }).collect();
-        GapFill::new(input, exprs, bounds, self.time, self.keys.clone(), self.groups, self.fills.clone())
+        let grid = Grid { expressions: exprs, ..self.grid.clone() };
+        GapFill::new(input, grid, bounds, self.time, self.keys.clone(), self.groups, self.fills.clone())
     }
 }

@@ -16,8 +16,8 @@ use datafusion::logical_expr::{Expr, ExprSchemable, ScalarUDF};
 use datafusion::optimizer::AnalyzerRule;
 
 use super::bounds::{self, Bound, BoundKind};
-use super::calls::{FillKind, Placed, bucket_arguments, fill_argument};
-use super::node::{Fill, GapFill};
+use super::calls::{Extent, FillKind, Placed, bucket_arguments, fill_argument};
+use super::node::{Fill, GapFill, Grid};
 use crate::functions::arguments::is_text;
 use crate::functions::time_bucket::TimeBucket;
 use crate::walk::{Walk, WalkPlan};
@@ -123,36 +123,46 @@ fn replace_calls(expr: Expr, calls: &[Expr]) -> Result<Expr> {
 
 /// The aggregate, over `time_bucket`, with its gaps filled.
 fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
-    let buckets: Vec<(usize, &[Expr])> = aggregate
+    let buckets: Vec<(usize, Extent, &[Expr])> = aggregate
         .group_expr
         .iter()
         .enumerate()
-        .filter_map(|(position, group)| bucket_arguments(unaliased(group)).map(|args| (position, args)))
+        .filter_map(|(position, group)| {
+            bucket_arguments(unaliased(group)).map(|(extent, args)| (position, extent, args))
+        })
         .collect();
-    let [(time_position, [width, time, rest @ ..])] = buckets[..] else {
+    let [(time_position, extent, [width, time, rest @ ..])] = buckets[..] else {
         return plan_err!("a GROUP BY takes one time_bucket_gapfill(interval, time, …)");
     };
     let zone_first = match rest.first() {
         Some(third) => is_text(&third.get_type(aggregate.input.schema())?),
         None => false,
     };
-    let Some(placed) = Placed::new(rest, zone_first) else {
+    let placed = match extent {
+        Extent::Series => Placed::new(rest, zone_first),
+        Extent::Whole => Placed::of_sample(rest, is_null),
+    };
+    let Some(placed) = placed else {
         return plan_err!("time_bucket_gapfill has too many arguments");
     };
 
     let grid: Vec<Expr> = [Some(width), placed.zone, placed.origin].into_iter().flatten().cloned().collect();
-    if !grid.iter().all(bounds::is_constant) {
-        return plan_err!("the width, zone and origin of time_bucket_gapfill must be constants");
-    }
     let bucket = {
         let [width, place @ ..] = &grid[..] else { return plan_err!("time_bucket_gapfill has a width") };
         let args = [width, time].into_iter().chain(place).cloned().collect();
         ScalarUDF::from(TimeBucket::new()).call(args)
     };
+    let origin = placed.origin.filter(|origin| extent == Extent::Whole && bounds::is_subquery(origin));
+    let grid = match origin {
+        // Where the first row of all says it, so does the first bucket.
+        Some(_) => Grid { expressions: vec![width.clone()], extent, begins_with_rows: true },
+        None if grid.iter().all(bounds::is_constant) => Grid { expressions: grid, extent, begins_with_rows: false },
+        None => return plan_err!("the width, zone and origin of time_bucket_gapfill must be constants"),
+    };
     let mut groups = aggregate.group_expr.clone();
     let name = groups[time_position].schema_name().to_string();
     groups[time_position] = bucket.alias(name);
-    let bounds = range(&placed, time, aggregate)?;
+    let bounds = range(&placed, time, aggregate, extent)?;
     let plain = Aggregate::try_new(Arc::clone(&aggregate.input), groups, aggregate.aggr_expr.clone())?;
     let keys = (0..plain.group_expr.len()).filter(|position| *position != time_position).collect();
 
@@ -176,10 +186,13 @@ fn is_null(expr: &Expr) -> bool {
 }
 
 /// The bounds that the call gives, and for the sides it leaves open those of `WHERE`.
-fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate) -> Result<Vec<Bound>> {
+fn range(placed: &Placed, time: &Expr, aggregate: &Aggregate, extent: Extent) -> Result<Vec<Bound>> {
     let schema = aggregate.input.schema();
     let time_type = time.get_type(schema)?;
-    let mut bounds = bounds::of_filters(&aggregate.input, time);
+    let mut bounds = match extent {
+        Extent::Series => bounds::of_filters(&aggregate.input, time),
+        Extent::Whole => Vec::new(),
+    };
     for (given, kind) in [(placed.start, BoundKind::From), (placed.finish, BoundKind::Before)] {
         let Some(at) = given.filter(|at| !is_null(at)) else { continue };
         if !bounds::is_constant(at) {

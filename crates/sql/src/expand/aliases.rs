@@ -1,0 +1,280 @@
+//! Aliases of the select list in the rest of their select, as in DuckDB: `SELECT size * price AS amount, amount / 2 AS half … WHERE amount > 5`.
+//!
+//! - An alias stands for its expression in `WHERE`, `QUALIFY`, within keys of `GROUP BY`, and in items behind it. A column of `FROM` that has its
+//!   name goes before it. Of two equal aliases the first counts.
+//! - In `HAVING` an alias goes before a column. `GROUP BY alias` and `ORDER BY` are left to DataFusion's planner, which knows aliases there.
+//! - An expression that each reading gives anew can't be named so: it would be read several times.
+
+use std::collections::{HashMap, HashSet};
+use std::ops::ControlFlow;
+
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::Volatility;
+use datafusion::sql::sqlparser::ast::{
+    Expr, GroupByExpr, Ident, OneOrManyWithParens, Query, Select, SelectItem, Visitor, VisitorMut,
+};
+
+use crate::error::{Result, fault};
+use crate::syntax::SAMPLE;
+use crate::walk::syntax::{any_expression, each_expression, visit, visit_mut};
+
+/// Nodes that all expressions may have together that stand where an alias stood.
+const NODES_MAX: usize = 10_000;
+
+/// Names of aliases that are read somewhere where a column of that name would be, too.
+pub(super) fn used(select: &Select) -> HashSet<String> {
+    let mut defined = HashSet::new();
+    let mut used = HashSet::new();
+    let aliases: HashSet<String> = select.projection.iter().filter_map(alias_of).collect();
+    if aliases.is_empty() {
+        return used;
+    }
+    for item in &select.projection {
+        if !defined.is_empty()
+            && let Some(expression) = expression_of(item)
+        {
+            collect(expression, &defined, &mut used);
+        }
+        defined.extend(alias_of(item));
+    }
+    for expression in select.selection.iter().chain(&select.qualify) {
+        collect(expression, &aliases, &mut used);
+    }
+    if let GroupByExpr::Expressions(keys, _) = &select.group_by {
+        keys.iter().filter(|key| is_key_of_ours(key)).for_each(|key| collect(key, &aliases, &mut used));
+    }
+    used
+}
+
+/// Names of aliases that `HAVING` reads.
+pub(super) fn used_in_having(select: &Select) -> HashSet<String> {
+    let mut used = HashSet::new();
+    if let Some(having) = &select.having {
+        let aliases: HashSet<String> = select.projection.iter().filter_map(alias_of).collect();
+        collect(having, &aliases, &mut used);
+    }
+    used
+}
+
+/// Puts expressions in the place of aliases in `HAVING`.
+///
+/// # Errors
+/// As [`substitute`].
+pub(super) fn substitute_in_having(select: &mut Select, names: &HashSet<String>, state: &SessionState) -> Result<()> {
+    let mut meanings = Meanings { of: HashMap::new(), nodes: 0 };
+    for item in &select.projection {
+        if let (Some(alias), Some(expression)) = (alias_of(item), expression_of(item))
+            && names.contains(&alias)
+            && !meanings.of.contains_key(&alias)
+        {
+            meanings.define(alias, expression, state);
+        }
+    }
+    select.having.iter_mut().try_for_each(|having| meanings.put(having).map(|_| ()))
+}
+
+/// The alias of an item, but for a column that has that name itself.
+fn alias_of(item: &SelectItem) -> Option<String> {
+    let SelectItem::ExprWithAlias { alias, expr } = item else { return None };
+    let column = match expr {
+        Expr::Identifier(name) => Some(name),
+        Expr::CompoundIdentifier(parts) => parts.last(),
+        _ => None,
+    };
+    let alias = alias.value.to_lowercase();
+    column.is_none_or(|column| column.value.to_lowercase() != alias).then_some(alias)
+}
+
+fn expression_of(item: &SelectItem) -> Option<&Expr> {
+    match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => Some(expr),
+        _ => None,
+    }
+}
+
+/// Keys whose aliases the planner doesn't know. What a `SAMPLE BY` says isn't read as an expression.
+fn is_key_of_ours(key: &Expr) -> bool {
+    match key {
+        Expr::Identifier(_) => false,
+        Expr::Function(call) => call.name.to_string() != SAMPLE,
+        _ => true,
+    }
+}
+
+/// Adds the names that an expression reads, but within its queries.
+fn collect(expression: &Expr, of: &HashSet<String>, used: &mut HashSet<String>) {
+    let mut names = Names { of, used, depth: 0 };
+    let _ = visit(expression, &mut names);
+}
+
+struct Names<'a> {
+    of: &'a HashSet<String>,
+    used: &'a mut HashSet<String>,
+    depth: usize,
+}
+
+impl Visitor for Names<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expression: &Expr) -> ControlFlow<()> {
+        if let Expr::Identifier(name) = expression
+            && self.depth == 0
+        {
+            let name = name.value.to_lowercase();
+            if self.of.contains(&name) {
+                self.used.insert(name);
+            }
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Puts expressions in the place of the aliases of these names.
+///
+/// # Errors
+/// [`Error::Statement`](crate::Error::Statement) for an expression that has another value each time, and for ones that grow too large.
+pub(super) fn substitute(select: &mut Select, names: &HashSet<String>, state: &SessionState) -> Result<()> {
+    let mut meanings = Meanings { of: HashMap::new(), nodes: 0 };
+    for item in &mut select.projection {
+        let alias = alias_of(item);
+        let expression = match item {
+            SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => expr,
+            _ => continue,
+        };
+        let written = expression.to_string().to_lowercase();
+        let is_changed = meanings.put(expression)?;
+        match alias {
+            Some(alias) if names.contains(&alias) && !meanings.of.contains_key(&alias) => {
+                meanings.define(alias, expression, state);
+            }
+            None if is_changed => {
+                let expr = std::mem::replace(expression, Expr::Identifier(Ident::new("")));
+                *item = SelectItem::ExprWithAlias { expr, alias: Ident::with_quote('"', written) };
+            }
+            _ => {}
+        }
+    }
+    for expression in select.selection.iter_mut().chain(&mut select.qualify) {
+        meanings.put(expression)?;
+    }
+    if let GroupByExpr::Expressions(keys, _) = &mut select.group_by {
+        for key in keys.iter_mut().filter(|key| is_key_of_ours(key)) {
+            meanings.put(key)?;
+        }
+    }
+    Ok(())
+}
+
+/// What aliases stand for.
+struct Meanings {
+    of: HashMap<String, Meaning>,
+    /// Nodes that were put in places so far.
+    nodes: usize,
+}
+
+struct Meaning {
+    expression: Expr,
+    nodes: usize,
+    is_volatile: bool,
+}
+
+impl Meanings {
+    fn define(&mut self, alias: String, expression: &Expr, state: &SessionState) {
+        let mut nodes = 0;
+        each_expression(expression, |_| nodes += 1);
+        let is_volatile = any_expression(expression, |inner| match inner {
+            Expr::Function(call) => {
+                let name = call.name.to_string().to_lowercase();
+                let function = state.scalar_functions().get(&name);
+                function.is_some_and(|function| function.signature().volatility == Volatility::Volatile)
+            }
+            _ => false,
+        });
+        self.of.insert(alias, Meaning { expression: expression.clone(), nodes, is_volatile });
+    }
+
+    /// Puts expressions in the place of aliases; whether there were any.
+    fn put(&mut self, expression: &mut Expr) -> Result<bool> {
+        if self.of.is_empty() {
+            return Ok(false);
+        }
+        let mut hidden = HashSet::new();
+        each_expression(expression, |inner| {
+            if let Expr::Lambda(lambda) = inner {
+                match &lambda.params {
+                    OneOrManyWithParens::One(parameter) => drop(hidden.insert(parameter.name.value.to_lowercase())),
+                    OneOrManyWithParens::Many(parameters) => {
+                        hidden.extend(parameters.iter().map(|parameter| parameter.name.value.to_lowercase()));
+                    }
+                }
+            }
+        });
+        let mut change = Change { of: &self.of, hidden, depth: 0, nodes: 0, volatile: None, is_changed: false };
+        let _ = visit_mut(expression, &mut change);
+        let Change { nodes, volatile, is_changed, .. } = change;
+        if let Some(name) = volatile {
+            return fault(format!(
+                "the alias {name} has another value each time it is read: name it in a sub-query, and read it around that"
+            ));
+        }
+        self.nodes += nodes;
+        if self.nodes > NODES_MAX {
+            return fault("the statement is too large: aliases that stand for others have too many parts");
+        }
+        Ok(is_changed)
+    }
+}
+
+struct Change<'a> {
+    of: &'a HashMap<String, Meaning>,
+    /// Parameters of functions within, which go before aliases.
+    hidden: HashSet<String>,
+    depth: usize,
+    nodes: usize,
+    volatile: Option<String>,
+    is_changed: bool,
+}
+
+impl VisitorMut for Change<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expression: &mut Expr) -> ControlFlow<()> {
+        let Expr::Identifier(name) = &*expression else { return ControlFlow::Continue(()) };
+        let name = name.value.to_lowercase();
+        if self.depth == 0
+            && !self.hidden.contains(&name)
+            && let Some(meaning) = self.of.get(&name)
+        {
+            self.nodes += meaning.nodes;
+            self.is_changed = true;
+            if meaning.is_volatile {
+                self.volatile = Some(name);
+            }
+            if self.nodes > NODES_MAX || self.volatile.is_some() {
+                return ControlFlow::Break(());
+            }
+            *expression = Expr::Nested(Box::new(meaning.expression.clone()));
+        }
+        ControlFlow::Continue(())
+    }
+}
