@@ -2,14 +2,16 @@
 //!
 //! | Form | File |
 //! | --- | --- |
-//! | `COLUMNS('regex')`, `COLUMNS(*)`, `* RENAME`, `* ILIKE` and their kin | `stars.rs` |
+//! | `COLUMNS('regex')`, `COLUMNS(*)`, `* RENAME`, `* ILIKE` and their kin | `stars.rs` over `chosen.rs` |
 //! | an alias of the select list in `WHERE`, `QUALIFY`, keys and later items | `aliases.rs` |
-//! | `SAMPLE BY` | `sample_by.rs` |
+//! | `SAMPLE BY` | `sample_by.rs` over `fills.rs` |
 //!
 //! The parsed statement is walked, sub-queries and common table expressions first. Where a select needs columns, the walk ends with the question
 //! `SELECT * FROM …`, which is planned (`relation.rs`); then the walk begins anew, with the answer. A statement without such a form asks nothing.
 
 mod aliases;
+mod chosen;
+mod fills;
 mod relation;
 mod sample_by;
 mod stars;

@@ -17,6 +17,7 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use super::expression_of;
+use super::fills::{Fills, aliases};
 use super::relation::{FromColumn, Relation};
 use crate::error::{Result, fault};
 use crate::functions::SAMPLE_FILL;
@@ -332,7 +333,7 @@ fn is_aggregate_call(expr: &Expr, state: &SessionState) -> bool {
     matches!(expr, Expr::Function(call) if call.over.is_none() && is_aggregate(call, state))
 }
 
-fn has_window(expr: &Expr) -> bool {
+pub(super) fn has_window(expr: &Expr) -> bool {
     any_expression(expr, |inner| matches!(inner, Expr::Function(call) if call.over.is_some()))
 }
 
@@ -402,69 +403,6 @@ impl datafusion::sql::sqlparser::ast::VisitorMut for Places<'_> {
             *expr = self.bucket.clone();
         }
         std::ops::ControlFlow::Continue(())
-    }
-}
-
-/// The expressions of a select list by alias.
-fn aliases(select: &Select) -> Vec<(String, Expr)> {
-    let named = select.projection.iter().filter_map(|item| match item {
-        SelectItem::ExprWithAlias { expr, alias } => Some((alias.value.to_lowercase(), expr.clone())),
-        _ => None,
-    });
-    named.collect()
-}
-
-/// What fills the aggregates, one after the other.
-struct Fills<'a> {
-    given: &'a [(String, Expr)],
-    next: usize,
-    aliases: Vec<(String, Expr)>,
-}
-
-impl Fills<'_> {
-    fn fill(&mut self, expr: &mut Expr, is_filled: bool) -> Result<()> {
-        let number = self.next;
-        self.next += 1;
-        let given = match self.given {
-            [one] => Some(one),
-            several => several.get(number),
-        };
-        let (true, Some((kind, value))) = (is_filled, given) else { return Ok(()) };
-        if has_window(expr) {
-            return fault("SAMPLE BY … FILL with OVER isn't supported: put the SAMPLE BY into a sub-query");
-        }
-        let filled = match kind.as_str() {
-            "null" if matches!(expr, Expr::Function(_)) => return Ok(()),
-            "null" => "NULL".to_owned(),
-            "prev" => format!("locf({expr})"),
-            "linear" => format!("interpolate({expr})"),
-            "prev_of" => format!("locf({})", self.of_alias(value)?),
-            _ => value.to_string(),
-        };
-        *expr = expression_of(&format!("CASE WHEN count(*) IS NULL THEN {filled} ELSE {expr} END"))?;
-        Ok(())
-    }
-
-    fn of_alias(&self, value: &Expr) -> Result<Expr> {
-        let name = match value {
-            Expr::Nested(inner) => inner.to_string(),
-            other => other.to_string(),
-        };
-        let name = name.trim_matches('"').to_lowercase();
-        match self.aliases.iter().find(|(alias, _)| *alias == name) {
-            Some((_, expr)) => Ok(expr.clone()),
-            None => fault(format!("SAMPLE BY … FILL(PREV({name})): no aggregate has this alias")),
-        }
-    }
-
-    fn check(&self, is_filled: bool) -> Result<()> {
-        let (given, aggregates) = (self.given.len(), self.next);
-        if is_filled && given > 1 && given != aggregates {
-            return fault(format!(
-                "SAMPLE BY: FILL takes one value, or one for each of the {aggregates} aggregates, and not {given}"
-            ));
-        }
-        Ok(())
     }
 }
 
