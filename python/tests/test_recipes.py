@@ -328,7 +328,7 @@ def quoted_spread(trade, quote):
 
 
 def effective_spread(trade, quote):
-    mids = dict(quote.groupby(["Symbol", "Exchange"]))
+    mids = {key: rows for key, rows in quote.groupby(["Symbol", "Exchange"])}  # noqa: C416, a grouping is taken for a mapping
     for (symbol, venue), rows in trade.groupby(["Symbol", "Exchange"]):
         weighted = weight = 0
         quotes = mids.get((symbol, venue))

@@ -26,8 +26,10 @@ pub enum Command {
     Gen(GenCommand),
     /// Load files into a table
     Load(LoadArguments),
-    /// Run a SQL statement
+    /// Run SQL statements
     Sql(SqlArguments),
+    /// Ask statement after statement, with completion, history and commands such as \d
+    Shell(ShellArguments),
     /// Capture into a database and serve it: HTTP, Flight SQL, WebSocket, line protocol
     Serve(ServeArguments),
     /// Send a stored or recorded day to subscribers, as if it were live
@@ -210,19 +212,40 @@ pub struct JournalArguments {
     pub journal_memory: Bytes,
 }
 
+/// Where statements are run, and how their rows are shown.
+#[derive(Debug, Args)]
+pub struct AskArguments {
+    #[command(flatten)]
+    pub place: PlaceArguments,
+    /// Memory that sorts, joins and groups may hold; by default 4G
+    #[arg(long)]
+    pub memory: Option<Bytes>,
+    /// Threads; by default one for each core
+    #[arg(long)]
+    pub threads: Option<usize>,
+    /// Rows that a table shows; 0 for all. A file has all rows
+    #[arg(long, default_value_t = 40)]
+    pub rows: usize,
+    /// Time zone in which instants are shown, such as America/New_York; by default UTC
+    #[arg(long, value_name = "ZONE")]
+    pub time_zone: Option<String>,
+    #[command(flatten)]
+    pub journal: JournalArguments,
+}
+
 #[derive(Debug, Args)]
 pub struct SqlArguments {
-    /// Folder of the database
-    pub database: PathBuf,
-    /// Statement; or use --file
+    #[command(flatten)]
+    pub ask: AskArguments,
+    /// Statement; or use --file. Several, with semicolons between them, are answered one after the other
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub statement: Option<String>,
-    /// File that holds the statement, - for standard input
+    /// File that holds the statements, - for standard input
     #[arg(short, long)]
     pub file: Option<PathBuf>,
-    /// How the answer is written
-    #[arg(long, value_enum, default_value = "table")]
-    pub format: OutputFormat,
+    /// How the answer is written; by default as --output is named, or as a table
+    #[arg(long, value_enum)]
+    pub format: Option<OutputFormat>,
     /// File for the answer instead of standard output
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -232,17 +255,15 @@ pub struct SqlArguments {
     /// Show time, memory and what the indexes passed over, on standard error
     #[arg(long)]
     pub stats: bool,
-    /// Memory that sorts, joins and groups may hold
-    #[arg(long, default_value = "4G")]
-    pub memory: Bytes,
-    /// Threads; by default one for each core
-    #[arg(long)]
-    pub threads: Option<usize>,
-    /// Rows that a table shows; 0 for all
-    #[arg(long, default_value_t = 40)]
-    pub rows: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct ShellArguments {
     #[command(flatten)]
-    pub journal: JournalArguments,
+    pub ask: AskArguments,
+    /// File that keeps the statements of earlier shells; by default splay/history in the user's folder of states
+    #[arg(long, value_name = "FILE")]
+    pub history: Option<PathBuf>,
 }
 
 /// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug; SPLAY_LOG_FORMAT=json makes

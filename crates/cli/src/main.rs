@@ -6,7 +6,9 @@ mod arrow_file;
 mod commands;
 mod output;
 mod progress;
+mod rows;
 mod size;
+mod statements;
 
 use std::process::ExitCode;
 
@@ -21,6 +23,7 @@ fn main() -> ExitCode {
         Command::Gen(what) => commands::generate::run(what),
         Command::Load(load) => commands::load::run(load),
         Command::Sql(sql) => commands::sql::run(sql),
+        Command::Shell(shell) => commands::shell::run(&shell),
         Command::Serve(serve) => commands::serve::run(&serve),
         Command::Replay(replay) => commands::replay::run(&replay),
         Command::Token(token) => commands::serve::token(&token),

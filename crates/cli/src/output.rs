@@ -1,29 +1,47 @@
 //! Answers in the formats that people and tools read.
 
+mod fitted;
+
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use arrow::util::display::FormatOptions;
 use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
-use splay_sql::Answer;
 
 use crate::args::OutputFormat;
+use crate::rows::Rows;
 use crate::size::Thousands;
+use fitted::{fit, vertical};
 
-/// Writes an answer to a file or to standard output. A file appears under its name only when it is whole.
-pub fn write(answer: &mut Answer, format: OutputFormat, path: Option<&Path>, rows_shown: usize) -> Result<()> {
-    let Some(path) = path else { return write_to(answer, format, std::io::stdout(), rows_shown) };
+/// How much of an answer a table shows.
+#[derive(Debug, Clone, Copy)]
+pub struct Shown {
+    /// Rows; 0 for all.
+    pub rows: usize,
+    /// Characters of a line; columns in the middle are left out where the table is wider.
+    pub width: Option<usize>,
+    /// Whether each row is shown as lines of name and value.
+    pub is_vertical: bool,
+}
+
+/// Writes rows to a file or to standard output. A file appears under its name only when it is whole; nothing but a regular file is replaced.
+pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: Shown) -> Result<()> {
+    let Some(path) = path else { return write_to(rows, format, std::io::stdout(), shown) };
+    if path.exists() && !path.is_file() {
+        bail!("{} is no regular file", path.display());
+    }
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let file = File::create(&part).with_context(|| format!("create {}", part.display()))?;
-    let written = write_to(answer, format, file, rows_shown);
+    let written = write_to(rows, format, file, Shown { rows: 0, width: None, ..shown });
     if written.is_err() {
         let _ = std::fs::remove_file(&part);
         return written;
@@ -31,24 +49,39 @@ pub fn write(answer: &mut Answer, format: OutputFormat, path: Option<&Path>, row
     std::fs::rename(&part, path).with_context(|| format!("rename {}", part.display()))
 }
 
-fn write_to(answer: &mut Answer, format: OutputFormat, sink: impl Write + Send, rows_shown: usize) -> Result<()> {
+/// The format that a file's name stands for.
+pub fn format_of(path: &Path) -> Option<OutputFormat> {
+    Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
+        "csv" => OutputFormat::Csv,
+        "json" => OutputFormat::Json,
+        "ndjson" | "jsonl" => OutputFormat::Ndjson,
+        "arrow" | "arrows" | "feather" | "ipc" => OutputFormat::Arrow,
+        "parquet" | "pq" => OutputFormat::Parquet,
+        "txt" => OutputFormat::Table,
+        _ => return None,
+    })
+}
+
+/// Writes rows.
+pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, shown: Shown) -> Result<()> {
     let mut sink = BufWriter::with_capacity(1 << 18, sink);
+    let Rows { schema, batches } = rows;
     match format {
-        OutputFormat::Table => table(answer, &mut sink, rows_shown)?,
+        OutputFormat::Table => table(&schema, batches, &mut sink, shown)?,
         OutputFormat::Csv => {
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut sink);
             let mut any = false;
-            for batch in answer.by_ref() {
+            for batch in batches {
                 writer.write(&batch?)?;
                 any = true;
             }
             if !any {
-                writer.write(&RecordBatch::new_empty(answer.schema()))?;
+                writer.write(&RecordBatch::new_empty(schema))?;
             }
         }
         OutputFormat::Json => {
             let mut writer = ArrayWriter::new(&mut sink);
-            for batch in answer.by_ref() {
+            for batch in batches {
                 writer.write(&batch?)?;
             }
             writer.finish()?;
@@ -56,18 +89,15 @@ fn write_to(answer: &mut Answer, format: OutputFormat, sink: impl Write + Send, 
         }
         OutputFormat::Ndjson => {
             let mut writer = LineDelimitedWriter::new(&mut sink);
-            for batch in answer.by_ref() {
+            for batch in batches {
                 writer.write(&batch?)?;
             }
             writer.finish()?;
         }
-        OutputFormat::Arrow => {
-            let schema = answer.schema();
-            crate::arrow_file::write(&mut sink, &schema, answer.by_ref().map(|batch| Ok(batch?)))?;
-        }
+        OutputFormat::Arrow => crate::arrow_file::write(&mut sink, &schema, batches)?,
         OutputFormat::Parquet => {
-            let mut writer = ArrowWriter::try_new(&mut sink, answer.schema(), None)?;
-            for batch in answer.by_ref() {
+            let mut writer = ArrowWriter::try_new(&mut sink, schema, None)?;
+            for batch in batches {
                 writer.write(&batch?)?;
             }
             writer.close()?;
@@ -78,28 +108,44 @@ fn write_to(answer: &mut Answer, format: OutputFormat, sink: impl Write + Send, 
 }
 
 /// The first rows as a table, and how many there are.
-fn table(answer: &mut Answer, sink: &mut dyn Write, rows_shown: usize) -> Result<()> {
-    let shown = if rows_shown == 0 { usize::MAX } else { rows_shown };
+fn table(
+    schema: &SchemaRef,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+    sink: &mut dyn Write,
+    shown: Shown,
+) -> Result<()> {
+    let most = if shown.rows == 0 { usize::MAX } else { shown.rows };
     let (mut kept, mut kept_rows, mut rows) = (Vec::new(), 0, 0u64);
-    for batch in answer.by_ref() {
+    for batch in batches {
         let batch = batch?;
         rows += batch.num_rows() as u64;
-        let wanted = batch.num_rows().min(shown - kept_rows);
+        let wanted = batch.num_rows().min(most - kept_rows);
         if wanted > 0 {
             kept.push(batch.slice(0, wanted));
             kept_rows += wanted;
         }
     }
-    if is_plan(&answer.schema()) {
+    if is_plan(schema) {
         return plan(&kept, sink);
     }
     if kept.is_empty() {
-        kept.push(RecordBatch::new_empty(answer.schema()));
+        kept.push(RecordBatch::new_empty(Arc::clone(schema)));
     }
-    writeln!(sink, "{}", pretty(&answer.schema(), &kept)?)?;
+    let mut notes = vec![format!("{} row{}", Thousands(rows), if rows == 1 { "" } else { "s" })];
     let rest = rows - kept_rows as u64;
-    let more = if rest > 0 { format!(", {} not shown (--rows 0 shows all)", Thousands(rest)) } else { String::new() };
-    writeln!(sink, "{} rows{more}", Thousands(rows))?;
+    if rest > 0 {
+        notes.push(format!("{} not shown (--rows 0 shows all)", Thousands(rest)));
+    }
+    if shown.is_vertical {
+        write!(sink, "{}", vertical(schema, &kept)?)?;
+    } else {
+        let fitted = fit(schema, &kept, shown.width)?;
+        if fitted.left_out > 0 {
+            notes.push(format!("{} of {} columns not shown", fitted.left_out, schema.fields().len()));
+        }
+        writeln!(sink, "{}", pretty_format_batches_with_options(&fitted.batches, &options())?)?;
+    }
+    writeln!(sink, "{}", notes.join(", "))?;
     Ok(())
 }
 
@@ -119,10 +165,8 @@ fn plan(batches: &[RecordBatch], sink: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn pretty(schema: &SchemaRef, batches: &[RecordBatch]) -> Result<String> {
-    let options = FormatOptions::default().with_null("").with_display_error(true);
-    debug_assert!(batches.iter().all(|batch| batch.schema_ref() == schema));
-    Ok(pretty_format_batches_with_options(batches, &options)?.to_string())
+fn options() -> FormatOptions<'static> {
+    FormatOptions::default().with_null("").with_display_error(true)
 }
 
 /// Rows of text under a heading, columns aligned.

@@ -79,7 +79,15 @@ impl Client {
     /// # Errors
     /// [`Error::Unreachable`].
     pub async fn get(&self, path: &str) -> Result<Answer> {
-        self.request(Method::GET, path, Body::empty()).await
+        self.request(Method::GET, path, None, Body::empty()).await
+    }
+
+    /// Sends a body of JSON to a path.
+    ///
+    /// # Errors
+    /// Those of [`Client::post`].
+    pub async fn post_json(&self, path: &str, body: Bytes) -> Result<Answer> {
+        self.request(Method::POST, path, Some("application/json"), Body::from(body)).await
     }
 
     /// Sends a body to a path.
@@ -87,19 +95,19 @@ impl Client {
     /// # Errors
     /// [`Error::Unreachable`]: the body was not taken, or perhaps it was.
     pub async fn post(&self, path: &str, body: Bytes) -> Result<Answer> {
-        self.request(Method::POST, path, Body::from(body)).await
+        self.request(Method::POST, path, None, Body::from(body)).await
     }
 
-    async fn request(&self, method: Method, path: &str, body: Body) -> Result<Answer> {
+    async fn request(&self, method: Method, path: &str, kind: Option<&str>, body: Body) -> Result<Answer> {
         let unreachable = |reason: String| Error::Unreachable { url: self.url.clone(), reason };
         let asked = async {
             let stream =
                 TcpStream::connect((self.host.as_str(), self.port)).await.map_err(|error| error.to_string())?;
             match &self.tls {
-                None => self.exchange(stream, method, path, body).await,
+                None => self.exchange(stream, method, path, kind, body).await,
                 Some((connector, name)) => {
                     let stream = connector.connect(name.clone(), stream).await.map_err(|error| error.to_string())?;
-                    self.exchange(stream, method, path, body).await
+                    self.exchange(stream, method, path, kind, body).await
                 }
             }
         };
@@ -114,6 +122,7 @@ impl Client {
         stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
         method: Method,
         path: &str,
+        kind: Option<&str>,
         body: Body,
     ) -> Result<Answer, String> {
         let host = if self.host.contains(':') { format!("[{}]", self.host) } else { self.host.clone() };
@@ -121,6 +130,9 @@ impl Client {
             Request::builder().method(method).uri(path).header(header::HOST, format!("{host}:{}", self.port));
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if let Some(kind) = kind {
+            request = request.header(header::CONTENT_TYPE, kind);
         }
         let request = request.body(body).map_err(|error| error.to_string())?;
         let (mut sender, connection) =

@@ -7,6 +7,7 @@ pub mod load;
 pub mod place;
 pub mod replay;
 pub mod serve;
+pub mod shell;
 pub mod sql;
 pub mod tables;
 pub mod tick_status;

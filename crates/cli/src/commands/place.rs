@@ -2,13 +2,15 @@
 
 use std::path::Path;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use serde_json::Value;
 use splay_capture::FollowSettings;
 use splay_server::client::{Answer, Client};
+use splay_sql::{Session, SessionSettings};
 use splay_store::Database;
 
-use crate::args::{JournalArguments, PlaceArguments};
+use crate::args::{AskArguments, JournalArguments, PlaceArguments};
+use crate::rows::Source;
 
 /// The variable that holds a token.
 const TOKEN: &str = "SPLAY_TOKEN";
@@ -20,6 +22,22 @@ pub fn open_to_read(path: &Path, journal: &JournalArguments) -> splay_store::Res
         splay_capture::follow(&database, FollowSettings { bytes_max: journal.journal_memory.0 as u64 });
     }
     Ok(database)
+}
+
+/// Where the statements of `splay sql` and `splay shell` are run.
+pub fn source(arguments: &AskArguments, measure_memory: bool) -> Result<Source> {
+    if let Some(client) = client(&arguments.place)? {
+        if arguments.threads.is_some() || arguments.memory.is_some() || arguments.journal.no_journal {
+            bail!("--threads, --memory and --no-journal are for a database of this machine, not for a server");
+        }
+        return Ok(Source::Server(client));
+    }
+    let mut settings = SessionSettings::default();
+    settings.memory_bytes = arguments.memory.as_ref().map_or(settings.memory_bytes, |bytes| bytes.0);
+    settings.threads = arguments.threads.unwrap_or(settings.threads).max(1);
+    (settings.measure_memory, settings.files) = (measure_memory, true);
+    let database = open_to_read(Path::new(&arguments.place.place), &arguments.journal)?;
+    Ok(Source::Local(Session::new(database, settings)?))
 }
 
 /// A client of the server, if an address was given.
@@ -44,10 +62,17 @@ pub fn runtime() -> Result<tokio::runtime::Runtime> {
 
 /// What a server answered, or why it refused.
 pub fn json(answer: &Answer) -> Result<Value> {
-    let told: Result<Value, _> = serde_json::from_slice(&answer.body);
-    match told {
+    match serde_json::from_slice(&answer.body) {
         Ok(told) if answer.status < 300 => Ok(told),
-        Ok(told) if told["error"].is_string() => Err(anyhow!("{}", told["error"].as_str().unwrap_or_default())),
-        _ => Err(anyhow!("this is no answer of a SplayDB server: status {}", answer.status)),
+        _ => Err(json_error(answer)),
+    }
+}
+
+/// Why a server refused.
+pub fn json_error(answer: &Answer) -> anyhow::Error {
+    let told: Option<Value> = serde_json::from_slice(&answer.body).ok();
+    match told.as_ref().and_then(|told| told["error"].as_str()) {
+        Some(error) => anyhow!("{error}"),
+        None => anyhow!("this is no answer of a SplayDB server: status {}", answer.status),
     }
 }

@@ -1,0 +1,81 @@
+//! Commands of the shell that are no SQL.
+
+use anyhow::{Context, Result, bail};
+
+use super::settings::Mode;
+use super::{Next, Shell};
+use crate::output::columns;
+
+/// Commands with what they do.
+const COMMANDS: [(&str, &str); 13] = [
+    ("\\?", "this list"),
+    ("\\d", "the tables"),
+    ("\\d TABLE", "a table's columns"),
+    ("\\df [PART]", "functions whose names have a part"),
+    ("\\i FILE", "run the statements of a file"),
+    ("\\o [FILE]", "write answers to a file, in the format of its name; without one to the terminal again"),
+    ("\\mode [MODE]", "how rows are shown: table, vertical, csv, json, ndjson"),
+    ("\\x", "rows as lines of name and value, or as a table again"),
+    ("\\rows [NUMBER]", "rows that a table shows; 0 for all"),
+    ("\\timing, \\stats", "time of each statement; all that it cost"),
+    ("\\tz [ZONE]", "time zone in which instants are shown"),
+    ("\\pager", "whether long tables are shown by $PAGER"),
+    ("\\q", "leave, as Ctrl-D does"),
+];
+
+pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
+    let (name, argument) = command.split_once(char::is_whitespace).unwrap_or((command, ""));
+    let argument = argument.trim().trim_end_matches(';');
+    let settings = &mut shell.settings;
+    match (name.trim_end_matches(';'), argument) {
+        ("\\q" | "\\quit", _) => return Ok(Next::Quit),
+        ("\\?" | "\\h" | "\\help", _) => {
+            let rows: Vec<Vec<String>> =
+                COMMANDS.iter().map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()]).collect();
+            println!("{}\nStatements end with a semicolon. Tab completes names.", columns(&["command", ""], &rows));
+        }
+        ("\\d" | "\\dt", "") => shell.run_statement(
+            "select table_name as \"table\", count(*) as columns from information_schema.columns \
+             where table_schema = 'public' group by table_name order by table_name",
+        )?,
+        ("\\d", table) => {
+            let table = table.trim_matches('"').replace('\'', "''");
+            shell.run_statement(&format!(
+                "select column_name as \"column\", data_type as type from information_schema.columns \
+                 where table_schema = 'public' and lower(table_name) = lower('{table}') order by ordinal_position"
+            ))?;
+        }
+        ("\\df", part) => {
+            let part = part.to_lowercase();
+            for name in shell.names.functions(&shell.source).iter().filter(|name| name.contains(&part)) {
+                println!("{name}");
+            }
+        }
+        ("\\i", "") => bail!("\\i wants a file"),
+        ("\\i", file) => {
+            let text = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
+            return shell.run_text(&text);
+        }
+        ("\\o", file) => settings.output = (!file.is_empty()).then(|| file.into()),
+        ("\\mode", "") => println!("{}", settings.mode.name()),
+        ("\\mode", mode) => settings.mode = Mode::named(mode)?,
+        ("\\x", _) => {
+            settings.mode = if settings.mode == Mode::Vertical { Mode::Table } else { Mode::Vertical };
+            println!("{}", settings.mode.name());
+        }
+        ("\\rows", "") => println!("{}", settings.rows),
+        ("\\rows", rows) => settings.rows = rows.parse().with_context(|| format!("{rows:?} is no number of rows"))?,
+        ("\\timing", _) => toggle("timing", &mut settings.timing),
+        ("\\stats", _) => toggle("stats", &mut settings.stats),
+        ("\\pager", _) => toggle("pager", &mut settings.pager),
+        ("\\tz", "") => println!("{}", settings.time_zone.as_deref().unwrap_or("UTC")),
+        ("\\tz", zone) => settings.set_zone(zone.trim_matches('\''))?,
+        (other, _) => bail!("there is no command {other}; \\? lists them"),
+    }
+    Ok(Next::GoOn)
+}
+
+fn toggle(what: &str, setting: &mut bool) {
+    *setting = !*setting;
+    println!("{what} is {}", if *setting { "on" } else { "off" });
+}

@@ -1,0 +1,84 @@
+//! Editing of a line: completion, and whether it is whole.
+
+use std::sync::Arc;
+
+use rustyline::completion::{Completer, FilenameCompleter, Pair};
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{Context, Helper, Result};
+
+use super::names::Names;
+use crate::statements::{is_blank, split};
+
+pub struct LineHelper {
+    names: Arc<Names>,
+    files: FilenameCompleter,
+}
+
+impl LineHelper {
+    pub fn new(names: Arc<Names>) -> LineHelper {
+        LineHelper { names, files: FilenameCompleter::new() }
+    }
+}
+
+impl Completer for LineHelper {
+    type Candidate = Pair;
+
+    fn complete(&self, line: &str, position: usize, context: &Context<'_>) -> Result<(usize, Vec<Pair>)> {
+        let before = &line[..position];
+        if before.starts_with("\\i ") || before.starts_with("\\o ") || is_in_quotes(before) {
+            return self.files.complete(line, position, context);
+        }
+        let start = before.rfind(|c: char| !c.is_alphanumeric() && c != '_').map_or(0, |at| at + width_at(before, at));
+        let word = &before[start..];
+        if word.is_empty() {
+            return Ok((position, Vec::new()));
+        }
+        let pair = |name: String| Pair { display: name.clone(), replacement: name };
+        Ok((start, self.names.completions(word).into_iter().map(pair).collect()))
+    }
+}
+
+fn width_at(text: &str, at: usize) -> usize {
+    text[at..].chars().next().map_or(1, char::len_utf8)
+}
+
+/// Whether a line ends within a text, which may be the name of a file.
+fn is_in_quotes(line: &str) -> bool {
+    line.matches('\'').count() % 2 == 1
+}
+
+impl Validator for LineHelper {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> Result<ValidationResult> {
+        Ok(if is_whole(context.input()) { ValidationResult::Valid(None) } else { ValidationResult::Incomplete })
+    }
+}
+
+/// Whether nothing is missing: a command, blanks, or statements of which the last ends with a semicolon.
+fn is_whole(input: &str) -> bool {
+    input.trim_start().starts_with('\\') || is_blank(split(input).1)
+}
+
+impl Hinter for LineHelper {
+    type Hint = String;
+}
+
+impl Highlighter for LineHelper {}
+
+impl Helper for LineHelper {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_is_whole_with_its_semicolon() {
+        for whole in ["", "  ", "select 1;", "select 1; -- done", "\\d", " \\timing", "select ';';"] {
+            assert!(is_whole(whole), "{whole:?}");
+        }
+        for open in ["select 1", "select ';", "select 1; select", "select 1 /* ;"] {
+            assert!(!is_whole(open), "{open:?}");
+        }
+    }
+}

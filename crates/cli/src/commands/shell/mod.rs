@@ -1,0 +1,213 @@
+//! `splay shell`: statement after statement.
+//!
+//! - At a terminal lines are edited, completed and remembered; a statement ends with a semicolon and may have several lines.
+//! - Otherwise the statements of standard input are run one after the other, up to the first that fails.
+//! - Ctrl-C ends the statement that runs, or empties the line.
+
+mod backslash;
+mod line;
+mod names;
+mod settings;
+
+use std::collections::HashMap;
+use std::io::{IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anyhow::{Context, Result};
+use rustyline::error::ReadlineError;
+use rustyline::history::FileHistory;
+use rustyline::{CompletionType, Config, Editor};
+
+use self::line::LineHelper;
+use self::names::Names;
+use self::settings::{Mode, ShellSettings};
+use super::place::{runtime, source};
+use crate::args::ShellArguments;
+use crate::output::{self, Shown};
+use crate::rows::Source;
+use crate::statements::{is_blank, split};
+
+const PROMPT: &str = "splay> ";
+
+/// Statements of earlier shells that are kept.
+const HISTORY_LENGTH: usize = 10_000;
+
+/// Whether to go on behind a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Next {
+    GoOn,
+    Quit,
+}
+
+struct Shell {
+    source: Source,
+    names: Arc<Names>,
+    settings: ShellSettings,
+    /// Set by Ctrl-C.
+    interrupted: Arc<AtomicBool>,
+}
+
+pub fn run(arguments: &ShellArguments) -> Result<()> {
+    let source = source(&arguments.ask, false)?;
+    let mut shell = Shell {
+        source,
+        names: Arc::new(Names::default()),
+        settings: ShellSettings::new(arguments.ask.rows, arguments.ask.time_zone.clone()),
+        interrupted: Arc::new(AtomicBool::new(false)),
+    };
+    if std::io::stdin().is_terminal() {
+        return shell.talk(&arguments.ask.place.place, arguments.history.clone().or_else(history_file).as_deref());
+    }
+    let mut text = String::new();
+    std::io::stdin().read_to_string(&mut text).context("read standard input")?;
+    shell.run_text(&text).map(|_| ())
+}
+
+/// `splay/history` in the user's folder of states.
+fn history_file() -> Option<PathBuf> {
+    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from);
+    let state = state.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".local/state")))?;
+    Some(state.join("splay/history"))
+}
+
+impl Shell {
+    /// The conversation at a terminal.
+    fn talk(&mut self, place: &str, history: Option<&Path>) -> Result<()> {
+        let config = Config::builder()
+            .max_history_size(HISTORY_LENGTH)?
+            .completion_type(CompletionType::List)
+            .auto_add_history(false)
+            .build();
+        let mut editor: Editor<LineHelper, FileHistory> = Editor::with_config(config)?;
+        editor.set_helper(Some(LineHelper::new(Arc::clone(&self.names))));
+        if let Some(history) = history {
+            let folder = history.parent().unwrap_or(Path::new("."));
+            std::fs::create_dir_all(folder).with_context(|| format!("create {}", folder.display()))?;
+            // There is none before the first shell.
+            let _ = editor.load_history(history);
+        }
+        self.watch_for_interrupts()?;
+        println!("splay {}, {place}. \\? tells what there is besides SQL, \\q leaves.", env!("CARGO_PKG_VERSION"));
+        loop {
+            self.names.learn(&self.source);
+            match editor.readline(PROMPT) {
+                Ok(line) if is_blank(&line) => {}
+                Ok(line) => {
+                    editor.add_history_entry(line.trim())?;
+                    match self.run_text(&line) {
+                        Ok(Next::Quit) => break,
+                        Ok(Next::GoOn) => {}
+                        Err(error) => eprintln!("{}", crate::reasons(&error)),
+                    }
+                }
+                Err(ReadlineError::Interrupted) => {}
+                Err(ReadlineError::Eof) => break,
+                Err(error) => return Err(error).context("read the terminal"),
+            }
+        }
+        match history {
+            Some(history) => editor.save_history(history).with_context(|| format!("write {}", history.display())),
+            None => Ok(()),
+        }
+    }
+
+    /// Notes Ctrl-C instead of ending the process.
+    fn watch_for_interrupts(&self) -> Result<()> {
+        let (runtime, interrupted) = (runtime()?, Arc::clone(&self.interrupted));
+        let watch = move || {
+            runtime.block_on(async {
+                while tokio::signal::ctrl_c().await.is_ok() {
+                    interrupted.store(true, Ordering::Relaxed);
+                }
+            });
+        };
+        std::thread::Builder::new().name("splay-signals".to_owned()).spawn(watch).context("start a thread")?;
+        Ok(())
+    }
+
+    /// Runs what a line, or a file of lines, says: a command that begins with a backslash takes its line, all else are statements.
+    fn run_text(&mut self, text: &str) -> Result<Next> {
+        let mut rest = text;
+        loop {
+            rest = rest.trim_start();
+            if rest.starts_with('\\') {
+                let (command, behind) = rest.split_once('\n').unwrap_or((rest, ""));
+                if backslash::run(self, command.trim())? == Next::Quit {
+                    return Ok(Next::Quit);
+                }
+                rest = behind;
+                continue;
+            }
+            // Up to the next line that is a command.
+            let end = rest.match_indices("\n\\").map(|(at, _)| at + 1).find(|at| is_blank(split(&rest[..*at]).1));
+            let (statements, behind) = rest.split_at(end.unwrap_or(rest.len()));
+            let (whole, last) = split(statements);
+            for statement in whole {
+                self.run_statement(statement)?;
+            }
+            if !is_blank(last) {
+                self.run_statement(last.trim())?;
+            }
+            if behind.is_empty() {
+                return Ok(Next::GoOn);
+            }
+            rest = behind;
+        }
+    }
+
+    fn run_statement(&mut self, text: &str) -> Result<()> {
+        if self.settings.set_by(text)? {
+            return Ok(());
+        }
+        self.interrupted.store(false, Ordering::Relaxed);
+        let values = HashMap::new();
+        let mut started = self.source.start(text, &values, &self.interrupted)?;
+        let rows = started.rows().in_zone(self.settings.time_zone.as_deref())?;
+        let is_terminal = std::io::stdout().is_terminal();
+        let width = is_terminal.then(|| usize::from(console::Term::stdout().size().1));
+        let is_vertical = self.settings.mode == Mode::Vertical;
+        let shown = Shown { rows: self.settings.rows, width, is_vertical };
+        let format = self.settings.mode.format();
+        match (&self.settings.output, self.settings.mode) {
+            (Some(path), _) => {
+                let format = output::format_of(path).unwrap_or(format);
+                output::write(rows, format, Some(path), shown)?;
+            }
+            (None, Mode::Table | Mode::Vertical) if is_terminal && self.settings.pager => {
+                let mut text = Vec::new();
+                output::write_to(rows, format, &mut text, shown)?;
+                page(&text)?;
+            }
+            (None, _) => output::write(rows, format, None, shown)?,
+        }
+        if self.settings.timing {
+            println!("{:.3} ms", started.elapsed().as_secs_f64() * 1e3);
+        }
+        if self.settings.stats {
+            println!("{}", started.costs(&self.source, text, &values));
+        }
+        Ok(())
+    }
+}
+
+/// Shows a text by the pager if it has more lines than the terminal.
+fn page(text: &[u8]) -> Result<()> {
+    let lines = text.iter().filter(|byte| **byte == b'\n').count();
+    if lines >= usize::from(console::Term::stdout().size().0) {
+        let pager = std::env::var("PAGER").unwrap_or_else(|_| "less -FRSX".to_owned());
+        let mut words = pager.split_whitespace();
+        let started = words.next().map(|program| Command::new(program).args(words).stdin(Stdio::piped()).spawn());
+        if let Some(Ok(mut pager)) = started {
+            if let Some(mut input) = pager.stdin.take() {
+                // Who has seen enough closes it early.
+                let _ = input.write_all(text);
+            }
+            pager.wait().context("wait for the pager")?;
+            return Ok(());
+        }
+    }
+    std::io::stdout().write_all(text).context("write")
+}

@@ -1,0 +1,115 @@
+//! What can be set in a shell.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+use crate::args::OutputFormat;
+
+/// How rows are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    Table,
+    Vertical,
+    Csv,
+    Json,
+    Ndjson,
+}
+
+/// Names of the modes.
+pub const MODES: [(&str, Mode); 5] = [
+    ("table", Mode::Table),
+    ("vertical", Mode::Vertical),
+    ("csv", Mode::Csv),
+    ("json", Mode::Json),
+    ("ndjson", Mode::Ndjson),
+];
+
+impl Mode {
+    pub fn named(name: &str) -> Result<Mode> {
+        match MODES.iter().find(|(mode, _)| *mode == name) {
+            Some((_, mode)) => Ok(*mode),
+            None => bail!("{name:?} is not a mode; there are {}", MODES.map(|(name, _)| name).join(", ")),
+        }
+    }
+
+    pub fn name(self) -> &'static str {
+        MODES.iter().find(|(_, mode)| *mode == self).map_or("table", |(name, _)| name)
+    }
+
+    pub fn format(self) -> OutputFormat {
+        match self {
+            Mode::Table | Mode::Vertical => OutputFormat::Table,
+            Mode::Csv => OutputFormat::Csv,
+            Mode::Json => OutputFormat::Json,
+            Mode::Ndjson => OutputFormat::Ndjson,
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct ShellSettings {
+    pub mode: Mode,
+    /// Rows that a table shows; 0 for all.
+    pub rows: usize,
+    pub timing: bool,
+    pub stats: bool,
+    pub pager: bool,
+    pub time_zone: Option<String>,
+    /// File for the answers.
+    pub output: Option<PathBuf>,
+}
+
+impl ShellSettings {
+    pub fn new(rows: usize, time_zone: Option<String>) -> ShellSettings {
+        ShellSettings { mode: Mode::Table, rows, timing: false, stats: false, pager: true, time_zone, output: None }
+    }
+
+    /// Carries out `SET TIME ZONE …`. Whether the statement was one.
+    pub fn set_by(&mut self, statement: &str) -> Result<bool> {
+        let words: Vec<&str> = statement.split_whitespace().collect();
+        let zone = match words.as_slice() {
+            [set, time, zone, name] if is(set, "set") && is(time, "time") && is(zone, "zone") => name,
+            [set, name, "=" | "TO" | "to", value] if is(set, "set") && is(name, "timezone") => value,
+            _ => return Ok(false),
+        };
+        self.set_zone(zone.trim_matches(['\'', '"']))?;
+        Ok(true)
+    }
+
+    /// Sets the time zone in which instants are shown.
+    pub fn set_zone(&mut self, zone: &str) -> Result<()> {
+        crate::rows::check_zone(zone)?;
+        self.time_zone = Some(zone.to_owned());
+        Ok(())
+    }
+}
+
+fn is(word: &str, wanted: &str) -> bool {
+    word.eq_ignore_ascii_case(wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_zone_is_set_by_a_statement() {
+        let mut settings = ShellSettings::new(40, None);
+        assert!(settings.set_by("SET TIME ZONE 'America/New_York'").unwrap());
+        assert_eq!(settings.time_zone.as_deref(), Some("America/New_York"));
+        assert!(settings.set_by("set timezone to UTC").unwrap());
+        assert_eq!(settings.time_zone.as_deref(), Some("UTC"));
+        assert!(settings.set_by("set time zone 'Nowhere/Else'").is_err());
+        assert!(!settings.set_by("select 1").unwrap() && !settings.set_by("").unwrap());
+        assert_eq!(settings.time_zone.as_deref(), Some("UTC"));
+    }
+
+    #[test]
+    fn modes_have_their_names() {
+        for (name, mode) in MODES {
+            assert_eq!((Mode::named(name).unwrap(), mode.name()), (mode, name));
+        }
+        assert!(Mode::named("xml").unwrap_err().to_string().contains("vertical"));
+    }
+}

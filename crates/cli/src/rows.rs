@@ -1,0 +1,267 @@
+//! Rows of an answer: from a database that this process has opened, or from a server.
+
+use std::collections::HashMap;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow, bail};
+use arrow::array::timezone::Tz;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{
+    DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType,
+};
+use arrow::ipc::reader::StreamReader;
+use serde_json::{Value, json};
+use splay_server::client::Client;
+use splay_sql::{Answer, Parameters, RunBy, ScalarValue, Session, StatementStats, Stop, Waited};
+use splay_store::Kept;
+
+use crate::commands::place::{json_error, runtime};
+use crate::size::{Human, Thousands};
+
+/// How often a statement that runs looks whether it was interrupted.
+const INTERVAL: Duration = Duration::from_millis(50);
+
+/// Where statements are run.
+pub enum Source {
+    Local(Session),
+    Server(Client),
+}
+
+/// The rows of an answer, as they are made.
+pub struct Rows<'a> {
+    pub schema: SchemaRef,
+    pub batches: Box<dyn Iterator<Item = Result<RecordBatch>> + 'a>,
+}
+
+/// A statement that was started.
+pub enum Started<'a> {
+    Local { answer: Box<Answer>, stopped: &'a AtomicBool },
+    Server { schema: SchemaRef, batches: Box<dyn Iterator<Item = Result<RecordBatch>>>, elapsed: Duration },
+}
+
+impl Source {
+    /// Runs a statement until `stopped` is set.
+    pub fn start<'a>(
+        &self,
+        text: &str,
+        values: &HashMap<String, ScalarValue>,
+        stopped: &'a AtomicBool,
+    ) -> Result<Started<'a>> {
+        match self {
+            Source::Local(session) => {
+                let parameters = match values.is_empty() {
+                    true => Parameters::None,
+                    false => Parameters::Named(values.clone()),
+                };
+                let is_stopped = || stopped.load(Ordering::Relaxed);
+                let answer = Box::new(session.sql_until(text, parameters, Stop::when(&is_stopped))?);
+                Ok(Started::Local { answer, stopped })
+            }
+            Source::Server(client) => ask(client, text, values),
+        }
+    }
+
+    /// Why the engine didn't run a statement as a tick plan, if a session of this process ran it.
+    pub fn why_no_tick_plan(&self, text: &str, values: &HashMap<String, ScalarValue>) -> Option<String> {
+        let Source::Local(session) = self else { return None };
+        session.why_no_tick_plan(text, &Parameters::Named(values.clone()))
+    }
+}
+
+impl Started<'_> {
+    pub fn rows(&mut self) -> Rows<'_> {
+        match self {
+            Started::Local { answer, stopped } => {
+                let (schema, stopped) = (answer.schema(), *stopped);
+                let batches = std::iter::from_fn(move || {
+                    loop {
+                        if stopped.load(Ordering::Relaxed) {
+                            return Some(Err(splay_sql::Error::Cancelled.into()));
+                        }
+                        match answer.wait(INTERVAL) {
+                            Waited::Batch(batch) => return Some(batch.map_err(Into::into)),
+                            Waited::End => return None,
+                            Waited::TimedOut => {}
+                        }
+                    }
+                });
+                Rows { schema, batches: Box::new(batches) }
+            }
+            Started::Server { schema, batches, .. } => {
+                Rows { schema: Arc::clone(schema), batches: Box::new(batches.by_ref()) }
+            }
+        }
+    }
+
+    /// What the statement cost, in lines, once its rows were read.
+    pub fn costs(&self, source: &Source, text: &str, values: &HashMap<String, ScalarValue>) -> String {
+        match self {
+            Started::Local { answer, .. } => {
+                let stats = answer.stats();
+                let reason = answer.refusal().map(str::to_owned).or_else(|| source.why_no_tick_plan(text, values));
+                format!("{}\n{}", stats_line(&stats), run_by(&stats, reason.as_deref()))
+            }
+            Started::Server { elapsed, .. } => format!("{:.3} ms on the way", elapsed.as_secs_f64() * 1e3),
+        }
+    }
+
+    /// From the text to the last row.
+    pub fn elapsed(&self) -> Duration {
+        match self {
+            Started::Local { answer, .. } => {
+                let stats = answer.stats();
+                stats.planning + stats.execution
+            }
+            Started::Server { elapsed, .. } => *elapsed,
+        }
+    }
+}
+
+/// Sends a statement to a server and takes its answer as a stream of Arrow.
+fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Result<Started<'static>> {
+    let mut asked = json!({"sql": text, "format": "arrow"});
+    if !values.is_empty() {
+        let values: Result<serde_json::Map<String, Value>> =
+            values.iter().map(|(name, value)| Ok((name.clone(), json_of(value)?))).collect();
+        asked["params"] = Value::Object(values?);
+    }
+    let start = Instant::now();
+    let answer = runtime()?.block_on(client.post_json("/query", asked.to_string().into()))?;
+    if answer.status >= 300 {
+        return Err(json_error(&answer));
+    }
+    let reader = StreamReader::try_new(std::io::Cursor::new(answer.body), None).context("read the server's answer")?;
+    let (schema, elapsed) = (reader.schema(), start.elapsed());
+    let batches = reader.map(|batch| batch.context("read the server's answer"));
+    Ok(Started::Server { schema, batches: Box::new(batches), elapsed })
+}
+
+fn json_of(value: &ScalarValue) -> Result<Value> {
+    Ok(match value {
+        ScalarValue::Int64(Some(number)) => Value::from(*number),
+        ScalarValue::Float64(Some(number)) => Value::from(*number),
+        ScalarValue::Boolean(Some(value)) => Value::from(*value),
+        ScalarValue::Utf8(Some(text)) => Value::from(text.as_str()),
+        other => bail!("{other} can't be sent to a server"),
+    })
+}
+
+impl<'a> Rows<'a> {
+    /// The rows with instants shown in a time zone.
+    pub fn in_zone(self, zone: Option<&str>) -> Result<Rows<'a>> {
+        let Some(zone) = zone else { return Ok(self) };
+        check_zone(zone)?;
+        let zone: Arc<str> = zone.into();
+        let moved = |data_type: &DataType| match data_type {
+            DataType::Timestamp(unit, Some(_)) => DataType::Timestamp(*unit, Some(Arc::clone(&zone))),
+            other => other.clone(),
+        };
+        let field = |field: &Arc<Field>| Field::new(field.name(), moved(field.data_type()), field.is_nullable());
+        let schema = Arc::new(Schema::new(self.schema.fields().iter().map(field).collect::<Vec<_>>()));
+        let zoned = Arc::clone(&schema);
+        let batches = self.batches.map(move |batch| {
+            let batch = batch?;
+            let columns = batch.columns().iter().map(|column| with_zone(column, &zone)).collect();
+            let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+            Ok(RecordBatch::try_new_with_options(Arc::clone(&zoned), columns, &options)?)
+        });
+        Ok(Rows { schema, batches: Box::new(batches) })
+    }
+}
+
+/// Whether there is a time zone of that name.
+pub fn check_zone(zone: &str) -> Result<()> {
+    match Tz::from_str(zone) {
+        Ok(_) => Ok(()),
+        Err(_) => bail!("{zone:?} is not a time zone; there are names such as America/New_York"),
+    }
+}
+
+fn with_zone(column: &ArrayRef, zone: &Arc<str>) -> ArrayRef {
+    let zone = Arc::clone(zone);
+    match column.data_type() {
+        DataType::Timestamp(TimeUnit::Second, Some(_)) => {
+            Arc::new(column.as_primitive::<TimestampSecondType>().clone().with_timezone(zone))
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, Some(_)) => {
+            Arc::new(column.as_primitive::<TimestampMillisecondType>().clone().with_timezone(zone))
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, Some(_)) => {
+            Arc::new(column.as_primitive::<TimestampMicrosecondType>().clone().with_timezone(zone))
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, Some(_)) => {
+            Arc::new(column.as_primitive::<TimestampNanosecondType>().clone().with_timezone(zone))
+        }
+        _ => Arc::clone(column),
+    }
+}
+
+/// Values of placeholders, given as NAME=VALUE.
+pub fn parameters(given: &[String]) -> Result<HashMap<String, ScalarValue>> {
+    given
+        .iter()
+        .map(|parameter| {
+            let (name, value) = parameter.split_once('=').ok_or_else(|| anyhow!("{parameter:?} is not NAME=VALUE"))?;
+            Ok((name.trim_start_matches('$').to_owned(), value_of(value)))
+        })
+        .collect()
+}
+
+/// A value by its looks: quotes make it a text whatever it looks like.
+fn value_of(text: &str) -> ScalarValue {
+    if let Some(quoted) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
+        return ScalarValue::from(quoted);
+    }
+    if let Ok(number) = text.parse::<i64>() {
+        return ScalarValue::from(number);
+    }
+    if let Ok(number) = text.parse::<f64>() {
+        return ScalarValue::from(number);
+    }
+    match text {
+        "true" => ScalarValue::from(true),
+        "false" => ScalarValue::from(false),
+        _ => ScalarValue::from(text),
+    }
+}
+/// What a statement cost, in one line.
+fn stats_line(stats: &StatementStats) -> String {
+    let kept = |kept: Kept| format!("{}/{}", Thousands(kept.kept), Thousands(kept.total));
+    format!(
+        "{:.3} ms ({:.3} planning, {:.3} execution) | {} rows | scanned {}, {} | kept: partitions {}, symbols {}, blocks {} | \
+         peak {} in operators, {} in the process",
+        (stats.planning + stats.execution).as_secs_f64() * 1e3,
+        stats.planning.as_secs_f64() * 1e3,
+        stats.execution.as_secs_f64() * 1e3,
+        Thousands(stats.rows_returned),
+        Thousands(stats.rows_scanned),
+        Human(stats.bytes_scanned),
+        kept(stats.selection.partitions),
+        kept(stats.selection.symbols),
+        kept(stats.selection.blocks),
+        Human(stats.peak_memory_bytes),
+        Human(peak_process_bytes()),
+    )
+}
+
+/// What ran a statement, and why that wasn't a tick plan, in one line.
+fn run_by(stats: &StatementStats, reason: Option<&str>) -> String {
+    let by = match stats.run_by {
+        RunBy::TickPlan => return "run as a tick plan".to_owned(),
+        RunBy::TickParts => "run by DataFusion, groupings in it as tick plans",
+        RunBy::DataFusion => "run by DataFusion",
+    };
+    reason.map_or_else(|| by.to_owned(), |reason| format!("{by}; no tick plan because of {reason}"))
+}
+
+/// Most memory that the process held, mapped files that were touched among it.
+fn peak_process_bytes() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
+    kilobytes.unwrap_or(0) * 1024
+}

@@ -1,0 +1,91 @@
+//! Where statements of a text end.
+
+/// The statements of a text without their semicolons, and what stands behind the last semicolon. Semicolons in quotes and comments end
+/// nothing; statements of blanks and comments alone are left out.
+pub fn split(text: &str) -> (Vec<&str>, &str) {
+    let bytes = text.as_bytes();
+    let (mut statements, mut start, mut at) = (Vec::new(), 0, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            quote @ (b'\'' | b'"') => at = end_of_quote(bytes, at, quote),
+            b'-' if bytes.get(at + 1) == Some(&b'-') => at = end_of_line(bytes, at),
+            b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
+            b';' => {
+                let statement = text[start..at].trim();
+                if !is_blank(statement) {
+                    statements.push(statement);
+                }
+                at += 1;
+                start = at;
+            }
+            _ => at += 1,
+        }
+    }
+    (statements, &text[start..])
+}
+
+/// Whether there is nothing but blanks and comments.
+pub fn is_blank(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'-' if bytes.get(at + 1) == Some(&b'-') => at = end_of_line(bytes, at),
+            b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
+            byte if byte.is_ascii_whitespace() => at += 1,
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Behind the quote that ends what one begins; a double one is none.
+fn end_of_quote(bytes: &[u8], start: usize, quote: u8) -> usize {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        match (bytes[at] == quote, bytes.get(at + 1) == Some(&quote)) {
+            (true, true) => at += 2,
+            (true, false) => return at + 1,
+            (false, _) => at += 1,
+        }
+    }
+    at
+}
+
+fn end_of_line(bytes: &[u8], start: usize) -> usize {
+    bytes[start..].iter().position(|byte| *byte == b'\n').map_or(bytes.len(), |length| start + length + 1)
+}
+
+/// Comments may stand in comments.
+fn end_of_comment(bytes: &[u8], start: usize) -> usize {
+    let (mut depth, mut at) = (0, start);
+    while at < bytes.len() {
+        match &bytes[at..bytes.len().min(at + 2)] {
+            b"/*" => (depth, at) = (depth + 1, at + 2),
+            b"*/" if depth == 1 => return at + 2,
+            b"*/" => (depth, at) = (depth - 1, at + 2),
+            _ => at += 1,
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn semicolons_in_quotes_and_comments_end_nothing() {
+        let text = "select ';', \"a;b\" -- not; here\n, '''; '; /* ; /* ; */ ; */ select 2;; -- ;\n ; select 3";
+        let (statements, rest) = split(text);
+        assert_eq!(
+            statements,
+            ["select ';', \"a;b\" -- not; here\n, '''; '", "/* ; /* ; */ ; */ select 2"],
+            "{statements:?}"
+        );
+        assert_eq!(rest, " select 3");
+        assert_eq!(split("select 'é;"), (Vec::new(), "select 'é;"));
+        assert_eq!(split(""), (Vec::new(), ""));
+        assert!(is_blank(" -- x\n /* y */ ") && is_blank("") && !is_blank("/* */ select"));
+    }
+}
