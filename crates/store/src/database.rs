@@ -70,6 +70,12 @@ impl TableCache {
         TableCache { folder: folder.into(), last, live, damage }
     }
 
+    /// Whether the last look at it has found that it was dropped.
+    fn is_dropped(&self) -> bool {
+        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.as_ref().is_some_and(|last| last.known.state.dropped)
+    }
+
     fn damage(&self) -> std::sync::MutexGuard<'_, Damage> {
         self.damage.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -219,7 +225,12 @@ impl Database {
                 continue;
             }
             let manifest = format!("{}/{}", entry.name, manifest::FOLDER);
-            if self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
+            if !self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
+                continue;
+            }
+            // One whose HEAD can't be read is damaged, and told of.
+            let head = HeadFile::read(self.storage().as_ref(), &entry.name);
+            if !head.is_ok_and(|file| file.head.dropped) {
                 names.push(entry.name);
             }
         }
@@ -254,7 +265,9 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        if let Some((name, cache)) = self.seen(name) {
+        if let Some((name, cache)) = self.seen(name)
+            && !cache.is_dropped()
+        {
             return Ok(Table { database: self.clone(), cache, name });
         }
         match self.find_table(name)? {
@@ -269,11 +282,59 @@ impl Database {
     /// # Errors
     /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table.
     pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
-        let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(captured) = captured {
-            captured.settle(&spec.name)?;
-        }
+        self.settle(&spec.name)?;
         Load::begin(self, spec, options)
+    }
+
+    /// Brings rows of a table that this process has captured into the table's files.
+    fn settle(&self, table: &str) -> Result<()> {
+        let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
+        captured.map_or(Ok(()), |captured| captured.settle(table))
+    }
+
+    /// Whether this process captures rows of a table.
+    pub(crate) fn is_captured(&self, table: &str) -> bool {
+        let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();
+        captured.is_some_and(|captured| captured.takes(table))
+    }
+
+    /// Which captured rows a table had when it was dropped; `None` if there is no such dropped table.
+    ///
+    /// # Errors
+    /// As [`Table::snapshot`].
+    pub fn dropped(&self, table: &str) -> Result<Option<Captured>> {
+        for entry in self.storage().list("")? {
+            if !entry.is_dir || !entry.name.eq_ignore_ascii_case(table) {
+                continue;
+            }
+            match manifest::refresh(self.storage().as_ref(), &entry.name, None) {
+                Ok((file, state)) if file.head.dropped => return Ok(Some(state.captured)),
+                Ok(_) => {}
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// A table that was dropped, whose commits can be listed and undone.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`] if there is no such dropped table.
+    pub fn dropped_table(&self, name: &str) -> Result<Table> {
+        let found =
+            self.storage().list("")?.into_iter().find(|entry| entry.is_dir && entry.name.eq_ignore_ascii_case(name));
+        match found {
+            Some(entry) if self.dropped(&entry.name)?.is_some() => {
+                Ok(Table { database: self.clone(), cache: self.cache(&entry.name), name: entry.name })
+            }
+            _ => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
+        }
+    }
+
+    /// Whether rows that others took are followed.
+    pub(crate) fn follows_others(&self) -> bool {
+        self.followed().is_some()
     }
 
     /// Says who captures into this database in this process; `None` when nobody does any more.
@@ -296,7 +357,7 @@ impl Database {
     pub(crate) fn find_table(&self, name: &str) -> Result<Option<String>> {
         let is_table = |found: &str| -> Result<bool> {
             match HeadFile::read(self.storage().as_ref(), found) {
-                Ok(_) => Ok(true),
+                Ok(file) => Ok(!file.head.dropped),
                 Err(error) if error.is_damage() => Ok(true),
                 Err(error) if error.is_not_found() => manifest::was_created(self.storage().as_ref(), found),
                 Err(error) => Err(error),
@@ -395,6 +456,15 @@ impl Table {
     /// # Errors
     /// As [`Table::snapshot`].
     pub fn stored(&self) -> Result<TableSnapshot> {
+        let stored = self.stored_or_dropped()?;
+        if stored.state().dropped {
+            return Err(Error::NoSuchTable { table: self.name.clone(), existing: self.database.tables()? });
+        }
+        Ok(stored)
+    }
+
+    /// The same, of a table that was dropped as well.
+    pub(crate) fn stored_or_dropped(&self) -> Result<TableSnapshot> {
         if let Some(error) = &self.cache.damage().withheld {
             return Err(error.repeated());
         }
@@ -471,6 +541,18 @@ impl Table {
     fn segment(&self, entry: &FileEntry) -> Segment {
         let checks = self.database.settings().verify_on_read;
         Segment::new(Arc::clone(self.database.storage()), self.name.clone(), entry.clone(), checks)
+    }
+
+    pub(crate) fn settle(&self) -> Result<()> {
+        self.database.settle(&self.name)
+    }
+
+    /// The table in an earlier state, under the lease of a snapshot that was taken since.
+    pub(crate) fn past(&self, now: &TableSnapshot, state: TableState) -> TableSnapshot {
+        let (head, unreadable) = (Head { epoch: state.epoch, ..now.known.head }, now.known.unreadable);
+        let partitions = self.partitions(&state, Some(&now.known));
+        let known = Known { head, state: Arc::new(state), partitions, unreadable };
+        TableSnapshot { known: Arc::new(known), live: 0, watch: now.watch.clone(), _lease: Arc::clone(&now._lease) }
     }
 
     /// From now on snapshots that this process takes of the table have live rows, too; with `None` they no longer have.
@@ -570,9 +652,18 @@ impl TableSnapshot {
         self.known.state.files.values().map(|entry| entry.bytes + entry.index_bytes).sum()
     }
 
+    pub(crate) fn state(&self) -> &TableState {
+        &self.known.state
+    }
+
     /// Its files, in the order of their paths.
-    pub(crate) fn entries(&self) -> impl Iterator<Item = &FileEntry> {
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &FileEntry> + Clone {
         self.known.state.files.values()
+    }
+
+    /// Files that earlier commits had, and that are kept so that the table can be read as it was and commits be undone.
+    pub fn kept_files(&self) -> impl Iterator<Item = &FileEntry> {
+        self.known.state.history.retired().values().map(|retired| &retired.entry)
     }
 
     /// What was loaded, with the commit that did it.

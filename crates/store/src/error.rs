@@ -138,6 +138,56 @@ pub enum Error {
         said: Captured,
     },
 
+    /// A server holds rows of the table that are in no file yet. Send the change to that server.
+    #[error(
+        "table {table:?} has captured rows that are in no file yet, so that they can't be changed from here: send the statement to the \
+         server that captures them"
+    )]
+    RowsElsewhere {
+        /// The table.
+        table: String,
+    },
+
+    /// Rows of the table are being captured. Stop the capture first.
+    #[error(
+        "rows of table {table:?} are being captured: it can't be dropped until the capture, or its server, has been stopped"
+    )]
+    Captured {
+        /// The table.
+        table: String,
+    },
+
+    /// A commit can't be undone. Nothing has changed.
+    #[error("commit {commit} of table {table:?} can't be undone: {reason}")]
+    CannotUndo {
+        /// The table.
+        table: String,
+        /// The commit.
+        commit: u64,
+        /// Why.
+        reason: String,
+    },
+
+    /// A table can't be read as it was: the commit never was, or its files are gone.
+    #[error("table {table:?} can be read as it was after commits {first} to {last}, not after {commit}")]
+    NoSuchCommit {
+        /// The table.
+        table: String,
+        /// The commit that was asked for; 0 for a time before all that are known.
+        commit: u64,
+        /// The first commit that can be read.
+        first: u64,
+        /// The last one.
+        last: u64,
+    },
+
+    /// Another part of the program stopped a change of rows. Nothing has changed.
+    #[error("{reason}")]
+    Refused {
+        /// Why.
+        reason: String,
+    },
+
     /// A setting has a value it can't have.
     #[error("setting {setting}: {reason}")]
     Setting {

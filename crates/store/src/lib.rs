@@ -47,6 +47,7 @@
 
 pub mod background;
 mod backup;
+mod change;
 mod database;
 mod error;
 mod floats;
@@ -61,21 +62,25 @@ mod segment;
 mod select;
 mod settings;
 pub mod storage;
+mod undo;
 mod words;
 mod write;
 mod write_down;
 
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
+pub use change::{CommitReport, ExpireReport, of_dates};
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
-pub use load::{Load, LoadOptions, LoadReport};
+pub use load::{Load, LoadOptions, LoadReport, Removal, Replace};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, SegmentFormat, Source};
 pub use partition::{Dates, date, days};
-pub use schema::{COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, TableSpec, validate_name};
+pub use schema::{
+    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, validate_name,
+};
 pub use segment::{ColumnReader, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::Settings;

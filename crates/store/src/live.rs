@@ -37,6 +37,9 @@ pub trait CapturedRows: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// Those of writing the rows. They stay in memory then.
     fn settle(&self, table: &str) -> Result<()>;
+
+    /// Whether rows of the table have been taken, or may be in memory.
+    fn takes(&self, table: &str) -> bool;
 }
 
 /// Rows that another process took, and that are in no table's files yet, of any table.

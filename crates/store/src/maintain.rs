@@ -58,7 +58,7 @@ impl Table {
     /// written is removed.
     pub fn compact(&self, options: &CompactOptions, observer: Observer<'_>) -> Result<CompactReport> {
         let writer = Writer::begin(self.database(), self.name())?;
-        let Some(state) = writer.state() else { return Ok(CompactReport::default()) };
+        let Some(state) = writer.table() else { return Ok(CompactReport::default()) };
         let spec = state.spec.clone();
         let mut dates: Vec<i32> = state.files.values().map(|entry| entry.date).collect();
         dates.sort_unstable();
@@ -134,13 +134,67 @@ impl Table {
         })
     }
 
+    /// Gives a column another name. No file is written anew: older ones have it under the name of before.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if another column has the name, or had it; [`Error::Name`] for a name that can't be kept.
+    pub fn rename_column(&self, name: &str, to: &str) -> Result<()> {
+        let position = self.column_position(name)?;
+        self.change_spec(|spec| {
+            let old = std::mem::replace(&mut spec.columns[position].name, to.to_owned());
+            let is_role = |role: &str| role.eq_ignore_ascii_case(&old);
+            if is_role(&spec.time) {
+                to.clone_into(&mut spec.time);
+            }
+            if spec.symbol.as_deref().is_some_and(is_role) {
+                spec.symbol = Some(to.to_owned());
+            }
+            let formerly = &mut spec.columns[position].formerly;
+            formerly.retain(|name| !name.eq_ignore_ascii_case(to));
+            if !old.eq_ignore_ascii_case(to) {
+                formerly.insert(0, old);
+            }
+            Ok(())
+        })
+    }
+
+    /// Drops a column. No file is written anew: older ones have it still, unseen.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] for the columns that order the rows.
+    pub fn drop_column(&self, name: &str) -> Result<()> {
+        let position = self.column_position(name)?;
+        self.change_spec(|spec| {
+            if position == spec.time_position() || Some(position) == spec.symbol_position() {
+                return Err(format!("{name:?} orders the rows; it can't be dropped"));
+            }
+            let column = spec.columns.remove(position);
+            spec.dropped.push(column.name);
+            spec.dropped.extend(column.formerly);
+            Ok(())
+        })
+    }
+
+    fn column_position(&self, name: &str) -> Result<usize> {
+        let spec = self.stored()?.spec().clone();
+        spec.position(name).ok_or_else(|| Error::NoSuchColumn {
+            table: spec.name.clone(),
+            column: name.to_owned(),
+            existing: spec.columns.iter().map(|column| column.name.clone()).collect(),
+        })
+    }
+
     fn change_schema(&self, edit: impl FnOnce(&mut Vec<ColumnSpec>) -> Result<(), String>) -> Result<()> {
+        self.change_spec(|spec| edit(&mut spec.columns))
+    }
+
+    pub(crate) fn change_spec(&self, edit: impl FnOnce(&mut TableSpec) -> Result<(), String>) -> Result<()> {
         let writer = Writer::begin(self.database(), self.name())?;
-        let Some(state) = writer.state() else {
+        let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
         };
         let mut spec = state.spec.clone();
-        edit(&mut spec.columns).map_err(|reason| state.spec.error(reason))?;
+        edit(&mut spec).map_err(|reason| state.spec.error(reason))?;
         spec.validate()?;
         let mut change = Change::new(Operation::Schema);
         change.spec = Some(spec);

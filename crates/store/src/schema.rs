@@ -261,12 +261,21 @@ pub struct ColumnSpec {
     /// Type.
     #[serde(rename = "type")]
     pub column_type: ColumnType,
+    /// Names that it had before, by which older files have it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub formerly: Vec<String>,
 }
 
 impl ColumnSpec {
     /// A column.
     pub fn new(name: impl Into<String>, column_type: ColumnType) -> ColumnSpec {
-        ColumnSpec { name: name.into(), column_type }
+        ColumnSpec { name: name.into(), column_type, formerly: Vec::new() }
+    }
+
+    /// Its position in a file that was written under its name or an earlier one.
+    pub(crate) fn position_in(&self, stored: &Schema) -> Option<usize> {
+        let of = |name: &String| stored.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+        of(&self.name).or_else(|| self.formerly.iter().find_map(of))
     }
 }
 
@@ -283,6 +292,31 @@ pub struct TableSpec {
     pub symbol: Option<String>,
     /// IANA time zone in which a row's date is taken. Default `UTC`.
     pub time_zone: String,
+    /// How long rows stay. Default: for ever.
+    #[serde(default, skip_serializing_if = "Retention::is_unbounded")]
+    pub retention: Retention,
+    /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+}
+
+/// How long rows of a table stay. What is beyond it goes by whole dates; the newest date stays in any case.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Retention {
+    /// Days that the table has, the newest date's among them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub days: Option<u32>,
+    /// Bytes of segments and indexes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+impl Retention {
+    /// Whether rows stay for ever.
+    #[must_use]
+    pub fn is_unbounded(&self) -> bool {
+        self.days.is_none() && self.bytes.is_none()
+    }
 }
 
 impl TableSpec {
@@ -299,6 +333,8 @@ impl TableSpec {
             time: time.into(),
             symbol: symbol.map(str::to_owned),
             time_zone: "UTC".to_owned(),
+            retention: Retention::default(),
+            dropped: Vec::new(),
         }
     }
 
@@ -367,6 +403,14 @@ impl TableSpec {
                 return Err(
                     self.error(format!("{:?} has the type {}, which there isn't", column.name, column.column_type))
                 );
+            }
+            let is_taken = |name: &String| name.eq_ignore_ascii_case(&column.name);
+            let others = self.columns.iter().filter(|other| !std::ptr::eq(*other, column));
+            if self.dropped.iter().any(is_taken) || others.flat_map(|other| &other.formerly).any(is_taken) {
+                return Err(self.error(format!(
+                    "{:?} was the name of a column that was dropped or renamed, and older files have it still: choose another name",
+                    column.name
+                )));
             }
             if !seen.insert(column.name.to_ascii_lowercase()) {
                 return Err(self.error(format!("two columns are named {:?} when case is left aside", column.name)));

@@ -22,11 +22,14 @@ pub struct Settings {
     /// Bytes of rows in memory that make a segment. Larger segments make fewer files, smaller ones less memory in a load.
     /// Default 256 MiB, at least 1 MiB.
     pub segment_bytes: u64,
+    /// Seconds for which files stay on disk after a commit removed or replaced them, so that the commit can be undone and the table
+    /// read as it was. They take their room that long. Default 86,400, a day; 0 keeps none.
+    pub history_s: u64,
 }
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { layout: LAYOUT_VERSION, verify_on_read: true, segment_bytes: 256 << 20 }
+        Settings { layout: LAYOUT_VERSION, verify_on_read: true, segment_bytes: 256 << 20, history_s: 86_400 }
     }
 }
 
@@ -57,8 +60,8 @@ impl Settings {
     pub(crate) fn to_toml(&self) -> String {
         format!(
             "# Settings of this SplayDB database; docs/reference/settings.md says what they do.\n\
-             layout = {}\nverify_on_read = {}\nsegment_bytes = {}\n",
-            self.layout, self.verify_on_read, self.segment_bytes
+             layout = {}\nverify_on_read = {}\nsegment_bytes = {}\nhistory_s = {}\n",
+            self.layout, self.verify_on_read, self.segment_bytes, self.history_s
         )
     }
 }

@@ -22,7 +22,7 @@ use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
 use crate::settings::{self, Settings};
-use crate::storage::{LockMode, ReadWatch, Storage};
+use crate::storage::{self, LockMode, ReadWatch, Storage};
 
 /// What a commit shall say.
 #[derive(Debug)]
@@ -33,12 +33,33 @@ pub(crate) struct Change {
     pub(crate) remove: Vec<String>,
     pub(crate) sources: Vec<Source>,
     pub(crate) captured: Option<Captured>,
+    /// Files kept so far that shall go, besides those whose time is over.
+    pub(crate) forget: Vec<String>,
+    /// Digests of sources whose rows the table no longer has.
+    pub(crate) unload: Vec<String>,
+    /// Rows that came in and rows that went.
+    pub(crate) rows: (u64, u64),
+    /// The commit that this one undoes.
+    pub(crate) undoes: Option<u64>,
+    /// Whether the table is dropped.
+    pub(crate) dropped: bool,
 }
 
 impl Change {
     pub(crate) fn new(operation: Operation) -> Change {
-        let (add, remove, sources) = (Vec::new(), Vec::new(), Vec::new());
-        Change { operation, spec: None, add, remove, sources, captured: None }
+        Change {
+            operation,
+            spec: None,
+            add: Vec::new(),
+            remove: Vec::new(),
+            sources: Vec::new(),
+            captured: None,
+            forget: Vec::new(),
+            unload: Vec::new(),
+            rows: (0, 0),
+            undoes: None,
+            dropped: false,
+        }
     }
 }
 
@@ -89,8 +110,18 @@ impl Writer {
         Ok(writer)
     }
 
+    /// The table, unless there is none or it was dropped.
+    pub(crate) fn table(&self) -> Option<&TableState> {
+        self.state().filter(|state| !state.dropped)
+    }
+
+    /// What the manifest says, of a dropped table as well.
     pub(crate) fn state(&self) -> Option<&TableState> {
         self.known.as_ref().map(|(_, state)| state.as_ref())
+    }
+
+    pub(crate) fn database(&self) -> &Database {
+        &self.database
     }
 
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
@@ -165,18 +196,27 @@ impl Writer {
             self.poison_after(&error);
             return Err(error);
         }
-        let epoch = self.next_epoch();
-        let at = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_nanos());
-        let removed = change.remove.clone();
+        let (epoch, at) = (self.next_epoch(), now());
+        let keep = self.keeps(change.operation);
+        let mut forget = change.forget;
+        forget.extend(self.outdated(at).into_iter().filter(|path| !forget.contains(path)).collect::<Vec<_>>());
+        let any_gone = !forget.is_empty() || !change.remove.is_empty() && !keep;
         let commit = Commit {
             epoch,
-            at: i64::try_from(at).unwrap_or(i64::MAX),
+            at,
             operation: change.operation,
             spec: change.spec,
             add: change.add,
             remove: change.remove,
             sources: change.sources.into_iter().map(|source| (source, 0)).collect(),
             captured: change.captured,
+            keep,
+            forget,
+            unload: change.unload,
+            rows: change.rows,
+            undoes: change.undoes,
+            dropped: change.dropped,
+            history: None,
         };
         let committed = match &self.known {
             Some(known) => manifest::commit(storage.as_ref(), &self.table, known, commit),
@@ -190,11 +230,44 @@ impl Writer {
         })?;
         self.forget_written();
         self.known = Some(known);
-        if !removed.is_empty() {
+        if any_gone {
             // What can't be removed now is swept by a later writer.
             let _ = self.sweep();
         }
         Ok(epoch)
+    }
+
+    /// Whether files that a commit of this kind removes are kept for a while. Those that captured rows replace are not: one row that
+    /// comes late has a date's newest files written anew, time and again.
+    fn keeps(&self, operation: Operation) -> bool {
+        operation != Operation::Capture && self.settings().history_s > 0
+    }
+
+    /// Files that were kept long enough.
+    pub(crate) fn outdated(&self, now: i64) -> Vec<String> {
+        let history = i64::try_from(self.settings().history_s).unwrap_or(i64::MAX).saturating_mul(1_000_000_000);
+        self.state().map_or_else(Vec::new, |state| state.history.retired_before(now.saturating_sub(history)))
+    }
+
+    /// Gives a stored file, and its index, a second name in its partition, behind all others; copies it where the file system has no
+    /// second names.
+    pub(crate) fn link(&self, entry: &FileEntry) -> Result<FileEntry> {
+        let path = self.next_path(entry.date, entry.format)?;
+        let linked = FileEntry { path, ..entry.clone() };
+        {
+            let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+            written.push(linked.index_path());
+            written.push(linked.path.clone());
+        }
+        for (from, to) in [(entry.index_path(), linked.index_path()), (entry.path.clone(), linked.path.clone())] {
+            let (from, to) = (format!("{}/{from}", self.table), format!("{}/{to}.tmp", self.table));
+            match self.storage().link(&from, &to) {
+                Ok(()) => {}
+                Err(error) if error.is_not_found() => return Err(error),
+                Err(_) => storage::copy(self.storage().as_ref(), &from, &to)?,
+            }
+        }
+        Ok(linked)
     }
 
     /// Stops all writing if the failure leaves it unknown what is on disk; says whether it does.
@@ -256,7 +329,7 @@ impl Writer {
                     kept += 1;
                 }
             }
-            if kept == 0 && !self.state().is_some_and(|s| s.files.keys().any(|p| p.starts_with(&folder))) {
+            if kept == 0 && !self.state().is_some_and(|state| state.has_folder(&folder)) {
                 storage.remove_dir(&format!("{}/{folder}", self.table))?;
             }
         }
@@ -288,10 +361,16 @@ impl Writer {
         let Some(state) = self.state() else { return false };
         let Some((stem, extension)) = path.rsplit_once('.') else { return false };
         match extension {
-            "index" => ["arrow", "parquet"].iter().any(|format| state.files.contains_key(&format!("{stem}.{format}"))),
-            _ => state.files.contains_key(path),
+            "index" => ["arrow", "parquet"].iter().any(|format| state.has_file(&format!("{stem}.{format}"))),
+            _ => state.has_file(path),
         }
     }
+}
+
+/// Nanoseconds since the epoch, by this machine's clock.
+pub(crate) fn now() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |since| since.as_nanos());
+    i64::try_from(since).unwrap_or(i64::MAX)
 }
 
 /// Refuses a table that has no HEAD but was committed. Only what a first load left when it was interrupted may be swept.

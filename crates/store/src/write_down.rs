@@ -26,7 +26,7 @@ impl Database {
     /// the table does; others as a load. Unless it is [`Error::Poisoned`] or a failure of the last step, nothing has changed.
     pub fn write_down(&self, table: &str, captured: Captured, rows: &[(i32, Vec<Arc<Segment>>)]) -> Result<LoadReport> {
         let writer = Writer::begin(self, table)?;
-        let Some(state) = writer.state() else {
+        let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: table.to_owned(), existing: self.tables()? });
         };
         let has = state.captured;

@@ -8,10 +8,11 @@
 mod gather;
 mod merge;
 mod order;
+mod removal;
 mod sort;
 mod spill;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -19,7 +20,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 
-use crate::database::Database;
+use crate::database::{Database, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::floats::one_nan;
 use crate::maintain::{Observer, go_on};
@@ -29,8 +30,10 @@ use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::write::{Change, Writer};
 use gather::gather;
-pub(crate) use merge::merge;
+pub(crate) use merge::{Source as RowSource, merge};
 use order::{Order, Part};
+pub use removal::Removal;
+use removal::{Counts, counted};
 pub(crate) use spill::FOLDER as SPILL_FOLDER;
 use spill::{Run, RunWriter};
 
@@ -48,6 +51,20 @@ pub struct LoadOptions {
     pub threads: usize,
     /// Format of new segments. Default Arrow.
     pub format: SegmentFormat,
+    /// Which stored rows the new ones replace. Default: none.
+    pub replace: Replace,
+}
+
+/// Which stored rows a load replaces, in the commit that brings its own.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Replace {
+    /// None: its rows come beside those that are stored.
+    #[default]
+    Nothing,
+    /// All rows of the dates that it has rows of.
+    Dates,
+    /// On each date that it has rows of, all rows of the symbols that it has there.
+    Symbols,
 }
 
 /// Least memory of a load.
@@ -56,7 +73,13 @@ const MEMORY_BYTES_MIN: usize = 1 << 20;
 impl Default for LoadOptions {
     fn default() -> LoadOptions {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        LoadOptions { memory_bytes: 1 << 30, again: false, threads, format: SegmentFormat::Arrow }
+        LoadOptions {
+            memory_bytes: 1 << 30,
+            again: false,
+            threads,
+            format: SegmentFormat::Arrow,
+            replace: Replace::Nothing,
+        }
     }
 }
 
@@ -65,6 +88,8 @@ impl Default for LoadOptions {
 pub struct LoadReport {
     /// Rows that came in.
     pub rows: u64,
+    /// Rows that went.
+    pub removed: u64,
     /// Partitions that they went to.
     pub partitions: usize,
     /// Segments written.
@@ -88,6 +113,9 @@ pub struct Load {
     runs: usize,
     rows: u64,
     sources: Vec<Source>,
+    /// Stored rows that go, and how many these are.
+    removal: Option<(Removal, Counts)>,
+    operation: Operation,
     /// Rows were lost when they were set aside.
     failed: bool,
 }
@@ -100,6 +128,14 @@ struct Incoming {
     batches: Vec<RecordBatch>,
     /// Bytes of a row, estimated.
     row_bytes: usize,
+    /// Its symbols, where the load replaces those.
+    symbols: HashSet<Option<String>>,
+}
+
+impl Incoming {
+    fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.batches.is_empty()
+    }
 }
 
 impl Load {
@@ -110,11 +146,15 @@ impl Load {
             return Err(Error::Setting { setting: "memory_bytes", reason });
         }
         let writer = Writer::begin(database, &spec.name)?;
-        let spec = match writer.state() {
+        let spec = match writer.table() {
             Some(state) => fit_spec(&state.spec, spec)?,
             None => spec.clone(),
         };
         spec.validate()?;
+        if options.replace == Replace::Symbols && spec.symbol.is_none() {
+            return Err(spec.error("it has no symbol column, so that only dates can be replaced".to_owned()));
+        }
+        let operation = if options.replace == Replace::Nothing { Operation::Load } else { Operation::Replace };
         let (schema, dates) = (spec.arrow(), Dates::new(spec.zone()?));
         let partitions = BTreeMap::new();
         let sources = Vec::new();
@@ -129,8 +169,51 @@ impl Load {
             runs: 0,
             rows: 0,
             sources,
+            removal: None,
+            operation,
             failed: false,
         })
+    }
+
+    /// Takes stored rows out, in the commit that brings the new ones. Gives how many there are.
+    ///
+    /// # Errors
+    /// Those of reading the table.
+    pub(crate) fn remove(&mut self, removal: Removal) -> Result<u64> {
+        let counts = match self.snapshot()? {
+            Some(snapshot) => removal.count(&snapshot)?,
+            None => Counts::new(),
+        };
+        let rows = counts.values().flat_map(|by_path| by_path.values()).sum();
+        self.removal = Some((removal, counts));
+        self.operation = Operation::Delete;
+        Ok(rows)
+    }
+
+    /// Changes stored rows: takes them out, and what `change` makes of them in. Among rows of equal symbol and time those that were changed
+    /// are the last. Gives how many there are.
+    ///
+    /// # Errors
+    /// Those of reading the table, of `change` and of [`Load::append`].
+    pub(crate) fn update(
+        &mut self,
+        removal: Removal,
+        change: &mut dyn FnMut(RecordBatch) -> Result<RecordBatch>,
+    ) -> Result<u64> {
+        let rows = self.remove(removal.clone())?;
+        self.operation = Operation::Update;
+        if let Some(snapshot) = self.snapshot()? {
+            removal.each(&snapshot, &mut |rows| self.append(&change(rows)?))?;
+        }
+        Ok(rows)
+    }
+
+    /// The table's files as they are: nobody else changes them meanwhile.
+    fn snapshot(&self) -> Result<Option<TableSnapshot>> {
+        match self.writer.table() {
+            Some(_) => self.writer.database().table(&self.spec.name)?.stored().map(Some),
+            None => Ok(None),
+        }
     }
 
     /// The table's schema: batches must have its columns, in its order and types.
@@ -157,7 +240,7 @@ impl Load {
         if self.options.again {
             return Ok(());
         }
-        let before = self.writer.state().and_then(|state| state.sources.get(digest)).map(|(_, epoch)| *epoch);
+        let before = self.writer.table().and_then(|state| state.sources.get(digest)).map(|(_, epoch)| *epoch);
         let in_this = self.sources.iter().any(|source| source.digest == digest);
         let now = || self.writer.state().map_or(0, |state| state.epoch) + 1;
         match before.or_else(|| in_this.then(now)) {
@@ -192,6 +275,9 @@ impl Load {
         for (date, part) in self.split(&batch)? {
             let incoming = self.partitions.entry(date).or_default();
             incoming.row_bytes = incoming.row_bytes.max(bytes.div_ceil(rows));
+            if self.options.replace == Replace::Symbols {
+                removal::add_symbols(&self.spec, &part, &mut incoming.symbols);
+            }
             incoming.batches.push(part);
         }
         self.rows += rows as u64;
@@ -256,28 +342,77 @@ impl Load {
         if self.failed {
             return Err(Error::Poisoned);
         }
-        let partitions = std::mem::take(&mut self.partitions);
-        let mut change = Change::new(Operation::Load);
+        let mut partitions = std::mem::take(&mut self.partitions);
+        let mut change = Change::new(self.operation);
         change.sources = std::mem::take(&mut self.sources);
-        if self.writer.state().is_none_or(|state| state.spec != self.spec) {
+        if self.writer.table().is_none_or(|state| state.spec != self.spec) {
             change.spec = Some(self.spec.clone());
         }
-        let report_partitions = partitions.len();
-        for (date, incoming) in partitions {
-            self.write_partition(date, incoming, &mut change)?;
+        if let Some(dropped) = self.writer.state().filter(|state| state.dropped) {
+            // It is a new table of the name.
+            change.unload = dropped.sources.keys().cloned().collect();
+        }
+        let removal = self.removal.take();
+        let touched = removal.iter().flat_map(|(_, counts)| counts.keys()).copied();
+        let dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).collect();
+        for date in &dates {
+            let incoming = partitions.remove(date).unwrap_or_default();
+            let removal = match self.options.replace {
+                Replace::Symbols => Some(self.removal_of_symbols(*date, &incoming)?),
+                _ => removal.clone(),
+            };
+            let stays = self.take_out(*date, removal.as_ref(), &mut change);
+            self.write_partition(*date, incoming, stays, &mut change)?;
         }
         let (segments, bytes) = (change.add.len(), change.add.iter().map(|f| f.bytes + f.index_bytes).sum());
-        let rows = self.rows;
+        let (rows, removed) = (self.rows, change.rows.1);
+        change.rows.0 = rows;
         let epoch = self.writer.commit(change)?;
-        Ok(LoadReport { rows, partitions: report_partitions, segments, bytes, epoch })
+        Ok(LoadReport { rows, removed, partitions: dates.len(), segments, bytes, epoch })
     }
 
-    fn write_partition(&self, date: i32, mut incoming: Incoming, change: &mut Change) -> Result<()> {
+    /// The rows whose place a date's new ones take.
+    fn removal_of_symbols(&self, date: i32, incoming: &Incoming) -> Result<(Removal, Counts)> {
+        let removal = Removal::of_symbols(&self.spec, date, incoming.symbols.clone());
+        let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;
+        Ok((removal, counts.unwrap_or_default()))
+    }
+
+    /// What stays of a date's files. Those that go as a whole are named in the change.
+    fn take_out(&self, date: i32, removal: Option<&(Removal, Counts)>, change: &mut Change) -> Stays {
+        let mut stays = Stays { files: self.writer.partition(date), first: None, removal: None };
+        let counts = removal.and_then(|(_, counts)| counts.get(&date));
+        let goes = |entry: &FileEntry| match self.options.replace {
+            Replace::Dates => entry.rows,
+            _ => counted(counts, entry),
+        };
+        change.rows.1 += stays.files.iter().map(goes).sum::<u64>();
+        let whole = stays.files.iter().filter(|entry| goes(entry) == entry.rows);
+        change.remove.extend(whole.map(|entry| entry.path.clone()));
+        stays.files.retain(|entry| goes(entry) < entry.rows);
+        stays.first = stays.files.iter().position(|entry| goes(entry) > 0);
+        stays.removal = stays.first.and(removal).map(|(removal, _)| removal.clone());
+        stays
+    }
+
+    fn write_partition(&self, date: i32, mut incoming: Incoming, stays: Stays, change: &mut Change) -> Result<()> {
+        let Stays { files: mut existing, first, removal } = stays;
+        if incoming.is_empty() {
+            // Segments in front of the first that loses rows stay as they are.
+            let Some(first) = first else { return Ok(()) };
+            existing.drain(..first);
+        }
         let batches = std::mem::take(&mut incoming.batches);
-        let segment_rows = segment_rows(&self.writer, self.options.memory_bytes, incoming.row_bytes);
-        let existing: Vec<FileEntry> = self.writer.partition(date);
         let order = sort::sorted(&self.spec, &batches);
-        if incoming.runs.is_empty() && (existing.is_empty() || self.is_behind(&existing, &batches, &order)?) {
+        if incoming.row_bytes == 0 {
+            let segments: Vec<Segment> = existing.iter().map(|entry| self.writer.segment(entry)).collect();
+            incoming.row_bytes = row_bytes(&self.spec, &segments)?;
+        }
+        let segment_rows = segment_rows(&self.writer, self.options.memory_bytes, incoming.row_bytes);
+        if incoming.runs.is_empty()
+            && removal.is_none()
+            && (existing.is_empty() || self.is_behind(&existing, &batches, &order)?)
+        {
             change.add.extend(self.write_ordered(date, &batches, &order, segment_rows)?);
             return Ok(());
         }
@@ -287,7 +422,11 @@ impl Load {
         let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
         let mut sources: Vec<merge::Source<'_>> = Vec::new();
         if !segments.is_empty() {
-            sources.extend(stored(&spec, &segments, chunk_rows));
+            let rows = stored(&spec, &segments, chunk_rows);
+            sources.extend(rows.into_iter().map(|source| match &removal {
+                Some(removal) => removal.rest_of(source),
+                None => source,
+            }));
         }
         for run in &incoming.runs {
             sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
@@ -295,7 +434,11 @@ impl Load {
         let (schema, held) = (&self.schema, &batches);
         sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
         let writer = &self.writer;
-        let format = self.options.format;
+        // A change that brings no rows leaves them in the format that they have.
+        let format = match existing.first() {
+            Some(first) if self.rows == 0 => first.format,
+            _ => self.options.format,
+        };
         let mut added = Vec::new();
         merge::merge(&spec, sources, segment_rows, &mut |rows| {
             added.push(writer.write_segment(&spec, date, format, &rows)?);
@@ -359,6 +502,16 @@ impl Load {
         written.sort_by_key(|(number, _)| *number);
         Ok(written.into_iter().map(|(_, entry)| entry).collect())
     }
+}
+
+/// What stays of a date's files.
+struct Stays {
+    /// Those that keep rows.
+    files: Vec<FileEntry>,
+    /// The first that loses some.
+    first: Option<usize>,
+    /// Which rows it loses.
+    removal: Option<Removal>,
 }
 
 impl Incoming {

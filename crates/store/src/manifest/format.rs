@@ -2,13 +2,14 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::history::History;
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 use crate::words::{u32_at, u64_at};
 
 /// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
-/// was captured.
-pub(crate) const VERSION: u32 = 2;
+/// was captured. 2: removed files weren't kept, and no commit could be undone.
+pub(crate) const VERSION: u32 = 3;
 
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
 const HEAD_BYTES: usize = 40;
@@ -25,13 +26,19 @@ pub(crate) struct Head {
     pub(crate) log: u64,
     pub(crate) length: u64,
     pub(crate) epoch: u64,
+    /// Whether the table was dropped: it is none, but its last commits can be undone.
+    pub(crate) dropped: bool,
 }
+
+/// Bit of HEAD's version for a table that was dropped.
+const DROPPED: u32 = 1 << 31;
 
 impl Head {
     pub(crate) fn encode(self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
         bytes.extend_from_slice(HEAD_MAGIC);
-        bytes.extend_from_slice(&VERSION.to_le_bytes());
+        let version = if self.dropped { VERSION | DROPPED } else { VERSION };
+        bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&self.log.to_le_bytes());
         bytes.extend_from_slice(&self.length.to_le_bytes());
         bytes.extend_from_slice(&self.epoch.to_le_bytes());
@@ -51,11 +58,11 @@ impl Head {
         if crc32c::crc32c(body).to_le_bytes() != crc {
             return Err(bad(36, "the checksum of the bytes before", "another".to_owned()));
         }
-        let version = u32_at(bytes, 8);
+        let (version, dropped) = (u32_at(bytes, 8) & !DROPPED, u32_at(bytes, 8) & DROPPED != 0);
         if version > VERSION {
             return Err(Error::FormatVersion { path: path.to_path_buf(), found: version, supported: VERSION });
         }
-        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28) })
+        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28), dropped })
     }
 }
 
@@ -92,8 +99,46 @@ pub(crate) enum Operation {
     Capture,
     Compact,
     Schema,
+    Delete,
+    /// Rows came in the place of others.
+    Replace,
+    Update,
+    /// Dates beyond the table's retention went.
+    Expire,
+    /// What another commit did was taken back.
+    Undo,
+    /// The table went with all its rows.
+    Drop,
+    /// Files that were kept went.
+    Forget,
     /// All of the table's state in one record, first in a log.
     Snapshot,
+}
+
+impl Operation {
+    /// Whether the table may have other rows afterwards than those that were captured, so that there is something to undo.
+    pub(crate) fn changes_rows(self) -> bool {
+        use Operation::{Delete, Drop, Expire, Load, Replace, Undo, Update};
+        matches!(self, Load | Delete | Replace | Update | Expire | Undo | Drop)
+    }
+
+    /// The word that people read.
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Operation::Load => "load",
+            Operation::Capture => "capture",
+            Operation::Compact => "compact",
+            Operation::Schema => "schema",
+            Operation::Delete => "delete",
+            Operation::Replace => "replace",
+            Operation::Update => "update",
+            Operation::Expire => "expire",
+            Operation::Undo => "undo",
+            Operation::Drop => "drop",
+            Operation::Forget => "forget",
+            Operation::Snapshot => "snapshot",
+        }
+    }
 }
 
 /// Format of a segment's file.
@@ -200,6 +245,36 @@ pub(crate) struct Commit {
     /// Captured rows that are in the files from now on, if this commit says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) captured: Option<Captured>,
+    /// Whether the removed files stay on disk, so that the commit can be undone.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) keep: bool,
+    /// Paths of files that were kept until now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) forget: Vec<String>,
+    /// Digests of sources whose rows the table no longer has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) unload: Vec<String>,
+    /// Rows that came in and rows that went.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub(crate) rows: (u64, u64),
+    /// The commit that this one undoes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) undoes: Option<u64>,
+    /// Whether the table is dropped from now on. A commit with a schema makes it anew.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub(crate) dropped: bool,
+    /// What was before, in a snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) history: Option<History>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+fn is_nothing(rows: &(u64, u64)) -> bool {
+    *rows == (0, 0)
 }
 
 impl Commit {

@@ -10,12 +10,14 @@
 //! Bytes: docs/format/manifest.md.
 
 mod format;
+mod history;
 mod reader;
 mod state;
 mod writer;
 
 pub use format::{Captured, FileEntry, SegmentFormat, Source};
 pub(crate) use format::{Commit, Head, Operation};
+pub(crate) use history::{CommitNote, added_by};
 pub(crate) use reader::{HeadFile, refresh};
 pub(crate) use state::TableState;
 pub(crate) use writer::{commit, create, mark_created};

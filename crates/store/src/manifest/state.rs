@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::format::{Captured, Commit, FileEntry, Operation, Source};
+use super::history::{History, added_by};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 
@@ -16,6 +17,8 @@ pub(crate) struct TableState {
     /// Sources by digest, with the epoch that loaded them.
     pub(crate) sources: HashMap<String, (Source, u64)>,
     pub(crate) captured: Captured,
+    pub(crate) history: History,
+    pub(crate) dropped: bool,
 }
 
 impl TableState {
@@ -24,26 +27,45 @@ impl TableState {
         let Some(spec) = commit.spec.clone() else {
             return Err(Error::corrupt(path, 0, "a first record with a schema", "one without"));
         };
-        let captured = Captured::default();
-        let mut state = TableState { epoch: 0, spec, files: BTreeMap::new(), sources: HashMap::new(), captured };
+        let (captured, history) = (Captured::default(), History::since(&commit));
+        let mut state = TableState {
+            epoch: 0,
+            spec,
+            files: BTreeMap::new(),
+            sources: HashMap::new(),
+            captured,
+            history,
+            dropped: false,
+        };
         state.apply(commit, path)?;
         Ok(state)
     }
 
     /// Adds one record.
-    pub(crate) fn apply(&mut self, commit: Commit, path: &std::path::Path) -> Result<()> {
+    pub(crate) fn apply(&mut self, mut commit: Commit, path: &std::path::Path) -> Result<()> {
         let inconsistent = |what: String| Error::corrupt(path, 0, "records that fit each other", what);
         if commit.operation != Operation::Snapshot && commit.epoch != self.epoch + 1 && self.epoch != 0 {
             return Err(inconsistent(format!("epoch {} after {}", commit.epoch, self.epoch)));
         }
-        if let Some(spec) = commit.spec {
+        if let Some(spec) = &commit.spec {
             spec.validate()?;
-            self.spec = spec;
+            self.spec = spec.clone();
         }
+        let mut gone = Vec::with_capacity(commit.remove.len());
         for removed in &commit.remove {
-            if self.files.remove(removed).is_none() {
+            let Some(entry) = self.files.remove(removed) else {
                 return Err(inconsistent(format!("the removal of {removed}, which isn't there")));
-            }
+            };
+            gone.push(entry);
+        }
+        if let Some(history) = commit.history.take() {
+            self.history = history;
+        } else {
+            self.history.note(&commit, gone).map_err(inconsistent)?;
+        }
+        self.dropped = commit.dropped || self.dropped && commit.spec.is_none();
+        for digest in &commit.unload {
+            self.sources.remove(digest);
         }
         for entry in commit.add {
             if !is_segment_path(&entry.path) {
@@ -78,7 +100,67 @@ impl TableState {
             remove: Vec::new(),
             sources: self.sources.values().cloned().collect(),
             captured: Some(self.captured).filter(|captured| *captured != Captured::default()),
+            keep: false,
+            forget: Vec::new(),
+            unload: Vec::new(),
+            rows: (0, 0),
+            undoes: None,
+            dropped: self.dropped,
+            history: Some(self.history.shortened()),
         }
+    }
+
+    /// Whether a path names a file of the table, or one that is kept.
+    pub(crate) fn has_file(&self, path: &str) -> bool {
+        self.files.contains_key(path) || self.history.retired().contains_key(path)
+    }
+
+    /// Whether a folder has such files.
+    pub(crate) fn has_folder(&self, folder: &str) -> bool {
+        let mut paths = self.files.keys().chain(self.history.retired().keys());
+        paths.any(|path| path.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
+    }
+
+    /// The files of a date as they were after a commit, in their order; `None` if some of them are gone.
+    pub(crate) fn files_at(&self, date: i32, epoch: u64) -> Result<Option<Vec<FileEntry>>> {
+        if self.history.gone(date) > epoch {
+            return Ok(None);
+        }
+        let retired = self.history.retired().values().filter(|retired| retired.removed > epoch);
+        let mut files = Vec::new();
+        for entry in self.files.values().chain(retired.map(|retired| &retired.entry)) {
+            if entry.date == date && added_by(entry)? <= epoch {
+                files.push(entry.clone());
+            }
+        }
+        files.sort_by(|a, b| a.path.cmp(&b.path));
+        Ok(Some(files))
+    }
+
+    /// The table as it was after a commit; `None` if some of its files are gone.
+    pub(crate) fn at(&self, epoch: u64) -> Result<Option<TableState>> {
+        let Some(spec) = self.history.spec_at(epoch).filter(|_| epoch >= self.history.readable_from()) else {
+            return Ok(None);
+        };
+        let retired = self.history.retired().values().filter(|retired| retired.removed > epoch);
+        let mut files = BTreeMap::new();
+        for entry in self.files.values().chain(retired.map(|retired| &retired.entry)) {
+            if added_by(entry)? <= epoch {
+                files.insert(entry.path.clone(), entry.clone());
+            }
+        }
+        let sources = self.sources.iter().filter(|(_, (_, by))| *by <= epoch);
+        let sources = sources.map(|(digest, source)| (digest.clone(), source.clone())).collect();
+        let history = self.history.clone();
+        Ok(Some(TableState {
+            epoch,
+            spec: spec.clone(),
+            files,
+            sources,
+            captured: self.captured,
+            history,
+            dropped: false,
+        }))
     }
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn commit(
         let mut file = storage.open_append(&path, head.length)?;
         file.write(&frame)?;
         file.sync()?;
-        Head { log: head.log, length, epoch: commit.epoch }
+        Head { log: head.log, length, epoch: commit.epoch, dropped: next_state.dropped }
     };
     put_head(storage, table, next)?;
     if next.log != head.log {
@@ -68,7 +68,8 @@ pub(crate) fn commit(
 
 /// Estimated without serialising the state: a record of one file takes some 400 bytes.
 fn is_worth_replacing(length: u64, state: &TableState) -> bool {
-    let snapshot = (state.files.len() + state.sources.len()) as u64 * 400 + 4096;
+    let entries = state.files.len() + state.sources.len() + state.history.retired().len();
+    let snapshot = entries as u64 * 400 + state.history.commits().len() as u64 * 100 + 4096;
     length > 4 * snapshot
 }
 
@@ -86,7 +87,12 @@ fn write_log(storage: &dyn Storage, table: &str, number: u64, first: &Commit) ->
     file.write(&frame)?;
     file.sync()?;
     storage.sync_dir(folder)?;
-    Ok(Head { log: number, length: (LOG_HEADER_BYTES + frame.len()) as u64, epoch: first.epoch })
+    Ok(Head {
+        log: number,
+        length: (LOG_HEADER_BYTES + frame.len()) as u64,
+        epoch: first.epoch,
+        dropped: first.dropped,
+    })
 }
 
 fn put_head(storage: &dyn Storage, table: &str, head: Head) -> Result<()> {

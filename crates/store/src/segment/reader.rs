@@ -195,13 +195,8 @@ impl Segment {
         let rows = to_usize(rows.start)..to_usize(rows.end.max(rows.start));
         let opened = self.opened()?.file.as_ref();
         let stored = opened.schema();
-        let positions: Vec<Option<usize>> = columns
-            .iter()
-            .map(|column| {
-                let name = &spec.columns[*column].name;
-                stored.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name))
-            })
-            .collect();
+        let positions: Vec<Option<usize>> =
+            columns.iter().map(|column| spec.columns[*column].position_in(stored)).collect();
         let batch_rows = batch_rows.max(1);
         let source = match opened {
             Opened::Arrow(file) => Source::Arrow { file, next: rows.start },
@@ -226,8 +221,7 @@ impl Segment {
         let wanted = &spec.columns[column];
         let (rows, data_type) = (usize::try_from(self.entry.rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
         let opened = self.opened()?.file.as_ref();
-        let is_wanted = |field: &arrow::datatypes::FieldRef| field.name().eq_ignore_ascii_case(&wanted.name);
-        let position = opened.schema().fields().iter().position(is_wanted);
+        let position = wanted.position_in(opened.schema());
         Ok(match (opened, position) {
             (_, None) => ColumnReader::absent(data_type, rows),
             (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),

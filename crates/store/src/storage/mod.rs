@@ -231,6 +231,22 @@ pub(crate) fn replace(storage: &dyn Storage, path: &str, bytes: &[u8]) -> Result
     storage.sync_dir(parent(path))
 }
 
+/// Bytes that are copied at once.
+const COPY_BYTES: usize = 1 << 20;
+
+/// Copies a file to a name that isn't there, durably but for the name.
+pub(crate) fn copy(storage: &dyn Storage, from: &str, to: &str) -> Result<()> {
+    let bytes = storage.map(from)?;
+    let mut file = storage.create(to)?;
+    bytes.chunks(COPY_BYTES).try_for_each(|part| file.write(part))?;
+    match bytes.unreadable_at() {
+        Some(offset) => {
+            Err(crate::Error::corrupt(storage.display_path(from), offset, "a page that can be read", "none"))
+        }
+        None => file.sync(),
+    }
+}
+
 /// The folder of a path; empty for the database's own.
 pub(crate) fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)

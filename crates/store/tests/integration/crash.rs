@@ -83,6 +83,16 @@ fn a_wider_column_survives_a_power_cut() {
 }
 
 #[test]
+fn changes_of_rows_survive_a_power_cut() {
+    scenario::changes().iter().for_each(|scenario| survives(scenario, 24));
+}
+
+#[test]
+fn the_end_of_kept_files_survives_a_power_cut() {
+    survives(&scenario::forget(), 48);
+}
+
+#[test]
 fn the_replacement_of_the_log_survives_a_power_cut() {
     survives(&scenario::log_replacement(), 48);
 }

@@ -111,7 +111,8 @@ fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
     let fault = splay_store::storage::fault::FaultStorage::new();
     let storages: [Arc<dyn Storage>; 2] = [Arc::new(LocalStorage::new(folder.path())), shared(&fault)];
     for storage in storages {
-        let database = Database::create_on(Arc::clone(&storage), &Settings::default()).unwrap();
+        let settings = Settings { history_s: 0, ..Settings::default() };
+        let database = Database::create_on(Arc::clone(&storage), &settings).unwrap();
         let files = || storage.list("trade/date=1970-01-01").unwrap().len();
         let mut model = Model::new(model::rows(1, 100, 0..1, 4));
         load(&database, &model.rows, LoadOptions::default()).unwrap();
@@ -153,7 +154,9 @@ fn snapshots_of_one_database_share_a_lease() {
     assert_eq!(read_snapshot(&second, &Selection::default()).unwrap(), rows);
     drop(second);
     load(&writer, &model::rows(3, 1, 5..6, 4), LoadOptions::default()).unwrap();
-    assert_eq!(files(), 2, "nobody holds it");
+    assert_eq!(files(), 4, "nobody holds it, but the history keeps them");
+    writer.table("trade").unwrap().forget(true).unwrap();
+    assert_eq!(files(), 2);
     assert_eq!(table.snapshot().unwrap().rows(), 201);
 }
 

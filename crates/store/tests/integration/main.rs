@@ -9,6 +9,7 @@ mod damage;
 mod faults;
 mod golden;
 mod hostile;
+mod life;
 mod locks;
 mod model;
 mod order;

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray,
-    new_null_array,
+    ArrayRef, AsArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, RecordBatch, StringArray,
+    TimestampNanosecondArray, new_null_array,
 };
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::Int32Type;
@@ -14,7 +14,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{ColumnSpec, ColumnType, Database, Error, LoadOptions, Result, Selection, Settings, TableSpec};
+use splay_store::{
+    ColumnSpec, ColumnType, Database, Error, LoadOptions, Removal, Result, Selection, Settings, TableSpec,
+};
 
 /// An observer that lets everything go on.
 pub(crate) fn go_on(_bytes: u64) -> ControlFlow<()> {
@@ -118,6 +120,32 @@ pub(crate) fn read_table(database: &Database, table: &str) -> Result<RecordBatch
     read_snapshot(&database.table(table)?.snapshot()?, &Selection::default())
 }
 
+/// The rows whose size is less than a bound.
+pub(crate) fn smaller(bound: i32) -> Removal {
+    let columns = vec![3];
+    Removal::matching(Selection::default(), columns, move |rows| {
+        let sizes = rows.column(0).as_primitive::<Int32Type>();
+        Ok(sizes.iter().map(|size| size.map(|size| size < bound)).collect::<BooleanArray>())
+    })
+}
+
+impl Row {
+    pub(crate) fn is_smaller(&self, bound: i32) -> bool {
+        self.size.is_some_and(|size| size < bound)
+    }
+
+    pub(crate) fn date(&self) -> i32 {
+        i32::try_from(self.time.div_euclid(DAY)).unwrap()
+    }
+}
+
+impl Model {
+    /// Without the rows that go.
+    pub(crate) fn without(&self, goes: impl Fn(&Row) -> bool) -> Model {
+        Model { spec: self.spec.clone(), rows: self.rows.iter().filter(|row| !goes(row)).cloned().collect() }
+    }
+}
+
 /// All rows of the pieces that are selected.
 pub(crate) fn read_snapshot(snapshot: &splay_store::TableSnapshot, selection: &Selection) -> Result<RecordBatch> {
     let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
@@ -171,9 +199,10 @@ pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
     let snapshot = database.table("trade").unwrap().snapshot().unwrap();
     let mut paths: Vec<String> =
         ["splay.toml", "readers.lock", "trade/manifest/HEAD", "trade/manifest/CREATED"].map(str::to_owned).to_vec();
-    for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
-        paths.push(format!("trade/{}", segment.entry().path));
-        paths.push(format!("trade/{}", segment.entry().index_path()));
+    let segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
+    for entry in segments.map(|segment| segment.entry()).chain(snapshot.kept_files()) {
+        paths.push(format!("trade/{}", entry.path));
+        paths.push(format!("trade/{}", entry.index_path()));
     }
     let head = storage.read("trade/manifest/HEAD").unwrap();
     paths.push(format!("trade/manifest/{:06}.log", u64::from_le_bytes(head[12..20].try_into().unwrap())));

@@ -49,7 +49,7 @@ fn assert_holds(rng: &mut ChaCha8Rng, database: &Database, expected: &RecordBatc
 fn random_options(rng: &mut ChaCha8Rng) -> LoadOptions {
     let format = if rng.random_bool(0.7) { SegmentFormat::Arrow } else { SegmentFormat::Parquet };
     let memory_bytes = if rng.random_bool(0.6) { 1 << 20 } else { 1 << 30 };
-    LoadOptions { memory_bytes, format, threads: rng.random_range(1..3), again: false }
+    LoadOptions { memory_bytes, format, threads: rng.random_range(1..3), ..LoadOptions::default() }
 }
 
 fn load(database: &Database, spec: &TableSpec, batches: &[RecordBatch], options: LoadOptions) {

@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Result, SegmentFormat};
+use splay_store::{
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Removal, Replace, Result, Retention, SegmentFormat,
+    of_dates,
+};
 
 use crate::model::{self, Model, Row, go_on, open};
 
@@ -139,6 +142,83 @@ pub(crate) fn widen_column() -> Scenario {
     Scenario { name: "widen column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
 }
 
+fn changing(
+    name: &'static str,
+    old: Model,
+    new: Model,
+    change: impl Fn(&splay_store::Table) -> Result<()> + 'static,
+) -> Scenario {
+    let base = loaded(&old.rows);
+    Scenario { name, base, old: Some(old), new, change: Box::new(move |database| change(&database.table("trade")?)) }
+}
+
+pub(crate) fn delete() -> Scenario {
+    let old = Model::new(model::rows(30, 90, 0..3, 4));
+    let new = old.without(|row| row.is_smaller(300));
+    changing("delete", old, new, |table| table.delete(model::smaller(300)).map(drop))
+}
+
+pub(crate) fn delete_a_date() -> Scenario {
+    let old = Model::new(model::rows(31, 90, 0..3, 4));
+    let new = old.without(|row| row.date() == 1);
+    changing("delete a date", old, new, |table| {
+        let removal = Removal::of(table.snapshot()?.spec(), of_dates(1, 1))?;
+        table.delete(removal).map(drop)
+    })
+}
+
+pub(crate) fn replace(by: Replace) -> Scenario {
+    let (old, incoming) = (Model::new(model::rows(32, 90, 0..3, 4)), model::rows(33, 8, 1..3, 4));
+    let goes = |row: &Row| {
+        let of_date = |new: &&Row| new.date() == row.date() && (by == Replace::Dates || new.sym == row.sym);
+        incoming.iter().any(|new| of_date(&new))
+    };
+    let (new, base) = (old.without(goes).plus(&incoming), loaded(&old.rows));
+    let change = loading(&incoming, LoadOptions { replace: by, ..options() });
+    Scenario {
+        name: if by == Replace::Dates { "replace dates" } else { "replace symbols" },
+        base,
+        old: Some(old),
+        new,
+        change,
+    }
+}
+
+pub(crate) fn expire() -> Scenario {
+    let old = Model::new(model::rows(34, 90, 0..4, 4));
+    let new = old.without(|row| row.date() < 2);
+    changing("expire", old, new, |table| table.expire(Retention { days: Some(2), bytes: None }, false).map(drop))
+}
+
+/// Files that a deletion removed come back, and what a later load brought stays.
+pub(crate) fn undo() -> Scenario {
+    let (first, later) = (model::rows(35, 90, 0..3, 4), model::rows(36, 30, 0..1, 4));
+    let base = loaded(&first);
+    let table = open(&base).unwrap().table("trade").unwrap();
+    table.delete(model::smaller(300)).unwrap();
+    model::load(&open(&base).unwrap(), &later, options()).unwrap();
+    let old = Model::new(first.clone()).without(|row| row.is_smaller(300)).plus(&later);
+    let new = Model::new(first).plus(&later);
+    let change = |database: &Database| database.table("trade")?.undo(2).map(drop);
+    Scenario { name: "undo", base: base.copy(), old: Some(old), new, change: Box::new(change) }
+}
+
+/// The files that a deletion kept go.
+pub(crate) fn forget() -> Scenario {
+    let old = Model::new(model::rows(37, 90, 0..3, 4));
+    let base = loaded(&old.rows);
+    open(&base).unwrap().table("trade").unwrap().delete(model::smaller(300)).unwrap();
+    let new = old.without(|row| row.is_smaller(300));
+    let change = |database: &Database| database.table("trade")?.forget(true).map(drop);
+    Scenario { name: "forget", base: base.copy(), old: Some(new.clone()), new, change: Box::new(change) }
+}
+
+/// Changes of rows that are there.
+pub(crate) fn changes() -> Vec<Scenario> {
+    let replaces = [Replace::Dates, Replace::Symbols].map(replace);
+    [delete(), delete_a_date(), expire(), undo()].into_iter().chain(replaces).collect()
+}
+
 /// The commit at which a long log is replaced by what it adds up to.
 pub(crate) fn log_replacement() -> Scenario {
     let mut old = Model::new(model::rows(22, 20, 0..1, 4));
@@ -160,7 +240,7 @@ pub(crate) fn log_replacement() -> Scenario {
 /// All of them, by name.
 pub(crate) fn all() -> Vec<Scenario> {
     let quick = [creation, merge, append, two_partitions, compaction, compaction_to_parquet, add_column, widen_column];
-    quick.iter().map(|make| make()).chain([spill(), log_replacement()]).collect()
+    quick.iter().map(|make| make()).chain([spill(), log_replacement()]).chain(changes()).collect()
 }
 
 /// A load that follows on a scenario, on any state of the database.

@@ -1,0 +1,242 @@
+//! Changes of rows that are there: deletion, update, retention. And what commits have done.
+
+use arrow::array::RecordBatch;
+
+use crate::database::Table;
+use crate::error::{Error, Result};
+use crate::load::{Load, LoadOptions, LoadReport, Removal};
+use crate::manifest::{FileEntry, Operation, Source, TableState};
+use crate::schema::Retention;
+use crate::select::Selection;
+use crate::undo::hindrance;
+use crate::write::{Change, Writer, now};
+
+/// A commit of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommitReport {
+    /// Its number.
+    pub commit: u64,
+    /// Nanoseconds since the epoch, by the clock of the machine that wrote it.
+    pub at: i64,
+    /// What it did: load, capture, compact, schema, delete, replace, update, expire, undo or forget.
+    pub operation: &'static str,
+    /// Rows that it added.
+    pub added: u64,
+    /// Rows that it removed.
+    pub removed: u64,
+    /// Dates whose rows it changed, in days since 1970-01-01. Those of captures and compactions aren't noted.
+    pub dates: Vec<i32>,
+    /// Files or frames that it loaded, unless their rows were taken back since.
+    pub sources: Vec<Source>,
+    /// The commit that it undid.
+    pub undoes: Option<u64>,
+    /// Why it can't be undone; `None` if it can.
+    pub hindrance: Option<String>,
+}
+
+/// What a table's retention would remove, or has removed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExpireReport {
+    /// Dates, in days since 1970-01-01.
+    pub dates: Vec<i32>,
+    /// Their rows.
+    pub rows: u64,
+    /// Bytes of their segments and indexes.
+    pub bytes: u64,
+}
+
+impl Table {
+    /// Deletes rows by one commit.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writer is at work; those of reading and writing the table. Nothing has changed then.
+    pub fn delete(&self, removal: Removal) -> Result<LoadReport> {
+        self.changed(|load| load.remove(removal))
+    }
+
+    /// Changes rows by one commit: `change` gets those of the removal, with all columns, and gives what is to stand in their place. Among
+    /// rows of equal symbol and time those that were changed are the last.
+    ///
+    /// # Errors
+    /// As [`Table::delete`], and those of `change`.
+    pub fn update(
+        &self,
+        removal: Removal,
+        change: &mut dyn FnMut(RecordBatch) -> Result<RecordBatch>,
+    ) -> Result<LoadReport> {
+        self.changed(|load| load.update(removal, change))
+    }
+
+    fn changed(&self, change: impl FnOnce(&mut Load) -> Result<u64>) -> Result<LoadReport> {
+        // Not held: as long as a snapshot lives no file is removed.
+        let (spec, epoch) = self.snapshot().map(|snapshot| (snapshot.spec().clone(), snapshot.epoch()))?;
+        let mut load = self.database().load(&spec, LoadOptions::default())?;
+        // Rows that came in since the load began aren't concerned.
+        self.refuse_live()?;
+        if change(&mut load)? == 0 {
+            return Ok(LoadReport { epoch, ..LoadReport::default() });
+        }
+        load.commit()
+    }
+
+    /// Rows that only another process, or its journal, has can't be changed from here.
+    pub(crate) fn refuse_live(&self) -> Result<()> {
+        if self.database().follows_others() && self.snapshot()?.live() != 0 {
+            return Err(Error::RowsElsewhere { table: self.name().to_owned() });
+        }
+        Ok(())
+    }
+
+    /// Drops the table. Until the files are forgotten that are kept, [`Table::undo`] of this commit brings it back.
+    ///
+    /// # Errors
+    /// [`Error::RowsElsewhere`] where another process captures, [`Error::Captured`] if this one captures into the table; others as
+    /// [`Table::delete`].
+    pub fn drop_table(&self) -> Result<u64> {
+        if self.database().is_captured(self.name()) {
+            return Err(Error::Captured { table: self.name().to_owned() });
+        }
+        if self.database().follows_others() {
+            return Err(Error::RowsElsewhere { table: self.name().to_owned() });
+        }
+        let writer = Writer::begin(self.database(), self.name())?;
+        let Some(state) = writer.table() else {
+            return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
+        };
+        let mut change = Change::new(Operation::Drop);
+        change.rows.1 = state.files.values().map(|entry| entry.rows).sum();
+        change.remove = state.files.keys().cloned().collect();
+        change.dropped = true;
+        writer.commit(change)
+    }
+
+    /// Sets how long rows stay. Nothing goes before [`Table::expire`], which a server calls by itself.
+    ///
+    /// # Errors
+    /// [`Error::Schema`] for a retention of no days.
+    pub fn set_retention(&self, retention: Retention) -> Result<()> {
+        if retention.days == Some(0) {
+            return Err(self
+                .stored()?
+                .spec()
+                .error("a retention of 0 days keeps nothing: delete the rows instead".to_owned()));
+        }
+        self.change_spec(|spec| {
+            spec.retention = retention;
+            Ok(())
+        })
+    }
+
+    /// Removes the dates that are beyond a retention, by one commit. With `dry_run` it only says which.
+    ///
+    /// # Errors
+    /// As [`Table::delete`].
+    pub fn expire(&self, retention: Retention, dry_run: bool) -> Result<ExpireReport> {
+        let Retention { days, bytes } = retention;
+        let would = outlived(self.stored()?.entries(), days, bytes).1;
+        if dry_run || would.dates.is_empty() {
+            return Ok(would);
+        }
+        let writer = Writer::begin(self.database(), self.name())?;
+        let Some(state) = writer.table() else { return Ok(ExpireReport::default()) };
+        let (remove, report) = outlived(state.files.values(), days, bytes);
+        if report.dates.is_empty() {
+            return Ok(report);
+        }
+        let mut change = Change::new(Operation::Expire);
+        (change.remove, change.rows) = (remove, (0, report.rows));
+        writer.commit(change)?;
+        Ok(report)
+    }
+
+    /// Removes the files that were kept so that commits can be undone: those that were kept long enough, or all. Gives their bytes.
+    ///
+    /// # Errors
+    /// [`Error::Locked`] while another writer is at work.
+    pub fn forget(&self, all: bool) -> Result<u64> {
+        let writer = Writer::begin(self.database(), self.name())?;
+        let Some(state) = writer.state() else { return Ok(0) };
+        let paths: Vec<String> = match all {
+            true => state.history.retired().keys().cloned().collect(),
+            false => writer.outdated(now()),
+        };
+        if paths.is_empty() {
+            return Ok(0);
+        }
+        let size = |path: &String| {
+            state.history.retired().get(path).map_or(0, |kept| kept.entry.bytes + kept.entry.index_bytes)
+        };
+        let bytes = paths.iter().map(size).sum();
+        let mut change = Change::new(Operation::Forget);
+        change.forget = paths;
+        writer.commit(change)?;
+        Ok(bytes)
+    }
+
+    /// The table's last `count` commits, the newest first. Of captures and compactions only the newest are known.
+    ///
+    /// # Errors
+    /// As [`Table::snapshot`].
+    pub fn commits(&self, count: usize) -> Result<Vec<CommitReport>> {
+        let stored = self.stored_or_dropped()?;
+        let newest = stored.state().history.commits().keys().rev().take(count);
+        newest.map(|epoch| report(stored.state(), *epoch)).collect()
+    }
+}
+
+fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
+    let hindrance = hindrance(state, epoch)?;
+    let note = &state.history.commits()[&epoch];
+    let sources = state.sources.values().filter(|(_, by)| *by == epoch).map(|(source, _)| source.clone());
+    let mut sources: Vec<Source> = sources.collect();
+    sources.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(CommitReport {
+        commit: epoch,
+        at: note.at,
+        operation: note.operation.word(),
+        added: note.rows.0,
+        removed: note.rows.1,
+        dates: note.dates.keys().copied().collect(),
+        sources,
+        undoes: note.undoes,
+        hindrance,
+    })
+}
+
+/// Files of dates that are too old, or too much.
+fn outlived<'a>(
+    files: impl Iterator<Item = &'a FileEntry> + Clone,
+    days: Option<u32>,
+    bytes: Option<u64>,
+) -> (Vec<String>, ExpireReport) {
+    let size = |entry: &FileEntry| entry.bytes + entry.index_bytes;
+    let mut by_date: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
+    files.clone().for_each(|entry| *by_date.entry(entry.date).or_default() += size(entry));
+    let newest = by_date.keys().next_back().copied().unwrap_or(0);
+    let first = days.map_or(i32::MIN, |days| newest.saturating_sub(i32::try_from(days).unwrap_or(i32::MAX)));
+    let (mut left, mut first_kept) = (by_date.values().sum::<u64>(), newest);
+    for (date, of_date) in &by_date {
+        // The newest date stays in any case.
+        if *date >= newest || (*date > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes) {
+            first_kept = *date;
+            break;
+        }
+        left -= of_date;
+    }
+    let (mut paths, mut report) = (Vec::new(), ExpireReport::default());
+    for entry in files.filter(|entry| entry.date < first_kept) {
+        paths.push(entry.path.clone());
+        report.rows += entry.rows;
+        report.bytes += size(entry);
+    }
+    report.dates = by_date.into_keys().take_while(|date| *date < first_kept).collect();
+    (paths, report)
+}
+
+/// The rows of whole dates.
+#[must_use]
+pub fn of_dates(first: i32, last: i32) -> Selection {
+    let mut selection = Selection::default();
+    (selection.date.min, selection.date.max) = (first, last);
+    selection
+}

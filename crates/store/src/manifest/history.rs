@@ -1,0 +1,150 @@
+//! What a table was before: its commits, and the files that later ones replaced, as long as they are kept.
+//!
+//! - A commit that keeps what it removes makes these files *retired*: on disk, in no reader's way, and named here. With them the table can be
+//!   read as it was, and a commit can be undone.
+//! - Retired files go by a later commit that names them as forgotten. So no crash can leave the history with a file that isn't there.
+//! - Each date notes the last commit whose removed files are gone: the date can be had as it was from that commit on.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::format::{Commit, FileEntry, Operation};
+use crate::error::{Error, Result};
+use crate::schema::TableSpec;
+
+/// Notes of captures and compactions that a new log takes over; of other commits it takes all.
+const ROUTINE_NOTES_MAX: usize = 1_000;
+
+/// What a table was before.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct History {
+    /// First commit from which on there is a note of each.
+    since: u64,
+    commits: BTreeMap<u64, CommitNote>,
+    retired: BTreeMap<String, Retired>,
+    /// By date: the last commit that removed files which are gone.
+    gone: BTreeMap<i32, u64>,
+    /// Schemas, with the commit that set each one.
+    specs: BTreeMap<u64, TableSpec>,
+}
+
+/// What a commit did.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CommitNote {
+    /// Nanoseconds since the epoch, by the writer's clock.
+    pub(crate) at: i64,
+    pub(crate) operation: Operation,
+    /// Rows that came in and rows that went, as far as it says.
+    pub(crate) rows: (u64, u64),
+    /// The commit that it undid.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) undoes: Option<u64>,
+    /// By date: files that it added and files that it removed. Only of commits that can be undone.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) dates: BTreeMap<i32, (u32, u32)>,
+}
+
+/// A file that the table no longer has, and that is kept.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Retired {
+    pub(crate) entry: FileEntry,
+    /// The commit that removed it.
+    pub(crate) removed: u64,
+    /// When that was.
+    pub(crate) at: i64,
+}
+
+impl History {
+    /// Before the first commit of a log: nothing is known of what was before it.
+    pub(crate) fn since(first: &Commit) -> History {
+        let since = if first.operation == Operation::Snapshot { first.epoch } else { 1 };
+        History { since, ..History::default() }
+    }
+
+    /// Notes a commit, with the files that it took from the table.
+    pub(crate) fn note(&mut self, commit: &Commit, removed: Vec<FileEntry>) -> Result<(), String> {
+        let mut dates: BTreeMap<i32, (u32, u32)> = BTreeMap::new();
+        commit.add.iter().for_each(|entry| dates.entry(entry.date).or_default().0 += 1);
+        for entry in removed {
+            dates.entry(entry.date).or_default().1 += 1;
+            if commit.keep {
+                let retired = Retired { removed: commit.epoch, at: commit.at, entry };
+                self.retired.insert(retired.entry.path.clone(), retired);
+            } else {
+                self.gone.insert(entry.date, commit.epoch);
+            }
+        }
+        for path in &commit.forget {
+            let Some(retired) = self.retired.remove(path) else {
+                return Err(format!("the end of {path}, which wasn't kept"));
+            };
+            let gone = self.gone.entry(retired.entry.date).or_default();
+            *gone = (*gone).max(retired.removed);
+        }
+        if let Some(spec) = &commit.spec {
+            self.specs.insert(commit.epoch, spec.clone());
+        }
+        if !commit.operation.changes_rows() {
+            dates.clear();
+        }
+        let (at, operation, rows, undoes) = (commit.at, commit.operation, commit.rows, commit.undoes);
+        self.commits.insert(commit.epoch, CommitNote { at, operation, rows, undoes, dates });
+        Ok(())
+    }
+
+    /// The history as a new log begins with it.
+    pub(crate) fn shortened(&self) -> History {
+        let mut short = self.clone();
+        let routine = |note: &CommitNote| !note.operation.changes_rows();
+        let of_routine: Vec<u64> =
+            self.commits.iter().filter(|(_, note)| routine(note)).map(|(epoch, _)| *epoch).collect();
+        if let Some(last) = of_routine.len().checked_sub(ROUTINE_NOTES_MAX + 1).map(|place| of_routine[place]) {
+            short.commits.retain(|epoch, note| *epoch > last || !routine(note));
+            short.since = short.since.max(last + 1);
+        }
+        short
+    }
+
+    pub(crate) fn commits(&self) -> &BTreeMap<u64, CommitNote> {
+        &self.commits
+    }
+
+    pub(crate) fn retired(&self) -> &BTreeMap<String, Retired> {
+        &self.retired
+    }
+
+    /// Paths of the retired files that were removed before an instant.
+    pub(crate) fn retired_before(&self, at: i64) -> Vec<String> {
+        self.retired.iter().filter(|(_, retired)| retired.at < at).map(|(path, _)| path.clone()).collect()
+    }
+
+    /// The last commit of a date whose removed files are gone; 0 if there is none.
+    pub(crate) fn gone(&self, date: i32) -> u64 {
+        self.gone.get(&date).copied().unwrap_or(0)
+    }
+
+    /// The last commit that made files of any date go.
+    pub(crate) fn readable_from(&self) -> u64 {
+        let first_spec = self.specs.keys().next().copied().unwrap_or(u64::MAX);
+        self.gone.values().copied().max().unwrap_or(0).max(first_spec)
+    }
+
+    /// The schema as it was at a commit.
+    pub(crate) fn spec_at(&self, epoch: u64) -> Option<&TableSpec> {
+        self.specs.range(..=epoch).next_back().map(|(_, spec)| spec)
+    }
+
+    /// The last commit at or before an instant; `None` if that is longer ago than the notes go back.
+    pub(crate) fn epoch_at(&self, at: i64) -> Option<u64> {
+        let before = self.commits.iter().rev().find(|(_, note)| note.at <= at).map(|(epoch, _)| *epoch)?;
+        (before >= self.since).then_some(before)
+    }
+}
+
+/// Number of the commit that added a file, which its name begins with.
+pub(crate) fn added_by(entry: &FileEntry) -> Result<u64> {
+    let name = entry.path.rsplit('/').next().unwrap_or_default();
+    let number = name.split('.').next().and_then(|digits| digits.parse().ok());
+    number.ok_or_else(|| Error::corrupt(&entry.path, 0, "a name that begins with the number of a commit", name))
+}

@@ -1,0 +1,224 @@
+//! Takes back what a commit did, and leaves what came after it.
+//!
+//! | What has become of a date since | How it goes back |
+//! | --- | --- |
+//! | the commit only added files, and all are there still | they go |
+//! | no rows have changed | it gets the files that it had, under new names |
+//! | rows have changed | its rows before the commit, after it and now are compared (`rows.rs`) |
+//!
+//! Files that are gone hinder: those that captured rows replaced, and those of changes that are longer ago than the history goes.
+
+mod rows;
+
+use arrow::array::RecordBatch;
+
+use self::rows::{Undoing, joined};
+use crate::database::{Table, TableSnapshot};
+use crate::error::{Error, Result};
+use crate::load::{self, LoadReport};
+use crate::manifest::{CommitNote, FileEntry, Operation, SegmentFormat, TableState, added_by};
+use crate::segment::Segment;
+use crate::write::{Change, Writer};
+
+/// Memory that the size of segments is derived from, as in a load.
+const MEMORY_BYTES: usize = 1 << 30;
+
+/// How a date gets back what it had.
+#[derive(Debug)]
+enum Return {
+    /// The files that the commit added go.
+    Remove(Vec<FileEntry>),
+    /// These come back in the place of all.
+    Restore(Vec<FileEntry>),
+    /// The rows of these states are compared with those that are there now.
+    Compare { before: Vec<FileEntry>, after: Vec<FileEntry> },
+}
+
+/// Why a commit can't be undone; `None` if it can.
+pub(crate) fn hindrance(state: &TableState, epoch: u64) -> Result<Option<String>> {
+    let Some(note) = state.history.commits().get(&epoch) else { return Ok(Some("it isn't known any more".to_owned())) };
+    if !note.operation.changes_rows() {
+        return Ok(Some(match note.operation {
+            Operation::Capture => "captured rows are deleted by a condition".to_owned(),
+            other => format!("a commit of the kind {} leaves the rows as they are", other.word()),
+        }));
+    }
+    let undone = |(other, note): (&u64, &CommitNote)| (note.undoes == Some(epoch)).then_some(*other);
+    if let Some(by) = state.history.commits().range(epoch..).find_map(undone) {
+        return Ok(Some(format!("commit {by} has undone it")));
+    }
+    for date in note.dates.keys() {
+        if way_back(state, epoch, *date)?.is_none() {
+            return Ok(Some(format!("files that {} had are gone", crate::partition::folder(*date))));
+        }
+    }
+    Ok(None)
+}
+
+/// How a date gets back what it had before a commit; `None` if files for that are gone.
+fn way_back(state: &TableState, epoch: u64, date: i32) -> Result<Option<Return>> {
+    let (added, removed) = state.history.commits()[&epoch].dates[&date];
+    let mut own = Vec::new();
+    for entry in state.files.values().filter(|entry| entry.date == date) {
+        if added_by(entry)? == epoch {
+            own.push(entry.clone());
+        }
+    }
+    if removed == 0 && own.len() == added as usize {
+        return Ok(Some(Return::Remove(own)));
+    }
+    let (Some(before), Some(after)) = (state.files_at(date, epoch - 1)?, state.files_at(date, epoch)?) else {
+        return Ok(None);
+    };
+    for (number, note) in state.history.commits().range(epoch + 1..) {
+        if note.operation != Operation::Compact && has_changed(state, *number, date)? {
+            return Ok(Some(Return::Compare { before, after }));
+        }
+    }
+    Ok(Some(Return::Restore(before)))
+}
+
+/// Whether a commit added files to a date or removed some.
+fn has_changed(state: &TableState, epoch: u64, date: i32) -> Result<bool> {
+    for retired in state.history.retired().values().filter(|retired| retired.entry.date == date) {
+        if retired.removed == epoch || added_by(&retired.entry)? == epoch {
+            return Ok(true);
+        }
+    }
+    for entry in state.files.values().filter(|entry| entry.date == date) {
+        if added_by(entry)? == epoch {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+impl Table {
+    /// Takes back what a commit did, by a commit of its own, which can be undone as well. Rows of later commits stay. What the commit had
+    /// loaded can be loaded again.
+    ///
+    /// # Errors
+    /// [`Error::CannotUndo`] with the reason; those of reading and writing the table. Nothing has changed then.
+    pub fn undo(&self, epoch: u64) -> Result<LoadReport> {
+        self.settle()?;
+        let writer = Writer::begin(self.database(), self.name())?;
+        self.refuse_live()?;
+        let Some(state) = writer.state() else {
+            return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
+        };
+        if let Some(reason) = hindrance(state, epoch)? {
+            return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
+        }
+        let note = &state.history.commits()[&epoch];
+        let mut change = Change::new(Operation::Undo);
+        (change.undoes, change.rows) = (Some(epoch), (note.rows.1, note.rows.0));
+        // A table that was dropped is there again.
+        change.spec = state.dropped.then(|| state.spec.clone());
+        change.unload = state.sources.values().filter(|(_, by)| *by == epoch).map(|(s, _)| s.digest.clone()).collect();
+        for date in note.dates.keys() {
+            match way_back(state, epoch, *date)? {
+                Some(Return::Remove(own)) => change.remove.extend(own.into_iter().map(|entry| entry.path)),
+                Some(Return::Restore(before)) => restore(&writer, *date, &before, &mut change)?,
+                Some(Return::Compare { before, after }) => {
+                    let missing = compare(&writer, *date, &before, &after, &mut change)?;
+                    // Rows that were changed twice would be there twice.
+                    if missing > 0
+                        && !matches!(
+                            note.operation,
+                            Operation::Load | Operation::Delete | Operation::Expire | Operation::Drop
+                        )
+                    {
+                        let reason = format!("{missing} of the rows that it made have been changed since");
+                        return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
+                    }
+                }
+                None => return Err(Error::Poisoned),
+            }
+        }
+        let mut report =
+            LoadReport { partitions: note.dates.len(), segments: change.add.len(), ..LoadReport::default() };
+        (report.rows, report.removed) = change.rows;
+        report.bytes = change.add.iter().map(|file| file.bytes + file.index_bytes).sum();
+        report.epoch = writer.commit(change)?;
+        Ok(report)
+    }
+
+    /// The table as it was after a commit, without live rows.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCommit`] if there is none, or its files are gone.
+    pub fn at_commit(&self, epoch: u64) -> Result<TableSnapshot> {
+        let now = self.stored()?;
+        if epoch == now.epoch() {
+            return Ok(now);
+        }
+        let first = now.state().history.readable_from();
+        let past = if epoch < now.epoch() { now.state().at(epoch)? } else { None };
+        match past {
+            Some(state) => Ok(self.past(&now, state)),
+            None => Err(Error::NoSuchCommit { table: self.name().to_owned(), commit: epoch, first, last: now.epoch() }),
+        }
+    }
+
+    /// Number of the last commit at or before an instant, in nanoseconds since the epoch by the clock of the machine that wrote it.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchCommit`] if it is longer ago than the table remembers.
+    pub fn commit_at(&self, at: i64) -> Result<u64> {
+        let now = self.stored()?;
+        let history = &now.state().history;
+        history.epoch_at(at).ok_or_else(|| Error::NoSuchCommit {
+            table: self.name().to_owned(),
+            commit: 0,
+            first: history.readable_from(),
+            last: now.epoch(),
+        })
+    }
+}
+
+/// Gives a date the files that it had.
+fn restore(writer: &Writer, date: i32, before: &[FileEntry], change: &mut Change) -> Result<()> {
+    let current = writer.partition(date);
+    // A file that the date still has keeps its name as long as all in front of it do.
+    let stays = before.iter().zip(&current).take_while(|(old, new)| old.path == new.path).count();
+    change.remove.extend(current.into_iter().skip(stays).map(|entry| entry.path));
+    for entry in before.iter().skip(stays) {
+        change.add.push(writer.link(entry)?);
+    }
+    Ok(())
+}
+
+/// Writes a date anew: as it is, but for the rows that changed from one state to the other. Gives how many of those that came aren't there
+/// any more.
+fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry], change: &mut Change) -> Result<u64> {
+    let Some(state) = writer.state() else { return Ok(0) };
+    let (spec, current) = (state.spec.clone(), writer.partition(date));
+    let segments = |entries: &[FileEntry]| entries.iter().map(|entry| writer.segment(entry)).collect::<Vec<Segment>>();
+    let states = [segments(before), segments(after), segments(&current)];
+    let widest = states.iter().map(|segments| load::row_bytes(&spec, segments)).collect::<Result<Vec<_>>>()?;
+    let row_bytes = widest.into_iter().max().unwrap_or(1);
+    let format = current.first().map_or(SegmentFormat::Arrow, |entry| entry.format);
+    let rows_max = load::segment_rows(writer, MEMORY_BYTES, row_bytes);
+    let (mut held, mut rows) = (Vec::new(), 0);
+    let mut write = |held: &mut Vec<RecordBatch>, rows: &mut usize| -> Result<()> {
+        let batch = load::in_order(&spec, held)?;
+        change.add.push(writer.write_segment(&spec, date, format, &batch)?);
+        (*rows, *held) = (0, Vec::new());
+        Ok(())
+    };
+    let missing = std::thread::scope(|scope| -> Result<u64> {
+        let source = |state| joined(scope, &spec, load::stored(&spec, state, load::chunk_rows(row_bytes)));
+        let mut undoing = Undoing::new(&spec, source(&states[0]), source(&states[1]), source(&states[2]))?;
+        undoing.run(&mut |batch| {
+            rows += batch.num_rows();
+            held.push(batch);
+            if rows >= rows_max { write(&mut held, &mut rows) } else { Ok(()) }
+        })?;
+        Ok(undoing.missing)
+    })?;
+    if rows > 0 {
+        write(&mut held, &mut rows)?;
+    }
+    change.remove.extend(current.into_iter().map(|entry| entry.path));
+    Ok(missing)
+}

@@ -1,0 +1,208 @@
+//! Takes the rows of a commit back where later commits have written their files anew.
+//!
+//! Three states of a date are read side by side: before the commit, after it, and now. All have the order (symbol, time, arrival), so only rows of
+//! one symbol and time are compared with each other, as bytes. Rows that came with the commit go, those that went come back in their old
+//! place, and all others stay. Memory: a chunk of each state, and the rows of one symbol and time.
+
+use std::cmp::Ordering;
+use std::collections::HashMap;
+use std::sync::mpsc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
+use arrow::compute::{concat_batches, take_record_batch};
+use arrow::datatypes::TimestampNanosecondType;
+use arrow::row::{OwnedRow, RowConverter, SortField};
+
+use crate::error::{Error, Result};
+use crate::load::{RowSource as Source, merge};
+use crate::schema::TableSpec;
+
+/// Rows after which a batch of the result is handed on.
+const RESULT_ROWS: usize = 8_192;
+
+/// Merged batches that wait for their reader.
+const BATCHES_AHEAD: usize = 2;
+
+/// The rows of one symbol and time in a state.
+struct Group {
+    rows: RecordBatch,
+    bytes: Vec<OwnedRow>,
+}
+
+/// A state of the date, group by group.
+struct State<'a> {
+    source: Source<'a>,
+    batch: RecordBatch,
+    at: usize,
+}
+
+/// What comes of the three states.
+pub(super) struct Undoing<'a> {
+    spec: &'a TableSpec,
+    before: State<'a>,
+    after: State<'a>,
+    now: State<'a>,
+    converter: RowConverter,
+    /// Rows that came with the commit and aren't there any more.
+    pub(super) missing: u64,
+}
+
+type Key = (Option<String>, i64);
+
+/// The sources of a state as one, in the table's order. Several are merged by a thread, a few batches ahead of the reader.
+pub(super) fn joined<'scope, 'a: 'scope>(
+    scope: &'scope std::thread::Scope<'scope, 'a>,
+    spec: &'a TableSpec,
+    mut sources: Vec<Source<'a>>,
+) -> Source<'a> {
+    if sources.len() <= 1 {
+        return sources.pop().unwrap_or_else(|| Box::new(std::iter::empty()));
+    }
+    let (sender, receiver) = mpsc::sync_channel(BATCHES_AHEAD);
+    scope.spawn(move || {
+        // A reader that has gone wants nothing more.
+        let merged = merge(spec, sources, RESULT_ROWS, &mut |rows| sender.send(Ok(rows)).map_err(|_| Error::Stopped));
+        if let Err(error) = merged {
+            let _ = sender.send(Err(error));
+        }
+    });
+    Box::new(receiver.into_iter())
+}
+
+impl<'a> Undoing<'a> {
+    pub(super) fn new(
+        spec: &'a TableSpec,
+        before: Source<'a>,
+        after: Source<'a>,
+        now: Source<'a>,
+    ) -> Result<Undoing<'a>> {
+        let state = |source| State { source, batch: RecordBatch::new_empty(spec.arrow()), at: 0 };
+        let fields = spec.arrow().fields().iter().map(|field| SortField::new(field.data_type().clone())).collect();
+        let converter = RowConverter::new(fields)?;
+        Ok(Undoing { spec, before: state(before), after: state(after), now: state(now), converter, missing: 0 })
+    }
+
+    /// Gives the rows of the result, in order.
+    pub(super) fn run(&mut self, sink: &mut dyn FnMut(RecordBatch) -> Result<()>) -> Result<()> {
+        let (schema, mut result, mut rows) = (self.spec.arrow(), Vec::new(), 0);
+        loop {
+            let keys = [self.before.key(self.spec)?, self.after.key(self.spec)?, self.now.key(self.spec)?];
+            let Some(least) = keys.into_iter().flatten().min() else { break };
+            let before = self.before.group(self.spec, &least, &self.converter)?;
+            let after = self.after.group(self.spec, &least, &self.converter)?;
+            let now = self.now.group(self.spec, &least, &self.converter)?;
+            for part in self.of_group(&before, &after, &now)? {
+                rows += part.num_rows();
+                result.push(part);
+            }
+            if rows >= RESULT_ROWS {
+                sink(concat_batches(&schema, &result)?)?;
+                result.clear();
+                rows = 0;
+            }
+        }
+        if rows > 0 {
+            sink(concat_batches(&schema, &result)?)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of one symbol and time: those that were there before in their old order, then those that came later.
+    fn of_group(&mut self, before: &Group, after: &Group, now: &Group) -> Result<Vec<RecordBatch>> {
+        if before.bytes == after.bytes {
+            return Ok(vec![now.rows.clone()]);
+        }
+        let (mut came, mut went) = (counted(&after.bytes), counted(&before.bytes));
+        // What both have neither came nor went.
+        for (row, count) in &mut came {
+            if let Some(other) = went.get_mut(row) {
+                let both = (*count).min(*other);
+                *count -= both;
+                *other -= both;
+            }
+        }
+        // Each row that is there now is one that came and goes, or one that stays.
+        let mut stays: HashMap<&OwnedRow, usize> = HashMap::new();
+        let mut keeps = Vec::with_capacity(now.bytes.len());
+        for row in now.bytes.iter().rev() {
+            let goes = came.get_mut(row).filter(|count| **count > 0);
+            let is_kept = goes.map(|count| *count -= 1).is_none();
+            if is_kept {
+                *stays.entry(row).or_default() += 1;
+            }
+            keeps.push(is_kept);
+        }
+        keeps.reverse();
+        self.missing += came.values().map(|count| *count as u64).sum::<u64>();
+        let mut old = Vec::new();
+        for (place, row) in before.bytes.iter().enumerate() {
+            let comes_back = went.get_mut(row).filter(|count| **count > 0);
+            if let Some(count) = comes_back {
+                *count -= 1;
+                old.push(place as u64);
+            } else if let Some(count) = stays.get_mut(row).filter(|count| **count > 0) {
+                *count -= 1;
+                old.push(place as u64);
+            }
+        }
+        // Those of the rows that stay which weren't there before, the last ones of equal ones.
+        let mut new = Vec::new();
+        for (place, row) in now.bytes.iter().enumerate().rev() {
+            if keeps[place]
+                && let Some(count) = stays.get_mut(row).filter(|count| **count > 0)
+            {
+                *count -= 1;
+                new.push(place as u64);
+            }
+        }
+        new.reverse();
+        let taken = |rows: &RecordBatch, places: Vec<u64>| take_record_batch(rows, &UInt64Array::from(places));
+        Ok(vec![taken(&before.rows, old)?, taken(&now.rows, new)?])
+    }
+}
+
+fn counted(rows: &[OwnedRow]) -> HashMap<&OwnedRow, usize> {
+    let mut counts = HashMap::new();
+    rows.iter().for_each(|row| *counts.entry(row).or_default() += 1);
+    counts
+}
+
+impl State<'_> {
+    /// Symbol and time of the next row; `None` at the end.
+    fn key(&mut self, spec: &TableSpec) -> Result<Option<Key>> {
+        while self.at == self.batch.num_rows() {
+            let Some(next) = self.source.next() else { return Ok(None) };
+            (self.batch, self.at) = (next?, 0);
+        }
+        Ok(Some(key_of(spec, &self.batch, self.at)))
+    }
+
+    /// The rows of a symbol and time, if they come next.
+    fn group(&mut self, spec: &TableSpec, key: &Key, converter: &RowConverter) -> Result<Group> {
+        let mut parts = Vec::new();
+        while self.key(spec)?.is_some_and(|next| next == *key) {
+            let begin = self.at;
+            while self.at < self.batch.num_rows() && key_of(spec, &self.batch, self.at).cmp(key) == Ordering::Equal {
+                self.at += 1;
+            }
+            parts.push(self.batch.slice(begin, self.at - begin));
+        }
+        let rows = match parts.as_slice() {
+            [] => RecordBatch::new_empty(spec.arrow()),
+            [one] => one.clone(),
+            several => concat_batches(&spec.arrow(), several)?,
+        };
+        let columns: Vec<ArrayRef> = rows.columns().to_vec();
+        let bytes = converter.convert_columns(&columns)?.iter().map(|row| row.owned()).collect();
+        Ok(Group { rows, bytes })
+    }
+}
+
+fn key_of(spec: &TableSpec, rows: &RecordBatch, row: usize) -> Key {
+    let symbol = spec.symbol_position().and_then(|position| {
+        let column = rows.column(position).as_dictionary::<arrow::datatypes::Int32Type>();
+        let key = column.keys().is_valid(row).then(|| column.keys().value(row))?;
+        Some(column.values().as_string::<i32>().value(usize::try_from(key).unwrap_or(0)).to_owned())
+    });
+    (symbol, rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().value(row))
+}
