@@ -19,8 +19,10 @@ pub enum Error {
         message: String,
     },
 
-    /// The statement would change something. SplayDB's SQL reads; loads, schema changes and exports have commands of their own.
-    #[error("{statement} is not allowed: SQL only reads; use splay load, export or alter")]
+    /// The statement would change something, and whoever sent it may only read, or it isn't one of those that change tables here.
+    #[error(
+        "{statement} is not allowed: SQL only reads here; statements that write are for the command, for Python and for POST /query"
+    )]
     ReadOnly {
         /// The kind of statement.
         statement: String,

@@ -17,6 +17,7 @@
 
 mod answer;
 mod bounds;
+mod change;
 mod coercion;
 mod dictionaries;
 mod error;
@@ -56,6 +57,7 @@ mod walk;
 
 pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use bounds::size::widest_row_bytes;
+pub use change::{InsertRows, IntoFiles, is_change};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use memory::{AnswerMemory, AnswerMemoryPart};

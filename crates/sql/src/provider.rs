@@ -23,6 +23,7 @@ use crate::files::{self, FileTable};
 use crate::functions::RowOrder;
 use crate::pushdown;
 use crate::scan::{TickScanExec, TickScanSettings};
+use crate::syntax::snapshot_of;
 
 /// Name of the column that numbers the rows of a snapshot, where it is asked for.
 const ROW_COLUMN: &str = "__row";
@@ -168,7 +169,7 @@ impl SchemaProvider for TickSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let snapshot = match self.database.table(name).and_then(|table| table.snapshot()) {
+        let snapshot = match snapshot_of(&self.database, name) {
             Ok(snapshot) => snapshot,
             Err(splay_store::Error::NoSuchTable { .. }) => return self.file(name),
             Err(error) => return Err(external(error)),
@@ -177,7 +178,7 @@ impl SchemaProvider for TickSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.database.table(name).is_ok()
+        snapshot_of(&self.database, name).is_ok()
     }
 }
 

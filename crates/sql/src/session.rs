@@ -473,6 +473,53 @@ impl Session {
         Ok(Description { schema, parameters })
     }
 
+    /// What `take` makes of a statement's logical plan, planned on the session's threads until `stop` says so.
+    pub(crate) fn planned<T: Send + 'static>(
+        &self,
+        text: String,
+        parameters: Parameters,
+        stop: Stop<'_>,
+        take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send + 'static,
+    ) -> Result<T> {
+        let session = self.clone();
+        let text = placeholders::numbered(&text)?.into_owned();
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let bounds = Bounds::new(self.pool().0);
+        self.threads.spawn(bounds.clone().within(async move {
+            let _ = sender.send(session.plan_and_take(&text, parameters, take).await);
+        }));
+        bounds.wait(&receiver, stop)?
+    }
+
+    async fn plan_and_take<T>(
+        &self,
+        text: &str,
+        parameters: Parameters,
+        take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send,
+    ) -> Result<T> {
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
+        let state = self.states.of_statement();
+        let (plan, _, _) = self.plan_logically(&state, text).await?;
+        let plan = match parameters {
+            Parameters::None => plan,
+            given => plan.with_param_values(given.into_values()).map_err(wrap)?,
+        };
+        if let Some(name) = plan.get_parameter_names().map_err(wrap)?.into_iter().next() {
+            return Err(Error::Statement { message: format!("the parameter {name} has no value") });
+        }
+        take(&state, plan).map_err(wrap)
+    }
+
+    /// Rows that are there as an answer.
+    pub(crate) fn answer_of(&self, batches: Vec<RecordBatch>, start: Instant) -> Answer {
+        let schema = batches.first().map_or_else(|| Arc::new(arrow::datatypes::Schema::empty()), RecordBatch::schema);
+        let (execution, read) = (start.elapsed(), Read::default());
+        let source = Source::Ready { batches: batches.into(), execution, read, _memory: None };
+        let memory = AnswerMemory::new(self.settings.memory_bytes, &self.memory);
+        let (planning, watches) = (Duration::ZERO, Watches::default());
+        Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None, memory }
+    }
+
     /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
     async fn plan_logically(&self, state: &SessionState, text: &str) -> Result<(LogicalPlan, Spellings, bool)> {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);

@@ -7,16 +7,19 @@
 //! | `LATEST ON time PARTITION BY a, b` | `QUALIFY row_number() OVER (PARTITION BY a, b ORDER BY time DESC NULLS LAST) = 1` |
 //! | `SAMPLE BY 5m …` | `GROUP BY __sample_by(…)` (`sample_by.rs`) |
 //! | `UNPIVOT t ON a, b` | `SELECT * FROM t UNPIVOT (value FOR name IN (a, b))` (`unpivot.rs`) |
+//! | `trade AT COMMIT 7` | `"trade@commit 7" AS trade` (`past.rs`) |
 //! | `* LIKE 'p%'`, `f(*COLUMNS(…))` | `__star('like', 'p%')`, `f(__unpacked_columns(…))`, which `expand/stars.rs` writes out |
 //!
 //! Words are looked for among the tokens, so that texts and comments stay as they are. `EXCLUDE` of a select list isn't followed by a bracket
 //! that closes.
 
+mod past;
 mod sample_by;
 mod unpivot;
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 
+pub(crate) use self::past::snapshot_of;
 pub(crate) use self::sample_by::SAMPLE;
 use crate::error::Result;
 use crate::functions::FRAME_MARKER;
@@ -47,6 +50,8 @@ pub(crate) fn rewrite(tokens: &mut Vec<Token>) -> Result<bool> {
             rewritten |= latest(tokens, at);
         } else if is_word(&tokens[at], "sample") {
             rewritten |= sample_by::rewrite(tokens, at)?;
+        } else if is_word(&tokens[at], "at") {
+            rewritten |= past::rewrite(tokens, at)?;
         } else if is_word(&tokens[at], "unpivot") {
             rewritten |= unpivot::rewrite(tokens, at)?;
         } else if tokens[at] == Token::Mul {

@@ -55,6 +55,7 @@ use crate::joins;
 use crate::names::Spellings;
 use crate::read_only;
 use crate::session::Parameters;
+use crate::syntax::snapshot_of;
 
 /// Most shapes that are kept.
 const SHAPES_MAX: usize = 4096;
@@ -335,7 +336,7 @@ impl TickStatements {
         };
         let mut tables = Vec::with_capacity(statement.tables.len());
         for (name, planned) in &statement.tables {
-            let snapshot = match database.table(name).and_then(|table| table.snapshot()) {
+            let snapshot = match snapshot_of(database, name) {
                 Ok(snapshot) => snapshot,
                 Err(splay_store::Error::NoSuchTable { .. }) => return Ok(self.forget(given)),
                 Err(error) => return Err(Error::Store(error)),

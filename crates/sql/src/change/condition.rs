@@ -1,0 +1,180 @@
+//! Conditions and values of changing statements, as functions of stored rows.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, BooleanArray, Date32Array, RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
+use datafusion::common::DFSchema;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, utils::conjunction};
+use datafusion::physical_plan::PhysicalExpr;
+use splay_store::{DATE_COLUMN, Dates, Removal, Selection, TableSpec};
+
+use crate::error::external;
+use crate::provider::TickTable;
+use crate::pushdown;
+
+/// What a statement says of each row of a table.
+#[derive(Debug)]
+pub(super) struct OfRows {
+    spec: TableSpec,
+    /// Positions of the stored columns that are read, ascending.
+    pub(super) columns: Vec<usize>,
+    /// Columns as the expressions know them: those, and the date if they ask for it.
+    schema: SchemaRef,
+    with_date: bool,
+    expressions: Vec<Arc<dyn PhysicalExpr>>,
+}
+
+/// Rows that a condition lets go.
+pub(super) enum Matching {
+    /// None, whatever they hold.
+    None,
+    Some(Removal),
+}
+
+fn unsupported(what: &str) -> DataFusionError {
+    DataFusionError::Plan(format!(
+        "{what} can't stand in a statement that changes rows: read what it gives first, and name the values"
+    ))
+}
+
+/// The rows of a table that a condition is true for. `plan` is `SELECT * FROM table WHERE condition`.
+pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionResult<Matching> {
+    let mut plan = &state.optimize(plan)?;
+    let mut filters = Vec::new();
+    let scan = loop {
+        match plan {
+            LogicalPlan::Projection(node) => plan = &node.input,
+            LogicalPlan::SubqueryAlias(node) => plan = &node.input,
+            LogicalPlan::Filter(node) => {
+                filters.push(node.predicate.clone());
+                plan = &node.input;
+            }
+            LogicalPlan::EmptyRelation(_) => return Ok(Matching::None),
+            LogicalPlan::TableScan(scan) => break scan,
+            _ => return Err(unsupported("a query within the condition")),
+        }
+    };
+    filters.extend(scan.filters.iter().cloned());
+    if filters.iter().any(Expr::is_volatile) {
+        return Err(unsupported("a function whose value changes from call to call"));
+    }
+    let (spec, schema) = table_of(scan)?;
+    let mut selection = Selection::default();
+    let filters: Vec<Expr> = filters.into_iter().map(unnormalize_col).collect();
+    for filter in &filters {
+        // All filters are evaluated, whether the selection says them or not.
+        let _ = pushdown::narrow(&mut selection, &spec, filter);
+    }
+    let condition = conjunction(filters).unwrap_or_else(|| datafusion::logical_expr::lit(true));
+    let of_rows = OfRows::new(state, spec, &schema, vec![condition])?;
+    let columns = of_rows.columns.clone();
+    Ok(Matching::Some(Removal::matching(selection, columns, move |rows| {
+        let found = of_rows.evaluate(rows).map_err(refused)?;
+        let found = arrow::compute::cast(&found[0], &arrow::datatypes::DataType::Boolean)?;
+        Ok(BooleanArray::clone(found.as_boolean()))
+    })))
+}
+
+/// Values of rows. `plan` is `SELECT values FROM table`.
+pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResult<OfRows> {
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let LogicalPlan::Projection(node) = plan else { return Err(unsupported("such a value")) };
+    let mut input = node.input.as_ref();
+    while let LogicalPlan::SubqueryAlias(alias) = input {
+        input = &alias.input;
+    }
+    let LogicalPlan::TableScan(scan) = input else {
+        return Err(unsupported("an aggregate, a window or a query as a value"));
+    };
+    if node.expr.iter().any(Expr::is_volatile) {
+        return Err(unsupported("a function whose value changes from call to call"));
+    }
+    let (spec, schema) = table_of(scan)?;
+    OfRows::new(state, spec, &schema, node.expr.into_iter().map(|expr| unnormalize_col(expr.unalias())).collect())
+}
+
+fn table_of(scan: &TableScan) -> DataFusionResult<(TableSpec, SchemaRef)> {
+    let provider = source_as_provider(&scan.source)?;
+    let Some(table) = provider.downcast_ref::<TickTable>() else {
+        return Err(unsupported("anything but a table of the database"));
+    };
+    // All conditions of our tables are left to them.
+    debug_assert!(matches!(
+        datafusion::catalog::TableProvider::supports_filters_pushdown(table, &[])?.as_slice(),
+        [] | [TableProviderFilterPushDown::Exact]
+    ));
+    Ok((table.spec().clone(), scan.source.schema()))
+}
+
+/// An error of DataFusion as one of the store, through which it goes to the caller.
+pub(super) fn refused(error: DataFusionError) -> splay_store::Error {
+    match error {
+        DataFusionError::ArrowError(error, _) => splay_store::Error::Refused { reason: error.to_string() },
+        other => splay_store::Error::Refused { reason: other.strip_backtrace() },
+    }
+}
+
+impl OfRows {
+    fn new(
+        state: &SessionState,
+        spec: TableSpec,
+        provided: &SchemaRef,
+        expressions: Vec<Expr>,
+    ) -> DataFusionResult<OfRows> {
+        let named =
+            |name: &str| expressions.iter().any(|expr| expr.column_refs().iter().any(|column| column.name == name));
+        let (mut columns, mut fields, mut with_date) = (Vec::new(), Vec::new(), false);
+        for field in provided.fields() {
+            let is_date = spec.has_virtual_date() && field.name() == DATE_COLUMN;
+            if !named(field.name()) {
+                continue;
+            }
+            fields.push(Arc::clone(field));
+            match spec.position(field.name()).filter(|_| !is_date) {
+                Some(position) => columns.push(position),
+                None => with_date = true,
+            }
+        }
+        let schema = Arc::new(Schema::new(fields));
+        if with_date && !columns.contains(&spec.time_position()) {
+            // The date is computed from it.
+            columns.push(spec.time_position());
+            columns.sort_unstable();
+        }
+        let known = DFSchema::try_from(Arc::clone(&schema))?;
+        let expressions = expressions.into_iter().map(|expr| state.create_physical_expr(expr, &known));
+        let expressions = expressions.collect::<DataFusionResult<Vec<_>>>()?;
+        Ok(OfRows { spec, columns, schema, with_date, expressions })
+    }
+
+    /// What each expression gives for rows of the stored columns.
+    pub(super) fn evaluate(&self, rows: &RecordBatch) -> DataFusionResult<Vec<ArrayRef>> {
+        let column = |name: &str| {
+            let found = rows.schema_ref().fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+            found.map(|place| Arc::clone(rows.column(place)))
+        };
+        let missing = |name: &str| DataFusionError::Internal(format!("the column {name} wasn't read"));
+        let mut columns: Vec<ArrayRef> = Vec::with_capacity(self.schema.fields().len());
+        for field in self.schema.fields() {
+            let is_date = self.with_date && field.name() == DATE_COLUMN;
+            let name = if is_date { &self.spec.time } else { field.name() };
+            let found = column(name).ok_or_else(|| missing(name))?;
+            columns.push(if is_date { self.dates(&found)? } else { found });
+        }
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.num_rows()));
+        let rows = RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns, &options)?;
+        self.expressions.iter().map(|expr| expr.evaluate(&rows)?.into_array(rows.num_rows())).collect()
+    }
+
+    fn dates(&self, times: &ArrayRef) -> DataFusionResult<ArrayRef> {
+        let mut dates = Dates::new(self.spec.zone().map_err(external)?);
+        let times = times.as_primitive::<TimestampNanosecondType>();
+        Ok(Arc::new(times.values().iter().map(|time| Some(dates.of(*time))).collect::<Date32Array>()))
+    }
+}

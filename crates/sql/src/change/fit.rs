@@ -1,0 +1,72 @@
+//! Values in the types of a table's columns, without loss.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, new_null_array};
+use arrow::compute::{CastOptions, cast_with_options};
+use arrow::datatypes::DataType;
+use arrow::util::display::FormatOptions;
+use splay_store::TableSpec;
+
+use crate::error::{Error, Result};
+use crate::times::with_seconds;
+
+/// A column in the type of a table's column. Floats take the nearest value; whole numbers, times and texts stay what they are.
+///
+/// # Errors
+/// [`Error::Execution`] for a value that has no equal in the type.
+pub(super) fn fitted(column: &ArrayRef, to: &DataType, name: &str) -> Result<ArrayRef> {
+    if column.data_type() == to {
+        return Ok(Arc::clone(column));
+    }
+    let options = CastOptions { safe: false, format_options: FormatOptions::default() };
+    let wrong = |reason: String| Error::Execution { message: format!("column {name:?}: {reason}") };
+    let cast = |column: &ArrayRef, to: &DataType| cast_with_options(column, to, &options);
+    let column = &in_full(column, to);
+    let fitted = cast(column, to).map_err(|error| wrong(error.to_string()))?;
+    let is_rounded = (column.data_type().is_floating() || column.data_type().is_decimal()) && !to.is_floating();
+    if is_rounded && to.is_integer() {
+        let back = cast(&fitted, column.data_type()).map_err(|error| wrong(error.to_string()))?;
+        if let Some(row) = (0..column.len()).find(|row| column.slice(*row, 1) != back.slice(*row, 1)) {
+            let shown = arrow::util::display::array_value_to_string(column, row).unwrap_or_default();
+            return Err(wrong(format!("{shown} is no {to}")));
+        }
+    }
+    if fitted.logical_null_count() > column.logical_null_count() {
+        return Err(wrong(format!("some values are no {to}")));
+    }
+    Ok(fitted)
+}
+
+/// Texts of times to the minute with their seconds, as everywhere in statements.
+fn in_full(column: &ArrayRef, to: &DataType) -> ArrayRef {
+    match (column.as_string_opt::<i32>(), to) {
+        (Some(texts), DataType::Timestamp(_, _)) => {
+            Arc::new(texts.iter().map(|text| text.map(with_seconds)).collect::<StringArray>())
+        }
+        _ => Arc::clone(column),
+    }
+}
+
+/// Rows of a query as rows of a table: its columns are those at `positions`, the others are null.
+///
+/// # Errors
+/// [`Error::Execution`] for values that don't fit.
+pub(super) fn fitted_rows(spec: &TableSpec, positions: &[usize], rows: &RecordBatch) -> Result<RecordBatch> {
+    let schema = spec.arrow();
+    let mut columns: Vec<Option<ArrayRef>> = vec![None; spec.columns.len()];
+    for (column, position) in rows.columns().iter().zip(positions) {
+        let field = schema.field(*position);
+        columns[*position] = Some(fitted(column, field.data_type(), field.name())?);
+    }
+    let time = spec.time_position();
+    if columns[time].as_ref().is_none_or(|times| times.logical_null_count() > 0) {
+        return Err(Error::Execution { message: format!("column {:?}: each row needs a time", spec.time) });
+    }
+    let columns = columns
+        .into_iter()
+        .zip(schema.fields())
+        .map(|(column, field)| column.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows())));
+    RecordBatch::try_new(Arc::clone(&schema), columns.collect())
+        .map_err(|error| Error::Execution { message: error.to_string() })
+}

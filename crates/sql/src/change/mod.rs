@@ -1,0 +1,92 @@
+//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE` and `ALTER TABLE`.
+//!
+//! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
+//! - They run only where the caller asks for it by [`Session::change`]; every other way in refuses them.
+//! - The answer is one row: what was done, to how many rows, and the number of the commit.
+
+mod condition;
+mod fit;
+mod run;
+mod statement;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use splay_engine::Stop;
+use splay_store::{Database, LoadOptions, TableSpec};
+
+use self::run::patiently;
+use self::statement::Statement;
+use crate::answer::Answer;
+use crate::error::{Error, Result};
+use crate::session::{Parameters, Session};
+
+/// Where rows go that a statement inserts.
+pub trait InsertRows: Sync {
+    /// Takes rows for a table that exists, in its columns and types, whole or not at all. Gives the number of the commit, if there is one
+    /// already.
+    ///
+    /// # Errors
+    /// Why they aren't taken.
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Option<u64>>;
+}
+
+/// Rows go to the table's files at once.
+#[derive(Debug)]
+pub struct IntoFiles<'a>(pub &'a Database);
+
+impl InsertRows for IntoFiles<'_> {
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Option<u64>> {
+        // Not before there are rows: who reads them may take long, and holds no lock meanwhile.
+        let Some(first) = rows.next().transpose()? else { return Ok(None) };
+        let mut load = patiently(Stop::NEVER, || self.0.load(spec, LoadOptions::default()))?;
+        load.append(&first)?;
+        for batch in rows {
+            load.append(&batch?)?;
+        }
+        Ok(Some(load.commit()?.epoch))
+    }
+}
+
+/// What a statement did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Changed {
+    /// In capitals, as it begins.
+    what: &'static str,
+    rows: u64,
+    commit: Option<u64>,
+}
+
+/// Whether a statement changes something, as far as its first words tell.
+#[must_use]
+pub fn is_change(text: &str) -> bool {
+    statement::begins(text)
+}
+
+impl Session {
+    /// Runs a statement that changes tables, and gives one row: `statement`, `rows`, `commit`. A statement that only reads is run as by
+    /// [`Session::sql_until`].
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for what isn't supported, by name; [`Error::Store`] and others if it can't be carried out: nothing has changed then.
+    pub fn change(
+        &self,
+        text: &str,
+        parameters: Parameters,
+        stop: Stop<'_>,
+        insert: &dyn InsertRows,
+    ) -> Result<Answer> {
+        let start = std::time::Instant::now();
+        crate::limits::check_text(text)?;
+        let Some(statement) = Statement::of(text)? else { return self.sql_until(text, parameters, stop) };
+        let changed = run::run(self, statement, &parameters, stop, insert)?;
+        let columns: [(&str, ArrayRef); 3] = [
+            ("statement", Arc::new(StringArray::from(vec![changed.what]))),
+            ("rows", Arc::new(UInt64Array::from(vec![changed.rows]))),
+            ("commit", Arc::new(UInt64Array::from(vec![changed.commit]))),
+        ];
+        let row = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
+        let row = row.map_err(|error| Error::Internal { message: error.to_string() })?;
+        Ok(self.answer_of(vec![row], start))
+    }
+}

@@ -1,0 +1,343 @@
+//! Carries changing statements out.
+
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema};
+use splay_engine::Stop;
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, LoadReport, Removal, Selection, Table, TableSpec};
+
+use super::condition::{self, Matching, OfRows};
+use super::fit::{fitted, fitted_rows};
+use super::statement::{Alteration, Statement};
+use super::{Changed, InsertRows};
+use crate::answer::Answer;
+use crate::error::{Error, Result, fault};
+use crate::session::{Parameters, Session};
+
+/// How long a change waits for another writer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Names by which a symbol column is known, where the statement names none.
+const SYMBOL_NAMES: [&str; 4] = ["sym", "symbol", "ticker", "instrument"];
+
+pub(super) fn run(
+    session: &Session,
+    statement: Statement,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+    insert: &dyn InsertRows,
+) -> Result<Changed> {
+    let database = session.database();
+    match statement {
+        Statement::Insert { table, columns, query } => {
+            let spec = database.table(&table)?.snapshot()?.spec().clone();
+            let (mut answer, positions) = rows_of(session, &spec, columns.as_deref(), &query, parameters, stop)?;
+            let mut count = 0;
+            let rows = answer.by_ref().map(|batch| {
+                let batch = fitted_rows(&spec, &positions, &batch?)?;
+                count += batch.num_rows() as u64;
+                Ok(batch)
+            });
+            let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
+            let commit = insert.insert(&spec, &mut some)?;
+            drop(some);
+            Ok(Changed { what: "INSERT", rows: count, commit })
+        }
+        Statement::Truncate { table } => delete(session, &table, None, "TRUNCATE", parameters, stop),
+        Statement::Delete { table, condition } => {
+            delete(session, &table, condition.as_deref(), "DELETE", parameters, stop)
+        }
+        Statement::Update { table, set, condition } => {
+            update(session, &table, &set, condition.as_deref(), parameters, stop)
+        }
+        Statement::Create { table, if_absent, columns, query, options } => {
+            if if_absent && database.table(&table).is_ok() {
+                return Ok(Changed { what: "CREATE TABLE", rows: 0, commit: None });
+            }
+            let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
+            match query {
+                None => create(database, &spec(&table, columns, &options)?, Vec::new()),
+                Some(query) => create_as(session, &table, &options, &query, parameters, stop),
+            }
+        }
+        Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
+        Statement::Alter { table, change } => alter(&database.table(&table)?, change),
+    }
+}
+
+/// Tries a change again while another writer is at work.
+pub(super) fn patiently<T>(stop: Stop<'_>, mut change: impl FnMut() -> splay_store::Result<T>) -> Result<T> {
+    let start = Instant::now();
+    loop {
+        match change() {
+            Err(splay_store::Error::Locked { .. }) if start.elapsed() < PATIENCE => {
+                if stop.is_due() {
+                    return Err(Error::Cancelled);
+                }
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            done => return done.map_err(of_store),
+        }
+    }
+}
+
+/// What a condition or a value said, without the store around it.
+fn of_store(error: splay_store::Error) -> Error {
+    match error {
+        splay_store::Error::Refused { reason } => Error::Execution { message: reason },
+        other => Error::Store(other),
+    }
+}
+
+fn delete(
+    session: &Session,
+    table: &str,
+    condition: Option<&str>,
+    what: &'static str,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+) -> Result<Changed> {
+    let table = session.database().table(table)?;
+    let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
+        return Ok(Changed { what, rows: 0, commit: None });
+    };
+    let report = patiently(stop, || table.delete(removal.clone()))?;
+    Ok(Changed { what, rows: report.removed, commit: committed(&report) })
+}
+
+/// The commit of a change that had rows.
+fn committed(report: &LoadReport) -> Option<u64> {
+    (report.removed > 0 || report.rows > 0).then_some(report.epoch)
+}
+
+/// The rows that a condition is true for; `None` if it can't be true.
+fn removal(
+    session: &Session,
+    table: &Table,
+    condition: Option<&str>,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+) -> Result<Option<Removal>> {
+    let Some(condition) = condition else {
+        let snapshot = table.snapshot()?;
+        return Ok(Some(Removal::of(snapshot.spec(), Selection::default())?));
+    };
+    let text = format!("SELECT * FROM {} WHERE {condition}", quoted(table.name()));
+    let found = session.planned(text, parameters.clone(), stop, |state, plan| condition::matching(state, &plan))?;
+    Ok(match found {
+        Matching::None => None,
+        Matching::Some(removal) => Some(removal),
+    })
+}
+
+fn update(
+    session: &Session,
+    table: &str,
+    set: &[(String, String)],
+    condition: Option<&str>,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+) -> Result<Changed> {
+    let table = session.database().table(table)?;
+    let spec = table.snapshot()?.spec().clone();
+    let positions = positions(&spec, &set.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>())?;
+    let values: Vec<String> =
+        set.iter().enumerate().map(|(place, (_, value))| format!("({value}) AS s{place}")).collect();
+    let text = format!("SELECT {} FROM {}", values.join(", "), quoted(table.name()));
+    let values: OfRows = session.planned(text, parameters.clone(), stop, condition::values)?;
+    let what = "UPDATE";
+    let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
+        return Ok(Changed { what, rows: 0, commit: None });
+    };
+    let schema = spec.arrow();
+    let mut change = |rows: RecordBatch| {
+        let read = rows.project(&values.columns)?;
+        let changed = values.evaluate(&read).map_err(condition::refused)?;
+        let mut columns = rows.columns().to_vec();
+        for (column, position) in changed.iter().zip(&positions) {
+            let field = schema.field(*position);
+            let column = fitted(column, field.data_type(), field.name());
+            columns[*position] = column.map_err(|error| splay_store::Error::Refused { reason: error.to_string() })?;
+        }
+        let time = &columns[spec.time_position()];
+        if time.null_count() > 0 {
+            return Err(splay_store::Error::Refused {
+                reason: format!("column {:?}: each row needs a time", spec.time),
+            });
+        }
+        Ok(RecordBatch::try_new(rows.schema(), columns)?)
+    };
+    let report = patiently(stop, || table.update(removal.clone(), &mut change))?;
+    Ok(Changed { what, rows: report.removed, commit: committed(&report) })
+}
+
+/// Positions of columns that are named, each once.
+fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
+    let mut positions = Vec::with_capacity(columns.len());
+    for column in columns {
+        let Some(position) = spec.position(column) else {
+            let existing = spec.columns.iter().map(|column| column.name.clone()).collect();
+            let (table, column) = (spec.name.clone(), column.clone());
+            return Err(splay_store::Error::NoSuchColumn { table, column, existing }.into());
+        };
+        if positions.contains(&position) {
+            return fault(format!("the column {column} is named twice"));
+        }
+        positions.push(position);
+    }
+    Ok(positions)
+}
+
+/// The answer of a query, and where its columns go in a table.
+fn rows_of(
+    session: &Session,
+    spec: &TableSpec,
+    columns: Option<&[String]>,
+    query: &str,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+) -> Result<(Answer, Vec<usize>)> {
+    let answer = session.sql_until(query, parameters.clone(), stop)?;
+    let given = answer.schema().fields().len();
+    let positions = match columns {
+        Some(columns) => positions(spec, columns)?,
+        None => (0..spec.columns.len().min(given)).collect(),
+    };
+    if positions.len() != given || columns.is_none() && given != spec.columns.len() {
+        let wanted = columns.map_or(spec.columns.len(), <[String]>::len);
+        return fault(format!("the query gives {given} columns, and {wanted} are to be filled"));
+    }
+    Ok((answer, positions))
+}
+
+fn create(database: &Database, spec: &TableSpec, rows: Vec<RecordBatch>) -> Result<Changed> {
+    if let Ok(table) = database.table(&spec.name) {
+        return fault(format!("there is a table {:?} already", table.name()));
+    }
+    let mut load = database.load(spec, LoadOptions::default())?;
+    for batch in &rows {
+        load.append(batch)?;
+    }
+    let report = load.commit()?;
+    Ok(Changed { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
+}
+
+fn create_as(
+    session: &Session,
+    table: &str,
+    options: &[(String, String)],
+    query: &str,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+) -> Result<Changed> {
+    let mut answer = session.sql_until(query, parameters.clone(), stop)?;
+    let spec = spec(table, columns_of(&answer.schema(), options)?, options)?;
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    let mut load = session.database().load(&spec, LoadOptions::default())?;
+    if session.database().table(table).is_ok() {
+        return fault(format!("there is a table {table:?} already"));
+    }
+    for batch in answer.by_ref() {
+        load.append(&fitted_rows(&spec, &all, &batch?)?)?;
+    }
+    let report = load.commit()?;
+    Ok(Changed { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
+}
+
+/// The columns of a query's answer. A column of text that is to be the symbol becomes one.
+fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<ColumnSpec>> {
+    let symbol = option(options, "symbol");
+    let is_symbol = |name: &str| match symbol {
+        Some(symbol) => symbol.eq_ignore_ascii_case(name),
+        None => SYMBOL_NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)),
+    };
+    schema
+        .fields()
+        .iter()
+        .map(|field| {
+            let column_type = match ColumnType::from_arrow(field.data_type()) {
+                Some(ColumnType::Text) if is_symbol(field.name()) => ColumnType::Symbol,
+                Some(column_type) => column_type,
+                None if *field.data_type() == DataType::Null => {
+                    return fault(format!("the column {} has no type: cast it to one", field.name()));
+                }
+                None => {
+                    return fault(format!(
+                        "the column {} is {}, which no table keeps",
+                        field.name(),
+                        field.data_type()
+                    ));
+                }
+            };
+            Ok(ColumnSpec::new(field.name(), column_type))
+        })
+        .collect()
+}
+
+fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// The table that a statement describes.
+fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> Result<TableSpec> {
+    if let Some((name, _)) = options.iter().find(|(name, _)| !["time", "symbol", "time_zone"].contains(&name.as_str()))
+    {
+        return fault(format!("{name} is no option of a table; there are time, symbol and time_zone"));
+    }
+    let of_type =
+        |wanted: &ColumnType| columns.iter().filter(|column| column.column_type == *wanted).collect::<Vec<_>>();
+    let time = match (option(options, "time"), of_type(&ColumnType::Timestamp).first()) {
+        (Some(time), _) => time.to_owned(),
+        (None, Some(first)) => first.name.clone(),
+        (None, None) => {
+            return fault(format!("table {table:?} needs a column of type timestamp, by which its rows are ordered"));
+        }
+    };
+    let symbols = of_type(&ColumnType::Symbol);
+    let known = |column: &&&ColumnSpec| SYMBOL_NAMES.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+    let symbol = match option(options, "symbol") {
+        Some("") => None,
+        Some(symbol) => Some(symbol.to_owned()),
+        None if symbols.len() == 1 => Some(symbols[0].name.clone()),
+        None => symbols.iter().find(known).map(|column| column.name.clone()),
+    };
+    let mut spec = TableSpec::new(table, columns, time, symbol.as_deref());
+    if let Some(zone) = option(options, "time_zone") {
+        spec = spec.with_time_zone(zone);
+    }
+    spec.validate()?;
+    Ok(spec)
+}
+
+fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Changed> {
+    let what = "DROP TABLE";
+    match database.table(table).and_then(|table| table.stored().map(|stored| (table, stored.rows()))) {
+        Err(splay_store::Error::NoSuchTable { .. }) if if_exists => Ok(Changed { what, rows: 0, commit: None }),
+        Err(error) => Err(error.into()),
+        Ok((table, rows)) => {
+            let commit = patiently(Stop::NEVER, || table.drop_table())?;
+            Ok(Changed { what, rows, commit: Some(commit) })
+        }
+    }
+}
+
+fn alter(table: &Table, change: Alteration) -> Result<Changed> {
+    match change {
+        Alteration::Add { column, column_type } => table.add_column(ColumnSpec::new(column, column_type))?,
+        Alteration::Widen { column, column_type } => table.widen_column(&column, column_type)?,
+        Alteration::DropColumn { column } => table.drop_column(&column)?,
+        Alteration::RenameColumn { column, to } => table.rename_column(&column, &to)?,
+        Alteration::Rename { .. } => {
+            return fault(
+                "RENAME TO is not supported: CREATE TABLE … AS SELECT … and DROP TABLE give a table another name",
+            );
+        }
+    }
+    Ok(Changed { what: "ALTER TABLE", rows: 0, commit: Some(table.stored()?.epoch()) })
+}
+
+/// A name as it may stand in a statement.
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}

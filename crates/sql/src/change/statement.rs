@@ -1,0 +1,524 @@
+//! The texts that a changing statement consists of.
+//!
+//! Queries, conditions and values stay as they are written, for the planner of statements that read.
+
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use splay_store::ColumnType;
+
+use crate::error::{Result, fault};
+use crate::syntax::is_word;
+
+/// Words with which such statements begin.
+const FIRST_WORDS: [&str; 7] = ["insert", "delete", "update", "truncate", "create", "drop", "alter"];
+
+/// A statement that changes something.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Statement {
+    Insert {
+        table: String,
+        columns: Option<Vec<String>>,
+        query: String,
+    },
+    Delete {
+        table: String,
+        condition: Option<String>,
+    },
+    Truncate {
+        table: String,
+    },
+    Update {
+        table: String,
+        set: Vec<(String, String)>,
+        condition: Option<String>,
+    },
+    Create {
+        table: String,
+        if_absent: bool,
+        columns: Vec<(String, ColumnType)>,
+        query: Option<String>,
+        options: Vec<(String, String)>,
+    },
+    Drop {
+        table: String,
+        if_exists: bool,
+    },
+    Alter {
+        table: String,
+        change: Alteration,
+    },
+}
+
+/// What `ALTER TABLE` changes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Alteration {
+    Add { column: String, column_type: ColumnType },
+    Widen { column: String, column_type: ColumnType },
+    DropColumn { column: String },
+    RenameColumn { column: String, to: String },
+    Rename { to: String },
+}
+
+/// Whether a text begins as such a statement does.
+pub(super) fn begins(text: &str) -> bool {
+    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else { return false };
+    let first = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
+    first.is_some_and(|token| FIRST_WORDS.iter().any(|word| is_word(token, word)))
+}
+
+impl Statement {
+    /// The statement; `None` if it only reads, or the tokens can't be told apart.
+    ///
+    /// # Errors
+    /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
+    pub(super) fn of(text: &str) -> Result<Option<Statement>> {
+        if !begins(text) {
+            return Ok(None);
+        }
+        let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
+            return Ok(None);
+        };
+        let end = tokens.iter().rposition(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon));
+        let mut words = Words { tokens: &tokens[..end.map_or(0, |end| end + 1)], at: 0 };
+        if words.tokens.contains(&Token::SemiColon) {
+            return fault("one statement at a time: there is a semicolon within");
+        }
+        let statement = if words.take(&["insert", "into"]) {
+            insert(&mut words)?
+        } else if words.take(&["delete", "from"]) {
+            let table = words.table()?;
+            words.refuse(&["using", "returning", "as"])?;
+            Statement::Delete { table, condition: words.condition()? }
+        } else if words.take(&["truncate"]) {
+            words.take(&["table"]);
+            Statement::Truncate { table: words.table()? }
+        } else if words.take(&["update"]) {
+            update(&mut words)?
+        } else if words.take(&["create", "table"]) {
+            create(&mut words)?
+        } else if words.take(&["drop", "table"]) {
+            let if_exists = words.take(&["if", "exists"]);
+            Statement::Drop { table: words.table()?, if_exists }
+        } else if words.take(&["alter", "table"]) {
+            let table = words.table()?;
+            Statement::Alter { table, change: alteration(&mut words)? }
+        } else {
+            let begin: Vec<String> = words
+                .tokens
+                .iter()
+                .filter(|token| !matches!(token, Token::Whitespace(_)))
+                .take(2)
+                .map(ToString::to_string)
+                .collect();
+            return fault(format!(
+                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, DROP TABLE and ALTER TABLE",
+                begin.join(" ").to_uppercase()
+            ));
+        };
+        words.end()?;
+        Ok(Some(statement))
+    }
+}
+
+fn insert(words: &mut Words<'_>) -> Result<Statement> {
+    let table = words.table()?;
+    let columns =
+        if words.peek() == Some(&Token::LParen) && !words.begins_query() { Some(words.names()?) } else { None };
+    words.refuse(&["default", "overriding"])?;
+    let query = words.rest();
+    if query.is_empty() {
+        return fault("INSERT needs VALUES or a query");
+    }
+    for clause in [&["on", "conflict"][..], &["returning"], &["on", "duplicate"]] {
+        if words.has_within(clause) {
+            return fault(format!("INSERT with {} is not supported", clause.join(" ").to_uppercase()));
+        }
+    }
+    words.at = words.tokens.len();
+    Ok(Statement::Insert { table, columns, query })
+}
+
+fn update(words: &mut Words<'_>) -> Result<Statement> {
+    let table = words.table()?;
+    if !words.take(&["set"]) {
+        return fault("UPDATE needs SET behind the table's name");
+    }
+    let mut set = Vec::new();
+    loop {
+        let column = words.name("a column")?;
+        words.expect(&Token::Eq, "= behind the column")?;
+        let value = words.until(&["where", "from", "returning"]);
+        if value.is_empty() {
+            return fault(format!("UPDATE: {column} has no value"));
+        }
+        set.push((column, value));
+        if words.peek() == Some(&Token::Comma) {
+            words.step();
+        } else {
+            break;
+        }
+    }
+    words.refuse(&["from", "returning"])?;
+    Ok(Statement::Update { table, set, condition: words.condition()? })
+}
+
+fn create(words: &mut Words<'_>) -> Result<Statement> {
+    let if_absent = words.take(&["if", "not", "exists"]);
+    let table = words.table()?;
+    let mut columns = Vec::new();
+    if words.peek() == Some(&Token::LParen) {
+        words.step();
+        loop {
+            words.refuse(&["primary", "unique", "constraint", "check", "foreign"])?;
+            let column = words.name("a column")?;
+            columns.push((column, words.column_type()?));
+            // Only the time may not be null, which needs no word.
+            words.take(&["not", "null"]);
+            words.refuse(&["default", "primary", "unique", "references", "check", "generated", "null"])?;
+            match words.peek() {
+                Some(Token::Comma) => words.step(),
+                _ => break,
+            }
+        }
+        words.expect(&Token::RParen, ") behind the columns")?;
+    }
+    let mut options = Vec::new();
+    if words.take(&["with"]) {
+        words.expect(&Token::LParen, "( behind WITH")?;
+        loop {
+            let name = words.name("an option")?.to_lowercase();
+            words.expect(&Token::Eq, "= behind the option")?;
+            options.push((name, words.name("a value")?));
+            match words.peek() {
+                Some(Token::Comma) => words.step(),
+                _ => break,
+            }
+        }
+        words.expect(&Token::RParen, ") behind the options")?;
+    }
+    let query = words.take(&["as"]).then(|| words.rest());
+    if query.is_some() {
+        words.at = words.tokens.len();
+    }
+    match (columns.is_empty(), &query) {
+        (true, None) => fault("CREATE TABLE needs columns, or AS and a query"),
+        (false, Some(_)) => fault("CREATE TABLE AS takes its columns from the query: leave the list out"),
+        _ => Ok(Statement::Create { table, if_absent, columns, query, options }),
+    }
+}
+
+fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
+    if words.take(&["add"]) {
+        words.take(&["column"]);
+        let column = words.name("a column")?;
+        return Ok(Alteration::Add { column, column_type: words.column_type()? });
+    }
+    if words.take(&["rename", "to"]) {
+        return Ok(Alteration::Rename { to: words.name("a table")? });
+    }
+    if words.take(&["rename"]) {
+        words.take(&["column"]);
+        let column = words.name("a column")?;
+        if !words.take(&["to"]) {
+            return fault("RENAME COLUMN needs TO and the new name");
+        }
+        return Ok(Alteration::RenameColumn { column, to: words.name("a column")? });
+    }
+    if words.take(&["drop"]) {
+        words.take(&["column"]);
+        return Ok(Alteration::DropColumn { column: words.name("a column")? });
+    }
+    if words.take(&["alter"]) {
+        words.take(&["column"]);
+        let column = words.name("a column")?;
+        words.take(&["set", "data"]);
+        if !words.take(&["type"]) {
+            return fault("ALTER COLUMN changes the TYPE of a column and nothing else");
+        }
+        return Ok(Alteration::Widen { column, column_type: words.column_type()? });
+    }
+    fault("ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN and RENAME TO")
+}
+
+/// The tokens of a statement, read from the first to the last.
+struct Words<'a> {
+    tokens: &'a [Token],
+    at: usize,
+}
+
+impl Words<'_> {
+    /// The next token that isn't white space.
+    fn peek(&mut self) -> Option<&Token> {
+        self.at = crate::syntax::solid(self.tokens, self.at);
+        self.tokens.get(self.at)
+    }
+
+    fn step(&mut self) {
+        self.at += 1;
+    }
+
+    /// Steps over some words, if they stand there.
+    fn take(&mut self, words: &[&str]) -> bool {
+        let mut at = self.at;
+        for word in words {
+            at = crate::syntax::solid(self.tokens, at);
+            if !self.tokens.get(at).is_some_and(|token| is_word(token, word)) {
+                return false;
+            }
+            at += 1;
+        }
+        self.at = at;
+        true
+    }
+
+    fn refuse(&mut self, words: &[&str]) -> Result<()> {
+        let found = words.iter().find(|word| self.peek().is_some_and(|token| is_word(token, word)));
+        match found {
+            Some(word) => fault(format!("{} is not supported here", word.to_uppercase())),
+            None => Ok(()),
+        }
+    }
+
+    fn expect(&mut self, token: &Token, what: &str) -> Result<()> {
+        if self.peek() == Some(token) {
+            self.step();
+            return Ok(());
+        }
+        let found = self.peek().map_or_else(|| "the end".to_owned(), ToString::to_string);
+        fault(format!("expected {what}, found {found}"))
+    }
+
+    fn name(&mut self, what: &str) -> Result<String> {
+        let name = match self.peek() {
+            Some(Token::Word(word)) => word.value.clone(),
+            Some(Token::SingleQuotedString(text)) if what == "a value" => text.replace("''", "'"),
+            found => {
+                let found = found.map_or_else(|| "the end".to_owned(), ToString::to_string);
+                return fault(format!("expected {what}, found {found}"));
+            }
+        };
+        self.step();
+        Ok(name.replace("\"\"", "\""))
+    }
+
+    fn table(&mut self) -> Result<String> {
+        let table = self.name("a table")?;
+        match self.peek() {
+            Some(Token::Period) => fault(format!("{table}: tables have no schema or catalog before their names here")),
+            _ => Ok(table),
+        }
+    }
+
+    /// Names in brackets.
+    fn names(&mut self) -> Result<Vec<String>> {
+        self.expect(&Token::LParen, "(")?;
+        let mut names = vec![self.name("a column")?];
+        while self.peek() == Some(&Token::Comma) {
+            self.step();
+            names.push(self.name("a column")?);
+        }
+        self.expect(&Token::RParen, ") behind the columns")?;
+        Ok(names)
+    }
+
+    /// Whether a bracket that stands here begins a query.
+    fn begins_query(&self) -> bool {
+        let next = crate::syntax::solid(self.tokens, self.at + 1);
+        let begins = |word: &&str| self.tokens.get(next).is_some_and(|token| is_word(token, word));
+        ["select", "with", "values", "from"].iter().any(|word| begins(&word))
+            || self.tokens.get(next) == Some(&Token::LParen)
+    }
+
+    /// A type, by our names or by those of SQL.
+    fn column_type(&mut self) -> Result<ColumnType> {
+        let mut text = self.name("a type")?.to_lowercase();
+        for more in ["precision", "varying"] {
+            self.take(&[more]);
+        }
+        if self.peek() == Some(&Token::LParen) {
+            let end = self.tokens[self.at..].iter().position(|token| *token == Token::RParen);
+            let end = self.at + end.map_or(self.tokens.len() - self.at, |end| end + 1);
+            text.extend(self.tokens[self.at..end].iter().map(ToString::to_string));
+            self.at = end;
+        }
+        if text == "timestamp" && self.take(&["with"]) || text == "timestamp" && self.take(&["without"]) {
+            self.take(&["time", "zone"]);
+        }
+        type_of(&text)
+    }
+
+    /// Up to one of some words or a comma that no bracket is around.
+    fn until(&mut self, words: &[&str]) -> String {
+        let (begin, mut depth) = (self.at, 0usize);
+        while let Some(token) = self.tokens.get(self.at) {
+            match token {
+                Token::LParen | Token::LBracket => depth += 1,
+                Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
+                Token::Comma if depth == 0 => break,
+                token if depth == 0 && words.iter().any(|word| is_word(token, word)) => break,
+                _ => {}
+            }
+            self.at += 1;
+        }
+        text(&self.tokens[begin..self.at])
+    }
+
+    fn condition(&mut self) -> Result<Option<String>> {
+        if !self.take(&["where"]) {
+            return Ok(None);
+        }
+        let condition = self.rest();
+        self.at = self.tokens.len();
+        if condition.is_empty() { fault("WHERE needs a condition") } else { Ok(Some(condition)) }
+    }
+
+    fn rest(&self) -> String {
+        text(&self.tokens[self.at..])
+    }
+
+    /// Whether words stand in what is left, outside of brackets.
+    fn has_within(&self, words: &[&str]) -> bool {
+        let (mut depth, mut inner) = (0usize, Words { tokens: self.tokens, at: self.at });
+        while let Some(token) = self.tokens.get(inner.at) {
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && inner.take(words) {
+                return true;
+            }
+            inner.at += 1;
+        }
+        false
+    }
+
+    fn end(&mut self) -> Result<()> {
+        match self.peek() {
+            None => Ok(()),
+            Some(token) => fault(format!("{token} is not expected here")),
+        }
+    }
+}
+
+fn text(tokens: &[Token]) -> String {
+    tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned()
+}
+
+/// A column type by its name here or in SQL. Where the two differ ours counts: `int8` has eight bits, as in ClickHouse, not eight bytes.
+fn type_of(text: &str) -> Result<ColumnType> {
+    use ColumnType as C;
+    let (name, arguments) = text.split_once('(').unwrap_or((text, ""));
+    Ok(match name.trim() {
+        "boolean" => C::Bool,
+        "tinyint" => C::Int8,
+        "smallint" | "int2" | "short" => C::Int16,
+        "int" | "integer" | "int4" => C::Int32,
+        "bigint" | "long" => C::Int64,
+        "utinyint" => C::UInt8,
+        "usmallint" => C::UInt16,
+        "uinteger" => C::UInt32,
+        "ubigint" => C::UInt64,
+        "real" | "float4" => C::Float32,
+        "double" | "float" | "float8" => C::Float64,
+        "numeric" | "decimal" if arguments.is_empty() => C::Decimal { precision: 18, scale: 3 },
+        "numeric" => return parsed(&format!("decimal({arguments}")),
+        "timestamptz" | "timestamp_ns" | "datetime" => C::Timestamp,
+        "varchar" | "string" | "char" | "character" => C::Text,
+        _ => return parsed(text),
+    })
+}
+
+fn parsed(text: &str) -> Result<ColumnType> {
+    match text.parse() {
+        Ok(column_type) => Ok(column_type),
+        Err(message) => fault(message),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Statement {
+        Statement::of(text).unwrap().unwrap()
+    }
+
+    #[test]
+    fn statements_are_taken_apart() {
+        let condition = Some("sym = 'a;b' AND size IN (1, 2)".to_owned());
+        assert_eq!(
+            of("-- why\nDELETE FROM Trade WHERE sym = 'a;b' AND size IN (1, 2);"),
+            Statement::Delete { table: "Trade".to_owned(), condition: condition.clone() }
+        );
+        assert_eq!(
+            of("update \"my table\" set price = round(price, 2), note='x' where sym = 'a;b' AND size IN (1, 2)"),
+            Statement::Update {
+                table: "my table".to_owned(),
+                set: vec![("price".to_owned(), "round(price, 2)".to_owned()), ("note".to_owned(), "'x'".to_owned())],
+                condition,
+            }
+        );
+        assert_eq!(
+            of("insert into t (a, b) values (1, 'on conflict')"),
+            Statement::Insert {
+                table: "t".to_owned(),
+                columns: Some(vec!["a".to_owned(), "b".to_owned()]),
+                query: "values (1, 'on conflict')".to_owned(),
+            }
+        );
+        assert!(matches!(of("insert into t (select 1)"), Statement::Insert { columns: None, .. }));
+        assert_eq!(
+            of(
+                "create table if not exists t (time timestamp not null, sym symbol, p double precision, q numeric(9,2)) \
+                with (symbol = 'sym', time_zone = 'Asia/Tokyo')"
+            ),
+            Statement::Create {
+                table: "t".to_owned(),
+                if_absent: true,
+                columns: vec![
+                    ("time".to_owned(), ColumnType::Timestamp),
+                    ("sym".to_owned(), ColumnType::Symbol),
+                    ("p".to_owned(), ColumnType::Float64),
+                    ("q".to_owned(), ColumnType::Decimal { precision: 9, scale: 2 }),
+                ],
+                query: None,
+                options: vec![
+                    ("symbol".to_owned(), "sym".to_owned()),
+                    ("time_zone".to_owned(), "Asia/Tokyo".to_owned())
+                ],
+            }
+        );
+        assert!(matches!(of("create table t as select 1"), Statement::Create { query: Some(_), .. }));
+        assert!(matches!(
+            of("alter table t rename column a to b"),
+            Statement::Alter { change: Alteration::RenameColumn { .. }, .. }
+        ));
+        assert_eq!(Statement::of("select 1").unwrap(), None);
+        assert!(!begins("\"delete\"") && begins("/* c */ DELETE"));
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        let refused = |text: &str| Statement::of(text).unwrap_err().to_string();
+        for (text, part) in [
+            ("insert into t values (1) on conflict do nothing", "ON CONFLICT"),
+            ("insert into t values (1) returning a", "RETURNING"),
+            ("delete from t using u where a = b", "USING"),
+            ("update t set a = 1 from u where a = b", "FROM"),
+            ("create table t (a int primary key)", "PRIMARY"),
+            ("create table t (a int) as select 1", "leave the list out"),
+            ("create view v as select 1", "CREATE VIEW is not supported"),
+            ("delete from t where", "needs a condition"),
+            ("delete from t; delete from u", "semicolon"),
+            ("drop table t cascade", "cascade is not expected"),
+            ("delete from a.t", "no schema"),
+            ("create table t (a nonsense)", "not a column type"),
+            ("update t set a", "expected ="),
+            ("insert into t", "VALUES"),
+        ] {
+            assert!(refused(text).contains(part), "{text}: {}", refused(text));
+        }
+    }
+}
