@@ -26,6 +26,9 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// How long it waits after a write-down that failed, and between looks at the calendar.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// How often it looks for dates beyond a retention, and for files that were kept long enough.
+const MAINTENANCE: Duration = Duration::from_secs(600);
+
 /// Memory of a compaction.
 const COMPACT_BYTES: usize = 1 << 30;
 
@@ -84,6 +87,7 @@ pub(crate) struct Keeper {
     rolled: HashMap<String, Rolled>,
     paused_until: Option<Instant>,
     calendar_due: Instant,
+    maintenance_due: Instant,
     log: RefusalLog,
 }
 
@@ -94,6 +98,7 @@ impl Keeper {
             rolled: HashMap::new(),
             paused_until: None,
             calendar_due: Instant::now(),
+            maintenance_due: Instant::now() + PAUSE,
             log: RefusalLog::default(),
         }
     }
@@ -149,6 +154,10 @@ impl Keeper {
                 done = done.and(self.roll_if_due(shared, live));
             }
         }
+        if Instant::now() >= self.maintenance_due {
+            self.maintenance_due = Instant::now() + MAINTENANCE;
+            done = done.and(maintain(shared));
+        }
         done
     }
 
@@ -178,6 +187,28 @@ impl Keeper {
     }
 }
 
+/// Removes dates beyond the tables' retention, and files that were kept long enough for undo.
+fn maintain(shared: &Shared) -> Result<()> {
+    for name in shared.database.tables()? {
+        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.check()?;
+        let table = shared.database.table(&name)?;
+        let retention = match table.stored() {
+            Ok(stored) => stored.spec().retention,
+            // It doesn't keep the others from being maintained.
+            Err(_) => continue,
+        };
+        if !retention.is_unbounded() {
+            let gone = shared.settled(table.expire(retention, false))?;
+            if !gone.dates.is_empty() {
+                tracing::info!(table = %name, dates = gone.dates.len(), rows = gone.rows, "dates beyond the retention removed");
+            }
+        }
+        shared.settled(table.forget(false))?;
+    }
+    Ok(())
+}
+
 /// Makes room by the table that holds most. One whose files are damaged keeps its rows in memory, and the next largest makes room.
 fn write_largest_down(shared: &Shared, all: &[Arc<LiveTable>]) -> Result<()> {
     let mut by_size = all.to_vec();
@@ -199,6 +230,11 @@ fn write_largest_down(shared: &Shared, all: &[Arc<LiveTable>]) -> Result<()> {
 pub(crate) struct Settling(pub(crate) Weak<Shared>);
 
 impl CapturedRows for Settling {
+    fn takes(&self, table: &str) -> bool {
+        let shared = self.0.upgrade();
+        shared.is_some_and(|shared| shared.all_live().iter().any(|live| live.spec().name.eq_ignore_ascii_case(table)))
+    }
+
     fn settle(&self, table: &str) -> splay_store::Result<()> {
         let Some(shared) = self.0.upgrade() else { return Ok(()) };
         let live = shared.all_live().into_iter().find(|live| live.spec().name.eq_ignore_ascii_case(table));

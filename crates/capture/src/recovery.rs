@@ -55,6 +55,13 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         if !self.tables.contains_key(&name) {
+            if let Some(captured) = self.database.dropped(&name)?
+                && batch.sequence <= captured.sequence
+                && behind(&batch.spec, &batch.rows, captured.cut)?.num_rows() == 0
+            {
+                // They were in the table's files when it was dropped.
+                return Ok(());
+            }
             let table = create_table(self.database, &batch.spec)?;
             if let Err(error) = table.stored()
                 && error.is_damage()

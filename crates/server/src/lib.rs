@@ -20,6 +20,7 @@
 mod appends;
 mod asks;
 mod auth;
+mod changes;
 pub mod client;
 mod counted;
 mod error;

@@ -179,7 +179,9 @@ impl From<&splay_store::Error> for Problem {
             E::NoSuchColumn { .. } => Code::Statement,
             E::Name { .. } | E::Schema { .. } | E::Row { .. } => Code::Rejected,
             E::Corrupt { .. } | E::FormatVersion { .. } => Code::Corrupt,
-            E::Locked { .. } => Code::Busy,
+            E::Locked { .. } | E::RowsElsewhere { .. } => Code::Busy,
+            E::NoSuchCommit { .. } | E::CannotUndo { .. } | E::Captured { .. } => Code::Statement,
+            E::Refused { .. } => Code::Execution,
             _ => Code::Internal,
         };
         // Where files lie is nobody's business but the operator's.

@@ -18,6 +18,8 @@ use splay_sql::{Answer, AnswerMemory, Parameters, Session, StatementStats, Stop,
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::changes::IntoJournal;
+use crate::ingest::Ingest;
 use crate::metrics::{Counted, Metrics};
 use crate::places::{Place, Places, TooMany};
 use crate::problem::{Code, Outcome, Problem};
@@ -139,6 +141,21 @@ impl Statements {
         parameters: Parameters,
         encode: E,
     ) -> Outcome<Pieces<E::Piece>> {
+        self.run_for(way, text, parameters, encode, None).await
+    }
+
+    /// The same, where the statement may change tables: rows that it inserts are captured.
+    ///
+    /// # Errors
+    /// As [`Statements::run`].
+    pub(crate) async fn run_for<E: Encode>(
+        &self,
+        way: &'static str,
+        text: String,
+        parameters: Parameters,
+        encode: E,
+        ingest: Option<Arc<dyn Ingest>>,
+    ) -> Outcome<Pieces<E::Piece>> {
         let start = Instant::now();
         let place = self.place(way, start).await?;
         let (outlet, receiver) = mpsc::channel(PIECES_WAITING);
@@ -151,7 +168,8 @@ impl Statements {
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
             let limits = &shared.limits;
-            let mut run = Run { handle, outlet, deadline, limits, metrics, place, patience, rows: 0, cost: None };
+            let (rows, cost) = (0, None);
+            let mut run = Run { handle, outlet, deadline, limits, metrics, place, patience, rows, cost, ingest };
             let ended = run.run(&shared.session, &text, &parameters, encode);
             shared.metrics.rows_out.inc_by(run.rows);
             let outcome = match &ended {
@@ -240,6 +258,8 @@ struct Run<'a, P> {
     rows: u64,
     /// What it has cost, once it was planned.
     cost: Option<Cost>,
+    /// Where rows go that it inserts; `None` if it may only read.
+    ingest: Option<Arc<dyn Ingest>>,
 }
 
 /// What a statement cost.
@@ -313,6 +333,20 @@ impl<P: Send + 'static> Run<'_, P> {
         parameters: &Parameters,
         encode: &mut E,
     ) -> Result<Attempt, Option<Problem>> {
+        if let Some(ingest) = &self.ingest {
+            // It isn't begun a second time: that might do it twice.
+            let over = || self.outlet.is_closed() || Instant::now() >= self.deadline;
+            let inserted = IntoJournal(ingest.as_ref());
+            let mut answer = match session.change(text, parameters.clone(), Stop::when(&over), &inserted) {
+                Err(splay_sql::Error::Cancelled) => {
+                    self.look_around()?;
+                    return Err(Some(Problem::from(splay_sql::Error::Cancelled)));
+                }
+                answer => answer.map_err(Problem::from)?,
+            };
+            self.send_answer(&mut answer, encode)?;
+            return Ok(Attempt::Ended);
+        }
         let over = || self.outlet.is_closed() || Instant::now() >= self.deadline || !self.place.may_go_on();
         let mut answer = match session.sql_until(text, parameters.clone(), Stop::when(&over)) {
             Err(splay_sql::Error::Cancelled) => return self.look_around().map(|()| Attempt::Outstayed),

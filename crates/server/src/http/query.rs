@@ -1,6 +1,7 @@
 //! `/query`: a statement, its answer.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use axum::Json;
 use axum::body::Body;
@@ -67,7 +68,8 @@ pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, header
     let asked = AskedInUrl::of(query.as_deref())?.asked()?;
     match &asked.influxql {
         Some(text) => influxql(text),
-        None => run(&server, asked, &headers).await,
+        // What changes something is posted, so that no link does it.
+        None => run(&server, asked, &headers, false).await,
     }
 }
 
@@ -92,7 +94,7 @@ pub(super) async fn post(
     asked.sql = given.sql.or(asked.sql);
     asked.format = given.format.or(asked.format);
     asked.params = given.params.or(asked.params);
-    run(&server, asked, &headers).await
+    run(&server, asked, &headers, true).await
 }
 
 fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<Asked> {
@@ -121,12 +123,24 @@ fn influxql(text: &str) -> Outcome<Response> {
     Err(Problem::new(Code::Unsupported, "InfluxQL isn't spoken here but for CREATE DATABASE; SQL goes into query="))
 }
 
-async fn run(server: &Shared, asked: Asked, headers: &HeaderMap) -> Outcome<Response> {
+async fn run(server: &Shared, asked: Asked, headers: &HeaderMap, is_posted: bool) -> Outcome<Response> {
     let format = Format::of(asked.format.as_deref(), headers)?;
     let text = asked.sql.ok_or_else(|| Problem::new(Code::Request, "no statement: it goes into query= or the body"))?;
     let text = text.trim().trim_end_matches(';').to_owned();
     let parameters = parameters(asked.params)?;
-    let ran = server.statements.run("http", text, parameters, format.encoder()).await;
+    let ingest = match splay_sql::is_change(&text) {
+        false => None,
+        true if !is_posted => {
+            return Err(Problem::new(Code::Request, "a statement that changes something is sent by POST"));
+        }
+        true => {
+            server.tokens.check(headers, Role::Write)?;
+            let appends = server.appends.as_ref();
+            let ingest = appends.map(|appends| Arc::clone(appends.ingest()));
+            Some(ingest.ok_or_else(|| Problem::new(Code::Unsupported, "this server only reads"))?)
+        }
+    };
+    let ran = server.statements.run_for("http", text, parameters, format.encoder(), ingest).await;
     let answered = match ran {
         Ok(mut pieces) => or_broke_off(pieces.next().await).map(|first| (first, pieces)),
         Err(problem) => Err(problem),
