@@ -58,8 +58,16 @@ pub enum Command {
     Export(ExportArguments),
     /// Join small segments, or move a table to another format
     Compact(CompactArguments),
-    /// Change a table's columns
+    /// Change a table's columns, or how long its rows stay
     Alter(AlterArguments),
+    /// List what was loaded into a table, deleted, replaced and undone, the newest first
+    Loads(LoadsArguments),
+    /// Take back what a commit did; rows of later commits stay
+    Undo(UndoArguments),
+    /// Delete rows: of dates, times and symbols, or those that meet a condition
+    Delete(DeleteArguments),
+    /// Remove dates beyond the tables' retention, and files that were kept long enough for undo
+    Maintain(MaintainArguments),
     /// List the built-in recipes, or show one
     Recipes(RecipesArguments),
 }
@@ -145,6 +153,9 @@ pub struct LoadArguments {
     /// Load files that were loaded before
     #[arg(long)]
     pub again: bool,
+    /// Put the rows in the place of those that are stored: of all of each date that the files have, or of each symbol on its dates
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub replace: Option<ReplaceArgument>,
     /// Memory that the load may use
     #[arg(long, default_value = "2G")]
     pub memory: Bytes,
@@ -182,6 +193,75 @@ pub enum OnErrorArgument {
     Stop,
     /// Put the row into the quarantine file and go on
     Quarantine,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum ReplaceArgument {
+    /// All rows of each date that the files have
+    Date,
+    /// On each date all rows of the symbols that the files have there
+    Symbol,
+}
+
+#[derive(Debug, Args)]
+pub struct LoadsArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+    /// How many are listed
+    #[arg(short = 'n', long, default_value_t = 20)]
+    pub count: usize,
+    /// List captures, compactions and changes of columns, too
+    #[arg(long)]
+    pub all: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct UndoArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+    /// Number of the commit, as `splay loads` shows it
+    pub commit: u64,
+}
+
+#[derive(Debug, Args)]
+pub struct DeleteArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table
+    pub table: String,
+    /// Date, or first and last date as FIRST..LAST
+    #[arg(long, value_name = "DATE")]
+    pub date: Option<String>,
+    /// Only rows of these symbols
+    #[arg(long, value_name = "SYMBOL", num_args = 1.., value_delimiter = ',')]
+    pub symbols: Vec<String>,
+    /// Only rows that meet a condition, as behind WHERE
+    #[arg(long = "where", value_name = "CONDITION")]
+    pub condition: Option<String>,
+    /// Delete all rows of the table
+    #[arg(long, conflicts_with_all = ["date", "symbols", "condition"])]
+    pub all: bool,
+    /// Only say how many rows would go
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct MaintainArguments {
+    /// Folder of the database
+    pub database: PathBuf,
+    /// Table; by default all
+    pub table: Option<String>,
+    /// Only say what would go
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Remove all files that are kept for undo, however short a time ago
+    #[arg(long)]
+    pub forget: bool,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -555,6 +635,15 @@ pub enum AlterCommand {
     AddColumn { name: String, column_type: ColumnType },
     /// Give a column a wider type
     Widen { name: String, column_type: ColumnType },
+    /// Set how long rows stay; without an option they stay for ever
+    Retain {
+        /// Days that the table has, the newest date's among them
+        #[arg(long)]
+        days: Option<u32>,
+        /// Bytes that its files may have
+        #[arg(long)]
+        bytes: Option<Bytes>,
+    },
 }
 
 #[derive(Debug, Args)]

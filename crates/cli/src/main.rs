@@ -41,6 +41,10 @@ fn main() -> ExitCode {
         Command::Export(export) => commands::upkeep::export(&export),
         Command::Compact(compact) => commands::upkeep::compact(&compact),
         Command::Alter(alter) => commands::upkeep::alter(alter),
+        Command::Loads(loads) => commands::changes::loads(&loads),
+        Command::Undo(undo) => commands::changes::undo(&undo),
+        Command::Delete(delete) => commands::changes::delete(&delete),
+        Command::Maintain(maintain) => commands::changes::maintain(&maintain),
         Command::Recipes(recipes) => commands::tables::recipes(&recipes),
     };
     match done {

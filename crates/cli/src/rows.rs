@@ -16,9 +16,10 @@ use arrow::datatypes::{
 use arrow::ipc::reader::StreamReader;
 use serde_json::{Value, json};
 use splay_server::client::Client;
-use splay_sql::{Answer, Parameters, RunBy, ScalarValue, Session, StatementStats, Stop, Waited};
+use splay_sql::{Answer, IntoFiles, Parameters, RunBy, ScalarValue, Session, StatementStats, Stop, Waited, is_change};
 use splay_store::Kept;
 
+use crate::commands::changes::Changeable;
 use crate::commands::place::{json_error, runtime};
 use crate::size::{Human, Thousands};
 
@@ -58,8 +59,17 @@ impl Source {
                     false => Parameters::Named(values.clone()),
                 };
                 let is_stopped = || stopped.load(Ordering::Relaxed);
-                let answer = Box::new(session.sql_until(text, parameters, Stop::when(&is_stopped))?);
-                Ok(Started::Local { answer, stopped })
+                let stop = Stop::when(&is_stopped);
+                let answer = match is_change(text) {
+                    false => session.sql_until(text, parameters, stop)?,
+                    true => {
+                        let place = Changeable::over(session.database().clone())?;
+                        let changed = session.change(text, parameters, stop, &IntoFiles(&place.database));
+                        place.close()?;
+                        changed?
+                    }
+                };
+                Ok(Started::Local { answer: Box::new(answer), stopped })
             }
             Source::Server(client) => ask(client, text, values),
         }

@@ -2,9 +2,9 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
-use splay_store::{Database, LoadOptions, SegmentFormat};
+use splay_store::{Database, LoadOptions, Replace, SegmentFormat};
 
-use crate::args::{LoadArguments, OnErrorArgument};
+use crate::args::{LoadArguments, OnErrorArgument, ReplaceArgument};
 use crate::progress;
 use crate::size::{Human, Thousands};
 
@@ -14,6 +14,11 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         again: arguments.again,
         threads: arguments.threads.unwrap_or(LoadOptions::default().threads).max(1),
         format: SegmentFormat::from(arguments.tier),
+        replace: match arguments.replace {
+            None => Replace::Nothing,
+            Some(ReplaceArgument::Date) => Replace::Dates,
+            Some(ReplaceArgument::Symbol) => Replace::Symbols,
+        },
     };
     let quarantine = match arguments.on_error {
         OnErrorArgument::Stop => None,
@@ -71,6 +76,13 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         Human(outcome.load.bytes),
         Human(rate(outcome.import.bytes, seconds)),
     );
+    if outcome.load.removed > 0 {
+        println!(
+            "{} rows that were stored before went, by commit {}",
+            Thousands(outcome.load.removed),
+            outcome.load.epoch
+        );
+    }
     if let Some(path) = quarantine.filter(|_| outcome.import.quarantined > 0) {
         println!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display());
     }

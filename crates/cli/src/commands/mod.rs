@@ -1,6 +1,7 @@
 //! One file for each group of commands.
 
 pub mod backup;
+pub mod changes;
 pub mod generate;
 pub mod journal;
 pub mod load;

@@ -106,6 +106,9 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
     match arguments.change {
         AlterCommand::AddColumn { name, column_type } => table.add_column(ColumnSpec::new(name, column_type))?,
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
+        AlterCommand::Retain { days, bytes } => {
+            super::changes::retain(&table, days, bytes.map(|bytes| bytes.0 as u64))?;
+        }
     }
     Ok(())
 }

@@ -1,0 +1,209 @@
+//! `splay loads`, `splay undo`, `splay delete`, `splay maintain`: the life of rows.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, Result, bail};
+use chrono::{DateTime, SecondsFormat};
+use splay_capture::{Capture, CaptureSettings, FollowSettings};
+use splay_sql::{Session, SessionSettings};
+use splay_store::{CommitReport, Database, Retention, Table};
+
+use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
+use crate::output;
+use crate::rows::Source;
+use crate::size::{Human, Thousands};
+
+/// Dates that a line names one by one.
+const DATES_SHOWN: usize = 3;
+
+/// A database whose rows can be changed: those that only its journal has are written to the tables' files first.
+pub struct Changeable {
+    pub database: Database,
+    capture: Option<Capture>,
+}
+
+impl Changeable {
+    pub fn open(path: &Path) -> Result<Changeable> {
+        Changeable::over(Database::open(path)?)
+    }
+
+    /// Takes the place of a server that doesn't run. Where one does, rows that only it has can't be changed, which the store says.
+    pub fn over(database: Database) -> Result<Changeable> {
+        if !database.path().join("journal").exists() {
+            return Ok(Changeable { database, capture: None });
+        }
+        let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
+        let capture = match Capture::open(database.clone(), settings) {
+            Ok((capture, _)) => capture,
+            Err(splay_capture::Error::Locked { .. }) => {
+                splay_capture::follow(&database, FollowSettings::default());
+                return Ok(Changeable { database, capture: None });
+            }
+            Err(error) => return Err(error).context("read the rows that the journal has"),
+        };
+        capture.write_down(None)?;
+        Ok(Changeable { database, capture: Some(capture) })
+    }
+
+    pub fn close(self) -> Result<()> {
+        if let Some(capture) = self.capture {
+            capture.close()?;
+        }
+        Ok(())
+    }
+}
+
+pub fn loads(arguments: &LoadsArguments) -> Result<()> {
+    let table = of_name(&Database::open(&arguments.database)?, &arguments.table)?;
+    let read = if arguments.all { arguments.count } else { usize::MAX };
+    let routine = ["capture", "compact", "schema", "forget", "snapshot"];
+    let commits = table.commits(read)?.into_iter();
+    let shown = commits.filter(|commit| arguments.all || !routine.contains(&commit.operation));
+    let rows: Vec<Vec<String>> = shown.take(arguments.count).map(|commit| line(&commit)).collect();
+    let titles = ["commit", "at (UTC)", "what", "added", "removed", "dates", "from", "undo"];
+    println!("{}", output::columns(&titles, &rows));
+    Ok(())
+}
+
+/// A table, or one that was dropped.
+fn of_name(database: &Database, name: &str) -> Result<Table> {
+    match database.table(name) {
+        Err(splay_store::Error::NoSuchTable { .. }) => Ok(database.dropped_table(name)?),
+        found => Ok(found?),
+    }
+}
+
+fn line(commit: &CommitReport) -> Vec<String> {
+    let of_rows = |rows: u64| if rows == 0 { String::new() } else { Thousands(rows).to_string() };
+    let mut dates: Vec<String> = commit.dates.iter().map(|date| splay_store::date(*date).to_string()).collect();
+    if dates.len() > DATES_SHOWN {
+        dates = vec![format!("{} to {}, {}", dates[0], dates[dates.len() - 1], Thousands(dates.len() as u64))];
+    }
+    let mut from: Vec<String> = commit
+        .sources
+        .iter()
+        .map(|source| format!("{} ({})", source.name, &source.digest[..source.digest.len().min(8)]))
+        .collect();
+    if from.len() > DATES_SHOWN {
+        from = vec![format!("{} and {} more", from[0], from.len() - 1)];
+    }
+    if let Some(undoes) = commit.undoes {
+        from = vec![format!("commit {undoes}")];
+    }
+    vec![
+        commit.commit.to_string(),
+        DateTime::from_timestamp_nanos(commit.at).to_rfc3339_opts(SecondsFormat::Secs, true),
+        commit.operation.to_owned(),
+        of_rows(commit.added),
+        of_rows(commit.removed),
+        dates.join(", "),
+        from.join(", "),
+        commit.hindrance.as_ref().map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}")),
+    ]
+}
+
+pub fn undo(arguments: &UndoArguments) -> Result<()> {
+    let place = Changeable::open(&arguments.database)?;
+    let report = of_name(&place.database, &arguments.table)?.undo(arguments.commit)?;
+    println!(
+        "commit {} undone by commit {}: {} rows came back, {} went, on {} dates",
+        arguments.commit,
+        report.epoch,
+        Thousands(report.rows),
+        Thousands(report.removed),
+        report.partitions
+    );
+    place.close()
+}
+
+pub fn delete(arguments: &DeleteArguments) -> Result<()> {
+    let place = Changeable::open(&arguments.database)?;
+    let table = place.database.table(&arguments.table)?;
+    let mut conditions = Vec::new();
+    if let Some(dates) = &arguments.date {
+        let (first, last) = dates.split_once("..").unwrap_or((dates, dates));
+        let date = |text: &str| -> Result<chrono::NaiveDate> {
+            text.trim().parse().with_context(|| format!("{text:?} is not a date such as 2019-10-07"))
+        };
+        conditions.push(format!("date BETWEEN DATE '{}' AND DATE '{}'", date(first)?, date(last)?));
+    }
+    if !arguments.symbols.is_empty() {
+        let Some(symbol) = table.snapshot()?.spec().symbol.clone() else { bail!("the table has no symbol column") };
+        let symbols: Vec<String> = arguments.symbols.iter().map(|s| format!("'{}'", s.replace('\'', "''"))).collect();
+        conditions.push(format!("{} IN ({})", quoted(&symbol), symbols.join(", ")));
+    }
+    conditions.extend(arguments.condition.iter().map(|condition| format!("({condition})")));
+    if conditions.is_empty() && !arguments.all {
+        bail!("which rows? Give --date, --symbols or --where, or --all for all of the table");
+    }
+    let condition = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
+    let what = if arguments.dry_run { "SELECT count(*) AS rows FROM" } else { "DELETE FROM" };
+    let source = Source::Local(Session::new(place.database.clone(), SessionSettings::default())?);
+    let never = AtomicBool::new(false);
+    let statement = format!("{what} {}{condition}", quoted(table.name()));
+    {
+        let mut started = source.start(&statement, &HashMap::new(), &never)?;
+        let batches = started.rows().batches.collect::<Result<Vec<_>>>()?;
+        let number = |name: &str| {
+            let column = batches.first()?.column_by_name(name)?;
+            arrow::util::display::array_value_to_string(column, 0).ok()?.parse::<u64>().ok()
+        };
+        let rows = Thousands(number("rows").unwrap_or(0));
+        match number("commit") {
+            _ if arguments.dry_run => println!("{rows} rows would be deleted"),
+            Some(commit) => println!(
+                "deleted {rows} rows by commit {commit}; undo it by: splay undo {} {} {commit}",
+                arguments.database.display(),
+                table.name()
+            ),
+            None => println!("no row is so; nothing has changed"),
+        }
+    }
+    drop(source);
+    place.close()
+}
+
+pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
+    let place = Changeable::open(&arguments.database)?;
+    let names = match &arguments.table {
+        Some(name) => vec![name.clone()],
+        None => place.database.tables()?,
+    };
+    for name in names {
+        maintain_table(&place.database.table(&name)?, arguments)?;
+    }
+    place.close()
+}
+
+fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
+    let retention = table.stored()?.spec().retention;
+    let would = if arguments.dry_run { "would go" } else { "went" };
+    if !retention.is_unbounded() {
+        let report = table.expire(retention, arguments.dry_run)?;
+        let dates = match (report.dates.first(), report.dates.last()) {
+            (Some(first), Some(last)) => format!("{} to {}", splay_store::date(*first), splay_store::date(*last)),
+            _ => "no dates".to_owned(),
+        };
+        println!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), Human(report.bytes));
+    }
+    let kept: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
+    if arguments.dry_run {
+        println!("{}: {} are kept for undo", table.name(), Human(kept));
+    } else {
+        let gone = table.forget(arguments.forget)?;
+        println!("{}: {} that were kept for undo {would}, {} are kept", table.name(), Human(gone), Human(kept - gone));
+    }
+    Ok(())
+}
+
+/// Sets how long rows of a table stay.
+pub fn retain(table: &Table, days: Option<u32>, bytes: Option<u64>) -> Result<()> {
+    table.set_retention(Retention { days, bytes })?;
+    Ok(())
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
