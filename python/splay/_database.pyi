@@ -219,6 +219,7 @@ class Database:
         memory_bytes: int | None = None,
         threads: int | None = None,
         segment_format: Literal["arrow", "parquet"] = "arrow",
+        replace: Literal["date", "symbol"] | None = None,
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
 
@@ -255,6 +256,9 @@ class Database:
             Threads that sort and write. Default: as many as the machine runs at once.
         segment_format
             Format of the new segments.
+        replace
+            Which stored rows the new ones take the place of, in the same commit: ``"date"``: all of the dates that they have;
+            ``"symbol"``: on each date those of the symbols that they have there. Default: none.
 
         Returns
         -------
@@ -295,6 +299,7 @@ class Database:
         threads: int | None = None,
         segment_format: Literal["arrow", "parquet"] = "arrow",
         progress: Callable[[int, int], object] | None = None,
+        replace: Literal["date", "symbol"] | None = None,
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -324,6 +329,8 @@ class Database:
             As for :meth:`write`; the threads parse, too.
         progress
             Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load.
+        replace
+            As for :meth:`write`.
 
         Returns
         -------

@@ -19,6 +19,10 @@ class LoadReport:
         """Rows that came in."""
 
     @property
+    def removed(self) -> int:
+        """Stored rows that went."""
+
+    @property
     def quarantined(self) -> int:
         """Rows that were put into quarantine."""
 
@@ -61,6 +65,46 @@ class FileReport:
     @property
     def bytes(self) -> int:
         """Bytes on disk."""
+
+@final
+class Commit:
+    """What a commit of a table did."""
+
+    @property
+    def commit(self) -> int:
+        """Its number."""
+
+    @property
+    def at(self) -> int:
+        """Nanoseconds since 1970-01-01 UTC, by the clock of the machine that wrote it."""
+
+    @property
+    def operation(self) -> str:
+        """``load``, ``capture``, ``compact``, ``schema``, ``delete``, ``replace``, ``update``, ``expire``, ``drop``, ``undo`` or ``forget``."""
+
+    @property
+    def added(self) -> int:
+        """Rows that it added."""
+
+    @property
+    def removed(self) -> int:
+        """Rows that it removed."""
+
+    @property
+    def dates(self) -> list[datetime.date]:
+        """Dates whose rows it changed; empty for captures and compactions."""
+
+    @property
+    def sources(self) -> list[str]:
+        """Names of the files that it loaded, unless their rows were taken back since."""
+
+    @property
+    def undoes(self) -> int | None:
+        """The commit that it undid."""
+
+    @property
+    def hindrance(self) -> str | None:
+        """Why it can't be undone; ``None`` if it can."""
 
 @final
 class CompactReport:

@@ -9,6 +9,7 @@ from splay._database import Database as Database
 from splay._database import Prepared as Prepared
 from splay._database import open as open
 from splay._database import recipes as recipes
+from splay._reports import Commit as Commit
 from splay._reports import CompactReport as CompactReport
 from splay._reports import FileReport as FileReport
 from splay._reports import LoadReport as LoadReport

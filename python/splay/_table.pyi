@@ -7,7 +7,7 @@ from typing import Literal, final
 
 import pyarrow
 
-from splay._reports import CompactReport, Partition, Problem, Source
+from splay._reports import Commit, CompactReport, LoadReport, Partition, Problem, Source
 
 @final
 class Schema:
@@ -121,6 +121,58 @@ class Table:
             If there is no such column.
         SchemaError
             If some value of the present type has no equal in the new one, or the column orders the rows.
+        """
+
+    def commits(self, count: int = 100) -> list[Commit]:
+        """The newest commits first. Of captures and compactions only the newest 1,000 are known.
+
+        Parameters
+        ----------
+        count
+            How many at most.
+        """
+
+    def undo(self, commit: int) -> LoadReport:
+        """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well.
+
+        Parameters
+        ----------
+        commit
+            Its number, see :meth:`commits`.
+
+        Raises
+        ------
+        CannotUndoError
+            If it changed no rows, was undone before, or files for it are gone: the setting ``history_s`` says how long they are kept.
+        """
+
+    def retain(self, *, days: int | None = None, bytes: int | None = None) -> None:
+        """Set how long rows stay; without bounds for ever. Whole dates go, by :meth:`expire` or a server; the newest stays.
+
+        Parameters
+        ----------
+        days
+            Days that the table has, the newest date's among them.
+        bytes
+            Bytes that its segments and indexes may have.
+        """
+
+    def expire(self, *, dry_run: bool = False) -> list[datetime.date]:
+        """Remove the dates beyond the retention, by one commit, and give them.
+
+        Parameters
+        ----------
+        dry_run
+            Only say which.
+        """
+
+    def forget(self, *, all: bool = False) -> int:
+        """Remove files that were kept so that commits can be undone, and give their bytes.
+
+        Parameters
+        ----------
+        all
+            All, and not only those that were kept for ``history_s`` seconds.
         """
 
     def compact(

@@ -110,6 +110,24 @@ class AlreadyLoadedError(Error):
     """The commit that loaded it."""
 
 
+class CannotUndoError(Error):
+    """A commit can't be undone. Nothing has changed."""
+
+    table: str
+    commit: int
+    reason: str
+
+
+class NoSuchCommitError(Error, LookupError):
+    """A table can't be read as it was after a commit: there is none, or its files are gone."""
+
+    table: str
+    commit: int
+    first: int
+    """The first commit that can be read."""
+    last: int
+
+
 class SettingError(Error, ValueError):
     """A setting has a value it can't have."""
 

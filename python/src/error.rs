@@ -153,6 +153,19 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
             keep!(fields, setting);
             "SettingError"
         }
+        Error::RowsElsewhere { table } => {
+            keep!(fields, table);
+            "BusyError"
+        }
+        Error::CannotUndo { table, commit, reason } => {
+            keep!(fields, table, commit, reason);
+            "CannotUndoError"
+        }
+        Error::NoSuchCommit { table, commit, first, last } => {
+            keep!(fields, table, commit, first, last);
+            "NoSuchCommitError"
+        }
+        Error::Refused { .. } => "ExecutionError",
         Error::Poisoned => "PoisonedError",
         Error::Arrow(_) | Error::Parquet(_) => "ArrowError",
         _ => "Error",

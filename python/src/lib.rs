@@ -55,6 +55,7 @@ fn _splay(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<stats::Kept>()?;
     module.add_class::<reports::LoadReport>()?;
     module.add_class::<reports::FileReport>()?;
+    module.add_class::<reports::Commit>()?;
     module.add_class::<reports::CompactReport>()?;
     module.add_class::<reports::Partition>()?;
     module.add_class::<reports::Problem>()?;

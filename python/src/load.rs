@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
-use splay_store::{ColumnType, Database, Error, LoadOptions, LoadReport, SegmentFormat, Source};
+use splay_store::{ColumnType, Database, Error, LoadOptions, LoadReport, Replace, SegmentFormat, Source};
 
 use crate::error::{Failure, Result};
 use crate::signals::Signals;
@@ -115,5 +115,20 @@ pub(crate) fn segment_format(name: &str) -> PyResult<SegmentFormat> {
         "arrow" => Ok(SegmentFormat::Arrow),
         "parquet" => Ok(SegmentFormat::Parquet),
         other => Err(PyValueError::new_err(format!("a segment's format is \"arrow\" or \"parquet\", not {other:?}"))),
+    }
+}
+
+/// Which stored rows a load replaces.
+///
+/// # Errors
+/// `ValueError` for another word.
+pub(crate) fn replace(what: Option<&str>) -> PyResult<Replace> {
+    match what {
+        None => Ok(Replace::Nothing),
+        Some("date") => Ok(Replace::Dates),
+        Some("symbol") => Ok(Replace::Symbols),
+        Some(other) => {
+            Err(PyValueError::new_err(format!("what a load replaces is \"date\" or \"symbol\", not {other:?}")))
+        }
     }
 }

@@ -12,6 +12,7 @@ use crate::dates;
 pub(crate) struct LoadReport {
     pub(crate) table: String,
     pub(crate) rows: u64,
+    pub(crate) removed: u64,
     pub(crate) quarantined: u64,
     pub(crate) partitions: usize,
     pub(crate) segments: usize,
@@ -25,6 +26,7 @@ impl LoadReport {
         LoadReport {
             table: table.to_owned(),
             rows: report.rows,
+            removed: report.removed,
             quarantined: 0,
             partitions: report.partitions,
             segments: report.segments,
@@ -151,5 +153,50 @@ pub(crate) struct Source {
 impl Source {
     fn __repr__(&self) -> String {
         format!("Source(name={:?}, rows={}, epoch={})", self.name, self.rows, self.epoch)
+    }
+}
+
+/// A commit of a table.
+#[pyclass(frozen, get_all, module = "splay")]
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub(crate) commit: u64,
+    /// Nanoseconds since the epoch.
+    pub(crate) at: i64,
+    pub(crate) operation: String,
+    pub(crate) added: u64,
+    pub(crate) removed: u64,
+    pub(crate) sources: Vec<String>,
+    pub(crate) undoes: Option<u64>,
+    pub(crate) hindrance: Option<String>,
+    days: Vec<i32>,
+}
+
+impl Commit {
+    pub(crate) fn new(report: splay_store::CommitReport) -> Commit {
+        Commit {
+            commit: report.commit,
+            at: report.at,
+            operation: report.operation.to_owned(),
+            added: report.added,
+            removed: report.removed,
+            sources: report.sources.into_iter().map(|source| source.name).collect(),
+            undoes: report.undoes,
+            hindrance: report.hindrance,
+            days: report.dates,
+        }
+    }
+}
+
+#[pymethods]
+impl Commit {
+    /// Dates whose rows it changed.
+    #[getter]
+    fn dates(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
+        self.days.iter().map(|days| dates::to_python(py, *days)).collect()
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Commit({}, {:?}, added={}, removed={})", self.commit, self.operation, self.added, self.removed)
     }
 }

@@ -6,7 +6,7 @@ use std::thread::ThreadId;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
-use splay_sql::{Answer, Parameters, Session, Stop};
+use splay_sql::{Answer, IntoFiles, Parameters, Session, Stop, is_change};
 
 use crate::error::{Failure, Result};
 
@@ -48,7 +48,11 @@ impl Signals {
 /// What the statement reports, and what a signal's handler raises.
 pub(crate) fn start(session: &Session, text: &str, parameters: Parameters) -> Result<Answer> {
     let interrupt = Interrupt::new();
-    let answer = session.sql_until(text, parameters, Stop::when(&|| interrupt.is_raised()));
+    let is_raised = || interrupt.is_raised();
+    let answer = match is_change(text) {
+        false => session.sql_until(text, parameters, Stop::when(&is_raised)),
+        true => session.change(text, parameters, Stop::when(&is_raised), &IntoFiles(session.database())),
+    };
     match interrupt.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(Failure::Python(error)),
         None => Ok(answer?),

@@ -5,12 +5,12 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Observer, Table, TableSnapshot};
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Observer, Retention, Table, TableSnapshot};
 
 use crate::dates;
 use crate::error::{Failure, Result};
 use crate::load::segment_format;
-use crate::reports::{CompactReport, Partition, Problem, Source};
+use crate::reports::{Commit, CompactReport, LoadReport, Partition, Problem, Source};
 use crate::schema::PySchema;
 use crate::signals::Signals;
 
@@ -138,6 +138,37 @@ impl PyTable {
     fn widen_column(&self, py: Python<'_>, name: &str, r#type: &str) -> Result<()> {
         let wider = column_type(r#type)?;
         Ok(py.detach(|| self.0.widen_column(name, wider))?)
+    }
+
+    /// The newest commits first.
+    #[pyo3(signature = (count=100))]
+    fn commits(&self, py: Python<'_>, count: usize) -> Result<Vec<Commit>> {
+        Ok(py.detach(|| self.0.commits(count))?.into_iter().map(Commit::new).collect())
+    }
+
+    /// Takes back what a commit did.
+    fn undo(&self, py: Python<'_>, commit: u64) -> Result<LoadReport> {
+        let report = py.detach(|| self.0.undo(commit))?;
+        Ok(LoadReport::new(self.0.name(), &report))
+    }
+
+    /// Sets how long rows stay.
+    #[pyo3(signature = (*, days=None, bytes=None))]
+    fn retain(&self, py: Python<'_>, days: Option<u32>, bytes: Option<u64>) -> Result<()> {
+        Ok(py.detach(|| self.0.set_retention(Retention { days, bytes }))?)
+    }
+
+    /// Removes the dates beyond the retention; gives these.
+    #[pyo3(signature = (*, dry_run=false))]
+    fn expire(&self, py: Python<'_>, dry_run: bool) -> Result<Vec<Py<PyAny>>> {
+        let report = py.detach(|| self.0.expire(self.0.stored()?.spec().retention, dry_run))?;
+        Ok(report.dates.into_iter().map(|date| dates::to_python(py, date)).collect::<PyResult<_>>()?)
+    }
+
+    /// Removes files that were kept for undo; gives their bytes.
+    #[pyo3(signature = (*, all=false))]
+    fn forget(&self, py: Python<'_>, all: bool) -> Result<u64> {
+        Ok(py.detach(|| self.0.forget(all))?)
     }
 
     /// Joins the segments of each partition to few large ones.

@@ -44,7 +44,7 @@ def test_statements(db, trades):
             db.sql(wrong)
     with pytest.raises(splay.NoSuchTableError, match="this database has trade"):
         db.sql("select 1 from nowhere")
-    for change in ("create table x (a int)", "insert into trade select * from trade", "drop table trade", "set a.b = 1"):
+    for change in ("set a.b = 1", "copy trade to 'x.csv'", "explain insert into trade select * from trade"):
         with pytest.raises(splay.ReadOnlyError, match="SQL only reads"):
             db.sql(change)
 

@@ -1,0 +1,307 @@
+"""Statements and calls that change rows: what they leave is what DuckDB leaves, and what they did can be undone."""
+
+import datetime
+import random
+import subprocess
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pytest
+from test_server import SPLAY, Server
+
+import splay
+
+
+START = datetime.datetime(2024, 3, 4, 9, 30, tzinfo=datetime.UTC)
+COLUMNS = "time, sym, price, size, note"
+
+
+def frame(seed: int, rows: int = 400) -> pa.Table:
+    rng = random.Random(seed)
+    times = [START + datetime.timedelta(seconds=rng.randrange(0, 4 * 86_400)) for _ in range(rows)]
+    return pa.table(
+        {
+            "time": pa.array(times, pa.timestamp("ns", "UTC")),
+            "sym": pa.array([rng.choice(["A", "B", "C", None]) for _ in times]).dictionary_encode(),
+            "price": pa.array([rng.choice([None, rng.uniform(1, 100)]) for _ in times], pa.float64()),
+            "size": pa.array([rng.choice([None, rng.randrange(0, 1000)]) for _ in times], pa.int64()),
+            "note": pa.array([rng.choice([None, "", "x", "it's"]) for _ in times]),
+        }
+    )
+
+
+def duckdb_with_trades() -> duckdb.DuckDBPyConnection:
+    con = duckdb.connect()
+    con.execute("set timezone = 'UTC'")
+    con.register("source", frame(1))
+    con.execute("create table trade as select time, sym::varchar as sym, price, size, note from source")
+    return con
+
+
+def rows_of(answer: splay.Answer) -> list[tuple[object, ...]]:
+    return sorted((tuple(row.values()) for row in answer.to_arrow().to_pylist()), key=repr)
+
+
+@pytest.fixture
+def market(tmp_path: Path) -> splay.Database:
+    db = splay.open(tmp_path / "db")
+    db.write("trade", frame(1), time="time", symbol="sym")
+    return db
+
+
+def everything(db: splay.Database, table: str = "trade") -> list[tuple[object, ...]]:
+    return rows_of(db.sql(f"select {COLUMNS} from {table}"))
+
+
+CONDITIONS = [
+    "size < 500",
+    "size < 500 or price is null",
+    "not (size < 500)",
+    "sym = 'A'",
+    "sym is null",
+    "sym in ('A', 'B') and price > 50.5",
+    "note = 'it''s' or note = ''",
+    "time >= '2024-03-05 12:00' and time < '2024-03-06 12:00:00'",
+    "time::date = date '2024-03-05'",
+    "coalesce(size, 0) % 2 = 0",
+    "case when price > 50 then size > 100 else sym = 'C' end",
+    "size between 100 and 900 and note like '%x%'",
+    "true",
+    "false",
+    "null",
+    "size = 1e9",
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_a_deletion_leaves_what_duckdb_leaves(market: splay.Database, condition: str) -> None:
+    con = duckdb_with_trades()
+    deleted = con.execute(f"delete from trade where {condition}").fetchone()[0]
+    before = everything(market)
+    answer = market.sql(f"delete from trade where {condition}").to_arrow().to_pylist()
+    assert answer[0]["statement"] == "DELETE"
+    assert answer[0]["rows"] == deleted
+    left = con.execute("select count(*), sum(size), sum(price), count(note) from trade").fetchone()
+    found = market.sql("select count(*), sum(size), sum(price), count(note) from trade").to_arrow().to_pylist()[0]
+    for ours, theirs in zip(found.values(), left, strict=True):
+        assert ours == (pytest.approx(theirs) if theirs is not None else None)
+    if answer[0]["commit"] is not None:
+        market.table("trade").undo(answer[0]["commit"])
+    assert everything(market) == before
+
+
+@pytest.mark.parametrize("condition", CONDITIONS[:12])
+@pytest.mark.parametrize(
+    "assignments", ["size = size * 2, note = 'new'", "price = null", "sym = 'Z', time = time + interval '1 day'"]
+)
+def test_an_update_leaves_what_duckdb_leaves(market: splay.Database, condition: str, assignments: str) -> None:
+    con = duckdb_with_trades()
+    con.execute(f"update trade set {assignments} where {condition}")
+    market.sql(f"update trade set {assignments} where {condition}")
+    theirs = con.execute("select epoch_ns(time), sym, price, size, note from trade").fetchall()
+    ours = market.sql("select cast(time as bigint), sym, price, size, note from trade").to_arrow().to_pylist()
+    assert sorted((tuple(row.values()) for row in ours), key=repr) == sorted(theirs, key=repr)
+
+
+def test_rows_are_inserted_by_values_and_by_queries(market: splay.Database) -> None:
+    done = market.sql(
+        "insert into trade (sym, time, size) values ('N', '2024-03-04 10:00', 1), ('N', timestamp '2024-03-04 09:00:00', null)"
+    )
+    assert done.to_arrow().to_pylist()[0]["rows"] == 2
+    found = market.sql("select time, size, price, note from trade where sym = 'N' order by time").to_arrow().to_pylist()
+    assert [row["time"].hour for row in found] == [9, 10]
+    assert [row["size"] for row in found] == [None, 1]
+    market.sql("insert into trade select time, 'M' as sym, price, size, note from trade where sym = 'A'")
+    counts = market.sql("select count(*) filter (where sym = 'A') as a, count(*) filter (where sym = 'M') as m from trade")
+    row = counts.to_arrow().to_pylist()[0]
+    assert row["a"] == row["m"] > 0
+    with_value = market.sql("insert into trade (time, sym) values ($1, $2)", [START, "P"]).to_arrow().to_pylist()
+    assert with_value[0]["rows"] == 1
+
+
+@pytest.mark.parametrize(
+    ("statement", "part"),
+    [
+        ("insert into trade (time, size) values ('2024-03-04', 1.5)", "1.5 is no Int64"),
+        ("insert into trade (sym) values ('A')", "needs a time"),
+        ("insert into trade (time, sym) values (null, 'A')", "needs a time"),
+        ("insert into trade (time, time) values ('2024-03-04', '2024-03-04')", "named twice"),
+        ("insert into trade (time, other) values ('2024-03-04', 1)", "no column"),
+        ("insert into trade values (1)", "gives 1 columns"),
+        ("insert into trade (time, size) values ('no time', 1)", "no time"),
+        ("insert into nothing values (1)", "no table"),
+        ("update trade set size = 'many'", "many"),
+        ("update trade set size = (select max(size) from trade)", "can't stand"),
+        ("update trade set time = null where size > 5", "needs a time"),
+        ("delete from trade where sym in (select sym from trade)", "query within the condition"),
+        ("delete from trade where random() > 0.5", "changes from call to call"),
+        ("delete from trade where nothing = 1", "nothing"),
+        ("create table trade (time timestamp)", "already"),
+        ("create table t (n int)", "type timestamp"),
+        ("create table t (time timestamp) with (tier = 'x')", "no option"),
+        ("create table t as select null as a, now() as time", "has no type"),
+        ("create index i on trade (sym)", "not supported"),
+        ("insert into trade (time) values ('2024-03-04') on conflict do nothing", "ON CONFLICT"),
+        ("drop table nothing", "no table"),
+        ("alter table trade drop column time", "orders the rows"),
+        ("alter table trade rename to other", "not supported"),
+        ("alter table trade alter column price type int8", "doesn't widen"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_and_changes_nothing(market: splay.Database, statement: str, part: str) -> None:
+    before = everything(market)
+    with pytest.raises(splay.Error, match=part):
+        market.sql(statement)
+    assert everything(market) == before
+    assert market.tables() == ["trade"]
+
+
+def test_tables_are_made_altered_and_dropped(market: splay.Database) -> None:
+    market.sql("create table if not exists note (at timestamp not null, sym symbol, text varchar) with (time = 'at')")
+    market.sql("create table if not exists note (at timestamp)")
+    table = market.table("note")
+    assert (table.time, table.symbol) == ("at", "sym")
+    market.sql("alter table note add column score double precision")
+    market.sql("insert into note values ('2024-03-04', 'A', 'hello', 0.5)")
+    market.sql("alter table note rename column text to remark")
+    market.sql("alter table note drop column score")
+    assert market.sql("select remark from note").to_arrow().column(0).to_pylist() == ["hello"]
+    with pytest.raises(splay.SchemaError, match="older files have it still"):
+        market.sql("alter table note add column text varchar")
+    market.sql("create table big as select time, sym as ticker, price from trade where size > 500")
+    assert market.table("big").symbol == "ticker"
+    assert market.sql("truncate table big").to_arrow().to_pylist()[0]["rows"] > 0
+    market.sql("drop table big")
+    market.sql("drop table if exists big")
+    assert market.tables() == ["note", "trade"]
+    with pytest.raises(splay.NoSuchTableError):
+        market.sql("select * from big")
+
+
+def test_a_table_is_read_as_it_was(market: splay.Database) -> None:
+    before = everything(market)
+    first = market.table("trade").epoch
+    instant = market.table("trade").commits()[0].at
+    market.sql("delete from trade where size > 100")
+    after = everything(market)
+    assert everything(market, f"trade at commit {first}") == before
+    assert everything(market, f"trade AT COMMIT {first} AS t") == before
+    time = datetime.datetime.fromtimestamp(instant / 1e9 + 0.000_01, datetime.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+    assert everything(market, f"trade at time '{time}'") == before
+    gone = market.sql(
+        f"select count(*) as n from trade at commit {first} as old left join trade as new"
+        " on old.time = new.time and old.sym = new.sym where new.time is null and old.sym is not null"
+    )
+    assert gone.to_arrow().to_pylist()[0]["n"] > 0
+    assert everything(market) == after
+    for wrong in ("trade at commit 99", "trade at time '1999-01-01'"):
+        with pytest.raises(splay.NoSuchCommitError):
+            everything(market, wrong)
+    assert market.sql("select time at time zone 'UTC' as t from trade limit 1").to_arrow().num_rows == 1
+
+
+def test_a_corrected_file_takes_the_place_of_the_wrong_one(tmp_path: Path) -> None:
+    db = splay.open(tmp_path / "db")
+    first, second = tmp_path / "first.csv", tmp_path / "second.csv"
+    first.write_text("time,sym,price\n2024-03-04 10:00:00,A,1\n2024-03-04 11:00:00,B,2\n2024-03-05 10:00:00,A,3\n")
+    second.write_text("time,sym,price\n2024-03-04 10:00:00,A,10\n")
+    db.load("trade", first, types={"sym": "symbol"})
+    report = db.load("trade", second, replace="symbol")
+    assert (report.rows, report.removed) == (1, 1)
+    prices = "select price from trade order by time, sym"
+    assert db.sql(prices).to_arrow().column(0).to_pylist() == [10, 2, 3]
+    table = db.table("trade")
+    table.undo(report.epoch)
+    assert db.sql(prices).to_arrow().column(0).to_pylist() == [1, 2, 3]
+    report = db.write("trade", db.sql("select time, sym, price * 2 as price from trade where sym = 'A'"), replace="date")
+    assert (report.rows, report.removed) == (2, 3)
+    assert [commit.operation for commit in table.commits()] == ["replace", "undo", "replace", "load"]
+    with pytest.raises(ValueError, match="symbol"):
+        db.write("trade", frame(2), replace="all")
+    # A file whose rows were taken back may be loaded again.
+    with pytest.raises(splay.AlreadyLoadedError):
+        db.load("trade", first)
+    with pytest.raises(splay.CannotUndoError, match="has undone it"):
+        table.undo(2)
+
+
+def test_dates_beyond_the_retention_go(market: splay.Database) -> None:
+    table = market.table("trade")
+    dates = [partition.date for partition in table.partitions]
+    table.retain(days=2)
+    assert table.expire(dry_run=True) == dates[:-2]
+    assert [partition.date for partition in table.partitions] == dates
+    assert table.expire() == dates[:-2]
+    assert [partition.date for partition in table.partitions] == dates[-2:]
+    assert table.forget(all=True) > 0
+    with pytest.raises(splay.CannotUndoError, match="are gone"):
+        table.undo(table.commits()[1].commit)
+    with pytest.raises(splay.SchemaError, match="0 days"):
+        table.retain(days=0)
+
+
+def test_captured_rows_can_be_deleted_while_more_come(tmp_path: Path) -> None:
+    db = splay.open(tmp_path / "db")
+    with db.capture() as capture:
+        for seed in range(3):
+            capture.append("trade", frame(seed), time="time", symbol="sym")
+        assert market_count(db) == 1200
+        db.sql("delete from trade where size is null")
+        left = market_count(db)
+        assert left < 1200
+        assert db.sql("select count(*) as n from trade where size is null").to_arrow().to_pylist()[0]["n"] == 0
+        capture.append("trade", frame(7), time="time", symbol="sym")
+        assert market_count(db) == left + 400
+        with pytest.raises(splay.Error, match="being captured"):
+            db.sql("drop table trade")
+    again = splay.open(tmp_path / "db")
+    assert market_count(again) == left + 400
+    with again.capture():
+        assert market_count(again) == left + 400
+
+
+def market_count(db: splay.Database) -> int:
+    return db.sql("select count(*) as n from trade").to_arrow().to_pylist()[0]["n"]
+
+
+def run(*arguments: object) -> str:
+    done = subprocess.run([SPLAY, *map(str, arguments)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_command_deletes_lists_and_undoes(tmp_path: Path, market: splay.Database) -> None:
+    place = tmp_path / "db"
+    assert "rows would be deleted" in run("delete", place, "trade", "--symbols", "A,B", "--dry-run")
+    out = run("delete", place, "trade", "--date", "2024-03-05..2024-03-06", "--symbols", "A", "--where", "size > 10")
+    commit = out.split("by commit ")[1].split(";")[0]
+    assert "delete" in run("loads", place, "trade")
+    assert f"commit {commit} undone" in run("undo", place, "trade", commit)
+    assert market_count(market) == 400
+    refused = subprocess.run([SPLAY, "delete", place, "trade"], capture_output=True, text=True, check=False)
+    assert refused.returncode != 0
+    assert "which rows?" in refused.stderr
+    run("alter", place, "trade", "retain", "--days", "1")
+    assert "would go" in run("maintain", place, "--dry-run")
+    run("maintain", place, "--forget")
+    assert market.sql("select count(distinct time::date) as n from trade").to_arrow().to_pylist()[0]["n"] == 1
+    assert "CREATE TABLE" in run("sql", place, "create table t (time timestamp); insert into t values ('2024-03-04')")
+
+
+def test_a_server_changes_rows_for_those_who_may(tmp_path: Path) -> None:
+    with Server(tmp_path / "db") as server:
+        server.query("create table trade (time timestamp, sym symbol, size bigint)")
+        for number in range(20):
+            server.query(f"insert into trade values ('2024-03-04 10:00:{number:02}', 'A', {number})")
+        server.query("delete from trade where size < 5")
+        client = splay.connect(server.http)
+        assert client.sql("select count(*) as n from trade").to_arrow().to_pylist()[0]["n"] == 15
+        status, body = server.send("/query?query=delete%20from%20trade")
+        assert (status, b"sent by POST" in body) == (400, True), body
+        # Another process can't change what only the server has.
+        refused = subprocess.run(
+            [SPLAY, "delete", tmp_path / "db", "trade", "--all"], capture_output=True, text=True, check=False
+        )
+        assert client.sql("select count(*) as n from trade").to_arrow().to_pylist()[0]["n"] in (0, 15)
+        assert refused.returncode == 0 or "send the statement to the server" in refused.stderr
