@@ -132,7 +132,7 @@ class Runner:
         elif block.language in ("sh", "console"):
             for command in commands(block):
                 if re.match(r"splay (serve|replay)\b", command):
-                    self._serve(command)
+                    self.serve(command)
                 else:
                     self._run_command(["bash", "-euo", "pipefail", "-c", self._addressed(command)])
 
@@ -149,7 +149,7 @@ class Runner:
         if ended.returncode:
             raise PageError(f"{command[-1]}\nends with {ended.returncode}:\n{ended.stdout}{ended.stderr}")
 
-    def _serve(self, command: str) -> None:
+    def serve(self, command: str) -> None:
         """Starts a server of the page on free ports, and waits until it says where it listens."""
         command = command.removesuffix("&").strip()
         listeners = [name for name in _LISTENERS if not (name == "line" and command.startswith("splay replay"))]

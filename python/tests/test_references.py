@@ -52,3 +52,13 @@ def test_statements_of_the_page_run(name, tmp_path, subtests):
                         runner.run(page, block)
                     except pages.PageError as error:
                         pytest.fail(f"docs/reference/{name}:{block.line}\n{error}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", ["guide/serve.md", "reference/settings.md"])
+def test_settings_of_the_page_are_accepted(name, tmp_path):
+    page = ROOT / "docs" / name
+    with pages.Runner(tmp_path) as runner:
+        for block in pages.blocks(page):
+            if block.language == "toml" and block.not_run is None:
+                (tmp_path / f"{block.line}.toml").write_text(block.text, encoding="utf-8")
+                runner.serve(f"splay serve db-{block.line} --config {block.line}.toml")
