@@ -121,9 +121,10 @@ def cli(page: str) -> str:
         path = name.removeprefix("splay ").removesuffix(" -h").split()
         if tuple(path) not in known:
             raise RuntimeError(f"cli.md: there is no command {name!r}: remove its block")
-        # The first line of help says what the command does; a blank line follows.
         lines = [line.rstrip() for line in splay(*path, "-h").splitlines()]
-        return "```text\n" + "\n".join(line for line in lines if "Print help" not in line).strip() + "\n```"
+        # Each command has --help; some have no other option.
+        text = "\n".join(line for line in lines if "Print help" not in line).strip()
+        return "```text\n" + text.removesuffix("Options:").strip() + "\n```"
 
     described = set(re.findall(r"<!-- generated: splay (.*?) -h -->", page))
     for name in (" ".join(path) for path in commands()):
