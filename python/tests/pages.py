@@ -101,13 +101,19 @@ class Runner:
         self.addresses: dict[str, str] = {}
         self._servers: list[subprocess.Popen[str]] = []
         self._python: subprocess.Popen[str] | None = None
-        path = [str(BINARY.parent), str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
+        commands_folder = folder / ".bin"
+        path = [str(commands_folder), str(pathlib.Path(sys.executable).parent), os.environ["PATH"]]
         self._environment = {**os.environ, "PATH": os.pathsep.join(path), "CURL_HOME": str(folder)}
         # A refused request is a failure of its command.
         (folder / ".curlrc").write_text("fail-with-body\nsilent\nshow-error\n", encoding="utf-8")
-        for name in ("examples", "docs"):
-            if not (folder / name).exists():
-                (folder / name).symlink_to(ROOT / name)
+        commands_folder.mkdir(exist_ok=True)
+        for link, target in (
+            (commands_folder / "splay", BINARY.resolve()),
+            (folder / "examples", ROOT / "examples"),
+            (folder / "docs", ROOT / "docs"),
+        ):
+            if not link.is_symlink():
+                link.symlink_to(target)
 
     def __enter__(self) -> "Runner":
         return self

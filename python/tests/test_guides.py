@@ -5,6 +5,7 @@ The statements of market-recipes.md have a test of their own, which recomputes t
 
 import pathlib
 import re
+import shutil
 
 import pages
 import pytest
@@ -40,8 +41,11 @@ def test_blocks_of_the_page_run(page, prepared, tmp_path, subtests):
     with pages.Runner(tmp_path) as runner:
         for block in pages.blocks(page):
             with subtests.test(f"{page.name}:{block.line} {block.language}"):
-                if block.not_run is not None:
-                    pytest.skip(f"{page.name}:{block.line}: {block.not_run}")
+                reason = block.not_run
+                if reason is None and re.search(r"^curl ", block.text, re.M) and not shutil.which("curl"):
+                    reason = "needs curl, which is not installed"
+                if reason is not None:
+                    pytest.skip(f"{page.name}:{block.line}: {reason}")
                 try:
                     runner.run(page, block)
                 except pages.PageError as error:
