@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import select
 import shutil
 import subprocess
 import sys
@@ -182,6 +183,9 @@ class Runner:
         # Blank lines in front give tracebacks the page's line numbers.
         source = "\n" * (block.line - 1) + self._addressed(block.text)
         print(json.dumps([str(page), source]), file=self._python.stdin, flush=True)
+        if not select.select([self._python.stdout], [], [], TIMEOUT_SECONDS)[0]:
+            self._python.kill()
+            raise PageError(f"the block does not end within {TIMEOUT_SECONDS} s")
         answer = self._python.stdout.readline()
         if not answer:
             raise PageError(f"Python ended with {self._python.wait()}")
