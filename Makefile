@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
+.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -23,6 +23,11 @@ splay:
 
 demo: splay
 	./examples/demo.sh $(SPLAY)
+
+# Rewrites what docs/reference states about the program: help of the commands, functions, settings, metrics, error codes. `make test`
+# compares them.
+references: splay
+	$(PYTHON) .ci/references.py --write
 
 test: lint lint-python test-rust test-python
 

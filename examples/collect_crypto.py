@@ -4,11 +4,11 @@
     splay serve market &
     python examples/collect_crypto.py --server http://127.0.0.1:7750
 
-This is the collection of a published benchmark of databases for ticks (its figure 9): trades and order books of BTC-USD,
-ETH-USD and USDT-USD from Coinbase and four other venues, books cut to 20 levels a side, one update in 40. Of its venues FTX
-and FTX US are gone; Kraken and Gemini stand in for them. Ctrl-C, or the end of `--seconds`, stores what was received and stops.
+This is the collection of a published benchmark of tick databases (its figure 9): trades and order books of BTC-USD, ETH-USD and
+USDT-USD from Coinbase and four other venues, books cut to 20 levels a side, one update in 40. Two of its venues, FTX and FTX US,
+no longer exist; Kraken and Gemini replace them. Ctrl-C, or the end of `--seconds`, stores what was received and stops.
 
-Needs no keys. A venue that doesn't list a symbol is asked for the others only.
+No keys are needed. A venue that doesn't list a symbol is asked for the others only, and a venue that can't be reached is left out.
 """
 
 import argparse
@@ -35,14 +35,31 @@ def collector(database: Any, depth: int, sample: int) -> FeedHandler:
     handler = FeedHandler(config=config)
     callbacks = {TRADES: TradeSplay(database), L2_BOOK: BookSplay(database, depth=depth, sample=sample)}
     for name, venue in VENUES.items():
-        listed = venue.symbol_mapping()
+        try:
+            listed = symbols_of(venue)
+        except OSError as error:
+            LOG.warning("%s can't be reached and is left out: %s", name, error)
+            continue
         symbols = [symbol for symbol in SYMBOLS if symbol in listed]
         if symbols != SYMBOLS:
             LOG.warning("%s lists %s only", name, ", ".join(symbols) or "none of the symbols")
         if symbols:
             # Feeds try to connect for ever: a venue that is down for maintenance comes back.
             handler.add_feed(venue(symbols=symbols, channels=list(callbacks), callbacks=callbacks, config=config, retries=-1))
+    if not handler.feeds:
+        raise SystemExit(f"none of {', '.join(VENUES)} can be reached: is this machine online?")
     return handler
+
+
+def symbols_of(venue: Any) -> Any:
+    """The symbols that a venue lists; OSError if it can't be reached."""
+    log = logging.getLogger("feedhandler")
+    level = log.level
+    log.setLevel(logging.CRITICAL)  # Cryptofeed logs a traceback for each venue besides.
+    try:
+        return venue.symbol_mapping()
+    finally:
+        log.setLevel(level)
 
 
 async def collect(handler: FeedHandler, seconds: float | None) -> None:
@@ -75,7 +92,10 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     given = arguments()
     database = splay.connect(given.server, given.token)
-    database.sql("select 1").to_arrow()  # a wrong address is told before the venues are asked
+    try:
+        database.sql("select 1").to_arrow()  # A wrong address shows before the venues are asked.
+    except splay.errors.UnreachableError as error:
+        raise SystemExit(f"no server answers at {given.server}: {error}") from None
     try:
         asyncio.run(collect(collector(database, given.depth, given.sample), given.seconds))
     except KeyboardInterrupt:

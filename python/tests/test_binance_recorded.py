@@ -212,10 +212,17 @@ def test_a_replay_to_a_server_can_be_started_again(recording):
 def test_a_replay_into_this_process_is_stored_once(tmp_path, recording):
     pytest.importorskip("splay._splay", reason="the compiled module is not installed")
     db = splay.open(tmp_path / "db")
+
+    def replay_into(place):
+        counts = replay(place, recording, depth=2)
+        assert {table: db.sql(f"select count(*) as n from {table}").to_arrow()["n"][0].as_py() for table in counts.rows} == counts.rows
+
     with db.capture() as capture:
         for _ in range(2):
-            counts = replay(capture, recording, depth=2)
-            assert {table: db.sql(f"select count(*) as n from {table}").to_arrow()["n"][0].as_py() for table in counts.rows} == counts.rows
+            replay_into(capture)
+    # The database itself begins capture for as long as the replay lasts.
+    for _ in range(2):
+        replay_into(db)
 
 
 # Rows of the real recordings, and what shows that they are whole.

@@ -12,8 +12,10 @@ import os
 import pathlib
 import re
 import runpy
+import sys
 import tarfile
 import time
+import types
 from types import SimpleNamespace
 
 import fakes
@@ -485,6 +487,29 @@ def test_the_example_collects_from_five_venues(database, cryptofeed):
     assert (id(backend), backend.depth, backend.sample) == (books, 20, 40)
     given = example["arguments"](["--seconds", "5", "--server", "http://127.0.0.1:1"])
     assert (given.seconds, given.server, given.depth, given.sample) == (5, "http://127.0.0.1:1", 20, 40)
+
+
+def test_the_example_ends_with_a_sentence_where_no_venue_can_be_reached(database, monkeypatch):
+    """Needs no Cryptofeed: classes that can't connect stand in for it."""
+
+    class Unreachable:
+        @classmethod
+        def symbol_mapping(cls):
+            raise ConnectionError("no route to host")
+
+    modules = {
+        "cryptofeed": {"FeedHandler": lambda config: SimpleNamespace(feeds=[])},
+        "cryptofeed.defines": {"L2_BOOK": "l2_book", "TRADES": "trades"},
+        "cryptofeed.exchanges": dict.fromkeys(["BinanceUS", "Bitstamp", "Gemini", "Kraken"], Unreachable),
+    }
+    for name, names in modules.items():
+        module = types.ModuleType(name)
+        vars(module).update(names)
+        monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setattr("splay.feeds.cryptofeed.coinbase", lambda: Unreachable)
+    example = runpy.run_path(str(EXAMPLE))
+    with pytest.raises(SystemExit, match="none of COINBASE, BITSTAMP, KRAKEN, GEMINI, BINANCE_US can be reached"):
+        example["collector"](database, depth=20, sample=40)
 
 
 def test_a_feed_handler_runs_and_stops(database, cryptofeed, captures, monkeypatch):

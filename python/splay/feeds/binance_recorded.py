@@ -331,19 +331,18 @@ def replay(
 ) -> Counts:
     """Store recordings.
 
-    A server, and capture, store each recording once: batches have the file's name and a number, so that a replay that broke off can be
-    started again as it was. A local database takes each call's rows as new ones.
+    Each recording is stored once: batches have the file's name and a number, so an interrupted replay can be run again.
 
     Parameters
     ----------
     database
-        What :func:`splay.connect` or :func:`splay.open` gives, or capture into a database of this process.
+        A client from :func:`splay.connect`, a database from :func:`splay.open`, or capture into a database of this process.
     paths
-        Recordings, those of one symbol in order of time. Their folders say the venue, see :data:`VENUES`.
+        Recordings, those of one symbol in order of time. Their folders name the venue, see :data:`VENUES`.
     depth, sample, tables
         As for :class:`Recording`.
     ack
-        What a server shall promise, see :meth:`splay.Client.write`.
+        The acknowledgement to wait for, see :meth:`splay.Client.write`.
 
     Returns
     -------
@@ -353,14 +352,11 @@ def replay(
     ------
     DamagedFileError
         If a file isn't a recording.
-    As :meth:`splay.Client.tick` or :meth:`splay.Database.write`.
+    As :meth:`splay.Client.tick` or :meth:`splay.Database.tick`.
     """
     recording = Recording(depth=depth, sample=sample, tables=tables)
     for path in [paths] if isinstance(paths, (str, os.PathLike)) else paths:
-        if not hasattr(database, "write") or hasattr(database, "tick"):
-            _send(database, recording, Path(path), f"depth={depth} sample={sample}", ack)
-        else:
-            _store(database, recording, Path(path))
+        _send(database, recording, Path(path), f"depth={depth} sample={sample}", ack)
     return recording.counts
 
 
@@ -376,14 +372,6 @@ def _send(database: Any, recording: Recording, path: Path, settings: str, ack: s
                 writer = tick(database, table, ack=ack, producer=producer, sequence=1, **rows)
                 writers[table] = opened.enter_context(writer)
             writers[table].append_frame(frame)
-
-
-def _store(database: Any, recording: Recording, path: Path) -> None:
-    frames: dict[str, list[pyarrow.Table]] = {}
-    for table, frame in recording.frames(path):
-        frames.setdefault(table, []).append(frame)
-    for table, parts in frames.items():
-        database.write(table, pyarrow.concat_tables(parts), time="ts_event", symbol="symbol")
 
 
 def _levels(levels: list[list[str]]) -> list[tuple[float, float]]:
