@@ -1,0 +1,49 @@
+"""Every block of the guide of frames runs, in order, as it stands."""
+
+import pathlib
+import re
+
+import frame_day
+import pyarrow.parquet
+import pytest
+
+import splay
+
+GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "frames.md"
+BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def market(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    db = splay.open("market")
+    db.write("trade", frame_day.trades())
+    db.write("quote", frame_day.quotes())
+    (tmp_path / "days").mkdir()
+    pyarrow.parquet.write_table(frame_day.trades(), tmp_path / "days" / "2024-01-02.parquet")
+    yield
+    splay.set_memory_limit(None)
+
+
+def test_blocks_run(market):
+    assert len(BLOCKS) >= 7
+    names: dict = {}
+    for block in BLOCKS:
+        exec(compile(block, str(GUIDE), "exec"), names)  # noqa: S102
+        # Frames that the block made are run, too.
+        for made in [value for value in names.values() if isinstance(value, splay.Frame)]:
+            made.to_arrow()
+
+
+def test_said_sql_is_what_frames_write(market):
+    names: dict = {}
+    said = []
+    for block in BLOCKS:
+        for line in block.splitlines():
+            printed = re.match(r"print\((.*)\) +# (.*)$", line)
+            if printed:
+                said.append((printed[1], printed[2]))
+        exec(compile(block, str(GUIDE), "exec"), names)  # noqa: S102
+        while said:
+            expression, text = said.pop()
+            assert str(eval(expression, names)).replace("\n", " ") == text  # noqa: S307
