@@ -4,6 +4,7 @@ import pathlib
 import re
 
 import frame_day
+import matplotlib
 import pyarrow.parquet
 import pytest
 
@@ -16,6 +17,7 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"),
 @pytest.fixture
 def market(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    matplotlib.use("agg")
     db = splay.open("market")
     db.write("trade", frame_day.trades())
     db.write("quote", frame_day.quotes())

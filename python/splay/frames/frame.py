@@ -10,6 +10,7 @@ from splay.frames.expr import Expr
 from splay.frames.grouped import GroupBy
 from splay.frames.joins import Joins
 from splay.frames.nodes import Call, Column, Kind, Node, Over, SortKey
+from splay.frames.plots import Plots
 from splay.frames.query import Item, Query
 from splay.frames.results import Results
 from splay.frames.source import Source
@@ -296,6 +297,11 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         if self.time_column is None:
             raise FrameError(f"{verb} needs an order: sort the frame, or name it by order_by=")
         return (SortKey(Column(self.time_column)),)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots by Matplotlib, of rows that the engine aggregates first: ``t.plot.line("price", by="symbol")``."""
+        return Plots(self)
 
     def pipe(self, function: Any, *arguments: Any, **options: Any) -> Any:
         """What a function makes of the frame: ``t.pipe(f, 1)`` is ``f(t, 1)``."""
