@@ -4,7 +4,7 @@ import html
 from typing import Any
 
 from splay._answers import AnswerMethods, dropped
-from splay._splay import Answer, Database
+from splay._splay import Answer, Database, Table
 
 SHOWN_TABLES = 20
 """Tables that a database shows of itself."""
@@ -36,6 +36,18 @@ def _text(self: Database) -> str:
 def _html(self: Database) -> str:
     rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in _tables_of(self))
     return f"<div><b>splay.Database</b> {html.escape(str(self.path))}<table>{rows}</table></div>"
+
+
+def _table_html(self: Table) -> str:
+    dates = [partition.date for partition in self.partitions]
+    facts = [f"{self.rows:,} rows", f"{self.bytes:,} bytes", f"time {self.time}", f"symbol {self.symbol}"]
+    facts += [f"{len(dates)} dates from {min(dates)} to {max(dates)}"] if dates else []
+    columns = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(kind)}</td></tr>"
+        for name, kind in zip(self.schema.names, self.schema.types)
+    )
+    title = f"<b>splay.Table</b> {html.escape(self.name)}: {html.escape(', '.join(facts))}"
+    return f"<div>{title}<table>{columns}</table></div>"
 
 
 def _contains(self: Database, name: object) -> bool:
@@ -78,5 +90,6 @@ _put(
     __enter__=_itself,
     __exit__=_nothing,
 )
+_put(Table, _repr_html_=_table_html)
 _put(Answer, to_arrow=_to_arrow, __enter__=_itself, __exit__=_dropped)
 _put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "_repr_html_")})

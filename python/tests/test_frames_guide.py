@@ -1,6 +1,9 @@
-"""Every block of the guide of frames runs, in order, as it stands."""
+"""Every block of the guide of frames runs, in order, as it stands; so do the examples of docstrings."""
 
+import doctest
+import importlib
 import pathlib
+import pkgutil
 import re
 
 import frame_day
@@ -9,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import splay
+import splay.frames
 
 GUIDE = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "frames.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
@@ -49,3 +53,12 @@ def test_said_sql_is_what_frames_write(market):
         while said:
             expression, text = said.pop()
             assert str(eval(expression, names)).replace("\n", " ") == text  # noqa: S307
+
+
+MODULES = [module.name for module in pkgutil.iter_modules(splay.frames.__path__)]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_docstrings_run(name):
+    result = doctest.testmod(importlib.import_module(f"splay.frames.{name}"))
+    assert result.failed == 0

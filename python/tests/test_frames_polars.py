@@ -1,5 +1,8 @@
 """Lazy frames give what Polars gives of the same rows, and what SQL gives, where those mean the same."""
 
+import datetime as dt
+import random
+
 import frame_pairs as pairs
 import polars as pl
 import pytest
@@ -78,6 +81,8 @@ def test_sorts_and_slices(stored, rows, descending, nulls_last, limit, offset):
     pairs.assert_same(found.limit(limit).filter(splay.col("size") > 0).pl(), expected.head(limit).filter(pl.col("size") > 0),
                       is_ordered=True)
     renamed = found.select(size=-splay.col("size"), sym="sym").limit(limit)
+    cut = found.limit(limit).select(size=-splay.col("size"), sym="sym")
+    pairs.assert_same(cut.pl(), expected.head(limit).select(size=-pl.col("size"), sym="sym"), is_ordered=True)
     pairs.assert_same(renamed.pl(), expected.select(size=-pl.col("size"), sym="sym").head(limit), is_ordered=True)
 
 
@@ -166,3 +171,37 @@ def test_remainders_and_quotients_are_those_of_python(stored, rows, divisor):
     ]
     for one, other in zip(found.rows(), expected):
         assert all(map(pairs.same, one, other))
+
+
+def numbered(number: int, first: int) -> pl.DataFrame:
+    """Rows of few times and three dates, with numbers in the order of their arrival."""
+    dice = random.Random(number)
+    at = [pairs.START + dt.timedelta(seconds=dice.randrange(12), days=dice.randrange(3)) for _ in range(number)]
+    return pl.DataFrame(
+        {"time": at, "sym": [dice.choice("ABC") for _ in at], "size": [dice.randrange(9) for _ in at], "id": range(first, first + number)},
+        schema_overrides={"time": pl.Datetime("ns", "UTC")},
+    )
+
+
+@pytest.mark.parametrize("condition", [None, splay.col("id") % 3 != 0])
+def test_rows_of_one_time_go_by_arrival_whatever_the_threads(tmp_path, condition):
+    db = splay.open(tmp_path / "db", threads=4)
+    for number, first in ((3000, 0), (40, 3000), (900, 3040)):
+        db.write("t", numbered(number, first), symbol="sym")
+    lazy = db["t"].drop("date")
+    rows = splay.open(db.path, threads=1)["t"].drop("date").sort("sym", "time", "id").pl()
+    if condition is not None:
+        lazy, rows = lazy.filter(condition), rows.filter(pl.col("id") % 3 != 0)
+    rows = rows.with_columns(pl.col("sym").cast(pl.String))
+    windows = lazy.with_columns(
+        before=splay.col("id").shift().over("sym"), mean=splay.col("size").rolling_mean(3).over("sym"), n=splay.row_number().over("sym")
+    )
+    expected = rows.with_columns(
+        before=pl.col("id").shift().over("sym"), mean=pl.col("size").rolling_mean(3).over("sym"), n=pl.int_range(1, pl.len() + 1).over("sym")
+    )
+    pairs.assert_same(windows.pl(), expected, is_ordered=False)
+    bars = lazy.bars("5s", price="id").select("sym", "time", "open", "close")
+    expected = rows.group_by("sym", pl.col("time").dt.truncate("5s"), maintain_order=True).agg(
+        open=pl.col("id").first(), close=pl.col("id").last()
+    )
+    pairs.assert_same(bars.pl(), expected, is_ordered=False)

@@ -148,7 +148,7 @@ def test_expressions_are_values():
         (lambda t: t.tail(), "sort"),
         (lambda t: t[-5:], "begin"),
         (lambda t: t.sort("price").select("sym").limit(1).filter(splay.col("sym") == "A"), "sorted by price"),
-        (lambda t: t.select("price").bars("1m", price="price", size="price"), "time"),
+        (lambda t: t.select("price").bars("1m", [], price="price", size="price"), "time"),
         (lambda t: t.select("sym").with_columns(splay.col("sym").shift()), "order"),
         (lambda t: t.asof_join(t.select("time", "price")), "by="),
         (lambda t: t.rolling("5m").agg(splay.col("price").mean()), "name the aggregate"),

@@ -274,6 +274,10 @@ def test_times_without_a_zone_are_taken_as_utc(tmp_path, trade):
     naive.write_parquet(path)
     frame = splay.scan(path)
     assert (frame.time_column, frame.symbol_column) == ("time", "symbol")
+    hours = splay.col("time").dt.hour(NEW_YORK)
+    assert sorted(frame.select(h=hours).fetchall()) == sorted(trade.select(h=hours).fetchall())
+    assert frame.filter(frame.time >= dt.datetime(2024, 1, 2, 16)).shape == trade.filter(trade.time >= dt.datetime(2024, 1, 2, 16)).shape
+    assert frame.time.max().item() == trade.time.max().item()
     assert len(frame.between_time("10:00", "11:30", NEW_YORK)) == len(trade.between_time("10:00", "11:30", NEW_YORK))
     same(frame.bars("1h").select("symbol", "high", "low", "volume"), eager(trade.bars("1h").select("symbol", "high", "low", "volume")))
 
@@ -291,3 +295,14 @@ def test_zoned_days_over_a_change_of_clocks(tmp_path):
                       weekday=splay.col("time").dt.weekday(NEW_YORK)).fetchall()
     local = frame["time"].dt.convert_time_zone(NEW_YORK)
     assert sorted(day) == sorted(zip(local.dt.date().to_list(), local.dt.hour().to_list(), local.dt.weekday().to_list()))
+
+
+def test_series_are_never_mixed_silently(trade):
+    for mixed in (trade.drop("symbol"), trade.with_columns(symbol=splay.lit("X")), trade.group_by("side", "time").agg(
+            price=splay.col("price").last(), size=splay.col("size").sum())):
+        for verb in (lambda t: t.bars("1m"), lambda t: t.latest(), lambda t: t.returns(), lambda t: t.rolling(3), lambda t: t.wavg("price", "size")):
+            with pytest.raises(splay.FrameError, match="tell series apart"):
+                verb(mixed)
+    assert len(trade.drop("symbol").bars("1h", by=[])) > 0
+    assert len(trade.bars("1h", by=[]).returns()) > 0
+    assert len(trade.rename({"symbol": "ticker"}).bars("1h")) == len(trade.bars("1h"))

@@ -10,7 +10,7 @@ from splay.frames.functions import col
 from splay.frames.grouped import GroupBy
 from splay.frames.namespaces import bucket_width
 from splay.frames.nodes import Call, Kind, Node, Operation, value
-from splay.frames.query import Item
+from splay.frames.relation import Item
 from splay.frames.text import literal
 from splay.frames.windows import rolled
 

@@ -11,7 +11,8 @@ from splay.frames.grouped import GroupBy
 from splay.frames.joins import Joins
 from splay.frames.nodes import Call, Column, Kind, Node, Over, SortKey
 from splay.frames.plots import Plots
-from splay.frames.query import Item, Query
+from splay.frames.query import Query
+from splay.frames.relation import Item
 from splay.frames.results import Results
 from splay.frames.source import Source
 from splay.frames.time_joins import TimeJoins

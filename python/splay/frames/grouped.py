@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from splay.errors import FrameError
 from splay.frames.functions import col, count
 from splay.frames.nodes import Kind, check_nesting
-from splay.frames.query import Item
+from splay.frames.relation import Item
 
 if TYPE_CHECKING:
     from splay.frames.frame import Frame

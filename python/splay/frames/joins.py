@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.nodes import Column, Node, Operation
-from splay.frames.query import Item, Query, Relation, check_names
+from splay.frames.query import Query
+from splay.frames.relation import Item, Relation, check_names
 from splay.frames.source import Source, common
 from splay.frames.text import identifier
 from splay.frames.windows import by_columns
@@ -145,7 +146,7 @@ def join_relation(
     """
     left_text, has_order = side(left, "l", is_ordered)
     right_text, _ = side(right, "r", is_ordered)
-    relation = Relation("", right.columns, "r", is_ordered and has_order, left.time, left.symbol, left.virtual, left=left.columns)
+    relation = Relation("", right.columns, "r", is_ordered and has_order, left.time, left.symbol, left.is_mixed, left.virtual, left=left.columns)
     scope = relation.scope()
     parts = [left_text, kind, right_text]
     if match:
@@ -185,5 +186,6 @@ def concat(frames: "Sequence[Frame]") -> "Frame":
         alike = frame.select(*first.columns) if frame.columns != first.columns else frame
         texts.append(f"SELECT {', '.join(map(identifier, first.columns))} FROM {side(alike._query, 's')[0]}")
     text = " UNION ALL ".join(texts)
-    relation = Relation(f"({text}) AS s", tuple(first.columns), "s", False, first.time_column, first.symbol_column)
+    is_mixed = any(frame._query.is_mixed for frame in frames)
+    relation = Relation(f"({text}) AS s", tuple(first.columns), "s", False, first.time_column, first.symbol_column, is_mixed)
     return Frame(source, Query(relation), roots)

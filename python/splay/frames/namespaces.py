@@ -76,8 +76,8 @@ class TextNamespace:
         return self._call("split_part({}, {}, {})", separator, place + 1)
 
     def to_time(self, pattern: str, strict: bool = True) -> Expr:
-        """The time that it says by a format such as ``"%Y-%m-%d %H:%M:%S"``; null where it says none unless `strict`."""
-        return self._call("strptime({}, {})" if strict else "try_strptime({}, {})", pattern)
+        """The time in UTC that it says by a format such as ``"%Y-%m-%d %H:%M:%S"``; null where it says none unless `strict`."""
+        return self._call("strptime({}, {})" if strict else "try_strptime({}, {})", pattern).cast("timestamp")
 
 
 class TimeNamespace:

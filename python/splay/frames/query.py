@@ -9,54 +9,8 @@ from collections.abc import Sequence
 
 from splay.errors import FrameError
 from splay.frames.nodes import Column, Kind, Node, Scope, SortKey, check_nesting, no_such_column
+from splay.frames.relation import Item, Relation, check_names, renamed
 from splay.frames.text import identifier
-
-
-@dataclasses.dataclass(frozen=True)
-class Relation:
-    """What stands in ``FROM``."""
-
-    text: str
-    """Its SQL, with an alias where it needs one."""
-    columns: tuple[str, ...]
-    """Names of its columns in order."""
-    prefix: str = ""
-    """What its columns are called by where a name alone could mean something else: a table's name or an alias."""
-    is_ordered: bool = False
-    """Whether its rows have an order that ``first`` and ``last`` follow."""
-    time: str | None = None
-    """The column that is the time of rows, if one is."""
-    symbol: str | None = None
-    """The column by which series are told apart, if one is."""
-    virtual: str | None = None
-    """The virtual column of a table, its date, if it is one of the columns."""
-    table: str | None = None
-    """The table that it is, if it is one."""
-    left: tuple[str, ...] = ()
-    """Of a join: columns of the left, called by ``l``; `columns` are those of the right then, called by ``r``."""
-
-    def scope(self, order: tuple[str, ...] = (), is_qualified: bool = False) -> Scope:
-        """What names stand for over it."""
-        prefix = f"{self.prefix}." if self.prefix and (is_qualified or self.left) else ""
-        columns = {name.lower(): prefix + identifier(name) for name in self.columns}
-        left = {name.lower(): f"l.{identifier(name)}" for name in self.left}
-        if self.left:
-            columns = {**left, **columns}
-        return Scope(columns, order, self.is_ordered, left)
-
-
-@dataclasses.dataclass(frozen=True)
-class Item:
-    """A column of the result."""
-
-    name: str
-    node: Node
-
-    def render(self, scope: Scope) -> str:
-        """As an item of a select list."""
-        text = self.node.render(scope)
-        name = identifier(self.name)
-        return text if isinstance(self.node, Column) and text.rpartition(".")[2] == name else f"{text} AS {name}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,17 +45,27 @@ class Query:
     @property
     def time(self) -> str | None:
         """The column of the result that is the time of rows, if one is."""
-        return self.time_item if self.time_item is not None else _renamed(self.relation.time, self.items)
+        return self.time_item if self.time_item is not None else renamed(self.relation.time, self.items)
 
     @property
     def symbol(self) -> str | None:
         """The column of the result by which series are told apart, if one is."""
-        return _renamed(self.relation.symbol, self.items)
+        return renamed(self.relation.symbol, self.items)
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether several series may be in it that no symbol column tells apart any more."""
+        if self.symbol is not None:
+            return False
+        if self.keys is None:
+            return self.relation.is_mixed or self.relation.symbol is not None
+        # Groups by time alone are one series.
+        return any(item.name != self.time for item in (self.items or ())[: len(self.keys)])
 
     @property
     def virtual(self) -> str | None:
         """The column of the result that a table has by itself, if there is one."""
-        return _renamed(self.relation.virtual, self.items)
+        return renamed(self.relation.virtual, self.items)
 
     @property
     def is_ordered(self) -> bool:
@@ -189,7 +153,9 @@ class Query:
         if self.order and not self.is_cut and not is_order_needed:
             inside = dataclasses.replace(self, order=())
         text = f"({inside.sql(is_nested=True)}) AS s"
-        relation = Relation(text, self.columns, "s", inside.is_ordered, self.time, self.symbol, self.virtual)
+        relation = Relation(
+            text, self.columns, "s", inside.is_ordered, self.time, self.symbol, self.is_mixed, self.virtual
+        )
         return Query(relation, order=outer_order)
 
     def _order_outside(self) -> tuple[SortKey, ...]:
@@ -295,10 +261,8 @@ class Query:
         return dataclasses.replace(self, offset=self.offset + offset, limit=both)
 
     def distinct(self) -> "Query":
-        """Each different row once."""
-        query = self.nested() if self.order or self.is_cut or self.qualify or self.tail else self
-        if query.order:
-            return dataclasses.replace(query, is_distinct=True, orders_result=True)
+        """Each different row once, in any order."""
+        query = self.nested(keeps_order=False) if self.order or self.is_cut or self.qualify or self.tail else self
         return dataclasses.replace(query, is_distinct=True)
 
     # Names
@@ -315,30 +279,3 @@ class Query:
             if column.lower() == name.lower():
                 return column
         raise no_such_column(name, self.columns)
-
-
-def check_names(names: Sequence[str]) -> None:
-    """Refuse two columns of one name.
-
-    Raises
-    ------
-    FrameError
-        If there are.
-    """
-    seen: set[str] = set()
-    for name in names:
-        if name.lower() in seen:
-            raise FrameError(f"two columns are called {name!r}: give one of them another name by .alias()")
-        seen.add(name.lower())
-
-
-def _renamed(column: str | None, items: Sequence[Item] | None) -> str | None:
-    """What a column is called in a select list that may have left it out."""
-    if column is None or items is None:
-        return column
-    for item in items:
-        node = item.node
-        # Those of the left of a join come first.
-        if isinstance(node, Column) and node.name.lower() == column.lower():
-            return item.name
-    return None

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.nodes import Column
-from splay.frames.query import Item, Query
+from splay.frames.query import Query
+from splay.frames.relation import Item
 from splay.frames.source import Source, columns_of
 
 if TYPE_CHECKING:

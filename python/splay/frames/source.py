@@ -1,6 +1,7 @@
 """Who runs the statements of frames: a database, a server, or this process over files."""
 
 import atexit
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -9,7 +10,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from splay.errors import FrameError
-from splay.frames.query import Query, Relation
+from splay.frames.nodes import Column, Node, Operation
+from splay.frames.query import Query
+from splay.frames.relation import Item, Relation
 from splay.frames.text import identifier, literal
 
 if TYPE_CHECKING:
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
 
 TIME_NAMES = ("ts_event", "timestamp", "time", "ts", "datetime", "ts_recv", "participant_timestamp", "date_time")
 """Columns of files that are taken for the time of a row, the likeliest first."""
+_NAIVE = {"Timestamp(s)": "s", "Timestamp(ms)": "ms", "Timestamp(µs)": "us", "Timestamp(ns)": "ns"}
 SYMBOL_NAMES = ("symbol", "sym", "ticker", "instrument")
 """Columns of files that are taken for the symbol of a row, the likeliest first."""
 
@@ -92,11 +96,11 @@ def table_query(source: Source, name: str) -> Query:
     # The virtual date is the one column that isn't stored.
     virtual = next((column for column in names if column not in stored), None)
     text = identifier(name)
-    return Query(Relation(text, tuple(names), text, True, table.time, table.symbol, virtual, name))
+    return Query(Relation(text, tuple(names), text, True, table.time, table.symbol, virtual=virtual, table=name))
 
 
 def files_query(path: str, time: str | None, symbol: str | None) -> Query:
-    """All rows of files."""
+    """All rows of files. Times without a zone get the label of UTC, so that all of them are instants."""
     text = literal(path)
     names, types = columns_of(FILES, f"SELECT * FROM {text} LIMIT 0")
     found = Query(Relation(f"{text} AS f", tuple(names), "f"))
@@ -106,7 +110,19 @@ def files_query(path: str, time: str | None, symbol: str | None) -> Query:
     else:
         time = found.spelled(time)
     symbol = _likeliest(names, SYMBOL_NAMES) if symbol is None else found.spelled(symbol) if symbol else None
-    return Query(Relation(f"{text} AS f", tuple(names), "f", False, time, symbol))
+    query = Query(dataclasses.replace(found.relation, time=time, symbol=symbol))
+    units = {name: _NAIVE[kind] for name, kind in zip(names, types) if kind in _NAIVE}
+    if not units:
+        return query
+    items = [Item(name, _zoned(name, units[name]) if name in units else Column(name)) for name in names]
+    zoned = query.projected(items).nested()
+    return Query(dataclasses.replace(zoned.relation, time=time, symbol=symbol, is_mixed=False))
+
+
+def _zoned(column: str, unit: str) -> Node:
+    """A time without a zone as an instant in UTC."""
+    kind = literal(f'Timestamp({unit}, "UTC")')
+    return Operation(f"arrow_cast({{}}, {kind})", (Column(column),), is_call=True)
 
 
 def columns_of(source: Source, statement: str) -> tuple[list[str], list[str]]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 from splay.errors import FrameError
 from splay.frames.joins import join_relation, joined, right_items
 from splay.frames.nodes import Column, Kind, Literal, Node, Operation, check_nesting
-from splay.frames.query import Item, Query, check_names
+from splay.frames.query import Query
+from splay.frames.relation import Item, check_names
 from splay.frames.source import Source
 from splay.frames.text import interval, nanoseconds_of, span
 from splay.frames.windows import by_columns
@@ -131,7 +132,6 @@ class TimeJoins:
             "WINDOW JOIN",
             [*conditions, window],
             behind="INCLUDE PREVAILING" if prevailing else "",
-            is_ordered=True,
         )
         items = [Item(name, Column(name, True)) for name in self._query.columns]
         items += [Item(name, _aggregate(name, given)) for name, given in aggregates.items()]

@@ -271,6 +271,8 @@ class TimeVerbs:
         raise NotImplementedError
 
     def _series(self, by: Any) -> list[str]:
+        if by is None and self._query.is_mixed:
+            raise FrameError("the symbol column is gone or has changed: name the columns that tell series apart, by='...', or by=[]")
         if by is None:
             return [] if self._query.symbol is None else [self._query.symbol]
         return [self._query.spelled(name) for name in by_columns(by)]  # type: ignore[arg-type]
