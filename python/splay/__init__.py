@@ -6,6 +6,7 @@
 >>> db.sql("select symbol, last(price) from trade group by symbol").to_pandas()  # doctest: +SKIP
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from splay import errors
@@ -26,6 +27,7 @@ from splay.errors import (
     Error,
     ExecutionError,
     FormatVersionError,
+    FrameError,
     FullError,
     ImportFailedError,
     InvalidNameError,
@@ -58,7 +60,26 @@ from splay.errors import (
 )
 
 if TYPE_CHECKING:
-    from splay.remote import Client, RemoteAnswer, connect
+    from splay.frames.expr import Expr
+    from splay.frames.frame import Frame
+    from splay.frames.functions import (
+        call,
+        coalesce,
+        col,
+        concat_str,
+        count,
+        left,
+        lit,
+        max_horizontal,
+        min_horizontal,
+        row_number,
+        vwap,
+        when,
+    )
+    from splay.frames.joins import concat
+    from splay.frames.opening import scan
+    from splay.frames.source import set_memory_limit
+    from splay.remote import Client, RemoteAnswer, RemoteTable, connect
     from splay.writer import AsyncTickWriter, TickWriter, WriterStats, tick
 
 try:
@@ -87,8 +108,34 @@ except ModuleNotFoundError as missing:
     # A client of a server needs no compiled module; what does says so when it is asked for.
     if missing.name != "splay._splay":
         raise
+else:
+    import splay._methods  # noqa: F401
 
-_REMOTE = {"Client", "RemoteAnswer", "connect"}
+_FRAMES = {
+    "Expr": "expr",
+    "Frame": "frame",
+    "concat": "joins",
+    "scan": "opening",
+    "set_memory_limit": "source",
+    **dict.fromkeys(
+        (
+            "call",
+            "coalesce",
+            "col",
+            "concat_str",
+            "count",
+            "left",
+            "lit",
+            "max_horizontal",
+            "min_horizontal",
+            "row_number",
+            "vwap",
+            "when",
+        ),
+        "functions",
+    ),
+}
+_REMOTE = {"Client", "RemoteAnswer", "RemoteTable", "connect"}
 _WRITER = {"AsyncTickWriter", "TickWriter", "WriterStats", "tick"}
 
 __all__ = [
@@ -115,8 +162,11 @@ __all__ = [
     "Database",
     "Error",
     "ExecutionError",
+    "Expr",
     "FileReport",
     "FormatVersionError",
+    "Frame",
+    "FrameError",
     "FullError",
     "ImportFailedError",
     "InvalidNameError",
@@ -141,6 +191,7 @@ __all__ = [
     "RecipeError",
     "RejectedError",
     "RemoteAnswer",
+    "RemoteTable",
     "RowError",
     "Schema",
     "SchemaError",
@@ -159,16 +210,35 @@ __all__ = [
     "UnsupportedFileError",
     "WriterStats",
     "__version__",
+    "call",
+    "coalesce",
+    "col",
+    "concat",
+    "concat_str",
     "connect",
+    "count",
     "errors",
+    "left",
+    "lit",
+    "max_horizontal",
+    "min_horizontal",
     "open",
     "recipes",
+    "row_number",
+    "scan",
+    "set_memory_limit",
     "tick",
+    "vwap",
+    "when",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """What needs pyarrow is imported when it is asked for."""
+    """What a program may do without is imported when it is asked for."""
+    if name in _FRAMES:
+        found = getattr(importlib.import_module(f"splay.frames.{_FRAMES[name]}"), name)
+        globals()[name] = found
+        return found
     if name in _REMOTE:
         from splay import remote
 

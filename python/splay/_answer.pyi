@@ -71,6 +71,23 @@ class Answer:
         As :meth:`to_arrow`.
         """
 
+    def df(self, **options: Any) -> pandas.DataFrame:
+        """All rows as pandas has them; the short name of :meth:`to_pandas`."""
+
+    def pl(self) -> polars.DataFrame:
+        """All rows as Polars has them; the short name of :meth:`to_polars`."""
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples of Python's values, in the order of the columns. Raises as :meth:`to_arrow`."""
+
+    def head(self, rows: int = 5) -> pyarrow.Table:
+        """The first rows; the others are dropped, and the statement is stopped. Raises as :meth:`to_arrow`."""
+
+    def _repr_html_(self) -> str: ...
+    def __enter__(self) -> Answer:
+        """Itself. At the end of a ``with`` block the statement is stopped, if nobody has read its rows."""
+
+    def __exit__(self, *_: object) -> None: ...
     def __iter__(self) -> Batches:
         """The rows batch by batch, without collecting them.
 

@@ -11,6 +11,7 @@ from splay._answer import Answer
 from splay._capture import Capture
 from splay._reports import LoadReport
 from splay._table import Table
+from splay.frames.frame import Frame
 from splay.writer import TickWriter
 
 Parameter: TypeAlias = (
@@ -114,6 +115,29 @@ class Database:
             If there is none.
         """
 
+    def __getitem__(self, name: str) -> Frame:
+        """A lazy frame of a table's rows: ``db["trade"]``.
+
+        Parameters
+        ----------
+        name
+            The table's. Matched without regard to case.
+
+        Raises
+        ------
+        NoSuchTableError
+            If there is none.
+        """
+
+    def __contains__(self, name: object) -> bool:
+        """Whether there is a table of that name."""
+
+    __iter__: None
+    def _repr_html_(self) -> str: ...
+    def __enter__(self) -> Database:
+        """Itself. The end of a ``with`` block does nothing: a database holds no more than its answers do."""
+
+    def __exit__(self, *_: object) -> None: ...
     def sql(self, statement: str, params: Sequence[Parameter] | Mapping[str, Parameter] | None = None) -> Answer:
         """Plan a statement and start it.
 

@@ -87,6 +87,7 @@ class Table:
     def sources(self) -> list[Source]:
         """Files that were loaded."""
 
+    def _repr_html_(self) -> str: ...
     def add_column(self, name: str, type: str) -> None:
         """Add a column, null in all rows there are. No row is rewritten.
 

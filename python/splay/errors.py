@@ -81,6 +81,10 @@ class NoSuchColumnError(Error, LookupError):
     existing: list[str]
 
 
+class FrameError(Error, ValueError):
+    """A lazy frame can't express this; the message says what does."""
+
+
 class InvalidNameError(Error, ValueError):
     """A table or column name that can't be stored."""
 

@@ -23,6 +23,7 @@ import pyarrow.ipc
 
 from splay import errors, subscription
 from splay._ack import Ack
+from splay._answers import AnswerMethods, dropped
 from splay._http import Address, Connections, broken_as_unreachable
 from splay.subscription import Subscription
 from splay.writer import (
@@ -40,6 +41,8 @@ from splay.writer import (
 if TYPE_CHECKING:
     import pandas
     import polars
+
+    from splay.frames.frame import Frame
 
 TIMEOUT_SECONDS = 60.0
 """Seconds for which a connection may stand still before it is given up."""
@@ -132,6 +135,58 @@ class Client:
             connection.close()
             raise
 
+    def tables(self) -> list[str]:
+        """Names of its tables, sorted.
+
+        Raises
+        ------
+        AccessError
+            If the server wants another token.
+        UnreachableError
+            If it doesn't answer.
+        """
+        return sorted(str(told["name"]) for told in self._get("/tables"))
+
+    def table(self, name: str) -> "RemoteTable":
+        """What a table is. Its rows are ``client[name]``, a lazy frame.
+
+        Raises
+        ------
+        NoSuchTableError
+            If there is none.
+        """
+        return RemoteTable(self._get("/tables/" + urllib.parse.quote(name, safe="")))
+
+    def __getitem__(self, name: str) -> "Frame":
+        """A lazy frame of a table."""
+        from splay.frames.opening import table_frame
+
+        return table_frame(self, name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in (table.lower() for table in self.tables())
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.tables()
+
+    __iter__ = None
+
+    def _get(self, path: str) -> Any:
+        """What a path of the server says, of JSON."""
+        connection = self._connections.take()
+        try:
+            response = self._address.request(connection, "GET", path, None, {})
+            with broken_as_unreachable("the answer broke off"):
+                body = response.read()
+        except BaseException:
+            connection.close()
+            raise
+        self._connections.give_back(connection)
+        try:
+            return json.loads(body)
+        except ValueError as error:
+            raise errors.UnreachableError(f"this is no answer of a SplayDB server: {error}") from error
+
     def last_number(self, producer: str) -> int | None:
         """The number of the last batch of a producer that was taken, which is on disk then; None if it is not known.
 
@@ -144,18 +199,9 @@ class Client:
         UnreachableError
             If it doesn't answer.
         """
-        connection = self._connections.take()
+        told = self._get("/api/v1/write?" + urllib.parse.urlencode({"producer": producer}, quote_via=urllib.parse.quote))
         try:
-            path = "/api/v1/write?" + urllib.parse.urlencode({"producer": producer}, quote_via=urllib.parse.quote)
-            response = self._address.request(connection, "GET", path, None, {})
-            with broken_as_unreachable("the answer broke off"):
-                body = response.read()
-        except BaseException:
-            connection.close()
-            raise
-        self._connections.give_back(connection)
-        try:
-            number = json.loads(body)["sequence"]
+            number = told["sequence"]
             return None if number is None else int(number)
         except (ValueError, KeyError, TypeError) as error:
             raise errors.UnreachableError(f"this is no answer of a SplayDB server: {error}") from error
@@ -318,7 +364,32 @@ class Client:
         return f"Client({self.url!r})"
 
 
-class RemoteAnswer:
+class RemoteTable:
+    """What a server says of a table, at the time of the question."""
+
+    def __init__(self, told: Mapping[str, Any]):
+        self.name: str = told["name"]
+        """Its name as it was made."""
+        self.columns: dict[str, str] = {column["name"]: column["type"] for column in told["columns"]}
+        """Types of its columns by name, without the virtual column ``date``."""
+        self.time: str = told["time"]
+        """Name of the time column."""
+        self.symbol: str | None = told["symbol"]
+        """Name of the symbol column, by which rows are ordered before time."""
+        self.time_zone: str = told["time_zone"]
+        """IANA time zone in which a row's date is taken."""
+        self.rows: int = told["rows"]
+        """Rows of all partitions."""
+        self.bytes: int = told["bytes"]
+        """Bytes of all segments and indexes."""
+        self.dates: tuple[str, str] | None = (told["first_date"], told["last_date"]) if told["first_date"] else None
+        """First and last date, None of a table without rows."""
+
+    def __repr__(self) -> str:
+        return f"<splay.RemoteTable {self.name!r} of {self.rows:,} rows: {', '.join(self.columns)}>"
+
+
+class RemoteAnswer(AnswerMethods):
     """The answer to a statement: batches as they come from the server.
 
     It is read as :class:`splay.Answer` is: once, by :meth:`to_arrow`, :meth:`to_pandas`, :meth:`to_polars`, iteration, or a
@@ -387,6 +458,20 @@ class RemoteAnswer:
     def __arrow_c_schema__(self) -> object:
         """The schema for whoever takes Arrow schemas."""
         return self.schema.__arrow_c_schema__()
+
+    def __enter__(self) -> "RemoteAnswer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop the statement, if nobody has read its rows."""
+        if not self._is_consumed:
+            dropped(self)
+            self._response.close()
+            self._connection.close()
+
+    def __repr__(self) -> str:
+        state = "its rows were read" if self._is_consumed else "its rows are unread"
+        return f"<splay.RemoteAnswer of {len(self.columns)} columns: {', '.join(self.columns)}; {state}>"
 
     def _batches(self) -> Iterator[pyarrow.RecordBatch]:
         try:

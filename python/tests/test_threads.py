@@ -46,8 +46,13 @@ def test_others_run_while_a_query_is_awaited(tmp_path, read):
     main = threading.get_ident()
     def read():
         {read}
+    def is_reading():
+        frame = sys._current_frames()[main]
+        while frame is not None and frame.f_code is not read.__code__:
+            frame = frame.f_back
+        return frame is not None
     def other():
-        while sys._current_frames()[main].f_code is not read.__code__:
+        while not is_reading():
             time.sleep(0.01)
         time.sleep(0.2)
         print("another thread ran", flush=True)

@@ -1,0 +1,95 @@
+"""Methods of the compiled classes that are written in Python. Importing this puts them there; their stubs are with the others."""
+
+import html
+from typing import Any
+
+from splay._answers import AnswerMethods, dropped
+from splay._splay import Answer, Database, Table
+
+SHOWN_TABLES = 20
+"""Tables that a database shows of itself."""
+
+
+def _frame(self: Database, name: str) -> Any:
+    """A lazy frame of a table."""
+    from splay.frames.opening import table_frame
+
+    return table_frame(self, name)
+
+
+def _tables_of(database: Database) -> list[tuple[str, str, str]]:
+    """Name, rows and dates of the tables that are shown."""
+    told = []
+    for name in database.tables()[:SHOWN_TABLES]:
+        table = database.table(name)
+        dates = [partition.date for partition in table.partitions]
+        told.append((name, f"{table.rows:,} rows", f"{min(dates)} to {max(dates)}" if dates else "no dates"))
+    return told
+
+
+def _text(self: Database) -> str:
+    lines = ["  ".join(line) for line in _tables_of(self)]
+    more = len(self.tables()) - len(lines)
+    return "\n  ".join([f'<splay.Database "{self.path}">', *lines, *([f"… {more} more"] if more > 0 else [])])
+
+
+def _html(self: Database) -> str:
+    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in _tables_of(self))
+    return f"<div><b>splay.Database</b> {html.escape(str(self.path))}<table>{rows}</table></div>"
+
+
+def _table_html(self: Table) -> str:
+    dates = [partition.date for partition in self.partitions]
+    facts = [f"{self.rows:,} rows", f"{self.bytes:,} bytes", f"time {self.time}", f"symbol {self.symbol}"]
+    facts += [f"{len(dates)} dates from {min(dates)} to {max(dates)}"] if dates else []
+    columns = "".join(
+        f"<tr><td>{html.escape(name)}</td><td>{html.escape(kind)}</td></tr>"
+        for name, kind in zip(self.schema.names, self.schema.types)
+    )
+    title = f"<b>splay.Table</b> {html.escape(self.name)}: {html.escape(', '.join(facts))}"
+    return f"<div>{title}<table>{columns}</table></div>"
+
+
+def _contains(self: Database, name: object) -> bool:
+    return isinstance(name, str) and name.lower() in (table.lower() for table in self.tables())
+
+
+def _itself(self: Any) -> Any:
+    return self
+
+
+def _nothing(self: Any, *_: object) -> None:
+    return None
+
+
+def _to_arrow(self: Answer) -> Any:
+    """All rows, batch by batch: the functions of pyarrow that take any frame import pandas to look for its own."""
+    batches = iter(self)
+    import pyarrow
+
+    return pyarrow.Table.from_batches(list(batches), pyarrow.schema(self.schema))
+
+
+def _dropped(self: Answer, *_: object) -> None:
+    dropped(self)
+
+
+def _put(owner: type, **methods: Any) -> None:
+    for name, method in methods.items():
+        setattr(owner, name, method)
+
+
+_put(
+    Database,
+    __getitem__=_frame,
+    __contains__=_contains,
+    __iter__=None,
+    __repr__=_text,
+    _repr_html_=_html,
+    _ipython_key_completions_=Database.tables,
+    __enter__=_itself,
+    __exit__=_nothing,
+)
+_put(Table, _repr_html_=_table_html)
+_put(Answer, to_arrow=_to_arrow, __enter__=_itself, __exit__=_dropped)
+_put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "_repr_html_")})

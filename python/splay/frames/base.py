@@ -1,0 +1,91 @@
+"""What every expression is, and how values of a caller become expressions."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from splay.frames import nodes
+from splay.frames.nodes import Node, Operation, SortKey
+
+if TYPE_CHECKING:
+    from splay.frames.expr import Expr
+    from splay.frames.frame import Frame
+
+
+class Base:
+    """A node under a name, and perhaps the frame whose column it began with."""
+
+    def __init__(self, node: Node, name: str | None = None, frame: "Frame | None" = None):
+        self.node = node
+        self.name = name if name is not None else _name_of(node)
+        self._frame = frame
+
+    def _new(self, node: Node, *others: Any, name: str | None = None) -> "Expr":
+        """An expression over this one and others, which keeps the frame that one of them came from."""
+        frame = self._frame
+        for other in others:
+            if frame is None and isinstance(other, Base):
+                frame = other._frame
+        return made(node, name, frame)
+
+    def _operation(self, template: str, *others: Any, is_call: bool = False) -> "Expr":
+        operands = (self.node, *(node_of(other) for other in others))
+        return self._new(Operation(template, operands, is_call), *others, name=self.name)
+
+
+def made(node: Node, name: str | None = None, frame: "Frame | None" = None) -> "Expr":
+    """An expression of a node."""
+    from splay.frames.expr import Expr
+
+    return Expr(node, name, frame)
+
+
+class Ordering:
+    """A key of a sort, made by ``asc`` or ``desc``."""
+
+    def __init__(self, key: SortKey):
+        self.key = key
+
+    def __repr__(self) -> str:
+        return self.key.render(nodes.PLAIN)
+
+
+def of(given: Any) -> "Expr":
+    """An expression, or one of a value."""
+    return given if isinstance(given, Base) else made(nodes.value(given))  # type: ignore[return-value]
+
+
+def node_of(given: Any) -> Node:
+    """The node of an expression, or of a value.
+
+    Raises
+    ------
+    TypeError
+        If it is neither, an ordering or an unfinished choice for example.
+    """
+    return given.node if isinstance(given, Base) else nodes.value(given)
+
+
+def named(given: "str | Expr") -> "Expr":
+    """A column by its name, or an expression as it is."""
+    if isinstance(given, str):
+        return made(nodes.Column(given))
+    if isinstance(given, Base):
+        return given
+    raise TypeError(f"a column is named by text or an expression, not by {type(given).__name__}")
+
+
+def sort_keys(given: "Sequence[str | Expr | Ordering] | str | Expr | Ordering | None") -> tuple[SortKey, ...]:
+    """Keys of a sort: names, expressions, orderings."""
+    if given is None:
+        return ()
+    if isinstance(given, (str, Base, Ordering)):
+        given = [given]
+    return tuple(key.key if isinstance(key, Ordering) else SortKey(named(key).node) for key in given)
+
+
+def _name_of(node: Node) -> str:
+    """The name that an expression has by itself: that of its first column, as Polars does it."""
+    for part in node.walk():
+        if isinstance(part, nodes.Column):
+            return part.name
+    return "literal"

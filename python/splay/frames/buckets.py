@@ -1,0 +1,130 @@
+"""Buckets of time and moving windows that wait for what is computed of them."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from splay.errors import FrameError
+from splay.frames.expr import Expr
+from splay.frames.functions import col
+from splay.frames.grouped import GroupBy
+from splay.frames.namespaces import bucket_width
+from splay.frames.nodes import Call, Kind, Node, Operation, value
+from splay.frames.relation import Item
+from splay.frames.text import literal
+from splay.frames.windows import rolled
+
+if TYPE_CHECKING:
+    from splay.frames.frame import Frame
+
+FILLS = {"null": "{}", "previous": "locf({})", "linear": "interpolate({})"}
+
+
+class Buckets(GroupBy):
+    """Rows by series and buckets of time, made by :meth:`splay.Frame.bucket`."""
+
+    def __init__(
+        self,
+        frame: "Frame",
+        every: Any,
+        series: Sequence[str],
+        time: str,
+        *,
+        zone: str | None = None,
+        origin: Any = None,
+        fill: str | None = None,
+        start: Any = None,
+        stop: Any = None,
+    ):
+        if fill is not None and fill not in FILLS:
+            raise ValueError(f"fill is one of {', '.join(FILLS)}, not {fill!r}")
+        if fill is None and (start is not None or stop is not None):
+            raise ValueError("start and stop say which buckets are filled: give fill, too, or filter the frame")
+        self.time, self._fill = time, fill
+        bucket = _bucket(every, time, zone, origin, fill is not None, start, stop)
+        keys = [Item(name, col(name).node) for name in series]
+        super().__init__(frame, [*keys, Item(time, bucket)])
+
+    @property
+    def is_in_order(self) -> bool:
+        """Whether rows of a series come in the order of the time, so that first and last need no sort."""
+        query = self._frame._query
+        series = [item.name.lower() for item in self._keys[:-1]]
+        in_order = query.is_ordered and not query.order and (query.time or "").lower() == self.time.lower()
+        return in_order and (query.symbol is None or query.symbol.lower() in series)
+
+    def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
+        """A row for each bucket of each series: the series, the start of the bucket, then the aggregates. In any order."""
+        items = self._frame._items(aggregates, named_aggregates)
+        if self._fill is not None:
+            template = FILLS[self._fill]
+            items = [Item(item.name, _wrapped(item.node, template)) for item in items]
+        return self._timed(super().agg(*(Expr(item.node, item.name) for item in items)))
+
+    def filled(self, aggregates: Mapping[str, Expr], carried: str | None, zeros: Sequence[str]) -> "Frame":
+        """Aggregates in which buckets without rows repeat one of the bucket before and count none of others."""
+        if carried is None:
+            return self.agg(**aggregates)
+        last = Operation("locf({})", (aggregates[carried].node,), is_call=True)
+        items = {}
+        for name, expression in aggregates.items():
+            if name in zeros:
+                node: Node = Operation("coalesce({}, {})", (expression.node, value(0)), is_call=True)
+            elif name == "vwap":
+                node = expression.node
+            elif name == carried:
+                node = last
+            else:
+                node = Operation("coalesce({}, {})", (expression.node, last), is_call=True)
+            items[name] = Expr(node, name)
+        return self.agg(**items)
+
+    def _timed(self, frame: "Frame") -> "Frame":
+        """The start of a bucket is the time of the result."""
+        return frame._with(dataclasses.replace(frame._query, time_item=self.time))
+
+
+def _wrapped(node: Node, template: str) -> Node:
+    if template == "{}" or node.kind != Kind.AGGREGATE:
+        return node
+    return Operation(template, (node,), is_call=True)
+
+
+def _bucket(every: Any, time: str, zone: Any, origin: Any, is_filled: bool, start: Any, stop: Any) -> Node:
+    """The start of the bucket that a time falls into."""
+    parts = [bucket_width(every).replace("{", "{{"), "{}"]
+    if zone is not None:
+        parts.append(literal(str(zone)).replace("{", "{{").replace("}", "}}"))
+    bounds = [start, stop] if start is not None or stop is not None else []
+    others = [_instant(bound) for bound in ([] if origin is None else [origin]) + bounds]
+    function = "time_bucket_gapfill" if is_filled else "time_bucket"
+    return Operation(f"{function}({', '.join(parts + ['{}'] * len(others))})", (col(time).node, *others), is_call=True)
+
+
+def _instant(given: Any) -> Node:
+    """A time; text is read as one."""
+    if isinstance(given, str):
+        return Operation(f"TIMESTAMP {literal(given).replace('{', '{{').replace('}', '}}')}", (), is_call=True)
+    if isinstance(given, Expr):
+        raise FrameError("buckets begin and end at constant times")
+    return value(given)
+
+
+class Rolling:
+    """A moving window, made by :meth:`splay.Frame.rolling`."""
+
+    def __init__(self, frame: "Frame", window: Any, series: Sequence[str], time: str, min_samples: int | None):
+        self._frame, self._window, self._series = frame, window, list(series)
+        self._time, self._min_samples = time, min_samples
+
+    def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
+        """The frame with the aggregates of each row's window as further columns."""
+        new = []
+        for item in self._frame._items(aggregates, named_aggregates):
+            if not isinstance(item.node, Call) or not item.node.is_aggregate:
+                raise FrameError(f"{item.name} is no aggregate by itself: write .mean(), .max(), .wavg(...) or the like")
+            moving = Expr(rolled(item.node, self._window, self._min_samples), item.name)
+            if item.name in self._frame:
+                raise FrameError(f"there is a column {item.name} already: name the aggregate, mean=splay.col('price').mean()")
+            new.append(moving.over(*self._series, order_by=self._time))
+        return self._frame.with_columns(*new)

@@ -1,0 +1,337 @@
+"""Lazy frames: rows of a table, of files or of a server, that are read when a result is asked for."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from splay.errors import FrameError
+from splay.frames import display
+from splay.frames.base import Ordering, named, of, sort_keys
+from splay.frames.expr import Expr
+from splay.frames.grouped import GroupBy
+from splay.frames.joins import Joins
+from splay.frames.nodes import Call, Column, Kind, Node, Over, SortKey
+from splay.frames.plots import Plots
+from splay.frames.query import Query
+from splay.frames.relation import Item
+from splay.frames.results import Results
+from splay.frames.source import Source
+from splay.frames.time_joins import TimeJoins
+from splay.frames.times import TimeVerbs
+
+
+class Frame(Joins, TimeJoins, TimeVerbs, Results):
+    """Rows that are not read yet. Made by ``db["trade"]`` and :func:`splay.scan`.
+
+    Its verbs give new frames and read nothing; each frame is one SQL statement, which :meth:`sql` shows and
+    :meth:`to_arrow`, :meth:`df`, :meth:`pl` and their kin run. A frame that is run again reads again.
+
+    >>> import splay
+    >>> trade = splay.open("market")["trade"]                               # doctest: +SKIP
+    >>> trade[trade.price > 10].group_by("symbol").agg(splay.col("size").sum()).df()   # doctest: +SKIP
+    """
+
+    __iter__ = None
+    __hash__ = object.__hash__
+
+    def __init__(self, source: Source, query: Query, roots: frozenset[tuple[int, str]] | None = None):
+        self._source, self._query = source, query
+        self._roots = frozenset({(id(source), query.relation.text)}) if roots is None else roots
+
+    def _with(self, query: Query) -> "Frame":
+        return Frame(self._source, query, self._roots)
+
+    def _frame(self) -> "Frame":
+        return self
+
+    # What it is
+
+    def sql(self) -> str:
+        """The statement that it is."""
+        return self._query.sql()
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of its columns."""
+        return list(self._query.columns)
+
+    @property
+    def time_column(self) -> str | None:
+        """The column that the verbs of time series take for the time, None if there is none."""
+        return self._query.time
+
+    @property
+    def symbol_column(self) -> str | None:
+        """The column by which the verbs of time series tell series apart, None if there is none."""
+        return self._query.symbol
+
+    def __repr__(self) -> str:
+        return display.text_of(self)
+
+    def _repr_html_(self) -> str:
+        return display.html_of(self)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in (column.lower() for column in self.columns)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a frame is neither true nor false; len(frame) counts its rows")
+
+    # Columns by name, rows by condition
+
+    def __getattr__(self, name: str) -> Expr:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        try:
+            return Expr(Column(self._query.spelled(name)), frame=self)
+        except LookupError as error:
+            raise AttributeError(f"a frame has no method and no column {name!r}; columns are {', '.join(self.columns)}") from error
+
+    def __getitem__(self, key: Any) -> Any:
+        """``t["price"]`` is a column, ``t[["a", "b"]]`` some columns, ``t[t.price > 10]`` some rows, ``t[:10]`` the first."""
+        if isinstance(key, str):
+            return Expr(Column(self._query.spelled(key)), frame=self)
+        if isinstance(key, Expr):
+            return self.filter(key)
+        if isinstance(key, slice):
+            return self._sliced(key)
+        if isinstance(key, (list, tuple)) and all(isinstance(name, str) for name in key):
+            return self.select(*key)
+        raise TypeError(f"a frame is indexed by a name, a list of names, a condition or a slice, not by {key!r}")
+
+    def __setitem__(self, name: str, given: Any) -> None:
+        """Add or replace a virtual column: ``t["mid"] = (t.bid + t.ask) / 2``. The frame itself changes; nothing is stored."""
+        if not isinstance(name, str):
+            raise TypeError("a column is added under its name")
+        changed = self.with_columns(of(given).alias(name))
+        self._query, self._roots = changed._query, changed._roots
+
+    def __delitem__(self, name: str) -> None:
+        self._query = self.drop(name)._query
+
+    def __dir__(self) -> list[str]:
+        return sorted({*super().__dir__(), *(name for name in self.columns if name.isidentifier())})
+
+    def _ipython_key_completions_(self) -> list[str]:
+        return self.columns
+
+    def _sliced(self, rows: slice) -> "Frame":
+        start, stop = rows.start or 0, rows.stop
+        if rows.step not in (None, 1) or start < 0 or (stop is not None and stop < 0):
+            raise FrameError("a slice of a frame counts from its begin, row by row: t[:10], t[10:20]")
+        return self._with(self._query.sliced(start, None if stop is None else max(0, stop - start)))
+
+    # Expressions of the caller
+
+    def _item(self, given: Any) -> Item:
+        """A column of a select list: a name, an expression, a value."""
+        expression = named(given) if isinstance(given, str) else of(given)
+        self._check_origin(expression)
+        if isinstance(expression.node, Column) and not expression.node.is_left and expression.name == expression.node.name:
+            name = self._query.spelled(expression.name)
+            return Item(name, Column(name))
+        return Item(expression.name, expression.node)
+
+    def _items(self, given: Sequence[Any], by_name: Mapping[str, Any]) -> list[Item]:
+        items = [self._item(column) for column in flattened(given)]
+        return items + [Item(name, self._item(column).node) for name, column in by_name.items()]
+
+    def _node(self, given: Any) -> Node:
+        return self._item(given).node
+
+    def _check_origin(self, expression: Expr) -> None:
+        frame = expression._frame
+        if frame is not None and not frame._roots <= self._roots:
+            raise FrameError(f"{expression} is a column of another frame: name it by splay.col, or join the frames")
+
+    # Verbs
+
+    def filter(self, *conditions: Any) -> "Frame":
+        """Rows of which all conditions hold. A null doesn't.
+
+        A condition may be an aggregate over partitions: ``splay.col("price") == splay.col("price").max().over("symbol")``.
+        """
+        query = self._query
+        for condition in flattened(conditions):
+            if isinstance(condition, str):
+                raise TypeError(f"a condition is an expression, not text: splay.col({condition!r})")
+            query = query.filtered(self._node(condition))
+        return self._with(query)
+
+    def select(self, *columns: Any, **named_columns: Any) -> "Frame":
+        """These columns alone: names and expressions, with keywords under other names. Aggregates alone give one row."""
+        items = self._items(columns, named_columns)
+        if not items:
+            raise FrameError("a frame has a column or more")
+        kinds = {item.node.kind for item in items}
+        if Kind.AGGREGATE not in kinds:
+            return self._with(self._query.projected(items))
+        rows = [item.name for item in items if item.node.kind != Kind.AGGREGATE and not is_constant(item.node)]
+        loose = [item.name for item in items if item.node.kind == Kind.AGGREGATE and _has_loose_column(item.node)]
+        if rows or loose:
+            raise FrameError(
+                f"{', '.join(rows + loose)} has a value for each row and stands beside aggregates: write .over() behind those, "
+                "or group_by"
+            )
+        return self._with(self._query.grouped([], items, any(needs_order(item.node) for item in items)))
+
+    def with_columns(self, *columns: Any, **named_columns: Any) -> "Frame":
+        """All columns and further ones, which replace those of the same name. All are computed of the columns before."""
+        new = self._items(columns, named_columns)
+        for item in new:
+            if item.node.kind == Kind.AGGREGATE:
+                raise FrameError(f"{item.name} is one value of many rows, no column: write .over() behind it")
+        by_name = {item.name.lower(): item for item in new}
+        if len(by_name) < len(new):
+            raise FrameError("two new columns have one name: give one of them another by .alias()")
+        items = [by_name.pop(name.lower(), Item(name, Column(name))) for name in self.columns]
+        return self._with(self._query.projected([*items, *by_name.values()]))
+
+    assign = with_columns
+
+    def drop(self, *columns: str) -> "Frame":
+        """All columns but some."""
+        gone = {self._query.spelled(name) for name in flattened(columns)}
+        return self.select(*(name for name in self.columns if name not in gone))
+
+    def rename(self, names: Mapping[str, str]) -> "Frame":
+        """Other names for some columns."""
+        spelled = {self._query.spelled(old): new for old, new in names.items()}
+        return self._with(self._query.projected([Item(spelled.get(name, name), Column(name)) for name in self.columns]))
+
+    def group_by(self, *keys: Any, **named_keys: Any) -> GroupBy:
+        """Rows that are equal in some columns as one; say what is computed of them by ``agg``. Null is a group."""
+        items = self._items(keys, named_keys)
+        for item in items:
+            if item.node.kind != Kind.ROW:
+                raise FrameError(f"rows can't be grouped by {item.name}, which is computed over rows: name it first, by with_columns")
+            if is_constant(item.node):
+                raise FrameError(f"rows can't be grouped by {item.name}, which is the same for all: select() without keys makes one group")
+        return GroupBy(self, items)
+
+    groupby = group_by
+
+    def sort(self, *by: Any, descending: bool | Sequence[bool] = False, nulls_last: bool | None = None) -> "Frame":
+        """The rows in the order of columns.
+
+        Parameters
+        ----------
+        *by
+            Names, expressions, ``splay.col("time").desc()``.
+        descending
+            Whether the greatest come first; for each column, or for all.
+        nulls_last
+            Whether nulls come last. Default: nulls are greater than everything.
+        """
+        keys = [self._sort_key(key) for key in flattened(by)]
+        # SQL takes a number for the place of a column.
+        if not keys or any(is_constant(key.node) for key in keys):
+            raise FrameError("a sort is by columns")
+        turned = [descending] * len(keys) if isinstance(descending, bool) else list(descending)
+        if len(turned) != len(keys):
+            raise ValueError(f"descending is given for {len(turned)} columns of {len(keys)}")
+        order = [
+            SortKey(key.node, key.descending != turn, nulls_last if key.nulls_last is None else key.nulls_last)
+            for key, turn in zip(keys, turned)
+        ]
+        return self._with(self._query.sorted(tuple(order)))
+
+    def _sort_key(self, given: Any) -> SortKey:
+        if isinstance(given, Ordering):
+            return given.key
+        self._check_origin(named(given))
+        return sort_keys([given])[0]
+
+    def limit(self, rows: int) -> "Frame":
+        """The first rows. Without a sort those of a table in its order; of files, joins and groups any."""
+        if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
+            raise ValueError(f"a limit is a number of rows, not {rows!r}")
+        return self._with(self._query.sliced(0, rows))
+
+    def head(self, rows: int = 5) -> "Frame":
+        """The first rows; see :meth:`limit`."""
+        return self.limit(rows)
+
+    def tail(self, rows: int = 5) -> "Frame":
+        """The last rows in the order of the sort, which the frame must have."""
+        query = self._query
+        if not query.order or query.is_cut:
+            raise FrameError("which rows are last is said by a sort: frame.sort('time').tail(5)")
+        back = tuple(
+            SortKey(key.node, not key.descending, None if key.nulls_last is None else not key.nulls_last) for key in query.order
+        )
+        last = self._with(query.sorted(back)).limit(rows)
+        order = query._order_outside()
+        return self._with(last._query.nested(keeps_order=False).sorted(order))
+
+    def unique(self, subset: Any = None, *, keep: str = "any", order_by: Any = None) -> "Frame":
+        """Each different row once; nulls are equal.
+
+        Parameters
+        ----------
+        subset
+            Columns that tell rows apart. Default: all.
+        keep
+            Which of the rows that are equal in `subset` stays: ``"any"``, or ``"first"`` or ``"last"`` in the order of `order_by`,
+            of the frame's sort, or of its time.
+        """
+        if subset is None and keep == "any":
+            return self._with(self._query.distinct())
+        by = [self._query.spelled(name) for name in flattened([subset if subset is not None else self.columns])]
+        if keep not in ("any", "first", "last"):
+            raise ValueError(f"keep is 'any', 'first' or 'last', not {keep!r}")
+        order = sort_keys(order_by)
+        if keep == "any":
+            order = tuple(SortKey(Column(name)) for name in by)
+        elif not order:
+            order = self._own_order("unique with keep")
+        if keep == "last":
+            order = tuple(
+                SortKey(key.node, not key.descending, None if key.nulls_last is None else not key.nulls_last) for key in order
+            )
+        place = Over(Call("row_number()", (), is_aggregate=False), tuple(Column(name) for name in by), order)
+        return self.filter(Expr(place) == 1)
+
+    def _own_order(self, verb: str) -> tuple[SortKey, ...]:
+        """The order of the frame: its sort, else its time."""
+        if self._query.order:
+            return self._query._order_outside()
+        if self.time_column is None:
+            raise FrameError(f"{verb} needs an order: sort the frame, or name it by order_by=")
+        return (SortKey(Column(self.time_column)),)
+
+    @property
+    def plot(self) -> Plots:
+        """Plots by Matplotlib, of rows that the engine aggregates first: ``t.plot.line("price", by="symbol")``."""
+        return Plots(self)
+
+    def pipe(self, function: Any, *arguments: Any, **options: Any) -> Any:
+        """What a function makes of the frame: ``t.pipe(f, 1)`` is ``f(t, 1)``."""
+        return function(self, *arguments, **options)
+
+
+def flattened(given: Sequence[Any]) -> Iterator[Any]:
+    """Arguments, and what lists among them hold."""
+    for one in given:
+        if isinstance(one, (list, tuple)):
+            yield from flattened(one)
+        else:
+            yield one
+
+
+def needs_order(node: Node) -> bool:
+    """Whether an aggregate follows the order of rows without naming one."""
+    return any(isinstance(part, Call) and part.needs_order and not part.order for part in node.walk())
+
+
+def is_constant(node: Node) -> bool:
+    """Whether it is computed of no column."""
+    return not any(isinstance(part, (Column, Call, Over)) for part in node.walk())
+
+
+def _has_loose_column(node: Node) -> bool:
+    """Whether a column stands beside aggregates, outside of them."""
+    if isinstance(node, Call) and node.is_aggregate:
+        return False
+    return isinstance(node, Column) or any(_has_loose_column(part) for part in node.parts)
+
+

@@ -1,0 +1,55 @@
+"""Where frames begin: tables of databases and servers, files."""
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from splay.frames.frame import Frame
+from splay.frames.joins import concat
+from splay.frames.source import FILES, Source, files_query, table_query
+
+
+def table_frame(source: Source, name: str) -> Frame:
+    """All rows of a table."""
+    return Frame(source, table_query(source, name))
+
+
+def scan(
+    files: "str | os.PathLike[str] | Iterable[str | os.PathLike[str]]",
+    *,
+    database: Any = None,
+    time: str | None = None,
+    symbol: str | None = None,
+) -> Frame:
+    """A lazy frame of files, which are read in place: Parquet, Arrow IPC, CSV and its kin, DBN.
+
+    Parameters
+    ----------
+    files
+        A path or a pattern (``"days/*.parquet"``), or several. The current folder is that of the time of reading.
+    database
+        A local database whose threads and memory limit are used. Frames of files are joined with those of any local database.
+    time
+        The time column. Default: a timestamp with a name such as ``time`` or ``ts_event``, or the only one there is.
+    symbol
+        The symbol column, ``""`` for none. Default: one with a name such as ``symbol``.
+
+    Raises
+    ------
+    StatementError
+        If no file fits, or one can't be read.
+
+    >>> import splay
+    >>> splay.scan("days/*.parquet").group_by("symbol").agg(splay.count()).df()    # doctest: +SKIP
+    """
+    source: Source = FILES if database is None else database
+    if isinstance(files, (str, os.PathLike)):
+        return Frame(source, files_query(_path(files), time, symbol))
+    frames = [Frame(source, files_query(_path(file), time, symbol)) for file in files]
+    return frames[0] if len(frames) == 1 else concat(frames)
+
+
+def _path(file: "str | os.PathLike[str]") -> str:
+    text = os.fspath(file)
+    # A bare name is that of a table in SQL.
+    return text if any(mark in text for mark in "./*?") else f"./{text}"

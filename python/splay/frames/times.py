@@ -1,0 +1,320 @@
+"""Verbs of time series: bars, buckets, latest rows, moving windows, returns, sessions, pivots."""
+
+import datetime
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from splay.errors import FrameError
+from splay.frames.buckets import Buckets, Rolling
+from splay.frames.base import named, of
+from splay.frames.expr import Expr
+from splay.frames.functions import col, count
+from splay.frames.query import Query
+from splay.frames.source import Source
+from splay.frames.text import identifier
+from splay.frames.windows import by_columns
+
+if TYPE_CHECKING:
+    from splay.frames.frame import Frame
+
+PRICE_NAMES = ("price", "trade_price", "px", "last_price")
+"""Columns that are taken for the price of a trade."""
+SIZE_NAMES = ("size", "trade_volume", "volume", "qty", "quantity", "amount")
+"""Columns that are taken for the size of a trade."""
+
+
+class TimeVerbs:
+    """The part of :class:`splay.Frame` that knows time. Series are told apart by `by`: the symbol column, if there is one."""
+
+    _source: Source
+    _query: Query
+
+    def bucket(
+        self,
+        every: Any,
+        by: "str | Sequence[str] | None" = None,
+        *,
+        time: str | None = None,
+        zone: str | None = None,
+        origin: Any = None,
+        fill: str | None = None,
+        start: Any = None,
+        stop: Any = None,
+    ) -> Buckets:
+        """Rows by buckets of time; say what is computed of each by ``agg``.
+
+        Parameters
+        ----------
+        every
+            The width of a bucket: ``"1m"``, ``"1h"``, ``"1d"``, ``"1mo"``.
+        by
+            Columns that tell series apart. Default: the symbol column; ``[]``: none.
+        time
+            The time. Default: the time column. The start of the bucket has its name.
+        zone
+            The zone on whose clock buckets are cut, such as ``"America/New_York"``.
+        origin
+            A time at which a bucket begins.
+        fill
+            What buckets without rows get, between the first and last of a series or from `start` to `stop`: ``"null"``, or
+            ``"previous"``: the last value before, or ``"linear"``: one on the line between the values around. Default: there are
+            no such buckets. Columns that count and add up are null there, too, unless it is ``"previous"``.
+        start, stop
+            The range of times that is filled, its end not included.
+        """
+        return Buckets(
+            self._frame(), every, self._series(by), self._time(time), zone=zone, origin=origin, fill=fill, start=start, stop=stop
+        )
+
+    def bars(
+        self,
+        every: Any,
+        by: "str | Sequence[str] | None" = None,
+        *,
+        price: str | None = None,
+        size: str | None = None,
+        **options: Any,
+    ) -> "Frame":
+        """Open, high, low, close, volume, vwap and count of trades by buckets of time.
+
+        Parameters
+        ----------
+        every, by
+            As for :meth:`bucket`.
+        price, size
+            Their columns. Default: the only one with a name of the field, such as ``price`` and ``size``.
+        **options
+            Those of :meth:`bucket`. Of buckets without trades ``fill="previous"`` makes bars at the last close without volume.
+
+        Returns
+        -------
+        Frame
+            `by`, the start of each bar under the name of the time, ``open``, ``high``, ``low``, ``close``, ``volume``, ``vwap``,
+            ``count``; in any order.
+        """
+        prices = col(self._one_of(price, PRICE_NAMES, "price"))
+        sizes = col(self._one_of(size, SIZE_NAMES, "size"))
+        fill = options.pop("fill", None)
+        if fill not in (None, "null", "previous"):
+            raise FrameError(f"bars are filled by 'null' or 'previous', not by {fill!r}")
+        buckets = self.bucket(every, by, fill=None if fill is None else "null", **options)
+        order = None if buckets.is_in_order else buckets.time
+        named_aggregates = {
+            "open": prices.first(order),
+            "high": prices.max(),
+            "low": prices.min(),
+            "close": prices.last(order),
+            "volume": sizes.sum(),
+            "vwap": prices.wavg(sizes),
+            "count": count(),
+        }
+        return buckets.filled(named_aggregates, "close" if fill == "previous" else None, ("volume", "count"))
+
+    def resample(self, rule: Any, by: "str | Sequence[str] | None" = None, **options: Any) -> Buckets:
+        """:meth:`bucket` for pandas' hands: ``t.resample("5min")["price"].ohlc()``."""
+        return self.bucket(rule, by, **options)
+
+    def latest(self, by: "str | Sequence[str] | None" = None, *, time: str | None = None) -> "Frame":
+        """The row with the latest time of each series. Of rows that tie one comes, and which is left open.
+
+        Parameters
+        ----------
+        by
+            Columns that tell series apart. Default: the symbol column; ``[]``: one row of all.
+        """
+        import dataclasses
+
+        series, order = self._series(by), self._time(time)
+        frame = self._frame()
+        if not series:
+            return frame.sort(col(order).desc(nulls_last=True)).limit(1)
+        query = self._query
+        if query != Query(query.relation, where=query.where):
+            query = query.nested(keeps_order=False)
+        partition = ", ".join(identifier(name) for name in series)
+        return frame._with(dataclasses.replace(query, tail=f"LATEST ON {identifier(order)} PARTITION BY {partition}"))
+
+    def rolling(
+        self, window: Any, by: "str | Sequence[str] | None" = None, *, time: str | None = None, min_samples: int | None = None
+    ) -> Rolling:
+        """A moving window of rows, or of time; say what is computed of it for each row by ``agg``.
+
+        Parameters
+        ----------
+        window
+            A number of rows, the row itself among them; or a span such as ``"5m"``, of which the row's own time belongs to it and
+            the other end doesn't, as in pandas and Polars.
+        by
+            Columns that tell series apart. Default: the symbol column; ``[]``: none.
+        min_samples
+            Values that aren't null that there must be. Default: all rows of a window of rows, one of a span.
+        """
+        return Rolling(self._frame(), window, self._series(by), self._time(time), min_samples)
+
+    def returns(
+        self,
+        price: str | None = None,
+        by: "str | Sequence[str] | None" = None,
+        *,
+        kind: str = "log",
+        name: str = "return",
+        time: str | None = None,
+    ) -> "Frame":
+        """The frame with the return since the row before of the same series, null in its first row.
+
+        Parameters
+        ----------
+        price
+            The column. Default: ``close``, or one with a name of a price.
+        kind
+            ``"log"``: the logarithm of the ratio; ``"simple"``: the ratio less 1.
+        name
+            The new column.
+        """
+        prices = col(self._one_of(price, ("close", *PRICE_NAMES), "price"))
+        if kind not in ("log", "simple"):
+            raise ValueError(f"kind is 'log' or 'simple', not {kind!r}")
+        change = prices.log_return() if kind == "log" else prices.pct_change()
+        over = change.over(*self._series(by), order_by=self._time(time))
+        return self._frame().with_columns(over.alias(name))
+
+    def volatility(
+        self,
+        every: Any = "5m",
+        by: "str | Sequence[str] | None" = None,
+        *,
+        price: str | None = None,
+        periods: float | None = None,
+        time: str | None = None,
+        zone: str | None = None,
+    ) -> "Frame":
+        """Realised volatility of each series: the root of the sum of squared log returns between closes of buckets.
+
+        Parameters
+        ----------
+        every
+            The width of the buckets.
+        periods
+            How many such samples a year has, 252 where the frame is a day: the result is a year's then.
+
+        Returns
+        -------
+        Frame
+            `by`, ``volatility`` and the number of ``returns`` in it.
+        """
+        series, clock = self._series(by), self._time(time)
+        prices = col(self._one_of(price, ("close", *PRICE_NAMES), "price"))
+        buckets = self.bucket(every, series, time=clock, zone=zone)
+        closes = buckets.agg(close=prices.last(None if buckets.is_in_order else clock))
+        moves = closes.returns("close", series, name="move", time=clock)
+        squares = (col("move") * col("move")).sum()
+        scaled = squares if periods is None else squares * float(periods)
+        return moves.group_by(*series).agg(volatility=scaled.sqrt(), returns=col("move").count())
+
+    def between_time(
+        self, start: Any, stop: Any, zone: str = "UTC", *, closed: str = "left", time: str | None = None
+    ) -> "Frame":
+        """Rows whose time of day lies between two, on the clock of a zone: ``t.between_time("09:30", "16:00", "America/New_York")``.
+
+        Parameters
+        ----------
+        start, stop
+            Times of day, as text or ``datetime.time``. With a `start` behind `stop` the rows around midnight come.
+        closed
+            Which ends belong to it: ``"left"``, ``"right"``, ``"both"``, ``"none"``.
+        """
+        first, last = _time_of_day(start), _time_of_day(stop)
+        clock = self._clock(self._time(time)).dt.time(zone)
+        if closed not in ("left", "right", "both", "none"):
+            raise ValueError(f"closed is 'left', 'right', 'both' or 'none', not {closed!r}")
+        behind = clock >= first if closed in ("left", "both") else clock > first
+        before = clock <= last if closed in ("right", "both") else clock < last
+        return self._frame().filter(behind & before if first <= last else behind | before)
+
+    def wavg(self, column: Any, weight: Any, by: "str | Sequence[str] | None" = None) -> "Frame":
+        """The mean of a column weighted by another, of each series; in a column of its name."""
+        expression = named(column) if isinstance(column, str) else of(column)
+        return self._frame().group_by(*self._series(by)).agg(expression.wavg(weight))
+
+    def pivot(
+        self, on: str, values: Any, index: "str | Sequence[str]", *, columns: Sequence[Any] | None = None
+    ) -> "Frame":
+        """The values of one column as columns, one row for each value of others.
+
+        Parameters
+        ----------
+        on
+            The column whose values become columns.
+        values
+            An aggregate of what they hold: ``splay.col("price").last()``.
+        index
+            Columns by which rows are grouped.
+        columns
+            The values. Default: all that aren't null, in their order, which are read by a statement when this is called.
+        """
+        frame = self._frame()
+        key = col(self._query.spelled(on))
+        if columns is None:
+            found = frame.select(key).filter(key.is_not_null()).unique().sort(key).limit(PIVOT_COLUMNS_MAX + 1).fetchall()
+            if len(found) > PIVOT_COLUMNS_MAX:
+                raise FrameError(f"{on} has more than {PIVOT_COLUMNS_MAX} values: name those that become columns, columns=[...]")
+            columns = [row[0] for row in found]
+        if not isinstance(values, Expr):
+            raise TypeError("values is an aggregate, such as splay.col('price').last()")
+        cells = [values.filter(key.is_null() if one is None else key == one).alias(_name_of(one)) for one in columns]
+        return frame.group_by(*by_columns(index)).agg(*cells)
+
+    # What verbs look for
+
+    def _frame(self) -> "Frame":
+        raise NotImplementedError
+
+    def _series(self, by: Any) -> list[str]:
+        if by is None and self._query.is_mixed:
+            raise FrameError("the symbol column is gone or has changed: name the columns that tell series apart, by='...', or by=[]")
+        if by is None:
+            return [] if self._query.symbol is None else [self._query.symbol]
+        return [self._query.spelled(name) for name in by_columns(by)]  # type: ignore[arg-type]
+
+    def _time(self, given: str | None) -> str:
+        if given is not None:
+            return self._query.spelled(given)
+        if self._query.time is None:
+            raise FrameError("the frame has no time: name its column, time='...'")
+        return self._query.time
+
+    def _clock(self, name: str) -> Expr:
+        """The time with the label of a zone: one without is taken as UTC."""
+        frame = self._frame()
+        kind = frame.select(name).dtypes[name].lower()
+        has_zone = kind == "timestamp" or "tz=" in kind or "utc" in kind or '"' in kind
+        return col(name) if has_zone else col(name).cast(datetime.datetime)
+
+    def _one_of(self, given: str | None, likely: Sequence[str], what: str) -> str:
+        if given is not None:
+            return self._query.spelled(given)
+        found = [name for name in self._query.columns if name.lower() in likely]
+        if len(found) > 1:
+            found = [name for name in found if name.lower() == min((one.lower() for one in found), key=likely.index)]
+        if len(found) != 1:
+            raise FrameError(f"which column is the {what}? {what}='...'; there are {', '.join(self._query.columns)}")
+        return found[0]
+
+
+PIVOT_COLUMNS_MAX = 10_000
+"""Columns that a pivot makes."""
+
+
+def _time_of_day(given: Any) -> datetime.time:
+    if isinstance(given, datetime.time):
+        return given
+    return datetime.time.fromisoformat(given)
+
+
+def _name_of(value: Any) -> str:
+    if isinstance(value, float) and math.isfinite(value) and value == int(value):
+        return str(int(value))
+    return "null" if value is None else str(value)
+
+

@@ -1,0 +1,217 @@
+"""Frames, databases and answers give their rows to whoever asks, show themselves without reading columns, and clean up."""
+
+import subprocess
+import sys
+
+import duckdb
+import frame_day
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import splay
+
+
+@pytest.fixture
+def market(tmp_path):
+    db = splay.open(tmp_path / "market")
+    db.write("trade", frame_day.trades())
+    db.write("quote", frame_day.quotes())
+    return db
+
+
+def test_every_library_gets_the_rows(market):
+    frame = market["trade"].select("time", "symbol", "price").sort("time", "symbol", "price")
+    table = frame.to_arrow()
+    assert frame.collect().equals(table)
+    assert pa.table(frame).equals(table)
+    assert frame.df().equals(table.to_pandas())
+    assert frame.pl().rows() == pl.DataFrame(frame).rows()
+    assert duckdb.sql("select count(*) from frame").fetchall() == [(400,)]
+    assert frame.fetchall()[0] == tuple(column[0].as_py() for column in table.columns)
+    assert pa.Table.from_batches(frame.iter_batches()).equals(table)
+    assert (len(frame), frame.shape) == (400, (400, 3))
+    assert frame.dtypes == {"time": "timestamp", "symbol": "symbol", "price": "float64"}
+    assert frame.price.to_list() == table.column("price").to_pylist()
+    assert frame.price.to_numpy().tolist() == table.column("price").to_pylist()
+    assert frame.describe().num_rows == 3
+
+
+def test_a_frame_runs_anew_each_time(market):
+    frame = market["trade"]
+    assert len(frame) == 400
+    market.write("trade", frame_day.trades(10, seed=9))
+    assert len(frame) == 410
+
+
+def test_plans_are_those_of_sql(market):
+    frame = market["trade"][splay.col("price") > 100].group_by("symbol").agg(splay.col("size").sum())
+    assert frame.explain() == "\n".join(f"{kind}\n{text}" for kind, text in market.sql(f"explain {frame.sql()}").fetchall())
+    assert "tick_plan" in frame.explain()
+    assert "rows" in frame.explain(analyze=True)
+    with frame.run() as answer:
+        answer.to_arrow()
+    assert answer.stats.run_by == "tick_plan"
+
+
+def test_files_written_are_whole_or_absent(market, tmp_path):
+    frame = market["trade"].select("time", "price")
+    assert frame.to_parquet(tmp_path / "out.parquet", row_group_rows=100) == 400
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 400
+    assert frame.limit(0).to_parquet(tmp_path / "none.parquet") == 0
+    assert pq.read_table(tmp_path / "none.parquet").column_names == ["time", "price"]
+    with pytest.raises(splay.Error):
+        market["trade"].select(x=splay.col("symbol").cast("int64")).to_parquet(tmp_path / "out.parquet")
+    assert pq.read_table(tmp_path / "out.parquet").num_rows == 400
+    assert sorted(path.name for path in tmp_path.glob("*out*")) == ["out.parquet"]
+
+
+def test_tables_are_written_without_collecting(market):
+    report = market["trade"].bars("1h").write_to("bars")
+    assert report.rows == len(market["bars"])
+    copied = market["trade"].write_to("copy")
+    assert copied.rows == 400
+    assert market.table("copy").schema.names == market.table("trade").schema.names
+    assert market["copy"].sort("time", "price").drop("date").pl().rows() == market["trade"].sort("time", "price").drop("date").pl().rows()
+    market["trade"].filter(splay.col("price") < 0).write_to("none", time="time", symbol="symbol")
+    assert len(market["none"]) == 0
+
+
+def test_files_need_no_database(market, tmp_path):
+    market["trade"].drop("date").to_parquet(tmp_path / "a.parquet")
+    table = market["trade"].drop("date").to_arrow()
+    with pa.ipc.new_file(tmp_path / "b.arrow", table.schema) as writer:
+        writer.write_table(table)
+    market["trade"].select("symbol", "price", "size").df().to_csv(tmp_path / "c.csv", index=False)
+    for name in ("a.parquet", "b.arrow", "c.csv"):
+        frame = splay.scan(tmp_path / name)
+        assert len(frame) == 400, name
+        assert frame.size.sum().item() == market["trade"].size.sum().item()
+    both = splay.scan([tmp_path / "a.parquet", tmp_path / "b.arrow"])
+    assert len(both) == 800
+    joined = splay.scan(tmp_path / "c.csv").join(market["quote"].group_by("symbol").agg(n=splay.count()), "symbol")
+    assert len(joined) == 400
+    with pytest.raises(splay.StatementError):
+        splay.scan(tmp_path / "none-*.parquet")
+
+
+def test_paths_with_quotes_and_bare_names(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"x": [1, 2]})
+    for name in ("it's here.parquet", "bare", 'a"b.parquet'):
+        pq.write_table(table, name)
+        assert splay.scan(name).x.to_list() == [1, 2], name
+
+
+def test_two_databases_do_not_mix(market, tmp_path):
+    other = splay.open(tmp_path / "other")
+    other.write("trade", frame_day.trades())
+    with pytest.raises(splay.FrameError, match="can't read"):
+        market["trade"].join(other["trade"], "symbol")
+
+
+def test_memory_limits_hold(tmp_path):
+    table = pa.table({"k": range(300_000), "v": [float(n) for n in range(300_000)]})
+    pq.write_table(table, tmp_path / "big.parquet")
+    splay.set_memory_limit(2 << 20)
+    try:
+        frame = splay.scan(tmp_path / "big.parquet")
+        assert frame.v.sum().item() == sum(range(300_000))
+        with pytest.raises(splay.MemoryLimitError):
+            frame.select(all=splay.col("v").implode(order_by="k")).to_arrow()
+    finally:
+        splay.set_memory_limit(None)
+
+
+def test_frames_show_themselves_without_running(market):
+    trade = market["trade"]
+    text = repr(trade)
+    assert text.startswith("<splay.Frame of 6 columns, 400 rows, dates 2024-01-02 to 2024-01-02, in the order of the table>")
+    assert "float64" in text
+    shown = text.splitlines()
+    assert len(shown) == 3 + 5 + 1 + 5
+    rows = trade.fetchall()
+    assert all(str(rows[place][3]) in shown[3 + place] and str(rows[-5 + place][3]) in shown[9 + place] for place in range(5))
+    filtered = repr(trade[trade.price > 0])
+    assert "not run yet" in filtered and "WHERE price > 0" in filtered
+    assert "sorted by price" in repr(trade.sort("price"))
+    wide = trade.with_columns(*(splay.lit(n).alias(f"c{n}") for n in range(20)))
+    assert "…" in repr(wide)
+    odd = trade.select(splay.lit("<b>").alias("<i>")).limit(1)
+    assert "&lt;b&gt;" in odd._repr_html_() and "&lt;i&gt;" in odd._repr_html_() and "<i>" not in odd._repr_html_()
+    assert "not run yet" in trade.latest()._repr_html_()
+    assert "price" in dir(trade) and "price" in trade._ipython_key_completions_()
+
+
+def test_databases_and_answers_show_themselves(market):
+    assert "trade  400 rows  2024-01-02 to 2024-01-02" in repr(market)
+    assert "quote" in market._repr_html_()
+    assert "trade" in market and "TRADE" in market and "nope" not in market
+    with pytest.raises(splay.NoSuchTableError):
+        market["nope"]
+    shown = market.table("trade")._repr_html_()
+    assert "400 rows" in shown and "1 dates from 2024-01-02" in shown and "<td>float64</td>" in shown
+    answer = market.sql("select time, price from trade")
+    assert "price" in answer._repr_html_() and "unread" in repr(answer)
+    assert answer.head(3).num_rows == 3
+    with pytest.raises(splay.ConsumedError):
+        answer.fetchall()
+
+
+def test_with_blocks(market):
+    with splay.open(market.path) as same, same.sql("select * from trade") as answer:
+        pass
+    with pytest.raises(splay.ConsumedError):
+        answer.to_arrow()
+    assert market.sql("select price from trade where size > $1", [100]).df().shape[1] == 1
+    assert market.sql("select 1 as x, null as y").fetchall() == [(1, None)]
+    assert market.sql("select 1 as x where false").fetchall() == []
+
+
+def test_arrow_needs_no_pandas(market):
+    code = f"""
+import sys, splay
+class NoPandas:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pandas":
+            raise refusal("pandas is imported")
+sys.meta_path.insert(0, NoPandas())
+refusal = AssertionError
+frame = splay.open({str(market.path)!r})["trade"].bars("1h")
+assert frame.to_arrow().num_rows > 0
+assert sum(batch.num_rows for batch in frame.iter_batches()) > 0
+refusal = ImportError  # What asks for tuples asks pyarrow, which makes times of pandas where that is installed.
+assert isinstance(repr(splay.open({str(market.path)!r})["trade"]), str)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_importing_the_package_reads_no_frames_library():
+    code = "import sys, splay; assert not {'pyarrow', 'pandas', 'polars', 'matplotlib'} & set(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_empty_frames(tmp_path):
+    db = splay.open(tmp_path / "empty")
+    db.write("t", frame_day.trades(0))
+    frame = db["t"]
+    assert frame.fetchall() == [] and len(frame) == 0
+    assert frame.pl().shape == (0, 6)
+    assert isinstance(frame.df(), pd.DataFrame)
+    assert frame.bars("1m").fetchall() == []
+    assert frame.select(splay.col("size").sum(), n=splay.count()).fetchall() == [(None, 0)]
+    assert frame.asof_join(frame).fetchall() == []
+    assert repr(frame) and frame._repr_html_()
+
+
+def test_frames_of_joins_group_and_sort(market):
+    trade, quote = market["trade"].drop("date"), market["quote"].drop("date")
+    seen = trade.asof_join(quote)
+    grouped = seen.group_by("symbol").agg(n=splay.count(), last=splay.col("bid").last()).sort("symbol").fetchall()
+    expected = seen.sort("time").group_by("symbol").agg(n=splay.count(), last=splay.col("bid").last()).sort("symbol").fetchall()
+    assert [row[:2] for row in grouped] == [row[:2] for row in expected]
+    moved = seen.with_columns(mid=(splay.col("bid") + splay.col("ask")) / 2).rolling("5m").agg(m=splay.col("mid").mean())
+    assert moved.shape == (400, 9)
+

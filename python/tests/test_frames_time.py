@@ -1,0 +1,308 @@
+"""Verbs of time series give what SQL, Polars and pandas give of the same rows."""
+
+import datetime as dt
+import math
+
+import frame_day
+import frame_pairs as pairs
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import splay
+
+LIMITS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+NEW_YORK = "America/New_York"
+
+
+@pytest.fixture(scope="module")
+def db(tmp_path_factory):
+    db = splay.open(tmp_path_factory.mktemp("time") / "db")
+    db.write("trade", frame_day.trades())
+    db.write("quote", frame_day.quotes())
+    return db
+
+
+@pytest.fixture(scope="module")
+def trade(db):
+    return db["trade"].drop("date")
+
+
+@pytest.fixture(scope="module")
+def quote(db):
+    return db["quote"].drop("date")
+
+
+def eager(frame: "splay.Frame") -> pl.DataFrame:
+    return frame.pl().with_columns(pl.col(pl.Categorical).cast(pl.String))
+
+
+def same(found: "splay.Frame", expected: pl.DataFrame) -> None:
+    pairs.assert_same(eager(found).select(expected.columns), expected, is_ordered=False)
+
+
+def equal_to_sql(db, frame: "splay.Frame", statement: str) -> None:
+    pairs.assert_same(frame.pl(), db.sql(statement).to_polars(), is_ordered=False)
+
+
+@pytest.mark.parametrize("every", ["1m", "7m", "1h"])
+def test_bars_are_those_of_polars(trade, every):
+    made = (
+        eager(trade)
+        .group_by("symbol", pl.col("time").dt.truncate(every), maintain_order=True)
+        .agg(
+            open=pl.col("price").first(),
+            high=pl.col("price").max(),
+            low=pl.col("price").min(),
+            close=pl.col("price").last(),
+            volume=pl.col("size").sum(),
+            vwap=(pl.col("price") * pl.col("size")).sum() / pl.col("size").sum(),
+            count=pl.len(),
+        )
+    )
+    same(trade.bars(every), made)
+    # What comes from elsewhere than a table has no order of its own: bars follow the time.
+    shuffled = splay.concat([trade[trade.size > 200], trade[trade.size <= 200]])
+    columns = ["symbol", "time", "high", "low", "volume", "vwap", "count"]
+    same(shuffled.bars(every).select(columns), made.select(columns))
+
+
+def test_bars_of_all_symbols_follow_the_time(trade):
+    found = trade.bars("1h", by=[]).sort("time").df()
+    rows = trade.df().sort_values("time", kind="stable")
+    expected = rows.groupby(rows["time"].dt.floor("h"))
+    assert found["volume"].tolist() == expected["size"].sum().tolist()
+    times = trade.group_by(hour=splay.col("time").dt.bucket("1h")).agg(first=splay.col("time").min()).sort("hour").df()
+    prices = [set(rows[rows["time"] == at]["price"]) for at in times["first"]]
+    assert all(price in those for price, those in zip(found["open"], prices))
+
+
+def test_filled_bars_repeat_the_close(trade):
+    bars = trade.bars("1m").df().set_index(["symbol", "time"])
+    filled = trade.bars("1m", fill="previous").sort("symbol", "time").df()
+    for symbol, rows in filled.groupby("symbol", observed=True):
+        gaps = rows["time"].diff().dropna()
+        assert (gaps == pd.Timedelta("1min")).all()
+        close = None
+        for row in rows.itertuples():
+            if (symbol, row.time) in bars.index:
+                bar = bars.loc[(symbol, row.time)]
+                assert (row.open, row.high, row.low, row.close, row.volume, row.count) == (bar.open, bar.high, bar.low, bar.close,
+                                                                                          bar.volume, bar["count"])
+                close = bar.close
+            else:
+                assert (row.open, row.high, row.low, row.close) == (close,) * 4
+                assert row.volume == 0 and row.count == 0 and math.isnan(row.vwap)
+
+
+def test_filled_bars_of_a_range(db, trade):
+    found = trade.bucket("1h", fill="null", start="2024-01-02 12:00", stop="2024-01-02 16:00").agg(close=splay.col("price").last())
+    equal_to_sql(
+        db,
+        found,
+        "select symbol, time_bucket_gapfill('1 hour', time, timestamp '2024-01-02 12:00', timestamp '2024-01-02 16:00') as time,"
+        " last(price) as close from trade group by 1, 2",
+    )
+    assert found.time_column == "time"
+    line = trade.bucket("1m", fill="linear").agg(p=splay.col("price").mean())
+    equal_to_sql(
+        db, line, "select symbol, time_bucket_gapfill('1 minute', time) as time, interpolate(avg(price)) as p from trade group by 1, 2"
+    )
+
+
+def test_buckets_on_the_clock_of_a_zone(db, trade):
+    found = trade.bucket("4h", zone=NEW_YORK, origin=dt.datetime(2024, 1, 2, 9, 30, tzinfo=dt.timezone(dt.timedelta(hours=-5)))).agg(
+        splay.count()
+    )
+    equal_to_sql(
+        db,
+        found,
+        f"select symbol, time_bucket('4 hours', time, '{NEW_YORK}', timestamp '2024-01-02T14:30:00Z') as time, count(*) as count"
+        " from trade group by 1, 2",
+    )
+
+
+@pytest.mark.parametrize("direction", ["backward", "forward", "nearest"])
+@pytest.mark.parametrize("tolerance", [None, "20s"])
+def test_asof_joins_are_those_of_polars(trade, quote, direction, tolerance):
+    if direction == "nearest":
+        # No two quotes are at equal distance, of which each takes its own.
+        quote = quote.with_columns(time=splay.col("time").dt.offset_by("100ms"))
+    left, right = eager(trade).sort("time"), eager(quote).sort("time")
+    expected = left.join_asof(right, on="time", by="symbol", strategy=direction, tolerance=tolerance)
+    found = trade.asof_join(quote, "symbol", direction=direction, tolerance=tolerance, right_time="time")
+    same(found, expected)
+    inner = expected.filter(pl.col("bid").is_not_null())
+    found = trade.asof_join(quote, "symbol", direction=direction, tolerance=tolerance, right_time="time", how="inner")
+    same(found, inner)
+
+
+def test_asof_joins_keep_times_and_leave_out_equal_ones(db, trade, quote):
+    found = trade.asof_join(quote, by="symbol", exact=False, keep_time=True)
+    equal_to_sql(
+        db,
+        found.select("time", "symbol", "price", "time_right", "bid"),
+        "select t.time, t.symbol, t.price, q.time as time_right, q.bid from trade t asof left join quote q"
+        " match_condition (t.time > q.time) on t.symbol = q.symbol",
+    )
+    assert found[found.time_right >= found.time].fetchall() == []
+
+
+def test_window_joins_are_sums_over_pairs(trade, quote):
+    found = trade.window_join(quote, "30s", "10s", n=splay.count(), bid=splay.col("bid").max(), over=splay.call(
+        "sum", splay.col("bid"), kind="aggregate"))
+    left, right = eager(trade).with_row_index("row"), eager(quote)
+    pairs_ = left.join(right, on="symbol", suffix="_q").filter(
+        pl.col("time_q").is_between(pl.col("time") - dt.timedelta(seconds=30), pl.col("time") + dt.timedelta(seconds=10))
+    )
+    sums = pairs_.group_by("row").agg(n=pl.len(), bid=pl.col("bid").max(), over=pl.col("bid").sum())
+    expected = left.join(sums, on="row", how="left").with_columns(pl.col("n").fill_null(0)).drop("row")
+    same(found, expected)
+
+
+def test_window_joins_tell_both_sides_apart(db, trade, quote):
+    other = quote.with_columns(price=splay.col("bid"))
+    found = trade.window_join(other, "30s", gap=(splay.col("price") - splay.left("price")).max(), prevailing=True)
+    equal_to_sql(
+        db,
+        found.select("time", "symbol", "price", "gap"),
+        "select t.time, t.symbol, t.price, max(q.bid - t.price) as gap from trade t window join quote q on t.symbol = q.symbol and"
+        " q.time between t.time - interval '30 seconds' and t.time include prevailing",
+    )
+
+
+def test_horizon_joins_are_as_of_joins_at_offsets(db, trade, quote):
+    found = trade.horizon_join(quote, ["-1s", "0s", "1m"])
+    assert found.columns == ["time", "symbol", "price", "size", "side", "offset", "bid", "ask"]
+    text = "select t.time, t.symbol, t.price, arrow_cast(h.offset, 'Duration(ns)') as offset, q.bid from trade t horizon join quote q on t.symbol = q.symbol and t.time >= q.time"
+    equal_to_sql(db, found.select("time", "symbol", "price", "offset", "bid"), f"{text} list (-1s, 0s, 1m) as h")
+    ranged = trade.horizon_join(quote, start="-2s", stop="2s", step="1s", tolerance="1m")
+    equal_to_sql(
+        db, ranged.select("time", "symbol", "price", "offset", "bid"), f"{text} tolerance 1m range from -2s to 2s step 1s as h"
+    )
+
+
+def test_latest_rows(trade, quote):
+    same(quote.latest(), eager(quote).sort("time").group_by("symbol").last().select(quote.columns))
+    early = splay.col("time") < dt.datetime(2024, 1, 2, 16, tzinfo=dt.UTC)
+    limit = dt.datetime(2024, 1, 2, 16, tzinfo=dt.UTC)
+    expected = eager(quote).filter(pl.col("time") < limit).sort("time").group_by("symbol").last()
+    same(quote.filter(early).latest(), expected.select(quote.columns))
+    same(quote.latest([]), eager(quote).sort("time").tail(1))
+    # What is asked of it afterwards is asked of the latest rows.
+    assert len(quote.latest().filter(splay.col("symbol") == "A")) == 1
+    assert quote.with_columns(mid=(splay.col("bid") + splay.col("ask")) / 2).latest().select("mid").shape == (2, 1)
+
+
+@pytest.mark.parametrize("closed", ["left", "right", "both", "none"])
+def test_between_times_of_day(trade, closed):
+    inclusive = {"none": "neither"}.get(closed, closed)
+    local = trade.df().set_index("time").tz_convert(NEW_YORK)
+    expected = local.between_time("10:00", "11:30", inclusive=inclusive)
+    assert len(trade.between_time("10:00", "11:30", NEW_YORK, closed=closed)) == len(expected)
+    around = local.between_time("11:30", "10:00", inclusive=inclusive)
+    assert len(trade.between_time("11:30", "10:00", NEW_YORK, closed=closed)) == len(around)
+
+
+def test_returns_and_volatility(trade):
+    bars = trade.bars("5m")
+    table = bars.sort("symbol", "time").df()
+    close = table.groupby("symbol", observed=True)["close"]
+    found = bars.returns().returns(kind="simple", name="simple").sort("symbol", "time").df()
+    expected = (close.transform("last") * 0 + close.pct_change()).tolist()
+    assert found["simple"].fillna(9).tolist() == pytest.approx(pd.Series(expected).fillna(9).tolist())
+    assert found["return"].fillna(9).tolist() == pytest.approx(
+        [9 if math.isnan(change) else math.log1p(change) for change in expected]
+    )
+    moves = found.dropna().groupby("symbol", observed=True)["return"]
+    volatility = trade.volatility("5m").sort("symbol").df()
+    assert volatility["volatility"].tolist() == pytest.approx(moves.apply(lambda r: math.sqrt((r * r).sum())).tolist())
+    assert volatility["returns"].tolist() == moves.count().tolist()
+    year = trade.volatility("5m", periods=252).sort("symbol").df()
+    assert year["volatility"].tolist() == pytest.approx((volatility["volatility"] * math.sqrt(252)).tolist())
+
+
+def test_pivots_are_those_of_polars(trade):
+    expected = eager(trade).pivot("side", index="symbol", values="size", aggregate_function="sum").select("symbol", "buy", "sell")
+    same(trade.pivot("side", splay.col("size").sum(), "symbol"), expected)
+    some = trade.pivot("side", splay.col("size").sum(), "symbol", columns=["sell", "it's", None])
+    assert some.columns == ["symbol", "sell", "it's", "null"]
+    assert [row[2:] for row in some.fetchall()] == [(None, None), (None, None)]
+
+
+def test_resampling_by_the_names_of_pandas(trade):
+    found = trade.resample("30min")["price"].ohlc().sort("symbol", "time").df()
+    rows = trade.df().set_index("time").groupby("symbol", observed=True)["price"].resample("30min").ohlc().dropna().reset_index()
+    assert found["open"].tolist() == rows["open"].tolist()
+    assert found["close"].tolist() == rows["close"].tolist()
+    assert found["time"].tolist() == rows["time"].tolist()
+    assert trade.resample("30min").count().sort("symbol", "time").df()["count"].sum() == len(trade)
+
+
+def test_weighted_averages(trade):
+    found = trade.wavg("price", "size")
+    expected = eager(trade).group_by("symbol").agg(price=(pl.col("price") * pl.col("size")).sum() / pl.col("size").sum())
+    same(found, expected)
+    assert trade.price.wavg(trade.size).item() == pytest.approx(
+        (eager(trade)["price"] * eager(trade)["size"]).sum() / eager(trade)["size"].sum()
+    )
+
+
+@given(rows=pairs.rows(), seconds=st.integers(1, 20))
+@LIMITS
+def test_volume_of_moving_windows_by_both_ways(db, rows, seconds):
+    db_rows = pairs.frame_of(rows).select("time", "sym", "size")
+    name = f"w{abs(hash((tuple(rows), seconds)))}"
+    if name not in db:
+        db.write(name, db_rows, symbol="sym")
+    frame = db[name].drop("date")
+    moving = frame.rolling(f"{seconds}s").agg(total=splay.col("size").sum())
+    back = f"interval '{seconds * 10**9 - 1} nanoseconds'"
+    equal_to_sql(
+        db,
+        moving,
+        f"select time, sym, size, sum(size) over (partition by sym order by time range between {back} preceding and current row) as total"
+        f" from {name}",
+    )
+
+
+def test_times_without_a_zone_are_taken_as_utc(tmp_path, trade):
+    path = tmp_path / "naive.parquet"
+    naive = trade.pl().with_columns(pl.col("time").dt.replace_time_zone(None), pl.col("symbol").cast(pl.String))
+    naive.write_parquet(path)
+    frame = splay.scan(path)
+    assert (frame.time_column, frame.symbol_column) == ("time", "symbol")
+    hours = splay.col("time").dt.hour(NEW_YORK)
+    assert sorted(frame.select(h=hours).fetchall()) == sorted(trade.select(h=hours).fetchall())
+    assert frame.filter(frame.time >= dt.datetime(2024, 1, 2, 16)).shape == trade.filter(trade.time >= dt.datetime(2024, 1, 2, 16)).shape
+    assert frame.time.max().item() == trade.time.max().item()
+    assert len(frame.between_time("10:00", "11:30", NEW_YORK)) == len(trade.between_time("10:00", "11:30", NEW_YORK))
+    same(frame.bars("1h").select("symbol", "high", "low", "volume"), eager(trade.bars("1h").select("symbol", "high", "low", "volume")))
+
+
+def test_zoned_days_over_a_change_of_clocks(tmp_path):
+    hours = pl.datetime_range(dt.datetime(2024, 3, 9), dt.datetime(2024, 3, 12), "1h", time_zone="UTC", eager=True).dt.cast_time_unit("ns")
+    frame = pl.DataFrame({"time": hours, "size": range(len(hours))})
+    frame.write_parquet(tmp_path / "clock.parquet")
+    lazy = splay.scan(tmp_path / "clock.parquet")
+    found = lazy.bucket("1d", zone=NEW_YORK).agg(n=splay.count()).sort("time").fetchall()
+    expected = frame.group_by(pl.col("time").dt.convert_time_zone(NEW_YORK).dt.truncate("1d")).agg(n=pl.len()).sort("time")
+    assert [(row[0].timestamp(), row[1]) for row in found] == [(row[0].timestamp(), row[1]) for row in expected.rows()]
+    assert 23 in [row[1] for row in found]
+    day = lazy.select(day=splay.col("time").dt.date(NEW_YORK), hour=splay.col("time").dt.hour(NEW_YORK),
+                      weekday=splay.col("time").dt.weekday(NEW_YORK)).fetchall()
+    local = frame["time"].dt.convert_time_zone(NEW_YORK)
+    assert sorted(day) == sorted(zip(local.dt.date().to_list(), local.dt.hour().to_list(), local.dt.weekday().to_list()))
+
+
+def test_series_are_never_mixed_silently(trade):
+    for mixed in (trade.drop("symbol"), trade.with_columns(symbol=splay.lit("X")), trade.group_by("side", "time").agg(
+            price=splay.col("price").last(), size=splay.col("size").sum())):
+        for verb in (lambda t: t.bars("1m"), lambda t: t.latest(), lambda t: t.returns(), lambda t: t.rolling(3), lambda t: t.wavg("price", "size")):
+            with pytest.raises(splay.FrameError, match="tell series apart"):
+                verb(mixed)
+    assert len(trade.drop("symbol").bars("1h", by=[])) > 0
+    assert len(trade.bars("1h", by=[]).returns()) > 0
+    assert len(trade.rename({"symbol": "ticker"}).bars("1h")) == len(trade.bars("1h"))
