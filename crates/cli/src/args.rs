@@ -11,7 +11,7 @@ use splay_store::{ColumnType, SegmentFormat};
 
 use crate::size::Bytes;
 
-/// An open tick database: load, keep and query high-frequency market data.
+/// An open tick database: loads, stores and queries high-frequency market data.
 #[derive(Debug, Parser)]
 #[command(name = "splay", version, max_term_width = 110)]
 pub struct Arguments {
@@ -21,42 +21,42 @@ pub struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make market data with the simulator
+    /// Generate market data with the simulator
     #[command(subcommand)]
     Gen(GenCommand),
     /// Load files into a table
     Load(LoadArguments),
     /// Run SQL statements
     Sql(SqlArguments),
-    /// Ask statement after statement, with completion, history and commands such as \d
+    /// Run statements interactively, with completion, history and commands such as \d
     Shell(ShellArguments),
-    /// Capture into a database and serve it: HTTP, Flight SQL, WebSocket, line protocol
+    /// Capture rows into a database and serve it over HTTP, Flight SQL, WebSocket and line protocol
     Serve(ServeArguments),
-    /// Send a stored or recorded day to subscribers, as if it were live
+    /// Replay a stored or recorded day to subscribers as if it were live
     Replay(ReplayArguments),
-    /// Make a token for clients of a server, and its digest for the server's settings
+    /// Create a token for clients of a server, with its digest for the server's settings
     Token(TokenArguments),
-    /// Look at what is captured, and capture rows from standard input
+    /// Show the state of capture, and capture rows from standard input
     #[command(subcommand)]
     Tick(TickCommand),
-    /// Look at the journal, and mend what it has lost
+    /// Inspect the journal, and recover what it has lost
     #[command(subcommand)]
     Journal(JournalCommand),
-    /// Write captured rows of ended dates to their files and join these; a server does so by itself
+    /// Write captured rows of ended dates to files and merge these; a server does this by itself
     Roll(DatabaseArguments),
     /// List the tables of a database
     Tables(TablesArguments),
     /// Show a table's columns, order, dates and size
     Describe(TableArguments),
-    /// Check every byte of a database, its journal's as well, or of one table
+    /// Check every byte of a database, including its journal, or of one table
     Verify(VerifyArguments),
-    /// Copy a database into a folder of backups while it is in use; what the last backup there has isn't copied again
+    /// Back up a database while it is in use; files that the last backup in the folder has aren't copied again
     Backup(BackupArguments),
-    /// Copy a backup to a new database, and check it
+    /// Restore a backup to a new database, and verify it
     Restore(RestoreArguments),
     /// Copy a table to Parquet or Arrow files for other tools
     Export(ExportArguments),
-    /// Join small segments, or move a table to another format
+    /// Merge small segments, or convert a table to another format
     Compact(CompactArguments),
     /// Change a table's columns, or how long its rows stay
     Alter(AlterArguments),
@@ -74,9 +74,9 @@ pub enum Command {
 
 #[derive(Debug, Subcommand)]
 pub enum GenCommand {
-    /// A day of US equities in the shape of NYSE Daily TAQ files
+    /// Generate a day of US equities in the layout of NYSE Daily TAQ files
     Taq {
-        /// Folder for the files; made if need be
+        /// Folder for the files; created if absent
         #[arg(long)]
         out: PathBuf,
         /// Trading day
@@ -91,19 +91,19 @@ pub enum GenCommand {
         /// Number of trades, over all symbols
         #[arg(long, default_value_t = 40_000)]
         trades: u64,
-        /// Equal seeds give equal files
+        /// Seed; equal seeds give equal files
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// A month of crypto trades and 20-level books
+    /// Generate a month of crypto trades and 20-level books
     Crypto {
-        /// Folder for the files; made if need be
+        /// Folder for the files; created if absent
         #[arg(long)]
         out: PathBuf,
-        /// 1 is 20 M trades and 33 M books
+        /// Size; 1 means 20 M trades and 33 M books
         #[arg(long, default_value_t = 0.01)]
         scale: f64,
-        /// Equal seeds give equal files
+        /// Seed; equal seeds give equal files
         #[arg(long, default_value_t = 1)]
         seed: u64,
         /// Format of the files
@@ -112,7 +112,7 @@ pub enum GenCommand {
         /// Only the first days of the month
         #[arg(long)]
         days: Option<u32>,
-        /// Only the day that is for measuring loads
+        /// Only the write day, which is for measuring loads
         #[arg(long, conflicts_with = "days")]
         write_day: bool,
     },
@@ -126,9 +126,9 @@ pub enum GenFormat {
 
 #[derive(Debug, Args)]
 pub struct LoadArguments {
-    /// Folder of the database; made if need be
+    /// Folder of the database; created if absent
     pub database: PathBuf,
-    /// Table; made if need be, otherwise the rows are merged with those it has
+    /// Table; created if absent, otherwise the rows are merged into it
     pub table: String,
     /// Files, folders or patterns (quote them)
     #[arg(required = true)]
@@ -136,7 +136,7 @@ pub struct LoadArguments {
     /// Built-in recipe (see `splay recipes`) or path of a recipe's TOML file
     #[arg(long)]
     pub recipe: Option<String>,
-    /// Format of the files: csv, tsv, psv, parquet, arrow, dbn; by default by name and content
+    /// Format of the files: csv, tsv, psv, parquet, arrow, dbn; default: detected by content and name
     #[arg(long)]
     pub format: Option<String>,
     /// The files have no header line
@@ -144,36 +144,36 @@ pub struct LoadArguments {
     pub no_header: bool,
     #[command(flatten)]
     pub shape: ShapeArguments,
-    /// What a malformed row does
+    /// How malformed rows are handled
     #[arg(long, value_enum, default_value = "stop")]
     pub on_error: OnErrorArgument,
-    /// Side file for malformed rows and their reasons; by default TABLE.quarantine.csv in the current folder
+    /// File for malformed rows and their reasons; default: TABLE.quarantine.csv in the current folder
     #[arg(long, value_name = "FILE")]
     pub quarantine: Option<PathBuf>,
-    /// Load files that were loaded before
+    /// Load files again that were loaded before
     #[arg(long)]
     pub again: bool,
-    /// Put the rows in the place of those that are stored: of all of each date that the files have, or of each symbol on its dates
+    /// Replace stored rows: all rows of each date in the files, or on each of these dates the rows of the symbols in the files
     #[arg(long, value_enum, value_name = "WHAT")]
     pub replace: Option<ReplaceArgument>,
-    /// Memory that the load may use
+    /// Memory limit of the load
     #[arg(long, default_value = "2G")]
     pub memory: Bytes,
-    /// Threads; by default one for each core
+    /// Number of threads; default: one per core
     #[arg(long)]
     pub threads: Option<usize>,
-    /// Format of the segments
+    /// Format of the new segments
     #[arg(long, value_enum, default_value = "arrow")]
     pub tier: FormatArgument,
-    /// Show what would be loaded as what, and stop
+    /// Show table, columns and types, and load nothing
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// What a table that is made has.
+/// Properties of a new table.
 #[derive(Debug, Args)]
 pub struct ShapeArguments {
-    /// Type of a column that the table hasn't yet, as COLUMN=TYPE; may be given several times
+    /// Type of a new column, as COLUMN=TYPE; may be repeated
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = column_type)]
     pub types: Vec<(String, ColumnType)>,
     /// Time column
@@ -182,16 +182,16 @@ pub struct ShapeArguments {
     /// Symbol column
     #[arg(long)]
     pub symbol: Option<String>,
-    /// Time zone in which the table's dates are taken
+    /// Time zone of a new table's dates
     #[arg(long)]
     pub time_zone: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum OnErrorArgument {
-    /// Stop; the database stays as it was
+    /// Stop, and leave the database unchanged
     Stop,
-    /// Put the row into the quarantine file and go on
+    /// Write the row to the quarantine file and continue
     Quarantine,
 }
 
@@ -266,7 +266,7 @@ pub struct MaintainArguments {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum FormatArgument {
-    /// Arrow IPC, mapped: the hot tier
+    /// Arrow IPC, memory-mapped: the hot tier
     Arrow,
     /// Parquet: the cold tier
     Parquet,
@@ -284,29 +284,29 @@ impl From<FormatArgument> for SegmentFormat {
 /// Whether rows count that are acknowledged and in no table's files yet.
 #[derive(Debug, Args)]
 pub struct JournalArguments {
-    /// Only rows in the tables' files: the journal isn't read
+    /// Ignore the journal: only rows in the tables' files
     #[arg(long)]
     pub no_journal: bool,
-    /// Memory for rows that are in the journal alone
+    /// Memory for rows that only the journal has
     #[arg(long, default_value = "2G", value_name = "BYTES")]
     pub journal_memory: Bytes,
 }
 
-/// Where statements are run, and how their rows are shown.
+/// Where statements run, and how their rows are shown.
 #[derive(Debug, Args)]
 pub struct AskArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// Memory that sorts, joins and groups may hold; by default 4G
+    /// Memory limit for sorts, joins and groups; default: 4G
     #[arg(long)]
     pub memory: Option<Bytes>,
-    /// Threads; by default one for each core
+    /// Number of threads; default: one per core
     #[arg(long)]
     pub threads: Option<usize>,
-    /// Rows that a table shows; 0 for all. A file has all rows
+    /// Rows shown of a table; 0 for all. A file gets all rows
     #[arg(long, default_value_t = 40)]
     pub rows: usize,
-    /// Time zone in which instants are shown, such as America/New_York; by default UTC
+    /// Time zone in which times are shown, such as America/New_York; default: UTC
     #[arg(long, value_name = "ZONE")]
     pub time_zone: Option<String>,
     #[command(flatten)]
@@ -317,22 +317,22 @@ pub struct AskArguments {
 pub struct SqlArguments {
     #[command(flatten)]
     pub ask: AskArguments,
-    /// Statement; or use --file. Several, with semicolons between them, are answered one after the other
+    /// Statement, or several separated by semicolons; or use --file
     #[arg(required_unless_present = "file", conflicts_with = "file")]
     pub statement: Option<String>,
-    /// File that holds the statements, - for standard input
+    /// File with the statements, - for standard input
     #[arg(short, long)]
     pub file: Option<PathBuf>,
-    /// How the answer is written; by default as --output is named, or as a table
+    /// Format of the answer; default: by the name of --output, otherwise a table
     #[arg(long, value_enum)]
     pub format: Option<OutputFormat>,
     /// File for the answer instead of standard output
     #[arg(short, long)]
     pub output: Option<PathBuf>,
-    /// Value of a placeholder $NAME, as NAME=VALUE; numbers, dates and true/false are taken as such
+    /// Value of a placeholder $NAME, as NAME=VALUE; numbers, true and false are typed, the rest is text
     #[arg(short, long = "param", value_name = "NAME=VALUE")]
     pub params: Vec<String>,
-    /// Show time, memory and what the indexes passed over, on standard error
+    /// Show time, memory and data skipped by indexes, on standard error
     #[arg(long)]
     pub stats: bool,
 }
@@ -341,77 +341,77 @@ pub struct SqlArguments {
 pub struct ShellArguments {
     #[command(flatten)]
     pub ask: AskArguments,
-    /// File that keeps the statements of earlier shells; by default splay/history in the user's folder of states
+    /// History file; default: splay/history in $XDG_STATE_HOME or ~/.local/state
     #[arg(long, value_name = "FILE")]
     pub history: Option<PathBuf>,
 }
 
-/// Logs go to standard error. SPLAY_LOG says which, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug; SPLAY_LOG_FORMAT=json makes
-/// each a line of JSON.
+/// Logs go to standard error. SPLAY_LOG sets the level, as in SPLAY_LOG=debug or SPLAY_LOG=warn,splay_server=debug; SPLAY_LOG_FORMAT=json makes
+/// each line a JSON object.
 #[derive(Debug, Args)]
 pub struct ServeArguments {
-    /// Folder of the database; made if need be
+    /// Folder of the database; created if absent
     pub database: PathBuf,
-    /// Settings, a TOML file
+    /// Settings file, TOML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where HTTP and WebSocket listen, port 0 for a free one, or off; goes before the settings
+    /// Address for HTTP and WebSocket (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<Address>,
-    /// Where Flight and Flight SQL listen, port 0 for a free one, or off; goes before the settings
+    /// Address for Flight and Flight SQL (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub flight: Option<Address>,
-    /// Where line protocol is taken over TCP, port 0 for a free one, or off; goes before the settings
+    /// Address for line protocol over TCP (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub line: Option<Address>,
-    /// Take no rows: other processes may load, and the database must exist
+    /// Accept no rows, so that other processes may load; the database must exist
     #[arg(long)]
     pub read_only: bool,
 }
 
-/// Serves the database for reading. Subscribers get the day: the first to come begins it, others go along.
+/// Serves the database for reading and sends the day to subscribers. The first subscriber starts it, later ones join.
 #[derive(Debug, Args)]
 pub struct ReplayArguments {
     /// Folder of the database
     pub database: PathBuf,
-    /// The date, in each table's time zone; with --recorded that of receipt
+    /// Date, in each table's time zone; with --recorded, of receipt
     #[arg(long, required_unless_present = "recorded")]
     pub date: Option<chrono::NaiveDate>,
-    /// How many times as fast as it happened; 0 or max for as fast as it is taken
+    /// Multiple of real time; 0 or max for as fast as subscribers read
     #[arg(long, default_value = "1", value_parser = speed)]
     pub speed: Speed,
-    /// Tables, by default all; of rows of one instant those of the first come first
+    /// Tables, in the order of rows with equal times; default: all
     #[arg(long = "table", value_name = "TABLE", num_args = 1.., value_delimiter = ',')]
     pub tables: Vec<String>,
     /// Only rows of these symbols
     #[arg(long, value_name = "SYMBOL", num_args = 1.., value_delimiter = ',')]
     pub symbols: Vec<String>,
-    /// First instant: a time of the date in the table's time zone, or with date and zone
+    /// Start: a time of the date in the table's time zone, or with date and zone
     #[arg(long, value_name = "TIME")]
     pub from: Option<String>,
-    /// Instant at which it ends
+    /// End, exclusive; written like --from
     #[arg(long, value_name = "TIME")]
     pub to: Option<String>,
-    /// Stretch of time within which rows are sent together, in milliseconds
+    /// Interval in milliseconds within which rows are sent together
     #[arg(long, value_name = "MS", default_value_t = 10.0)]
     pub batch_ms: f64,
-    /// Replay the journal's batches as they came in instead of the tables' rows in order of time
+    /// Replay the journal's batches as they arrived instead of the tables' rows in time order
     #[arg(long)]
     pub recorded: bool,
-    /// Settings of the server, a TOML file
+    /// Settings file of the server, TOML
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// Where HTTP and WebSocket listen, port 0 for a free one, or off; goes before the settings
+    /// Address for HTTP and WebSocket (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub http: Option<Address>,
-    /// Where Flight and Flight SQL listen, port 0 for a free one, or off; goes before the settings
+    /// Address for Flight and Flight SQL (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub flight: Option<Address>,
 }
 
 #[derive(Debug, Args)]
 pub struct TokenArguments {
-    /// Whose token it is; shown in the server's logs
+    /// Name of the token's owner, for the server's logs
     pub name: String,
 }
 
@@ -427,19 +427,19 @@ pub enum OutputFormat {
 
 #[derive(Debug, Subcommand)]
 pub enum TickCommand {
-    /// Show what a server, or a database at rest, holds and has done
+    /// Show the state of a server, or of a database at rest
     Status(TickStatusArguments),
-    /// Store rows that come on standard input as lines
+    /// Store rows from lines on standard input
     Write(TickWriteArguments),
 }
 
 #[derive(Debug, Subcommand)]
 pub enum JournalCommand {
-    /// Show the journal's files, what they hold, and what is lost; changes nothing
+    /// Show the journal's files, their contents and losses; changes nothing
     Inspect(JournalInspectArguments),
-    /// Read the whole batches out of a file that a start has set aside, and write those that the journal lacks to Arrow files
+    /// Read complete batches from a file that a start has set aside, and write or store those that the journal lacks
     Recover(JournalRecoverArguments),
-    /// Say that all losses are known: they are listed no longer
+    /// Mark all losses as known, so that they are no longer reported
     Accept(DatabaseArguments),
 }
 
@@ -447,13 +447,13 @@ pub enum JournalCommand {
 pub struct JournalRecoverArguments {
     /// Folder of the database
     pub database: PathBuf,
-    /// The file: a path, or a name in the journal's folder
+    /// File: a path, or a name in the journal's folder
     #[arg(long, value_name = "FILE")]
     pub from: PathBuf,
-    /// Folder for the Arrow files, one for each table; made if need be. Without it the batches are only shown
+    /// Folder for Arrow files, one per table; created if absent. Without it the batches are only shown
     #[arg(long, value_name = "FOLDER", conflicts_with = "store")]
     pub to: Option<PathBuf>,
-    /// Store the batches in the database, each once, however often this is called; no server may capture meanwhile
+    /// Store the batches in the database, each once even if repeated; no server may capture meanwhile
     #[arg(long)]
     pub store: bool,
 }
@@ -462,20 +462,20 @@ pub struct JournalRecoverArguments {
 pub struct JournalInspectArguments {
     /// Folder of the database
     pub database: PathBuf,
-    /// How it is shown
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub format: StatusFormat,
 }
 
-/// A database, by its folder or by the server that captures into it.
+/// A database, given by its folder or by its server.
 #[derive(Debug, Args)]
 pub struct PlaceArguments {
     /// Folder of the database, or address of its server, such as http://127.0.0.1:7750
     pub place: String,
-    /// File that holds the token for the server; by default the token is taken from SPLAY_TOKEN
+    /// File with the token for the server; default: the variable SPLAY_TOKEN
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
-    /// PEM file of the certificate that vouches for the server's; needed for https
+    /// PEM file of the certificate authority of the server; required for https
     #[arg(long, value_name = "FILE")]
     pub authority: Option<PathBuf>,
 }
@@ -484,7 +484,7 @@ pub struct PlaceArguments {
 pub struct TickStatusArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// How it is shown
+    /// Output format
     #[arg(long, value_enum, default_value = "table")]
     pub format: StatusFormat,
 }
@@ -499,32 +499,32 @@ pub enum StatusFormat {
 pub struct TickWriteArguments {
     #[command(flatten)]
     pub place: PlaceArguments,
-    /// Table; made if need be, of the columns that --type names
+    /// Table; created if absent, with the columns of --type
     pub table: String,
-    /// What the lines are: csv, whose first line names the columns, or ndjson, an object in each line
+    /// Format of the lines: csv with a header line, or ndjson with one object per line
     #[arg(long, value_parser = text_format)]
     pub format: TextFormat,
-    /// Names of the columns, for csv without a header line
+    /// Column names, for csv without a header line
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub columns: Vec<String>,
     #[command(flatten)]
     pub shape: ShapeArguments,
-    /// What times are counted in that are written as numbers: ns, us, ms, s
+    /// Unit of numeric times: ns, us, ms, s
     #[arg(long, default_value = "ns", value_parser = time_unit)]
     pub unit: TimeUnit,
-    /// Name under which lines are numbered: lines that were stored before under it are passed over
+    /// Name under which lines are numbered; lines already stored under it are skipped
     #[arg(long, value_name = "NAME")]
     pub producer: Option<String>,
-    /// What is waited for: memory, process, disk
+    /// Acknowledgement to wait for: memory, process, disk
     #[arg(long, default_value = "disk", value_parser = ack_class)]
     pub ack: AckClass,
-    /// Lines that are sent at once
+    /// Lines per message
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub batch_rows: u32,
-    /// Milliseconds that a line waits for others
+    /// Milliseconds that a line waits for others before it is sent
     #[arg(long, default_value_t = 100)]
     pub linger_ms: u64,
-    /// Seconds for which a server that doesn't answer, or has no room, is tried again
+    /// Seconds to retry a server that doesn't answer or has no room
     #[arg(long, default_value_t = 60)]
     pub retry_seconds: u64,
 }
@@ -566,14 +566,14 @@ pub struct BackupArguments {
     /// Folder of the database
     #[arg(required_unless_present = "verify", conflicts_with = "verify")]
     pub database: Option<PathBuf>,
-    /// Folder of the backups; made if need be
+    /// Folder of the backups; created if absent
     #[arg(required_unless_present = "verify", conflicts_with = "verify")]
     pub to: Option<PathBuf>,
-    /// Give the database's own segment files a second name in the backup instead of copying them, where both are on one file system: it takes no
-    /// room, and doesn't help against a disk that fails
+    /// Hard-link segments into the backup instead of copying them, on one file system: takes no space, and doesn't protect against a failing
+    /// disk
     #[arg(long, conflicts_with = "verify")]
     pub link: bool,
-    /// Read every byte of the backup in this folder and compare, instead of making one
+    /// Verify the backup in this folder instead of making one
     #[arg(long, value_name = "BACKUP")]
     pub verify: Option<PathBuf>,
 }
@@ -582,7 +582,7 @@ pub struct BackupArguments {
 pub struct RestoreArguments {
     /// Folder of the backups
     pub backup: PathBuf,
-    /// Folder for the database: empty, or made
+    /// Folder for the database: empty or absent
     pub database: PathBuf,
 }
 
@@ -595,7 +595,7 @@ pub struct ExportArguments {
     /// Format of the files
     #[arg(long, value_enum, default_value = "parquet")]
     pub format: FormatArgument,
-    /// Folder for the files; made if need be
+    /// Folder for the files; created if absent
     #[arg(long)]
     pub to: PathBuf,
     #[command(flatten)]
@@ -608,13 +608,13 @@ pub struct CompactArguments {
     pub database: PathBuf,
     /// Only this table
     pub table: Option<String>,
-    /// Format that all segments shall have
+    /// Format of all segments; default: that of each date's first segment
     #[arg(long, value_enum)]
     pub format: Option<FormatArgument>,
     /// Only partitions before this date
     #[arg(long)]
     pub before: Option<chrono::NaiveDate>,
-    /// Memory
+    /// Memory limit
     #[arg(long, default_value = "1G")]
     pub memory: Bytes,
 }
@@ -631,7 +631,7 @@ pub struct AlterArguments {
 
 #[derive(Debug, Subcommand)]
 pub enum AlterCommand {
-    /// Add a column, null in all rows there are
+    /// Add a column that is null in all existing rows
     AddColumn { name: String, column_type: ColumnType },
     /// Give a column a wider type
     Widen { name: String, column_type: ColumnType },
