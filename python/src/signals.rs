@@ -51,7 +51,12 @@ pub(crate) fn start(session: &Session, text: &str, parameters: Parameters) -> Re
     let is_raised = || interrupt.is_raised();
     let answer = match is_change(text) {
         false => session.sql_until(text, parameters, Stop::when(&is_raised)),
-        true => session.change(text, parameters, Stop::when(&is_raised), &IntoFiles(session.database())),
+        true => {
+            let settled = splay_capture::settle(session.database())?;
+            let changed = session.change(text, parameters, Stop::when(&is_raised), &IntoFiles(session.database()));
+            settled.map_or(Ok(()), |capture| capture.close())?;
+            changed
+        }
     };
     match interrupt.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {
         Some(error) => Err(Failure::Python(error)),

@@ -154,9 +154,11 @@ impl Keeper {
                 done = done.and(self.roll_if_due(shared, live));
             }
         }
-        if Instant::now() >= self.maintenance_due {
+        // Before senders are refused for long, what is kept for undo makes room.
+        let is_full = shared.disk.is_refusing() && Instant::now() + MAINTENANCE > self.maintenance_due + PAUSE;
+        if is_full || Instant::now() >= self.maintenance_due {
             self.maintenance_due = Instant::now() + MAINTENANCE;
-            done = done.and(maintain(shared));
+            done = done.and(maintain(shared, is_full));
         }
         done
     }
@@ -187,8 +189,8 @@ impl Keeper {
     }
 }
 
-/// Removes dates beyond the tables' retention, and files that were kept long enough for undo.
-fn maintain(shared: &Shared) -> Result<()> {
+/// Removes dates beyond the tables' retention, and files that were kept long enough for undo; all of these if the disk is full.
+fn maintain(shared: &Shared, is_full: bool) -> Result<()> {
     for name in shared.database.tables()? {
         let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
@@ -204,7 +206,7 @@ fn maintain(shared: &Shared) -> Result<()> {
                 tracing::info!(table = %name, dates = gone.dates.len(), rows = gone.rows, "dates beyond the retention removed");
             }
         }
-        shared.settled(table.forget(false))?;
+        shared.settled(table.forget(is_full))?;
     }
     Ok(())
 }

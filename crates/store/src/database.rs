@@ -292,6 +292,12 @@ impl Database {
         captured.map_or(Ok(()), |captured| captured.settle(table))
     }
 
+    /// Whether this process captures rows.
+    #[must_use]
+    pub fn captures(&self) -> bool {
+        self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).is_some()
+    }
+
     /// Whether this process captures rows of a table.
     pub(crate) fn is_captured(&self, table: &str) -> bool {
         let captured = self.shared.captured.read().unwrap_or_else(PoisonError::into_inner).clone();

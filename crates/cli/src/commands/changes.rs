@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, SecondsFormat};
-use splay_capture::{Capture, CaptureSettings, FollowSettings};
+use splay_capture::Capture;
 use splay_sql::{Session, SessionSettings};
 use splay_store::{CommitReport, Database, Retention, Table};
 
@@ -31,20 +31,8 @@ impl Changeable {
 
     /// Takes the place of a server that doesn't run. Where one does, rows that only it has can't be changed, which the store says.
     pub fn over(database: Database) -> Result<Changeable> {
-        if !database.path().join("journal").exists() {
-            return Ok(Changeable { database, capture: None });
-        }
-        let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
-        let capture = match Capture::open(database.clone(), settings) {
-            Ok((capture, _)) => capture,
-            Err(splay_capture::Error::Locked { .. }) => {
-                splay_capture::follow(&database, FollowSettings::default());
-                return Ok(Changeable { database, capture: None });
-            }
-            Err(error) => return Err(error).context("read the rows that the journal has"),
-        };
-        capture.write_down(None)?;
-        Ok(Changeable { database, capture: Some(capture) })
+        let capture = splay_capture::settle(&database).context("read the rows that only the journal has")?;
+        Ok(Changeable { database, capture })
     }
 
     pub fn close(self) -> Result<()> {

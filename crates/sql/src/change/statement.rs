@@ -61,6 +61,12 @@ pub(super) enum Alteration {
 
 /// Whether a text begins as such a statement does.
 pub(super) fn begins(text: &str) -> bool {
+    // Without a look at the rest of most statements.
+    let start = text.trim_start();
+    let first = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
+    if !FIRST_WORDS.iter().copied().chain(["--", "/*"]).any(first) {
+        return false;
+    }
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else { return false };
     let first = tokens.iter().find(|token| !matches!(token, Token::Whitespace(_)));
     first.is_some_and(|token| FIRST_WORDS.iter().any(|word| is_word(token, word)))
