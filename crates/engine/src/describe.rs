@@ -137,7 +137,11 @@ fn write_step(f: &mut Formatter<'_>, plan: &Plan) -> Result {
 }
 
 fn write_aggregates(f: &mut Formatter<'_>, aggregates: &[Aggregate]) -> Result {
-    let names: Vec<String> = aggregates.iter().map(|aggregate| format!("{:?}", aggregate.function)).collect();
+    let name = |aggregate: &Aggregate| match &aggregate.pivot {
+        None => format!("{:?}", aggregate.function),
+        Some(pivot) => format!("{:?} for each of {} values", aggregate.function, pivot.width()),
+    };
+    let names: Vec<String> = aggregates.iter().map(name).collect();
     write!(f, ", [{}]", names.join(", "))
 }
 

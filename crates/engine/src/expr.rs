@@ -269,47 +269,51 @@ impl Expr {
 
     /// Whether another expression has the same values, as far as that can be seen from its form.
     pub(crate) fn is_same(&self, other: &Expr, constants: &[ArrayRef]) -> bool {
+        self.is_same_by(other, &|one, other| {
+            let (one, other) = (&constants[one], &constants[other]);
+            Arc::ptr_eq(one, other) || one.len() <= 1 && one.as_ref() == other.as_ref()
+        })
+    }
+
+    /// The same where constants of different numbers are compared by `same`.
+    pub fn is_same_by(&self, other: &Expr, same: &dyn Fn(usize, usize) -> bool) -> bool {
         let all = |one: &[Expr], other: &[Expr]| {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same(other, constants))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.is_same_by(other, same))
         };
+        let both = |one: &Expr, other: &Expr| one.is_same_by(other, same);
         match (self, other) {
             (Expr::Column(one), Expr::Column(other)) => one == other,
-            (Expr::Constant(one), Expr::Constant(other)) => {
-                one == other || constants[*one].as_ref() == constants[*other].as_ref()
-            }
+            (Expr::Constant(one), Expr::Constant(other)) => one == other || same(*one, *other),
             (Expr::Binary(op, left, right), Expr::Binary(other, other_left, other_right)) => {
-                op == other && left.is_same(other_left, constants) && right.is_same(other_right, constants)
+                op == other && both(left, other_left) && both(right, other_right)
             }
             (Expr::Not(one), Expr::Not(other))
             | (Expr::Negative(one), Expr::Negative(other))
             | (Expr::IsNull(one), Expr::IsNull(other))
-            | (Expr::IsNotNull(one), Expr::IsNotNull(other)) => one.is_same(other, constants),
-            (Expr::Cast(one, data_type), Expr::Cast(other, other_type)) => {
-                data_type == other_type && one.is_same(other, constants)
-            }
+            | (Expr::IsNotNull(one), Expr::IsNotNull(other)) => both(one, other),
+            (Expr::Cast(one, data_type), Expr::Cast(other, other_type)) => data_type == other_type && both(one, other),
             (Expr::Call(function, arguments), Expr::Call(other, other_arguments)) => {
                 Arc::ptr_eq(function, other) && all(arguments, other_arguments)
             }
             (Expr::Lookup(table, column, key), Expr::Lookup(other, other_column, other_key)) => {
-                Arc::ptr_eq(table, other) && column == other_column && key.is_same(other_key, constants)
+                Arc::ptr_eq(table, other) && column == other_column && both(key, other_key)
             }
             (Expr::In(one, list), Expr::In(other, other_list)) => {
-                let lists = [list, other_list].map(|list| list.values(constants));
-                one.is_same(other, constants) && (Arc::ptr_eq(list, other_list) || Arc::ptr_eq(lists[0], lists[1]))
+                let lists = [list.constant(), other_list.constant()];
+                both(one, other) && (lists[0] == lists[1] || same(lists[0], lists[1]))
             }
             (
                 Expr::Case { branches, otherwise, data_type },
                 Expr::Case { branches: other_branches, otherwise: other_otherwise, data_type: other_type },
             ) => {
-                let same = |one: &Expr, other: &Expr| one.is_same(other, constants);
                 data_type == other_type
                     && branches.len() == other_branches.len()
                     && branches
                         .iter()
                         .zip(other_branches)
-                        .all(|(one, other)| same(&one.0, &other.0) && same(&one.1, &other.1))
+                        .all(|(one, other)| both(&one.0, &other.0) && both(&one.1, &other.1))
                     && match (otherwise, other_otherwise) {
-                        (Some(one), Some(other)) => same(one, other),
+                        (Some(one), Some(other)) => both(one, other),
                         (one, other) => one.is_none() && other.is_none(),
                     }
             }
@@ -429,7 +433,7 @@ impl BinaryOp {
         }
     }
 
-    fn apply(self, left: &Value, right: &Value) -> Result<Value> {
+    pub(crate) fn apply(self, left: &Value, right: &Value) -> Result<Value> {
         if let (BinaryOp::Add | BinaryOp::Subtract, Some(moved)) =
             (self, shifted(left, right, self == BinaryOp::Subtract))
         {

@@ -39,6 +39,7 @@ mod window;
 
 pub use aggregate::{
     Aggregate, AggregateFunction, AggregateKernel, Buckets, ExternalAggregate, KernelAccumulator, Key, Moments, Pair,
+    Pivot,
 };
 pub use error::{Error, Result};
 pub use expr::{BinaryOp, Expr, ScalarFunction, Value};

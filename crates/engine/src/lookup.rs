@@ -13,10 +13,11 @@ use hashbrown::HashMap;
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
+use crate::expr::{BinaryOp, Value, holds};
 use crate::per_run::PerRun;
 
 /// In the place of a row where there is none.
-const MISSING: u32 = u32::MAX;
+pub(crate) const MISSING: u32 = u32::MAX;
 
 /// Rows by a key that each has for itself.
 #[derive(Debug)]
@@ -25,6 +26,8 @@ pub struct LookupTable {
     keys: usize,
     /// Numbers of the constants that hold the columns.
     columns: Vec<usize>,
+    /// Whether of equal keys the first one's row is found, rather than that such a table is refused.
+    first: bool,
     rows: PerRun<Rows>,
 }
 
@@ -44,7 +47,23 @@ impl LookupTable {
     /// A table of constants by their numbers.
     #[must_use]
     pub fn new(keys: usize, columns: Vec<usize>) -> LookupTable {
-        LookupTable { keys, columns, rows: PerRun::default() }
+        LookupTable { keys, columns, first: false, rows: PerRun::default() }
+    }
+
+    /// A table that gives the number of the first of equal keys. Keys of any type are found, those that aren't [taken](LookupTable::takes) one
+    /// by one.
+    pub(crate) fn of_first(keys: usize) -> LookupTable {
+        LookupTable { first: true, ..LookupTable::new(keys, Vec::new()) }
+    }
+
+    /// The row of each key, or [`MISSING`].
+    pub(crate) fn rows(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<Vec<u32>> {
+        let of = &constants[self.keys];
+        let found = self.rows.get(of, || Rows::new(of, self.first)).and_then(|rows| rows.find(keys));
+        match found {
+            Err(Error::Unsupported(_)) if self.first => first_equal(keys, of),
+            found => found,
+        }
     }
 
     /// Whether keys of two types are found by each other.
@@ -62,13 +81,15 @@ impl LookupTable {
     /// Whether each key is there once.
     #[must_use]
     pub fn are_unique(keys: &ArrayRef) -> bool {
-        Rows::new(keys).is_ok()
+        Rows::new(keys, false).is_ok()
     }
 
     /// The row of each key; null where there is none.
     fn find(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<UInt32Array> {
-        let of = &constants[self.keys];
-        self.rows.get(of, || Rows::new(of))?.find(keys)
+        let mut rows = self.rows(keys, constants)?;
+        let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
+        rows.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
+        Ok(UInt32Array::new(rows.into(), Some(NullBuffer::new(has))))
     }
 
     /// Whether there is a row for each key.
@@ -80,7 +101,7 @@ impl LookupTable {
 
     /// A column's texts for each key, as codes; `None` of other columns.
     pub(crate) fn coded(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<Option<ArrayRef>> {
-        let texts = &constants[self.columns[column]];
+        let Some(texts) = self.columns.get(column).map(|column| &constants[*column]) else { return Ok(None) };
         if *texts.data_type() != DataType::Utf8 {
             return Ok(None);
         }
@@ -89,21 +110,26 @@ impl LookupTable {
         Ok(Some(Arc::new(DictionaryArray::try_new(codes.as_primitive::<Int32Type>().clone(), Arc::clone(texts))?)))
     }
 
-    /// A column's values for each key.
+    /// A column's values for each key; of a table that gives numbers the number, or [`MISSING`].
     pub(crate) fn column(&self, keys: &ArrayRef, column: usize, constants: &[ArrayRef]) -> Result<ArrayRef> {
+        if self.first {
+            return Ok(Arc::new(UInt32Array::from(self.rows(keys, constants)?)));
+        }
         let rows = self.find(keys, constants)?;
         Ok(take(&constants[self.columns[column]], &rows, None)?)
     }
 }
 
 impl Rows {
-    fn new(keys: &ArrayRef) -> Result<Rows> {
+    /// The rows of some keys, of equal ones the first, if it `may_repeat`.
+    fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
         let twice = || Error::Unsupported("a join to a table in which a key is there twice".to_owned());
         if is_text(keys.data_type()) {
             let keys = cast(keys, &DataType::Utf8)?;
             let mut rows = HashMap::with_capacity(keys.len());
             for (key, row) in keys.as_string::<i32>().iter().zip(0..) {
-                if key.is_some_and(|key| rows.insert(key.to_owned(), row).is_some()) {
+                let Some(key) = key else { continue };
+                if *rows.entry(key.to_owned()).or_insert(row) != row && !may_repeat {
                     return Err(twice());
                 }
             }
@@ -116,55 +142,79 @@ impl Rows {
             let mut rows = vec![MISSING; places];
             for (word, row) in words {
                 let place = usize::try_from(word.wrapping_sub(least)).unwrap_or(usize::MAX);
-                if std::mem::replace(&mut rows[place], row) != MISSING {
-                    return Err(twice());
+                match &mut rows[place] {
+                    free if *free == MISSING => *free = row,
+                    _ if may_repeat => {}
+                    _ => return Err(twice()),
                 }
             }
             return Ok(Rows::Places(plain(keys.data_type()), least, rows));
         }
         let mut rows = HashMap::with_capacity(words.len());
         for (word, row) in words {
-            if rows.insert(word, row).is_some() {
+            if *rows.entry(word).or_insert(row) != row && !may_repeat {
                 return Err(twice());
             }
         }
         Ok(Rows::Words(plain(keys.data_type()), rows))
     }
 
-    fn find(&self, keys: &ArrayRef) -> Result<UInt32Array> {
+    /// The row of each key, or [`MISSING`].
+    fn find(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
+        let row = |text: Option<&str>, rows: &HashMap<String, u32>| {
+            text.and_then(|text| rows.get(text).copied()).unwrap_or(MISSING)
+        };
         match self {
             Rows::Texts(rows) => {
-                let row = |text: Option<&str>| text.and_then(|text| rows.get(text).copied());
                 if let Some(coded) = keys.as_dictionary_opt::<Int32Type>() {
                     // Each text is looked up once.
                     let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
-                    let of_code: UInt32Array = texts.iter().map(row).collect();
-                    return Ok(take(&of_code, coded.keys(), None)?.as_primitive().clone());
+                    let of_code: Vec<u32> = texts.iter().map(|text| row(text, rows)).collect();
+                    let of = |code: Option<i32>| code.and_then(|code| of_code.get(usize::try_from(code).ok()?));
+                    return Ok(coded.keys().iter().map(|code| of(code).copied().unwrap_or(MISSING)).collect());
                 }
-                Ok(keys.as_string_opt::<i32>().ok_or_else(refused)?.iter().map(row).collect())
+                if *keys.data_type() != DataType::Utf8 && is_text(keys.data_type()) {
+                    let keys = cast(keys, &DataType::Utf8)?;
+                    return Ok(keys.as_string::<i32>().iter().map(|text| row(text, rows)).collect());
+                }
+                let keys = keys.as_string_opt::<i32>().ok_or_else(refused)?;
+                Ok(keys.iter().map(|text| row(text, rows)).collect())
             }
             Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
-                Ok(found(keys, words_of(keys)?.iter().map(|word| rows.get(word).copied().unwrap_or(MISSING))))
+                let words = words_of(keys)?;
+                Ok(valid(keys, words.iter().map(|word| rows.get(word).copied().unwrap_or(MISSING)).collect()))
             }
             Rows::Places(data_type, least, rows) if *data_type == plain(keys.data_type()) => {
                 let row = |word: &u64| {
                     let place = usize::try_from(word.wrapping_sub(*least)).unwrap_or(usize::MAX);
                     rows.get(place).copied().unwrap_or(MISSING)
                 };
-                Ok(found(keys, words_of(keys)?.iter().map(row)))
+                Ok(valid(keys, words_of(keys)?.iter().map(row).collect()))
             }
             Rows::Words(_, _) | Rows::Places(_, _, _) => Err(refused()),
         }
     }
 }
 
-/// The rows of keys, null for those that have none and for those that are null.
-fn found(keys: &ArrayRef, rows: impl Iterator<Item = u32>) -> UInt32Array {
-    let mut found: Vec<u32> = rows.collect();
-    let has = BooleanBuffer::collect_bool(found.len(), |at| found[at] != MISSING && keys.is_valid(at));
-    found.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
-    UInt32Array::new(found.into(), Some(NullBuffer::new(has)))
+/// The number of the first of some values that each key equals, or [`MISSING`].
+fn first_equal(keys: &ArrayRef, values: &ArrayRef) -> Result<Vec<u32>> {
+    let mut rows = vec![MISSING; keys.len()];
+    let keys = Value::Array(Arc::clone(keys));
+    for (at, row) in (0..values.len()).zip(0..) {
+        let equal = BinaryOp::Equal.apply(&keys, &Value::Scalar(values.slice(at, 1)))?.into_array(rows.len())?;
+        let equal = holds(&equal)?;
+        equal.values().set_indices().for_each(|key| rows[key] = rows[key].min(row));
+    }
+    Ok(rows)
+}
+
+/// The rows of keys, of which null has none.
+fn valid(keys: &ArrayRef, mut rows: Vec<u32>) -> Vec<u32> {
+    if let Some(nulls) = keys.nulls().filter(|nulls| nulls.null_count() > 0) {
+        (0..rows.len()).filter(|at| nulls.is_null(*at)).for_each(|at| rows[at] = MISSING);
+    }
+    rows
 }
 
 /// The least of some words, and how many places there are from it to the greatest; `None` if these are far more than there are words.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use arrow::datatypes::DataType;
 
+use crate::aggregate::Aggregate;
 use crate::expr::Expr;
 use crate::frame::SortKey;
 use crate::join::AsofJoin;
@@ -22,8 +23,8 @@ impl Plan {
     pub fn width(&self) -> usize {
         match self {
             Plan::Rows { outputs, .. } | Plan::Project { outputs, .. } => outputs.len(),
-            Plan::AggregateTable { keys, aggregates, .. } => keys.len() + aggregates.len(),
-            Plan::Aggregate { keys, aggregates, .. } => keys.len() + aggregates.len(),
+            Plan::AggregateTable { keys, aggregates, .. } => keys.len() + columns_in(aggregates),
+            Plan::Aggregate { keys, aggregates, .. } => keys.len() + columns_in(aggregates),
             Plan::Window { input, calls } => input.width() + calls.len(),
             Plan::Cross { input, columns } => input.width() + columns.len(),
             Plan::Asof { input, asof } => input.width() + asof.outputs.len(),
@@ -101,6 +102,10 @@ impl Plan {
             Plan::Union { inputs } => inputs.iter_mut().for_each(|input| input.keep(used, null)),
         }
     }
+}
+
+fn columns_in(aggregates: &[Aggregate]) -> usize {
+    aggregates.iter().map(Aggregate::width).sum()
 }
 
 fn exprs(keys: &[SortKey]) -> impl Iterator<Item = &Expr> {

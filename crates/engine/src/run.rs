@@ -255,7 +255,8 @@ pub(crate) fn table<'a>(scan: &Scan, setting: &Setting<'a>) -> Result<&'a TableS
 
 /// The end of the rows that is all that is asked for, and whether it goes by time.
 fn picked_end(keys: &[Key], aggregates: &[Aggregate], scan: &Scan) -> Option<(End, bool)> {
-    if !keys.is_empty() || scan.predicate.is_some() || aggregates.iter().any(|aggregate| aggregate.filter.is_some()) {
+    let of_all = |aggregate: &Aggregate| aggregate.filter.is_none() && aggregate.pivot.is_none();
+    if !keys.is_empty() || scan.predicate.is_some() || !aggregates.iter().all(of_all) {
         return None;
     }
     let mut picks = aggregates.iter().map(|aggregate| aggregate.function.picks());

@@ -39,6 +39,11 @@ impl ValueList {
         ValueList { constant, tables: PerRun::default(), own_tables: PerRun::default() }
     }
 
+    /// Number of the constant that holds the values.
+    pub(crate) fn constant(&self) -> usize {
+        self.constant
+    }
+
     /// Whether values of a type can be looked for.
     #[must_use]
     pub fn takes(data_type: &DataType) -> bool {

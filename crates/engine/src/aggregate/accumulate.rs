@@ -14,6 +14,7 @@ use super::external::External;
 use super::extremes::extreme;
 use super::kernels;
 use super::parted::Parted;
+use super::pivot::Pivoted;
 use super::spread::{Median, Relation, Variance};
 use super::{Aggregate, AggregateFunction};
 use crate::error::{Error, Result};
@@ -142,6 +143,11 @@ pub(crate) fn accumulator(
     arguments: &[DataType],
     threads: usize,
 ) -> Result<Box<dyn Accumulator>> {
+    if let Some(pivot) = &aggregate.pivot {
+        let arguments = arguments.split_last().map_or(arguments, |(_, arguments)| arguments);
+        let of_cells = Aggregate { pivot: None, ..aggregate.clone() };
+        return Ok(Box::new(Pivoted::new(accumulator(&of_cells, arguments, threads)?, pivot.width())));
+    }
     let refused = || Error::Unsupported(format!("{:?} of {arguments:?}", aggregate.function));
     let is_float = |position: usize| arguments.get(position) == Some(&DataType::Float64);
     // A sum has as wide numbers as its values: only decimals get more digits.
@@ -387,6 +393,17 @@ impl<N: Exact> Accumulator for ExactSum<N> {
                     self.sums[group] = self.sums[group].add_wrapping(sum);
                     self.counts[group] += count;
                 });
+            }
+            (Assigned::Rows(groups), None) => {
+                for (group, value) in groups.iter().zip(values.iter()) {
+                    // No group has the number of none.
+                    let group = *group as usize;
+                    if let (Some(sum), Some(count)) = (self.sums.get_mut(group), self.counts.get_mut(group)) {
+                        *sum = sum.add_wrapping(*value);
+                        *count += 1;
+                        self.magnitudes |= value.magnitude();
+                    }
+                }
             }
             _ => assigned.each(nulls, |group, row| {
                 self.sums[group] = self.sums[group].add_wrapping(values[row]);

@@ -12,6 +12,7 @@ mod over_frame;
 mod over_table;
 mod parted;
 mod picks;
+mod pivot;
 mod spread;
 
 use std::fmt::Debug;
@@ -27,6 +28,7 @@ pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
 pub(crate) use over_table::{TableAggregate, needs_symbols, over_table};
 pub(crate) use picks::{Picks, Positions};
+pub use pivot::Pivot;
 pub use spread::{Moments, Pair};
 
 use crate::expr::Expr;
@@ -56,15 +58,29 @@ pub enum Key {
 pub struct Aggregate {
     /// What is computed.
     pub function: AggregateFunction,
-    /// Of what: none for [`AggregateFunction::CountRows`], two for the weighted ones, else one.
+    /// Of what: none for [`AggregateFunction::CountRows`], two for the weighted ones, else one. Of a pivot the places of the key's values follow.
     pub arguments: Vec<Expr>,
     /// Only of the rows for which this is true.
     pub filter: Option<Expr>,
     /// Type of the result.
     pub data_type: DataType,
+    /// The values of a key, for each of which there is a column; `None` where there is one column, of all rows.
+    pub pivot: Option<Pivot>,
 }
 
 impl Aggregate {
+    /// An aggregate of all rows of a group.
+    #[must_use]
+    pub fn new(function: AggregateFunction, arguments: Vec<Expr>, data_type: DataType) -> Aggregate {
+        Aggregate { function, arguments, filter: None, data_type, pivot: None }
+    }
+
+    /// How many columns it has.
+    #[must_use]
+    pub fn width(&self) -> usize {
+        self.pivot.as_ref().map_or(1, Pivot::width)
+    }
+
     /// Whether there is a kernel for arguments of some types.
     #[must_use]
     pub fn has_kernel(&self, arguments: &[DataType]) -> bool {

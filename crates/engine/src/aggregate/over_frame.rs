@@ -10,6 +10,7 @@ use super::dense::DenseGroups;
 use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
+use super::pivot::{self, Cells, check_cells};
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -116,7 +117,7 @@ pub(crate) fn over_frames(
     for state in states {
         all.merge(state, threads)?;
     }
-    all.finish(key_types, threads)
+    all.finish(key_types, threads, setting.constants)
 }
 
 /// Frames in parts of about so many rows, one behind the other.
@@ -160,6 +161,7 @@ impl<'a> State<'a> {
         setting.stop.check()?;
         let rows = self.grouping.rows(frame, setting.constants)?;
         let groups = self.grouping.groups.len();
+        check_cells(self.aggregates, groups, bytes_max)?;
         let number = u32::try_from(number).unwrap_or(u32::MAX);
         let grouped = Grouped { frame, number, rows: &rows, groups, constants: setting.constants };
         for (aggregate, slot) in self.aggregates.iter().zip(&mut self.slots) {
@@ -195,15 +197,16 @@ impl<'a> State<'a> {
         Ok(())
     }
 
-    fn finish(self, key_types: &[DataType], threads: usize) -> Result<Vec<ArrayRef>> {
+    fn finish(self, key_types: &[DataType], threads: usize, constants: &[ArrayRef]) -> Result<Vec<ArrayRef>> {
         let Grouping { groups, texts, .. } = self.grouping;
         let mut columns =
             parallel::each(key_types.len(), threads, |key| key_column(&groups, key, &texts[key], &key_types[key]))?;
         let slots = self.aggregates.iter().zip(self.slots);
-        columns.extend(parallel::each_of(slots, threads, |(aggregate, slot)| match slot {
-            Some((_, slot)) => slot.finish(aggregate),
+        let results = parallel::each_of(slots, threads, |(aggregate, slot)| match slot {
+            Some((_, slot)) => pivot::columns(aggregate, slot.finish(aggregate)?, constants),
             None => Err(Error::Unsupported("an aggregate of no rows".to_owned())),
-        })?);
+        })?;
+        columns.extend(results.into_iter().flatten());
         Ok(columns)
     }
 }
@@ -234,13 +237,13 @@ impl Slot {
     fn new(aggregate: &Aggregate, arguments: &[ArrayRef], threads: usize) -> Result<Slot> {
         match aggregate.function.picks() {
             Some((_, true)) => Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
-            Some((last, false)) => Ok(Slot::Picked(Picks::new(last, false), Vec::new())),
+            Some((last, false)) => Ok(Slot::Picked(Picks::new(last, false).with_width(aggregate.width()), Vec::new())),
             None => Ok(Slot::Kept(accumulator_of(aggregate, arguments, threads)?)),
         }
     }
 
     /// Takes the rows of a frame in.
-    fn update(&mut self, aggregate: &Aggregate, arguments: Vec<ArrayRef>, grouped: &Grouped<'_>) -> Result<()> {
+    fn update(&mut self, aggregate: &Aggregate, mut arguments: Vec<ArrayRef>, grouped: &Grouped<'_>) -> Result<()> {
         let Grouped { frame, number, rows, groups, constants } = *grouped;
         let only: Vec<u32>;
         let rows = match &aggregate.filter {
@@ -259,7 +262,14 @@ impl Slot {
             }
             Slot::Picked(picks, values) => {
                 picks.grow(groups);
-                picks.update(Assigned::Rows(rows), Positions::From(position(number, 0)), None);
+                let positions = Positions::From(position(number, 0));
+                match aggregate.pivot.as_ref().and_then(|_| arguments.pop()) {
+                    None => picks.update(Assigned::Rows(rows), positions, None),
+                    Some(places) => {
+                        let cells = Cells::new(Assigned::Rows(rows), &places, aggregate.width())?;
+                        picks.update(cells.assigned(), positions, None);
+                    }
+                }
                 values.extend(arguments);
                 Ok(())
             }

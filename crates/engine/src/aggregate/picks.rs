@@ -35,11 +35,18 @@ pub(crate) struct Picks {
     times: Vec<i64>,
     by_time: bool,
     last: bool,
+    /// Cells of a group, one behind the other: of a pivot one for each value.
+    width: usize,
 }
 
 impl Picks {
     pub fn new(last: bool, by_time: bool) -> Picks {
-        Picks { rows: Vec::new(), times: Vec::new(), by_time, last }
+        Picks { rows: Vec::new(), times: Vec::new(), by_time, last, width: 1 }
+    }
+
+    /// The same for so many cells of each group. Rows are offered to cells, whose number is that of the group times the cells, and their place.
+    pub fn with_width(self, width: usize) -> Picks {
+        Picks { width, ..self }
     }
 
     pub fn by_time(&self) -> bool {
@@ -47,9 +54,9 @@ impl Picks {
     }
 
     pub fn grow(&mut self, groups: usize) {
-        self.rows.resize(groups, NOTHING);
+        self.rows.resize(groups * self.width, NOTHING);
         if self.by_time {
-            self.times.resize(groups, 0);
+            self.times.resize(groups * self.width, 0);
         }
     }
 
@@ -87,11 +94,10 @@ impl Picks {
     }
 
     pub fn merge(&mut self, other: &Picks, groups: &[u32]) {
-        for (from, group) in groups.iter().enumerate() {
-            if other.rows[from] != NOTHING {
-                let time = if self.by_time { other.times[from] } else { 0 };
-                self.offer(*group as usize, time, other.rows[from]);
-            }
+        for (from, row) in other.rows.iter().enumerate().filter(|(_, row)| **row != NOTHING) {
+            let group = groups[from / self.width] as usize;
+            let time = if self.by_time { other.times[from] } else { 0 };
+            self.offer(group * self.width + from % self.width, time, *row);
         }
     }
 

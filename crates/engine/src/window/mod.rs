@@ -213,5 +213,5 @@ fn over_partition(call: &WindowCall) -> Result<Aggregate> {
         return Err(Error::Unsupported("a window that depends on an order".to_owned()));
     };
     let (function, arguments) = (function.clone(), call.arguments.clone());
-    Ok(Aggregate { function, arguments, filter: None, data_type: call.data_type.clone() })
+    Ok(Aggregate::new(function, arguments, call.data_type.clone()))
 }

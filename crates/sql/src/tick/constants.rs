@@ -89,6 +89,17 @@ impl Constants {
         self.sources.len() - 1
     }
 
+    /// Whether two constants have the same value in every run.
+    pub fn are_same(&self, one: usize, other: usize) -> bool {
+        match (&self.sources[one], &self.sources[other]) {
+            (Source::Fixed(one), Source::Fixed(other)) => one.len() == 1 && one.as_ref() == other.as_ref(),
+            (Source::Parameter(one, casts), Source::Parameter(other, other_casts)) => {
+                one == other && casts == other_casts
+            }
+            _ => one == other,
+        }
+    }
+
     /// Whether a constant is a column of a side.
     pub fn is_side(&self, constant: usize) -> bool {
         matches!(self.sources[constant], Source::Side(_, _))

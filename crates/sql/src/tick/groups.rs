@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
-use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, ExternalAggregate, Key, Plan};
 use splay_store::TableSpec;
 
@@ -50,12 +50,10 @@ impl Recogniser<'_> {
         match stage {
             Stage::Frame(input) => {
                 let keys = keys.iter().map(|key| self.convert(key, schema)).collect::<Result<Vec<_>, _>>()?;
-                Ok(Stage::Frame(Plan::Aggregate {
-                    input: Box::new(input),
-                    keys,
-                    key_types: key_types.to_vec(),
-                    aggregates,
-                }))
+                let (key_types, pivoted) = (key_types.to_vec(), self.pivoted(&aggregates));
+                let (aggregates, columns) = pivoted.map_or((aggregates, None), |(made, columns)| (made, Some(columns)));
+                let plan = Plan::Aggregate { input: Box::new(input), keys, key_types, aggregates };
+                Ok(Stage::Frame(as_asked(plan, columns)))
             }
             Stage::Table { scan, columns } => {
                 let spec = self.spec(&scan);
@@ -77,12 +75,10 @@ impl Recogniser<'_> {
                         }
                     }
                 }
-                Ok(Stage::Frame(Plan::AggregateTable {
-                    scan,
-                    keys: table_keys,
-                    key_types: key_types.to_vec(),
-                    aggregates,
-                }))
+                let (key_types, pivoted) = (key_types.to_vec(), self.pivoted(&aggregates));
+                let (aggregates, columns) = pivoted.map_or((aggregates, None), |(made, columns)| (made, Some(columns)));
+                let plan = Plan::AggregateTable { scan, keys: table_keys, key_types, aggregates };
+                Ok(Stage::Frame(as_asked(plan, columns)))
             }
         }
     }
@@ -171,7 +167,7 @@ impl Recogniser<'_> {
         };
         aggregate.arguments.extend(by_time);
         aggregate.filter = match &params.filter {
-            Some(filter) => Some(self.convert(filter, schema)?),
+            Some(filter) => Some(self.convert(&with_equalities(filter), schema)?),
             None => None,
         };
         self.filter_by_choice(&mut aggregate);
@@ -240,7 +236,7 @@ impl Recogniser<'_> {
         let function =
             AggregateFunction::External(ExternalAggregate(Arc::new(AggregateOf::new(call, schema, data_type)?)));
         let arguments = call.params.args.iter().map(|arg| self.convert(arg, schema)).collect::<Result<Vec<_>, _>>()?;
-        Ok(Aggregate { function, arguments, filter: None, data_type: data_type.clone() })
+        Ok(Aggregate::new(function, arguments, data_type.clone()))
     }
 
     /// The engine's aggregate for one of DataFusion or ours, of groups as of window frames.
@@ -283,7 +279,7 @@ impl Recogniser<'_> {
             // The weight comes first.
             arguments.reverse();
         }
-        let aggregate = Aggregate { function, arguments, filter: None, data_type: data_type.clone() };
+        let aggregate = Aggregate::new(function, arguments, data_type.clone());
         let of = |arg: &Expr| arg.get_type(schema).map_err(|error| Unknown(error.to_string()));
         let types = given.iter().map(of).collect::<Result<Vec<_>, _>>()?;
         if !aggregate.has_kernel(&types) {
@@ -292,6 +288,35 @@ impl Recogniser<'_> {
         }
         Ok(aggregate)
     }
+}
+
+/// A filter in which a value that must not be distinct from a literal equals it: both hold for the same rows unless the literal is null.
+fn with_equalities(filter: &Expr) -> Expr {
+    fn is_value(expr: &Expr) -> bool {
+        match expr {
+            Expr::Cast(cast) => is_value(&cast.expr),
+            other => matches!(other, Expr::Literal(value, _) if !value.is_null()),
+        }
+    }
+    match filter {
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) => {
+            with_equalities(left).and(with_equalities(right))
+        }
+        Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, right })
+            if is_value(left) || is_value(right) =>
+        {
+            left.as_ref().clone().eq(right.as_ref().clone())
+        }
+        other => other.clone(),
+    }
+}
+
+/// Groups with the aggregates that were asked for, given which of the plan's columns behind the keys each of them is.
+fn as_asked(plan: Plan, columns: Option<Vec<usize>>) -> Plan {
+    let Some(columns) = columns else { return plan };
+    let keys = plan.width() - columns.len();
+    let outputs = (0..keys).chain(columns.iter().map(|column| keys + column)).map(TickExpr::Column).collect();
+    Plan::Project { input: Box::new(plan), outputs }
 }
 
 fn divides(expr: &TickExpr) -> bool {

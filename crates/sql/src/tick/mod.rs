@@ -18,6 +18,7 @@ mod expressions;
 mod frames;
 mod groups;
 mod parts;
+mod pivots;
 mod recognise;
 mod results;
 mod shape;

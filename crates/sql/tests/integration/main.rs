@@ -11,6 +11,7 @@ mod many_rows;
 mod market;
 mod own_types;
 mod parts;
+mod pivots;
 mod pruning;
 mod session;
 mod subqueries;

@@ -14,6 +14,7 @@ use crate::aggregate::accumulate::{Assigned, NO_GROUP};
 use crate::aggregate::keys::ValueKey;
 use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
+use crate::aggregate::pivot::Cells;
 use crate::aggregate::{AggregateFunction, Key};
 use crate::codes;
 use crate::error::Result;
@@ -74,7 +75,7 @@ impl State<'_> {
                 self.set_symbol(cover, span.run)?;
                 self.cut(rows, times)?;
             }
-            self.grow();
+            self.grow()?;
             let runs = std::mem::take(&mut self.runs);
             self.pick(&chunk, Assigned::Runs(&runs), positions, times)?;
             self.keep(&chunk, Assigned::Runs(&runs), None)?;
@@ -85,13 +86,13 @@ impl State<'_> {
         let places = ValueKey::places(&values, chunk.rows());
         if let Some(places) = places.filter(|it| it.choices * stretches.len() <= PLACES_OF_ROW_MAX * chunk.rows()) {
             let parted = self.parted(cover, &stretches, &values, places)?;
-            self.grow();
+            self.grow()?;
             self.pick(&chunk, Assigned::Places(&parted), positions, times)?;
             let ordered = if self.gains_by_order { parted.ordered() } else { None };
             return self.keep(&chunk, Assigned::Places(&parted), ordered.as_ref());
         }
         let rows = self.rows(cover, &stretches, &values, chunk.rows())?;
-        self.grow();
+        self.grow()?;
         self.pick(&chunk, Assigned::Rows(&rows), positions, times)?;
         if self.gains_by_order {
             if let Some(runs) = runs_as_they_stand(&rows) {
@@ -205,6 +206,14 @@ impl State<'_> {
             if let Slot::Picked(picks) = slot {
                 let only;
                 let constants = self.asked.constants;
+                if let Some(places) = aggregate.pivot.as_ref().and(aggregate.arguments.last()) {
+                    only = filtered(aggregate, chunk, assigned, constants, &mut self.conditions)?;
+                    let places = places.evaluate(chunk, constants)?.into_array(chunk.rows())?;
+                    let assigned = only.as_deref().map_or(assigned, Assigned::Listed);
+                    let cells = Cells::new(assigned, &places, aggregate.width())?;
+                    picks.update(cells.assigned(), positions, times);
+                    continue;
+                }
                 let assigned = match (assigned, aggregate.function.picks()) {
                     (Assigned::Runs(runs), Some((last, _))) => {
                         only = ends_of_runs(aggregate, chunk, runs, last, constants, &mut self.conditions)?;

@@ -29,7 +29,8 @@ impl State<'_> {
             && !self.looks_at_values()
             && self.asked.aggregates.iter().zip(&self.only_symbols).all(|(aggregate, only)| {
                 let picks = aggregate.function.picks().is_some();
-                (aggregate.filter.is_none() || only.is_some())
+                aggregate.pivot.is_none()
+                    && (aggregate.filter.is_none() || only.is_some())
                     && (picks || aggregate.arguments.iter().all(|a| self.plain(a).is_some()))
             })
     }
@@ -75,7 +76,7 @@ impl State<'_> {
             self.cut(rows, times)?;
             of_span.push(start..self.runs.len());
         }
-        self.grow();
+        self.grow()?;
         let all = std::mem::take(&mut self.runs);
         let all_cut = whole_blocks(&all, first);
         let slots = self.slots.iter_mut().zip(self.asked.aggregates).zip(&self.only_symbols);

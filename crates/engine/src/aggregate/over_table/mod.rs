@@ -25,6 +25,7 @@ use super::dense::DenseGroups;
 use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::TextWords;
 use super::picks::Picks;
+use super::pivot::{self, check_cells};
 use super::{Aggregate, AggregateFunction, Key};
 use crate::codes::Conditions;
 use crate::error::{Error, Result};
@@ -111,7 +112,7 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
 fn worth_threads(asked: &TableAggregate<'_>) -> bool {
     let light = |aggregate: &Aggregate| {
         let counts = aggregate.function == AggregateFunction::CountRows;
-        aggregate.filter.is_none() && (counts || aggregate.function.picks().is_some())
+        aggregate.filter.is_none() && aggregate.pivot.is_none() && (counts || aggregate.function.picks().is_some())
     };
     let by_value = asked.keys.iter().any(|key| matches!(key, Key::Value(_)));
     asked.predicate.is_some() || by_value || !asked.aggregates.iter().all(light)
@@ -191,7 +192,7 @@ impl<'a> State<'a> {
         if keys == 0 {
             // Without keys there is one group, of nothing if need be.
             state.groups.find(&[0]);
-            state.grow();
+            state.grow()?;
         }
         Ok(state)
     }
@@ -222,13 +223,15 @@ impl<'a> State<'a> {
         columns
     }
 
-    fn grow(&mut self) {
+    fn grow(&mut self) -> Result<()> {
+        check_cells(self.asked.aggregates, self.groups.len(), self.memory_limit())?;
         for slot in &mut self.slots {
             match slot {
                 Slot::Kept(accumulator) => accumulator.grow(self.groups.len()),
                 Slot::Picked(picks) => picks.grow(self.groups.len()),
             }
         }
+        Ok(())
     }
 
     fn cover(&mut self, columns: &CoverColumns<'_>, number: u32) -> Result<()> {
@@ -251,9 +254,13 @@ impl<'a> State<'a> {
         // A group's words, its place in the table, and about three words for each aggregate.
         let width = 8 * self.words.len() + 16 + 24 * self.slots.len();
         let needed = width * self.groups.len() + self.slots.iter().map(Slot::held_bytes).sum::<usize>();
-        // Merging and answering hold the groups a second time.
-        let limit = self.asked.memory_bytes / 2 / self.asked.threads.max(1);
+        let limit = self.memory_limit();
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
+    }
+
+    fn memory_limit(&self) -> usize {
+        // Merging and answering hold the groups a second time.
+        self.asked.memory_bytes / 2 / self.asked.threads.max(1)
     }
 
     fn set_date(&mut self, date: i32) {
@@ -293,7 +300,7 @@ impl<'a> State<'a> {
     fn merge(&mut self, other: State<'_>) -> Result<()> {
         let threads = self.asked.threads;
         let mapping = merged(&mut self.groups, &mut self.texts, other.groups, &other.texts, threads)?;
-        self.grow();
+        self.grow()?;
         let threads = threads_over(&other.slots, mapping.len(), threads);
         let slots = self.slots.iter_mut().zip(other.slots);
         parallel::each_of(slots, threads, |(ours, theirs)| match (ours, theirs) {
@@ -315,14 +322,18 @@ impl<'a> State<'a> {
             parallel::each(types.len(), threads, |key| key_column(&self.groups, key, &self.texts[key], &types[key]))?;
         let threads = threads_over(&self.slots, groups, asked.threads);
         let slots = self.slots.into_iter().zip(asked.aggregates);
-        columns.extend(parallel::each_of(slots, threads, |(slot, aggregate)| match slot {
-            Slot::Kept(accumulator) => accumulator.finish(),
-            Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
-                let cover = covers[number as usize];
-                let picked = PickedColumns { columns: &CoverColumns::new(asked.snapshot, cover), rows: rows.rows() };
-                aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.rows().len())
-            }),
-        })?);
+        let results = parallel::each_of(slots, threads, |(slot, aggregate)| {
+            let results = match slot {
+                Slot::Kept(accumulator) => accumulator.finish(),
+                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                    let columns = &CoverColumns::new(asked.snapshot, covers[number as usize]);
+                    let picked = PickedColumns { columns, rows: rows.rows() };
+                    aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(rows.rows().len())
+                }),
+            };
+            pivot::columns(aggregate, results?, asked.constants)
+        })?;
+        columns.extend(results.into_iter().flatten());
         Ok(columns)
     }
 }
@@ -336,7 +347,7 @@ fn threads_over(slots: &[Slot], groups: usize, threads: usize) -> usize {
 
 fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
     Ok(match aggregate.function.picks() {
-        Some((last, by_time)) => Slot::Picked(Picks::new(last, by_time)),
+        Some((last, by_time)) => Slot::Picked(Picks::new(last, by_time).with_width(aggregate.width())),
         None => {
             let empty = EmptyColumns { snapshot: asked.snapshot };
             let types = aggregate
@@ -351,7 +362,9 @@ fn slot(asked: &TableAggregate<'_>, aggregate: &Aggregate) -> Result<Slot> {
 
 /// Counts and a few sums cost less row by row than the order does.
 fn gains_by_order(aggregates: &[Aggregate]) -> bool {
-    let kept = aggregates.iter().map(|aggregate| &aggregate.function).filter(|function| function.picks().is_none());
+    // A pivot adds each row to a cell of its own.
+    let kept = aggregates.iter().filter(|aggregate| aggregate.pivot.is_none()).map(|aggregate| &aggregate.function);
+    let kept = kept.filter(|function| function.picks().is_none());
     let weights = kept.map(|function| match function {
         AggregateFunction::CountRows | AggregateFunction::Count | AggregateFunction::CountDistinct => 0,
         AggregateFunction::Sum | AggregateFunction::Average => 1,

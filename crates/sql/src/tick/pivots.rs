@@ -1,0 +1,169 @@
+//! Aggregates for many values of a key, as `PIVOT` and what is written like it ask for, as one aggregate with a column for each value.
+//!
+//! `sum(x) FILTER (WHERE k = 'a'), sum(x) FILTER (WHERE k = 'b'), …` compares each row with every value. Where enough aggregates differ in such a
+//! value alone, the engine looks the value of a row up instead. Conditions that they share stay filters.
+
+use splay_engine::{Aggregate, BinaryOp, Expr as TickExpr, Pivot};
+
+use super::constants::Constants;
+use super::recognise::Recogniser;
+
+/// Fewest values of a key that are looked up: a few are compared as fast.
+const VALUES_MIN: usize = 8;
+
+/// Most keys that are told apart, and most kinds of aggregates of a key.
+const KINDS_MAX: usize = 64;
+
+/// The condition of an aggregate that a key has a value.
+struct Equality {
+    aggregate: usize,
+    value: usize,
+    /// The other conditions.
+    rest: Option<TickExpr>,
+}
+
+/// Aggregates that differ in the value of a key alone.
+struct Kind {
+    /// Without the condition on the key.
+    aggregate: Aggregate,
+    /// Which of the aggregates they are, and the constants that are their values.
+    members: Vec<usize>,
+    values: Vec<usize>,
+}
+
+impl Recogniser<'_> {
+    /// Aggregates with pivots, and for each of those given where its column is among theirs; `None` where no key has many values.
+    pub(super) fn pivoted(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
+        if aggregates.len() < VALUES_MIN {
+            return None;
+        }
+        let by_key = equalities(aggregates, &self.constants).into_iter();
+        let by_key = by_key.map(|(key, found)| (key, kinds(aggregates, found, &self.constants)));
+        // Of several keys the one by which most columns are found.
+        let columns = |kinds: &[Kind]| kinds.iter().map(|kind| kind.members.len() - 1).sum::<usize>();
+        let (key, kinds) = by_key.max_by_key(|(_, kinds)| columns(kinds)).filter(|(_, kinds)| !kinds.is_empty())?;
+        let mut kind_of: Vec<Option<usize>> = vec![None; aggregates.len()];
+        for (number, kind) in kinds.iter().enumerate() {
+            kind.members.iter().for_each(|member| kind_of[*member] = Some(number));
+        }
+        let mut pivots: Vec<(&[usize], Pivot)> = Vec::new();
+        let (mut made, mut columns, mut width) = (Vec::new(), vec![0; aggregates.len()], 0);
+        let mut is_made = vec![false; kinds.len()];
+        for (number, aggregate) in aggregates.iter().enumerate() {
+            let Some(kind_number) = kind_of[number] else {
+                columns[number] = width;
+                width += 1;
+                made.push(aggregate.clone());
+                continue;
+            };
+            if std::mem::replace(&mut is_made[kind_number], true) {
+                continue;
+            }
+            let kind = &kinds[kind_number];
+            kind.members.iter().zip(width..).for_each(|(member, column)| columns[*member] = column);
+            width += kind.members.len();
+            // Kinds of the same values look them up once.
+            let known = pivots.iter().find(|(values, _)| are_same(values, &kind.values, &self.constants));
+            let pivot = match known.map(|(_, pivot)| pivot.clone()) {
+                Some(pivot) => pivot,
+                None => {
+                    let values = self.constants.list(&kind.values);
+                    pivots.push((&kind.values, Pivot::new(values, kind.values.len())));
+                    pivots.last()?.1.clone()
+                }
+            };
+            let mut aggregate = kind.aggregate.clone();
+            aggregate.arguments.push(pivot.place_of(key.clone()));
+            aggregate.pivot = Some(pivot);
+            made.push(aggregate);
+        }
+        Some((made, columns))
+    }
+}
+
+/// The keys that aggregates compare with constants, and where they do.
+fn equalities(aggregates: &[Aggregate], constants: &Constants) -> Vec<(TickExpr, Vec<Equality>)> {
+    let same = |one, other| constants.are_same(one, other);
+    let mut keys: Vec<(TickExpr, Vec<Equality>)> = Vec::new();
+    for (number, aggregate) in aggregates.iter().enumerate() {
+        let mut conditions = Vec::new();
+        aggregate.filter.iter().for_each(|filter| joined_by_and(filter, &mut conditions));
+        for (place, condition) in conditions.iter().enumerate() {
+            let Some((key, value)) = equality(condition, constants) else { continue };
+            let others = conditions.iter().enumerate().filter(|(other, _)| *other != place);
+            let rest = others
+                .map(|(_, other)| (*other).clone())
+                .reduce(|one, other| TickExpr::Binary(BinaryOp::And, Box::new(one), Box::new(other)));
+            let equality = Equality { aggregate: number, value, rest };
+            let known = keys.iter().position(|(known, _)| known.is_same_by(key, &same));
+            match known {
+                // One that must have two values at once has neither.
+                Some(known) if keys[known].1.last().is_some_and(|last| last.aggregate == number) => {}
+                Some(known) => keys[known].1.push(equality),
+                None if keys.len() < KINDS_MAX => keys.push((key.clone(), vec![equality])),
+                None => {}
+            }
+        }
+    }
+    keys
+}
+
+/// Puts aggregates together that differ in the value of the key alone, where these are many.
+fn kinds(aggregates: &[Aggregate], equalities: Vec<Equality>, constants: &Constants) -> Vec<Kind> {
+    let same = |one, other| constants.are_same(one, other);
+    let both = |one: &TickExpr, other: &TickExpr| one.is_same_by(other, &same);
+    let mut kinds: Vec<Kind> = Vec::new();
+    for Equality { aggregate: number, value, rest, .. } in equalities {
+        let aggregate = Aggregate { filter: rest, ..aggregates[number].clone() };
+        let is_same = |kind: &Kind| {
+            let known = &kind.aggregate;
+            known.function == aggregate.function
+                && known.data_type == aggregate.data_type
+                && known.arguments.len() == aggregate.arguments.len()
+                && known.arguments.iter().zip(&aggregate.arguments).all(|(one, other)| both(one, other))
+                && match (&known.filter, &aggregate.filter) {
+                    (Some(one), Some(other)) => both(one, other),
+                    (one, other) => one.is_none() && other.is_none(),
+                }
+        };
+        let known = kinds.iter().position(is_same);
+        match known {
+            Some(known) => {
+                kinds[known].members.push(number);
+                kinds[known].values.push(value);
+            }
+            None if kinds.len() < KINDS_MAX => {
+                kinds.push(Kind { aggregate, members: vec![number], values: vec![value] });
+            }
+            None => {}
+        }
+    }
+    kinds.retain(|kind| kind.members.len() >= VALUES_MIN);
+    kinds
+}
+
+/// The key that must equal a constant, and the constant's number.
+fn equality<'e>(condition: &'e TickExpr, constants: &Constants) -> Option<(&'e TickExpr, usize)> {
+    let TickExpr::Binary(BinaryOp::Equal, left, right) = condition else { return None };
+    let (key, value) = match (left.as_ref(), right.as_ref()) {
+        (TickExpr::Constant(_), TickExpr::Constant(_)) => return None,
+        (key, TickExpr::Constant(value)) | (TickExpr::Constant(value), key) => (key, *value),
+        _ => return None,
+    };
+    // A column of a side has as many values as its rows.
+    (!constants.is_side(value)).then_some((key, value))
+}
+
+fn are_same(one: &[usize], other: &[usize], constants: &Constants) -> bool {
+    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| constants.are_same(*one, *other))
+}
+
+fn joined_by_and<'e>(filter: &'e TickExpr, conditions: &mut Vec<&'e TickExpr>) {
+    match filter {
+        TickExpr::Binary(BinaryOp::And, left, right) => {
+            joined_by_and(left, conditions);
+            joined_by_and(right, conditions);
+        }
+        other => conditions.push(other),
+    }
+}
