@@ -328,5 +328,15 @@ def check_nesting(node: Node) -> None:
             )
 
 
+def in_order(node: Node, order: tuple[SortKey, ...]) -> Node:
+    """The same with an order in each function of neighbouring rows that names none."""
+    if isinstance(node, Over):
+        follows = not node.order and (node.call.needs_order or bool(node.window))
+        return dataclasses.replace(node, order=order) if follows else node
+    if isinstance(node, Call):
+        return node if node.is_aggregate or not node.needs_order else Over(node, order=order)
+    return node.replace_parts(lambda part: in_order(part, order))
+
+
 PLAIN = Scope(columns=None, order=("...",))
 """A scope that takes every name as it is: for texts that people read."""
