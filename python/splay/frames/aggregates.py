@@ -69,11 +69,11 @@ class Aggregates(Base):
         return self._aggregate("last({})", needs_order=True, order_by=order_by)
 
     def arg_max(self, of: Any) -> "Expr":
-        """The value in the row in which another column is greatest."""
+        """The value in the row in which another column is greatest. Rows in which either is null have no part."""
         return self._aggregate("arg_max({}, {})", of)
 
     def arg_min(self, of: Any) -> "Expr":
-        """The value in the row in which another column is least."""
+        """The value in the row in which another column is least. Rows in which either is null have no part."""
         return self._aggregate("arg_min({}, {})", of)
 
     def median(self) -> "Expr":
@@ -88,7 +88,8 @@ class Aggregates(Base):
         share
             From 0 to 1.
         interpolation
-            ``"linear"``: on the line between both values around; ``"lower"``: a value that is there.
+            ``"linear"``: on the line between both values around, the place on which has six digits; ``"lower"``: a value that
+            is there.
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share lies between 0 and 1, not at {share}")

@@ -65,7 +65,8 @@ class Query:
     @property
     def virtual(self) -> str | None:
         """The column of the result that a table has by itself, if there is one."""
-        return renamed(self.relation.virtual, self.items)
+        name = self.relation.virtual
+        return name if renamed(name, self.items) == name else None
 
     @property
     def is_ordered(self) -> bool:
