@@ -210,3 +210,14 @@ def test_names_of_results_hide_those_of_columns(db):
     assert frame.with_columns(size=splay.col("size") * 2).group_by("sym").agg(splay.col("size").max()).sort("sym").fetchall() == [
         ("A", 18), ("B", 10), ("C", 14)]
     assert frame.group_by(size=splay.col("size") % 2).agg(n=splay.count()).fetchall() == [(1, 4)]
+
+
+def test_names_keep_their_capitals(db):
+    rows = pd.DataFrame({"Time": pd.to_datetime(["2024-01-02 15:00"], utc=True), "Symbol": ["A"], "Double": [1.5], "INT": [2], "Size": [3]})
+    db.write("capitals", rows, symbol="Symbol", time="Time")
+    frame = db["capitals"].drop("date").between_time("09:30", "16:00", "America/New_York")
+    frame = frame.with_columns(half=splay.col("int") / splay.col("size"), day=splay.col("Time").dt.date("Asia/Tokyo"))
+    assert frame.pl().columns == frame.columns == ["Time", "Symbol", "Double", "INT", "Size", "half", "day"]
+    bars = frame.bars("1m", price="double", size="size").returns()
+    assert bars.pl().columns == bars.columns
+    assert bars.columns[:2] == ["Symbol", "Time"]
