@@ -6,7 +6,6 @@ import math
 import frame_pairs as pairs
 import polars as pl
 import pytest
-
 import splay
 
 UTC = dt.UTC
@@ -134,6 +133,9 @@ AGGREGATES = {
     "product": lambda col: col("w").product(),
     "composed": lambda col: (col("x").max() - col("x").min()) / col("x").count(),
     "of an expression": lambda col: (col("x") * col("w")).sum(),
+    "how often": lambda col: (col("x") > 1).sum(),
+    "how large a share": lambda col: (col("text").is_null() | (col("n") < 5)).mean(),
+    "how large a share of others": lambda col: (~col("x").is_null()).mean(),
 }
 
 
@@ -220,10 +222,10 @@ def test_other_functions(frame):
         none=splay.lit("x").cast("int64", strict=False),
         exact=col("x").cast("decimal(10, 2)"),
         call=splay.call("to_hex", col("n")),
-        plus="<" + col("k") + ">",
+        plus="<" + col("k") + ">" + col("k"),
     ).fetchall()[0]
     assert found == (
         1.5, 1.0, 3, "a/Hello World", True, True, True, "World", "He''o Wor'd",
-        dt.datetime(2024, 1, 2, 3, 4, tzinfo=UTC), 1.2, "some", None, None, None, 3, "3", None, found[18], "3", "<a>",
+        dt.datetime(2024, 1, 2, 3, 4, tzinfo=UTC), 1.2, "some", None, None, None, 3, "3", None, found[18], "3", "<a>a",
     )
     assert str(found[18]) == "1.50"

@@ -6,10 +6,9 @@ import decimal
 import numpy as np
 import pandas as pd
 import pytest
+import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import splay
 from splay.frames.text import identifier, interval, nanoseconds_of
 
 LIMITS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -53,7 +52,7 @@ def test_any_name_will_do(t, name):
     # Of a name with a quotation mark the engine forgets which letters are capitals.
     spelled = name.lower() if '"' in name else name
     assert frame.select(name).fetchall() == [(1.5,)]
-    assert frame.group_by(name).agg(n=splay.count()).sort(name).fetchall() == [(1.5, 1)]
+    assert frame.group_by(name).agg(splay.count().alias("longer than these")).sort(name).fetchall() == [(1.5, 1)]
     found = frame.pl().columns[-1]
     assert (found.lower() if '"' in name else found) == spelled
 
@@ -131,6 +130,12 @@ def test_expressions_are_values():
         bool(mid > 1)
     with pytest.raises(TypeError):
         list(mid)
+
+
+def test_conditions_are_no_texts(t):
+    for given_value in ("price > 1", None):
+        with pytest.raises(TypeError, match="an expression"):
+            t.filter(given_value)
 
 
 @pytest.mark.parametrize(

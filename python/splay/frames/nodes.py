@@ -308,35 +308,5 @@ def value(given: Any) -> Literal:
     return Literal(given, literal(given))
 
 
-def check_nesting(node: Node) -> None:
-    """Refuse what SQL can't nest.
-
-    Raises
-    ------
-    FrameError
-        If a function over rows stands in another one.
-    """
-    for part in node.walk():
-        if not isinstance(part, (Call, Over)):
-            continue
-        call = part.call if isinstance(part, Over) else part
-        # A window function of aggregates is computed over groups; frames take that apart, too.
-        if any(within.kind != Kind.ROW for within in part.parts):
-            name = call.template.partition("(")[0]
-            raise FrameError(
-                f"{name} is computed of a column that is computed over rows itself: name that one first, by with_columns or agg"
-            )
-
-
-def in_order(node: Node, order: tuple[SortKey, ...]) -> Node:
-    """The same with an order in each function of neighbouring rows that names none."""
-    if isinstance(node, Over):
-        follows = not node.order and (node.call.needs_order or bool(node.window))
-        return dataclasses.replace(node, order=order) if follows else node
-    if isinstance(node, Call):
-        return node if node.is_aggregate or not node.needs_order else Over(node, order=order)
-    return node.replace_parts(lambda part: in_order(part, order))
-
-
 PLAIN = Scope(columns=None, order=("...",))
 """A scope that takes every name as it is: for texts that people read."""

@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from splay.errors import FrameError
-from splay.frames.nodes import Column, Kind, Node, Scope, SortKey, check_nesting, in_order, no_such_column
+from splay.frames.checks import check_nesting, in_order
+from splay.frames.nodes import Column, Kind, Node, Scope, SortKey, no_such_column
 from splay.frames.relation import Item, Relation, check_names, renamed
 from splay.frames.text import identifier
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
-from splay.frames.buckets import Buckets, Rolling
 from splay.frames.base import named, of
+from splay.frames.buckets import Buckets, Rolling
 from splay.frames.expr import Expr
 from splay.frames.functions import col, count
 from splay.frames.query import Query
