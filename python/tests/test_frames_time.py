@@ -8,9 +8,10 @@ import frame_pairs as pairs
 import pandas as pd
 import polars as pl
 import pytest
-import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import splay
 
 LIMITS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEW_YORK = "America/New_York"
