@@ -160,6 +160,13 @@ def test_databases_and_answers_show_themselves(market):
         answer.fetchall()
 
 
+def test_a_damaged_table_does_not_hide_the_others(market):
+    head = next(path for path in market.path.rglob("HEAD") if "quote" in str(path))
+    head.write_bytes(b"x" * 40)
+    same = splay.open(market.path)
+    assert "CorruptError" in repr(same) and "trade  400 rows" in repr(same)
+
+
 def test_with_blocks(market):
     with splay.open(market.path) as same, same.sql("select * from trade") as answer:
         pass
