@@ -4,6 +4,7 @@
 mod both;
 mod generated;
 mod group_keys;
+mod join_keys;
 mod joins;
 mod limits;
 mod logic;
