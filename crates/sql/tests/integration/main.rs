@@ -17,4 +17,5 @@ mod pruning;
 mod session;
 mod subqueries;
 mod ticks;
+mod very_many_groups;
 mod windows;
