@@ -21,6 +21,7 @@ use crate::compare;
 use crate::error::{Error, Result};
 use crate::lookup::LookupTable;
 use crate::own_type::{OwnComparison, own_comparison};
+use crate::per_stretch::over_stretches;
 use crate::shift::shifted;
 use crate::value_list::ValueList;
 use crate::widen::widen;
@@ -220,9 +221,15 @@ impl Expr {
             }
             Expr::Cast(expr, data_type) => converted(&expr.evaluate(columns, constants)?, data_type),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
-                match codes::over_known_texts(self, columns, constants)? {
-                    Some(value) => Ok(value),
-                    None => self.evaluate_each(columns, constants),
+                if let Some(value) = codes::over_known_texts(self, columns, constants)? {
+                    return Ok(value);
+                }
+                match self {
+                    Expr::Call(_, _) => match over_stretches(self, columns, constants)? {
+                        Some(value) => Ok(value),
+                        None => self.evaluate_each(columns, constants),
+                    },
+                    _ => self.evaluate_each(columns, constants),
                 }
             }
             Expr::In(expr, list) => {

@@ -23,6 +23,7 @@ mod order;
 mod own_type;
 mod parallel;
 mod per_run;
+mod per_stretch;
 mod plan;
 mod prune;
 mod reads;

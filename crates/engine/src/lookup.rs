@@ -56,6 +56,11 @@ impl LookupTable {
         LookupTable { first: true, ..LookupTable::new(keys, Vec::new()) }
     }
 
+    /// The keys that have rows.
+    pub(crate) fn keys<'a>(&self, constants: &'a [ArrayRef]) -> &'a ArrayRef {
+        &constants[self.keys]
+    }
+
     /// The row of each key, or [`MISSING`].
     pub(crate) fn rows(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<Vec<u32>> {
         let of = &constants[self.keys];

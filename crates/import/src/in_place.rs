@@ -25,6 +25,9 @@ use crate::input::InputFile;
 use crate::plan::{Import, ImportSettings, OnError, Reading, text_columns};
 use crate::report::Block;
 
+/// Bytes of a file for each row, where nothing else is known.
+const ROW_BYTES: u64 = 32;
+
 /// Files as one table.
 #[derive(Debug)]
 pub struct FilesInPlace {
@@ -131,6 +134,13 @@ impl FilesInPlace {
         let Form::Parquet(metadata) = &self.form else { return None };
         let rows = metadata.iter().map(|file| file.metadata().file_metadata().num_rows());
         Some(rows.map(|rows| u64::try_from(rows).unwrap_or(0)).sum())
+    }
+
+    /// About how many rows all files have: what their metadata says, else by their size.
+    #[must_use]
+    pub fn rows_estimate(&self) -> u64 {
+        let bytes = || self.files.iter().map(|file| file.bytes).sum::<u64>();
+        self.rows().unwrap_or_else(|| bytes() / ROW_BYTES)
     }
 
     /// What the files say of a column, by row group in the order of [`FilesInPlace::parts`] of [`FilesInPlace::groups`] parts; nothing

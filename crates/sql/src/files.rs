@@ -8,6 +8,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use crate::file_scan::FileScanExec;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Field, Schema, SchemaRef};
 use async_trait::async_trait;
@@ -98,7 +99,8 @@ impl TableProvider for FileTable {
         let parts = self.files.parts(streams, |group| wanted[group]);
         let partitions = parts.into_iter().map(partition).collect();
         let limit = limit.filter(|_| filters.is_empty());
-        Ok(Arc::new(StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?))
+        let streams = StreamingTableExec::try_new(schema, partitions, None, [], false, limit)?;
+        Ok(Arc::new(FileScanExec::new(streams, self.files.rows_estimate())))
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {

@@ -4,6 +4,7 @@
 //!   (symbol, time) within one date; by (date, symbol, time) over several; by time alone where only one symbol is read and
 //!   the dates follow each other in time; each of them, and none, by the row number behind.
 //! - For a join it may be split by symbols instead: then each stream reads its symbols one by one, over all dates.
+//! - Filters that joins bring while a statement runs narrow the pieces (`dynamic_filters.rs`).
 //! - Columns of Arrow segments are slices of the mapped file; a batch that passes the filters whole is handed on as it is.
 
 use std::collections::{BTreeSet, HashMap};
@@ -16,6 +17,7 @@ use std::task::{Context, Poll};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::compute::{SortOptions, and, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
+use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
@@ -24,6 +26,7 @@ use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{EquivalenceProperties, Partitioning, PhysicalExpr, PhysicalSortExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, ChildrenPropertiesMode, EmissionType};
+use datafusion::physical_plan::filter_pushdown::{ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation};
 use datafusion::physical_plan::metrics::{BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet};
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
@@ -32,6 +35,7 @@ use futures::Stream;
 use splay_engine::value_bytes;
 use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, SegmentFormat, Selection, SelectionStats, TableSnapshot};
 
+use crate::dynamic_filters::{DynamicFilters, is_dynamic};
 use crate::error::external;
 use crate::provider::ColumnSource;
 
@@ -223,7 +227,7 @@ fn sort_key(schema: &SchemaRef, name: &str, nulls_first: bool) -> Option<Physica
 }
 
 /// What every stream does with its pieces.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ReadPlan {
     snapshot: TableSnapshot,
     columns: Vec<ColumnSource>,
@@ -231,13 +235,15 @@ struct ReadPlan {
     projection: Vec<usize>,
     schema: SchemaRef,
     filters: Vec<ScanFilter>,
+    /// What joins come to say of the columns that are given.
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
     limit: Option<usize>,
     batch_rows: usize,
-    row_numbers: RowNumbers,
+    row_numbers: Arc<RowNumbers>,
 }
 
 /// A filter and the columns it looks at.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct ScanFilter {
     expr: Arc<dyn PhysicalExpr>,
     columns: Vec<usize>,
@@ -285,9 +291,10 @@ impl TickScanExec {
             projection: settings.projection,
             schema,
             filters,
+            dynamic: Vec::new(),
             limit: settings.limit,
             batch_rows: settings.batch_rows.max(1),
-            row_numbers: numbers,
+            row_numbers: Arc::new(numbers),
         });
         let (snapshot, stats, metrics) = (settings.snapshot, settings.stats, ExecutionPlanMetricsSet::new());
         note_stats(&metrics, &stats);
@@ -306,6 +313,23 @@ impl TickScanExec {
         let stored =
             positions.into_iter().filter(|position| matches!(self.plan.columns[*position], ColumnSource::Stored(_)));
         stored.map(|position| value_bytes(self.plan.table_schema.field(position).data_type())).sum()
+    }
+
+    /// The same scan, narrowed by filters that become known while it runs.
+    fn with_dynamic_filters(&self, filters: Vec<Arc<dyn PhysicalExpr>>) -> TickScanExec {
+        let mut plan = ReadPlan::clone(&self.plan);
+        plan.dynamic.extend(filters);
+        let metrics = ExecutionPlanMetricsSet::new();
+        note_stats(&metrics, &self.stats);
+        let (streams, properties) = (self.streams.clone(), Arc::clone(&self.properties));
+        TickScanExec {
+            snapshot: self.snapshot.clone(),
+            plan: Arc::new(plan),
+            streams,
+            stats: self.stats,
+            properties,
+            metrics,
+        }
     }
 
     fn is_exact(&self) -> bool {
@@ -460,6 +484,10 @@ impl DisplayAs for TickScanExec {
             let filters: Vec<String> = self.plan.filters.iter().map(|filter| filter.expr.to_string()).collect();
             write!(f, ", filters=[{}]", filters.join(", "))?;
         }
+        if !self.plan.dynamic.is_empty() {
+            let filters: Vec<String> = self.plan.dynamic.iter().map(ToString::to_string).collect();
+            write!(f, ", narrowed by=[{}]", filters.join(", "))?;
+        }
         if let Some(limit) = self.plan.limit {
             write!(f, ", limit={limit}")?;
         }
@@ -487,8 +515,9 @@ impl ExecutionPlan for TickScanExec {
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        for filter in &self.plan.filters {
-            if f(&filter.expr)? == TreeNodeRecursion::Stop {
+        let filters = self.plan.filters.iter().map(|filter| &filter.expr);
+        for filter in filters.chain(&self.plan.dynamic) {
+            if f(filter)? == TreeNodeRecursion::Stop {
                 return Ok(TreeNodeRecursion::Stop);
             }
         }
@@ -512,12 +541,29 @@ impl ExecutionPlan for TickScanExec {
             return internal_err!("stream {partition} of {}", self.streams.len());
         };
         Ok(Box::pin(TickScanStream {
+            dynamic: DynamicFilters::new(&self.plan.dynamic),
             plan: Arc::clone(&self.plan),
             pieces: pieces.clone().into(),
             left: self.plan.limit.unwrap_or(usize::MAX),
             scanned: MetricBuilder::new(&self.metrics).counter("rows_scanned", partition),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         }))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _phase: FilterPushdownPhase,
+        child_pushdown_result: ChildPushdownResult,
+        _config: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // Whoever brings a filter looks at the rows himself: here it rules out pieces. A limit counts rows that it would leave out.
+        let filters = child_pushdown_result.parent_filters.iter().map(|result| &result.filter);
+        let dynamic: Vec<_> = filters.filter(|filter| is_dynamic(filter)).map(Arc::clone).collect();
+        let result = FilterPushdownPropagation::all_unsupported(child_pushdown_result);
+        if dynamic.is_empty() || self.plan.limit.is_some() {
+            return Ok(result);
+        }
+        Ok(result.with_updated_node(Arc::new(self.with_dynamic_filters(dynamic))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -541,6 +587,7 @@ impl ExecutionPlan for TickScanExec {
 }
 
 struct TickScanStream {
+    dynamic: DynamicFilters,
     plan: Arc<ReadPlan>,
     pieces: std::collections::VecDeque<Piece>,
     /// Rows that may still be given.
@@ -552,6 +599,7 @@ struct TickScanStream {
 impl TickScanStream {
     /// The next batch that holds a row.
     fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.dynamic.narrow(&self.plan.snapshot, &self.plan.schema, &mut self.pieces)?;
         while self.left > 0 {
             let Some(piece) = self.pieces.front_mut() else { return Ok(None) };
             let rows_max = match piece.segment.entry().format {

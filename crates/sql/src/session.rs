@@ -63,6 +63,10 @@ const BATCHES_WAITING: usize = 4;
 /// Part of a statement's memory that batches may take which wait in one place.
 const WAITING_PART: usize = 32;
 
+/// Most keys of a join's small side that narrow the scan of its large one each by itself, and the bytes that they may take.
+const JOIN_KEYS_MAX: usize = 20_000;
+const JOIN_KEYS_BYTES_MAX: usize = 1 << 20;
+
 /// Settings of a session.
 #[derive(Debug, Clone)]
 pub struct SessionSettings {
@@ -734,6 +738,9 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
         // Merging sorted streams is cheaper than sorting what is sorted.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // The keys of a join's small side, of which a scan makes a list of symbols.
+    config.options_mut().optimizer.hash_join_inlist_pushdown_max_size = JOIN_KEYS_BYTES_MAX;
+    config.options_mut().optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
     let wrap = |error| Error::from_datafusion(error, settings.memory_bytes);
     // DataFusion's defaults without its file formats and table factories: a statement reads tables and nothing else.
     let table_functions = SessionStateDefaults::default_table_functions();

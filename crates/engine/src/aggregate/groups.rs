@@ -14,7 +14,7 @@ use arrow::datatypes::{
     Int64Type, IntervalMonthDayNano, IntervalMonthDayNanoType, IntervalUnit, Time64NanosecondType,
     TimestampNanosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use hashbrown::{DefaultHashBuilder, HashMap, HashTable};
+use hashbrown::{DefaultHashBuilder, HashTable};
 use splay_store::canonical;
 
 use crate::error::{Error, Result};
@@ -79,6 +79,11 @@ impl Groups {
 
     pub fn len(&self) -> usize {
         self.len
+    }
+
+    /// Whether each group was greater than the one before, so that none was looked for.
+    pub fn are_ascending(&self) -> bool {
+        self.ascending
     }
 
     /// The words of a group.
@@ -265,11 +270,19 @@ pub(crate) struct Texts {
     /// Short texts by their bytes, which are compared where they stand.
     short: HashTable<ShortText>,
     seed: u64,
-    /// Longer ones.
-    numbers: HashMap<Arc<str>, u32>,
-    texts: Vec<Arc<str>>,
-    /// Of the texts alone.
-    bytes: usize,
+    /// Longer ones by their hash.
+    long: HashTable<LongText>,
+    hasher: DefaultHashBuilder,
+    /// All texts one behind the other, and where each ends.
+    all: String,
+    ends: Vec<usize>,
+}
+
+/// The hash of a longer text and its number.
+#[derive(Debug, Clone, Copy)]
+struct LongText {
+    hash: u64,
+    number: u32,
 }
 
 /// The bytes of a text of at most [`SHORT_BYTES_MAX`], from which it could be put together again, and its number.
@@ -308,9 +321,9 @@ impl ShortText {
 
 impl Texts {
     pub fn number(&mut self, text: &str) -> u32 {
-        let next = number(self.texts.len());
+        let next = number(self.ends.len());
         if let Some(short) = ShortText::of(text.as_bytes()) {
-            if self.texts.is_empty() {
+            if self.short.is_empty() {
                 self.seed = DefaultHashBuilder::default().hash_one(0);
             }
             let seed = self.seed;
@@ -319,36 +332,37 @@ impl Texts {
                 hashbrown::hash_table::Entry::Occupied(known) => return known.get().number,
                 hashbrown::hash_table::Entry::Vacant(place) => place.insert(ShortText { number: next, ..short }),
             };
-            self.bytes += text.len();
-            self.texts.push(Arc::from(text));
-            return next;
+        } else {
+            let hash = self.hasher.hash_one(text);
+            let is_it = |known: &LongText| known.hash == hash && self.text(known.number) == text;
+            if let Some(known) = self.long.find(hash, is_it) {
+                return known.number;
+            }
+            self.long.insert_unique(hash, LongText { hash, number: next }, |known| known.hash);
         }
-        if let Some(number) = self.numbers.get(text) {
-            return *number;
-        }
-        self.bytes += text.len();
-        let text: Arc<str> = Arc::from(text);
-        self.texts.push(Arc::clone(&text));
-        self.numbers.insert(text, next);
+        self.all.push_str(text);
+        self.ends.push(self.all.len());
         next
     }
 
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.ends.len()
     }
 
     /// All texts by number.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
-        self.texts.iter().map(AsRef::as_ref)
+        (0..number(self.ends.len())).map(|number| self.text(number))
     }
 
     /// Bytes that they take, more or less.
     pub fn bytes(&self) -> usize {
-        self.bytes + self.texts.capacity() * (3 * size_of::<Arc<str>>() + 8)
+        self.all.capacity() + self.ends.capacity() * (size_of::<usize>() + size_of::<ShortText>() + 8)
     }
 
     fn text(&self, number: u32) -> &str {
-        &self.texts[number as usize]
+        let number = number as usize;
+        let start = number.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.all[start..self.ends[number]]
     }
 }
 
@@ -375,7 +389,7 @@ pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: 
         DataType::Dictionary(_, of) if **of != DataType::Utf8 => cast(&key_column(groups, key, texts, of)?, data_type)?,
         DataType::Dictionary(_, _) => {
             // Numbers of the texts that occur, in the order of first occurrence.
-            let mut local: Vec<i32> = vec![-1; texts.texts.len()];
+            let mut local: Vec<i32> = vec![-1; texts.len()];
             let mut values: Vec<&str> = Vec::new();
             let codes: Vec<i32> = (0..groups.len())
                 .map(|group| {
@@ -385,7 +399,7 @@ pub(crate) fn key_column(groups: &Groups, key: usize, texts: &Texts, data_type: 
                     let text = usize::try_from(groups.words(group)[key]).unwrap_or(0);
                     if local[text] < 0 {
                         local[text] = i32::try_from(values.len()).unwrap_or(i32::MAX);
-                        values.push(&texts.texts[text]);
+                        values.push(texts.text(number(text)));
                     }
                     local[text]
                 })

@@ -123,8 +123,13 @@ fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], r
 
 /// What a comparison, a list, or a choice of such of one column says.
 fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<Reach> {
-    if let Expr::In(value, list) = condition {
-        let (column, list) = (stored_column(value)?, list.values(constants));
+    let list = match condition {
+        Expr::In(value, list) => Some((value, list.values(constants))),
+        Expr::Lookup(table, None, key) => Some((key, table.keys(constants))),
+        _ => None,
+    };
+    if let Some((value, list)) = list {
+        let column = stored_column(value)?;
         let stored = snapshot.spec().columns.get(column)?.column_type.arrow();
         let own = if *list.data_type() == stored { None } else { own_list(&stored, list).ok()? };
         return reach_of_list(column, &stored, own.as_ref().unwrap_or(list));

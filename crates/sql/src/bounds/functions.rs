@@ -37,13 +37,26 @@ const ARRAY_BYTES_MAX: u64 = i32::MAX as u64;
 /// Most steps of one call: about a second.
 const STEPS_MAX: u64 = 1_000_000_000;
 
+/// Bytes of a format up to which the text of a time is short.
+const FORMAT_BYTES_MAX: usize = 32;
+
 /// Rows of one call of a slow function.
 const SLICE_ROWS: usize = 128;
 
 /// Whether the result of a call of DataFusion's may be far larger than its arguments, or take long for a few rows.
 fn makes_more(call: &ScalarFunction) -> bool {
-    Growth::of(call.func.name()).is_some_and(|growth| {
-        growth != Growth::Pattern || !matches!(call.args.get(1).map(without_casts), Some(Expr::Literal(_, _)))
+    let literal = match call.args.get(1).map(without_casts) {
+        Some(Expr::Literal(value, _)) => Some(value),
+        _ => None,
+    };
+    Growth::of(call.func.name()).is_some_and(|growth| match growth {
+        Growth::Pattern => literal.is_none(),
+        // What a field makes is some bytes.
+        Growth::Format => {
+            let format = literal.and_then(|value| value.try_as_str().flatten());
+            format.is_none_or(|format| format.len() > FORMAT_BYTES_MAX)
+        }
+        _ => true,
     })
 }
 

@@ -52,19 +52,61 @@ impl ScalarFunction for ScalarCall {
         })
     }
 
-    /// Of parts of times in UTC, of which a day has 24 hours.
+    /// Of parts of times and of their texts.
     fn grain(&self, arguments: &[Option<&ArrayRef>]) -> Option<i64> {
-        const HOUR: i64 = 3_600_000_000_000;
-        let ([Some(part), None], "date_part" | "date_trunc") = (arguments, self.name()) else { return None };
-        let is_utc = |zone: &Option<Arc<str>>| zone.as_deref().is_none_or(|zone| zone == "UTC");
-        let DataType::Timestamp(TimeUnit::Nanosecond, zone) = self.arguments.get(1)?.data_type() else { return None };
-        let Ok(ScalarValue::Utf8(Some(part))) = ScalarValue::try_from_array(part, 0) else { return None };
-        match part.to_lowercase().as_str() {
-            _ if !is_utc(zone) => None,
-            "hour" => Some(HOUR),
-            "day" | "dow" | "doy" | "isodow" | "week" | "month" | "quarter" | "year" | "isoyear" => Some(24 * HOUR),
-            _ => None,
+        let (said, instant) = match (arguments, self.name()) {
+            ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
+            ([None, Some(format)], "to_char") => (format, 0),
+            _ => return None,
+        };
+        let DataType::Timestamp(TimeUnit::Nanosecond, zone) = self.arguments.get(instant)?.data_type() else {
+            return None;
+        };
+        let Ok(ScalarValue::Utf8(Some(said))) = ScalarValue::try_from_array(said, 0) else { return None };
+        let grain = if instant == 1 { grain_of_part(&said)? } else { grain_of_format(&said)? };
+        Some(grain.min(zone.as_deref().map_or(i64::MAX, grain_of_zone)))
+    }
+}
+
+const MINUTE: i64 = 60_000_000_000;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
+/// Nanoseconds, counted from the epoch, in which a part of the time of UTC stays the same.
+fn grain_of_part(part: &str) -> Option<i64> {
+    match part.to_lowercase().as_str() {
+        "minute" => Some(MINUTE),
+        "hour" => Some(HOUR),
+        "day" | "dow" | "doy" | "isodow" | "week" | "month" | "quarter" | "year" | "isoyear" => Some(DAY),
+        _ => None,
+    }
+}
+
+/// The same of the text of a time. Formats with seconds, and those that aren't known, have none.
+fn grain_of_format(format: &str) -> Option<i64> {
+    let mut grain = DAY;
+    let mut signs = format.chars();
+    while let Some(sign) = signs.next() {
+        if sign == '%' {
+            grain = grain.min(match signs.next()? {
+                'M' | 'R' => MINUTE,
+                'H' | 'I' | 'k' | 'l' | 'p' | 'P' => HOUR,
+                'Y' | 'C' | 'y' | 'q' | 'm' | 'b' | 'B' | 'h' | 'd' | 'e' | 'a' | 'A' | 'w' | 'u' | 'U' | 'W' | 'G'
+                | 'g' | 'V' | 'j' | 'D' | 'F' | '%' => DAY,
+                _ => return None,
+            });
         }
+    }
+    Some(grain)
+}
+
+/// Nanoseconds, counted from the epoch, in which a zone's clock stands as far from UTC. From 1973 on those of all named zones are whole quarters
+/// of an hour away; others say by how many minutes.
+fn grain_of_zone(zone: &str) -> i64 {
+    match zone {
+        "UTC" => i64::MAX,
+        zone if zone.starts_with(['+', '-']) => MINUTE,
+        _ => 15 * MINUTE,
     }
 }
 

@@ -4,6 +4,7 @@
 mod both;
 mod generated;
 mod group_keys;
+mod join_keys;
 mod joins;
 mod limits;
 mod logic;
@@ -16,4 +17,5 @@ mod pruning;
 mod session;
 mod subqueries;
 mod ticks;
+mod very_many_groups;
 mod windows;

@@ -6,7 +6,7 @@ use crate::both::both;
 use crate::group_keys::database;
 
 /// Keys, and values of them as they are written. Some of them no row has, and some are there twice.
-fn keys() -> Vec<(&'static str, Vec<String>)> {
+pub(crate) fn keys() -> Vec<(&'static str, Vec<String>)> {
     let numbers = |from: i64, step: i64| (0..12).map(|place| (from + place * step).to_string()).collect::<Vec<_>>();
     let mut twice = numbers(-5, 1);
     twice.extend(["2".to_owned(), "2.0".to_owned(), "2.5".to_owned(), "null".to_owned()]);

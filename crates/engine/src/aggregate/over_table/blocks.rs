@@ -122,6 +122,7 @@ impl State<'_> {
                 return Ok(rows);
             }
         }
+        self.hashed += count;
         let (mut last, stride) = (None, self.words.len());
         let mut words = std::mem::take(&mut self.row_words);
         words.clear();

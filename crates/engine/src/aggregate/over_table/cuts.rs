@@ -17,6 +17,7 @@ use crate::aggregate::{Buckets, Key};
 use crate::codes::never_fails;
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Chosen, Expr, Value};
+use crate::per_stretch::grain_of;
 use crate::search::partition_from;
 
 /// The keys that change with time alone.
@@ -51,8 +52,6 @@ struct Grain<'a> {
 
 /// Least nanoseconds of a grain. In shorter ones a symbol has so few rows that these are evaluated at less cost.
 const GRAIN_MIN: i64 = 3_600_000_000_000;
-
-const DAY: i64 = 24 * GRAIN_MIN;
 
 /// A stretch of time in which no such key changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -206,45 +205,9 @@ pub(super) fn is_step(key: &Key, time: usize, constants: &[ArrayRef]) -> bool {
 
 /// Nanoseconds, counted from the epoch, in which an expression of nothing but time keeps its value.
 fn grain(expr: &Expr, time: usize, constants: &[ArrayRef]) -> Option<i64> {
-    // A value of constants alone is none of time.
-    grain_of(expr, time, constants).filter(|grain| (GRAIN_MIN..i64::MAX).contains(grain))
-}
-
-fn grain_of(expr: &Expr, time: usize, constants: &[ArrayRef]) -> Option<i64> {
     let is_time = |expr: &Expr| matches!(expr, Expr::Column(column) if *column == time);
-    // Hours divide days, so that the lesser of two grains is one of both.
-    let least = |exprs: &[&Expr]| {
-        exprs.iter().try_fold(i64::MAX, |least, expr| Some(least.min(grain_of(expr, time, constants)?)))
-    };
-    match expr {
-        Expr::Constant(_) => Some(i64::MAX),
-        Expr::Column(_) | Expr::Lookup(_, _, _) => None,
-        Expr::Cast(inner, DataType::Date32) if is_time(inner) => Some(DAY),
-        Expr::Not(inner)
-        | Expr::Negative(inner)
-        | Expr::IsNull(inner)
-        | Expr::IsNotNull(inner)
-        | Expr::In(inner, _)
-        | Expr::Cast(inner, _) => grain_of(inner, time, constants),
-        Expr::Binary(_, left, right) => least(&[left, right]),
-        Expr::Case { branches, otherwise, .. } => {
-            let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
-            least(&branches.chain(otherwise.as_deref()).collect::<Vec<_>>())
-        }
-        Expr::Call(function, arguments) if arguments.iter().any(is_time) => {
-            let known: Vec<Option<&ArrayRef>> = arguments
-                .iter()
-                .map(|argument| match argument {
-                    Expr::Constant(constant) => Some(&constants[*constant]),
-                    _ => None,
-                })
-                .collect();
-            // The instant alone isn't known.
-            let is_one = known.iter().filter(|argument| argument.is_none()).count() == 1;
-            function.grain(&known).filter(|_| is_one)
-        }
-        Expr::Call(_, arguments) => least(&arguments.iter().collect::<Vec<_>>()),
-    }
+    // A value of constants alone is none of time.
+    grain_of(expr, &is_time, constants).filter(|grain| (GRAIN_MIN..i64::MAX).contains(grain))
 }
 
 /// The instants at which an expression may change, if it says of nothing but time whether it is before or after constants.
@@ -326,7 +289,7 @@ mod tests {
         let sum = |one: Expr, other: Expr| Expr::Binary(BinaryOp::Add, Box::new(one), Box::new(other));
         let day = Expr::Cast(Box::new(Expr::Column(2)), DataType::Date32);
         assert_eq!(found(&hour(Expr::Column(2))), Some(GRAIN_MIN));
-        assert_eq!(found(&day), Some(DAY));
+        assert_eq!(found(&day), Some(24 * GRAIN_MIN));
         assert_eq!(found(&sum(hour(Expr::Column(2)), Expr::IsNull(Box::new(day.clone())))), Some(GRAIN_MIN));
         assert_eq!(found(&hour(hour(Expr::Column(2)))), Some(GRAIN_MIN));
         assert_eq!(found(&sum(day, Expr::Column(1))), None, "another column");

@@ -4,6 +4,7 @@
 //! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
 //!   edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).
+//! - Where groups turn out to be very many, the work begins anew in two passes (`scatter.rs`).
 //! - Large work is dealt out to threads by rows (`table/deal.rs`); each has its own groups, which are merged in the order of the rows.
 
 mod blocks;
@@ -11,6 +12,10 @@ mod by_symbol;
 mod columns;
 mod cuts;
 mod direct;
+mod scatter;
+mod scattered;
+
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
@@ -20,6 +25,7 @@ use self::by_symbol::by_symbol;
 use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
 use self::direct::only_symbols;
+use self::scatter::{GROUPS_MIN, ROWS_OF_GROUP_MAX, scattered};
 use super::accumulate::{Accumulator, Run, accumulator};
 use super::dense::DenseGroups;
 use super::groups::{Groups, Texts, key_column, merged};
@@ -34,6 +40,9 @@ use crate::parallel;
 use crate::reads::Reads;
 use crate::stop::Stop;
 use crate::table::{Ahead, Cover, CoverColumns, Part, PickedColumns, date_position, deal};
+
+/// Fewest rows that are grouped in two passes.
+const ROWS_SCATTERED_MIN: usize = 1 << 18;
 
 /// Rows whose filters and arguments are evaluated at once.
 const BLOCK_ROWS_MAX: usize = 4_096;
@@ -87,8 +96,11 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
             Some(first)
         })
         .collect();
+    let many = AtomicBool::new(false);
+    let may_be_many = rows >= ROWS_SCATTERED_MIN && scatter::takes(asked);
     let states = parallel::each(tasks.len(), asked.threads, |task| {
         let mut state = State::new(asked)?;
+        state.many = may_be_many.then_some(&many);
         let mut ahead = Ahead::new(asked.snapshot, &tasks[task], state.columns(), asked.reads);
         for (number, cover) in (firsts[task]..).zip(&tasks[task]) {
             ahead.before(number - firsts[task])?;
@@ -96,6 +108,11 @@ pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Resu
         }
         Ok(state)
     })?;
+    // Relaxed: the states were handed over by a lock.
+    if many.load(Ordering::Relaxed) {
+        drop(states);
+        return scattered(asked, tasks.into_iter().flatten().collect());
+    }
     let mut states = states.into_iter();
     let mut all = match states.next() {
         Some(state) => state,
@@ -160,6 +177,10 @@ struct State<'a> {
     /// Whether putting a block in the order of its groups is made good by what the kernels gain.
     gains_by_order: bool,
     cuts: Cuts<'a>,
+    /// Rows whose groups were found by hash.
+    hashed: usize,
+    /// Where it is said that groups are so many that the work begins anew, if it may.
+    many: Option<&'a AtomicBool>,
     conditions: Conditions<'a>,
     words: Vec<u64>,
     /// Scratch: the words of the rows of a block.
@@ -184,6 +205,8 @@ impl<'a> State<'a> {
             same_filters: same_filters(asked),
             gains_by_order: gains_by_order(asked.aggregates),
             cuts: Cuts::new(asked),
+            hashed: 0,
+            many: None,
             conditions: Conditions::default(),
             words: vec![0; keys + 1],
             row_words: Vec::new(),
@@ -244,9 +267,24 @@ impl<'a> State<'a> {
         for block in columns.cover().blocks(BLOCK_ROWS_MAX) {
             self.asked.stop.check()?;
             self.block(columns, number, &block)?;
+            if self.are_many() {
+                return Ok(());
+            }
             self.check_memory()?;
         }
         Ok(())
+    }
+
+    /// Whether groups are so many, here or in another thread, that the work begins anew.
+    fn are_many(&self) -> bool {
+        let Some(many) = self.many else { return false };
+        let groups = self.groups.len();
+        let is_slow = groups >= GROUPS_MIN && !self.groups.are_ascending() && self.hashed >= GROUPS_MIN;
+        // Relaxed: whoever hears of it late does some more work in vain.
+        if is_slow && self.hashed <= groups * ROWS_OF_GROUP_MAX {
+            many.store(true, Ordering::Relaxed);
+        }
+        many.load(Ordering::Relaxed)
     }
 
     /// Gives up before groups take more memory than the statement may have.

@@ -1,0 +1,215 @@
+//! The second pass: the groups of one part, and those of all parts together.
+
+use arrow::array::{Array, ArrayRef, BooleanArray, UInt32Array};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+
+use super::scatter::{Dealing, in_order};
+use super::{Slot, TableAggregate, slot};
+use crate::aggregate::accumulate::{Assigned, NO_GROUP};
+use crate::aggregate::groups::{Groups, Texts, key_column};
+use crate::aggregate::keys::{TextWords, ValueKey};
+use crate::aggregate::picks::Positions;
+use crate::aggregate::pivot::{self, check_cells};
+use crate::error::{Error, Result};
+use crate::expr::Columns;
+use crate::parallel;
+use crate::table::{Cover, CoverColumns, PickedColumns};
+
+/// Rows for each group up to which the order of groups is found by a place for each row.
+const ROWS_OF_GROUP_MAX: usize = 16;
+
+/// Rows of a block in the order of their parts.
+pub(super) struct DealtBlock {
+    /// Where the rows of each part begin, and where those of the last end.
+    pub starts: Vec<u32>,
+    /// The words of the keys, those of texts left out.
+    pub words: Vec<u64>,
+    /// Keys that are texts, with their position.
+    pub texts: Vec<(usize, ArrayRef)>,
+    /// By the number of the argument, those that are the first with their values.
+    pub arguments: Vec<Option<ArrayRef>>,
+    /// By the number of the filter.
+    pub masks: Vec<Option<BooleanArray>>,
+    /// Numbers of the rows among all of them.
+    pub sequence: Vec<u64>,
+    /// Where rows stand and when they were, if that is asked for.
+    pub positions: Vec<u64>,
+    pub times: Vec<i64>,
+}
+
+/// The groups of a part.
+pub(super) struct PartState {
+    groups: Groups,
+    /// By key.
+    texts: Vec<Texts>,
+    text_words: Vec<TextWords>,
+    slots: Vec<Slot>,
+    /// Cells of a group, over all aggregates.
+    cells: usize,
+    /// The number of each group's first row.
+    firsts: Vec<u64>,
+    /// Scratch: the groups of the rows of a block.
+    rows: Vec<u32>,
+}
+
+impl PartState {
+    pub fn new(asked: &TableAggregate<'_>) -> Result<PartState> {
+        let keys = asked.keys.len();
+        Ok(PartState {
+            groups: Groups::new(keys),
+            texts: (0..keys).map(|_| Texts::default()).collect(),
+            text_words: (0..keys).map(|_| TextWords::default()).collect(),
+            slots: asked.aggregates.iter().map(|aggregate| slot(asked, aggregate)).collect::<Result<_>>()?,
+            cells: asked.aggregates.iter().map(crate::aggregate::Aggregate::width).sum(),
+            firsts: Vec::new(),
+            rows: Vec::new(),
+        })
+    }
+
+    /// Bytes that it takes, more or less.
+    pub fn bytes(&self) -> usize {
+        let width = 8 * (self.texts.len() + 1) + 24 + 24 * self.cells;
+        let held = self.slots.iter().map(Slot::held_bytes).sum::<usize>();
+        width * self.groups.len() + held + self.texts.iter().map(Texts::bytes).sum::<usize>()
+    }
+
+    /// Takes in the rows of a block that are the part's.
+    pub fn take(&mut self, dealing: &Dealing<'_>, block: &DealtBlock, part: usize) -> Result<()> {
+        let (start, end) = (block.starts[part] as usize, block.starts[part + 1] as usize);
+        if start == end {
+            return Ok(());
+        }
+        let (asked, stride, count) = (dealing.asked, self.texts.len() + 1, end - start);
+        let mut words = &block.words[start * stride..end * stride];
+        let with_texts;
+        if !block.texts.is_empty() {
+            let mut own = words.to_vec();
+            for (key, array) in &block.texts {
+                let (texts, known) = (&mut self.texts[*key], &mut self.text_words[*key]);
+                ValueKey::new(*key, &array.slice(start, count), texts, known)?.write(0, &mut own, stride);
+            }
+            with_texts = own;
+            words = &with_texts;
+        }
+        let PartState { groups, firsts, rows, .. } = self;
+        rows.clear();
+        groups.find_rows(words, |group| {
+            if group as usize == firsts.len() {
+                firsts.push(block.sequence[start + rows.len()]);
+            }
+            rows.push(group);
+        });
+        check_cells(asked.aggregates, self.groups.len(), asked.memory_bytes / 2)?;
+        for (number, (slot, aggregate)) in self.slots.iter_mut().zip(asked.aggregates).enumerate() {
+            let (same, filter) = (&dealing.same[number], dealing.same_filters[number]);
+            let only: Vec<u32>;
+            let rows = match (&aggregate.filter, &block.masks[filter]) {
+                (Some(_), Some(mask)) => {
+                    let kept = |(row, group): (usize, &u32)| if mask.value(start + row) { *group } else { NO_GROUP };
+                    only = self.rows.iter().enumerate().map(kept).collect();
+                    &only
+                }
+                _ => &self.rows,
+            };
+            match slot {
+                Slot::Kept(accumulator) => {
+                    let argument = |number: &usize| {
+                        let missing = || Error::Unsupported("an argument that wasn't computed".to_owned());
+                        Ok(block.arguments[*number].as_ref().ok_or_else(missing)?.slice(start, count))
+                    };
+                    let arguments = same.iter().map(argument).collect::<Result<Vec<_>>>()?;
+                    accumulator.grow(self.groups.len());
+                    accumulator.update(&arguments, Assigned::Rows(rows))?;
+                }
+                Slot::Picked(picks) => {
+                    picks.grow(self.groups.len());
+                    let times = block.times.get(start..end);
+                    picks.update(Assigned::Rows(rows), Positions::Listed(&block.positions[start..end]), times);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Keys and results, a row for each group.
+    fn columns(self, asked: &TableAggregate<'_>, covers: &[&Cover]) -> Result<Vec<ArrayRef>> {
+        let keys = asked.key_types.iter().enumerate();
+        let mut columns = keys
+            .map(|(key, of)| key_column(&self.groups, key, &self.texts[key], plain(of)))
+            .collect::<Result<Vec<_>>>()?;
+        for (slot, aggregate) in self.slots.into_iter().zip(asked.aggregates) {
+            let results = match slot {
+                Slot::Kept(accumulator) => accumulator.finish()?,
+                Slot::Picked(picks) => picks.finish(&aggregate.data_type, |number, rows| {
+                    let columns = &CoverColumns::new(asked.snapshot, covers[number as usize]);
+                    let picked = PickedColumns { columns, rows: rows.rows() };
+                    aggregate.arguments[0].evaluate(&picked, asked.constants)?.into_array(picked.rows())
+                })?,
+            };
+            columns.extend(pivot::columns(aggregate, results, asked.constants)?);
+        }
+        Ok(columns)
+    }
+}
+
+/// What a key is in its parts: the texts of dictionaries are coded when all are together.
+fn plain(data_type: &DataType) -> &DataType {
+    match data_type {
+        DataType::Dictionary(_, of) => of,
+        of => of,
+    }
+}
+
+/// The groups of all parts in the order of their first rows, of which there were so many.
+pub(super) fn put_together(
+    asked: &TableAggregate<'_>,
+    parts: Vec<PartState>,
+    covers: &[&Cover],
+    rows: usize,
+) -> Result<Vec<ArrayRef>> {
+    let firsts: Vec<u64> = parts.iter().flat_map(|part| part.firsts.iter().copied()).collect();
+    let order = UInt32Array::from(order_of(&firsts, rows)?);
+    let columns = parallel::each_of(parts.into_iter(), asked.threads, |part| part.columns(asked, covers))?;
+    let width = columns.first().map_or(0, Vec::len);
+    parallel::each(width, asked.threads, |number| {
+        asked.stop.check()?;
+        let of_parts: Vec<ArrayRef> = columns.iter().map(|columns| ArrayRef::clone(&columns[number])).collect();
+        let column = in_order(&of_parts, &order)?;
+        Ok(match asked.key_types.get(number) {
+            Some(of @ DataType::Dictionary(_, _)) => cast(&column, of)?,
+            _ => column,
+        })
+    })
+}
+
+/// The places of some different numbers below `rows` in ascending order.
+fn order_of(firsts: &[u64], rows: usize) -> Result<Vec<u32>> {
+    let places = u32::try_from(firsts.len()).ok().filter(|places| *places < u32::MAX);
+    let places = places.ok_or(Error::Memory { needed: firsts.len(), limit: u32::MAX as usize })?;
+    if rows > firsts.len().saturating_mul(ROWS_OF_GROUP_MAX) {
+        let mut order: Vec<u32> = (0..places).collect();
+        order.sort_unstable_by_key(|place| firsts[*place as usize]);
+        return Ok(order);
+    }
+    let mut by_row = vec![u32::MAX; rows];
+    for (place, first) in (0..places).zip(firsts) {
+        by_row[usize::try_from(*first).unwrap_or(usize::MAX)] = place;
+    }
+    by_row.retain(|place| *place != u32::MAX);
+    Ok(by_row)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_come_in_the_order_of_their_first_rows() {
+        let firsts = [7, 3, 90, 0, 41];
+        for rows in [91, 100_000] {
+            assert_eq!(order_of(&firsts, rows).unwrap(), [3, 1, 0, 4, 2]);
+        }
+        assert!(order_of(&[], 10).unwrap().is_empty());
+    }
+}

@@ -1,0 +1,224 @@
+//! Functions of an instant, evaluated once for each stretch of rows in which they can't change.
+//!
+//! `extract(hour FROM time)` has one value in each hour, and `date_trunc('minute', time)` in each minute. Rows mostly come by time, so that
+//! neighbours are of one such grain: the function is called for the first row of each stretch, and its value stands for the others. Where rows
+//! come in another order stretches are short, and each row is evaluated.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, UInt32Array};
+use arrow::compute::take;
+use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
+
+use crate::error::{Error, Result};
+use crate::expr::{Columns, Expr, Value};
+
+/// Rows of a stretch, on average, from which on its first row is evaluated for all of them.
+const ROWS_OF_STRETCH_MIN: usize = 4;
+
+/// Rows from which on stretches are looked for.
+const ROWS_MIN: usize = 64;
+
+/// From the beginning of 1973 on clocks of all zones are whole quarters of an hour away from UTC.
+const QUARTERS_FROM: i64 = 94_694_400_000_000_000;
+
+const DAY: i64 = 86_400_000_000_000;
+
+const MINUTE: i64 = 60_000_000_000;
+
+/// Nanoseconds, counted from the epoch, in which an expression of one column of instants keeps its value. `is_instant` tells that column.
+pub(crate) fn grain_of(expr: &Expr, is_instant: &dyn Fn(&Expr) -> bool, constants: &[ArrayRef]) -> Option<i64> {
+    // Shorter grains divide longer ones, so that the lesser of two is one of both.
+    let least = |exprs: &[&Expr]| {
+        exprs.iter().try_fold(i64::MAX, |least, expr| Some(least.min(grain_of(expr, is_instant, constants)?)))
+    };
+    match expr {
+        Expr::Constant(_) => Some(i64::MAX),
+        Expr::Column(_) | Expr::Lookup(_, _, _) => None,
+        Expr::Cast(inner, DataType::Date32) if is_instant(inner) => Some(DAY),
+        Expr::Not(inner)
+        | Expr::Negative(inner)
+        | Expr::IsNull(inner)
+        | Expr::IsNotNull(inner)
+        | Expr::In(inner, _)
+        | Expr::Cast(inner, _) => grain_of(inner, is_instant, constants),
+        Expr::Binary(_, left, right) => least(&[left, right]),
+        Expr::Case { branches, otherwise, .. } => {
+            let branches = branches.iter().flat_map(|(condition, value)| [condition, value]);
+            least(&branches.chain(otherwise.as_deref()).collect::<Vec<_>>())
+        }
+        Expr::Call(function, arguments) if arguments.iter().any(is_instant) => {
+            let known: Vec<Option<&ArrayRef>> = arguments
+                .iter()
+                .map(|argument| match argument {
+                    Expr::Constant(constant) => Some(&constants[*constant]),
+                    _ => None,
+                })
+                .collect();
+            // The instant alone isn't known.
+            let is_one = known.iter().filter(|argument| argument.is_none()).count() == 1;
+            function.grain(&known).filter(|_| is_one)
+        }
+        Expr::Call(_, arguments) => least(&arguments.iter().collect::<Vec<_>>()),
+    }
+}
+
+/// The column whose instants an expression is, in whatever zone.
+fn instants(expr: &Expr) -> Option<usize> {
+    match expr {
+        Expr::Column(column) => Some(*column),
+        Expr::Cast(inner, DataType::Timestamp(TimeUnit::Nanosecond, Some(_))) => instants(inner),
+        _ => None,
+    }
+}
+
+/// The values of a call that reads nothing but instants, evaluated for each stretch of rows; `None` where that isn't known to do, or doesn't pay.
+pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[ArrayRef]) -> Result<Option<Value>> {
+    if columns.rows() < ROWS_MIN {
+        return Ok(None);
+    }
+    let (mut only, mut is_one) = (None, true);
+    expr.visit_columns(&mut |column| is_one &= only.replace(column).is_none_or(|known| known == column));
+    let Some(column) = only.filter(|_| is_one) else { return Ok(None) };
+    let is_instant = |expr: &Expr| instants(expr) == Some(column);
+    let Some(grain) = grain_of(expr, &is_instant, constants).filter(|grain| (1..i64::MAX).contains(grain)) else {
+        return Ok(None);
+    };
+    let Value::Array(array) = columns.column(column)? else { return Ok(None) };
+    let DataType::Timestamp(TimeUnit::Nanosecond, zone) = array.data_type() else { return Ok(None) };
+    let is_cast = casts_to_zone(expr);
+    // Without a zone a cast to one reads a clock, which may be put back.
+    if is_cast && zone.is_none() || array.null_count() > 0 {
+        return Ok(None);
+    }
+    // Dates of other zones than UTC.
+    let is_utc = zone.as_deref().is_none_or(|zone| zone == "UTC") && !is_cast;
+    let grain = if grain == DAY && !is_utc { MINUTE } else { grain };
+    let Some((firsts, of_rows)) = stretches(array.as_primitive::<TimestampNanosecondType>().values(), grain) else {
+        return Ok(None);
+    };
+    let instants = PrimitiveArray::<TimestampNanosecondType>::from_iter_values(firsts).with_timezone_opt(zone.clone());
+    let first_rows = FirstRows { column, instants: Arc::new(instants) };
+    let values = expr.evaluate(&first_rows, constants)?.into_array(first_rows.rows())?;
+    Ok(Some(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?)))
+}
+
+fn casts_to_zone(expr: &Expr) -> bool {
+    let mut found = false;
+    expr.visit(&mut |expr| found |= matches!(expr, Expr::Cast(_, DataType::Timestamp(_, Some(_)))));
+    found
+}
+
+/// The first instant of each stretch within a grain, and the stretch of each row; `None` where they are short, or in years in which clocks stood
+/// at any distance from UTC.
+fn stretches(instants: &[i64], grain: i64) -> Option<(Vec<i64>, Vec<u32>)> {
+    let most = instants.len() / ROWS_OF_STRETCH_MIN;
+    let (mut firsts, mut of_rows) = (Vec::new(), Vec::with_capacity(instants.len()));
+    let (mut stretch, mut start, mut end) = (0, i64::MAX, i64::MIN);
+    for instant in instants {
+        if !(start..end).contains(instant) {
+            if firsts.len() == most || *instant < QUARTERS_FROM {
+                return None;
+            }
+            stretch = u32::try_from(firsts.len()).ok()?;
+            firsts.push(*instant);
+            start = instant - instant.rem_euclid(grain);
+            end = start.checked_add(grain)?;
+        }
+        of_rows.push(stretch);
+    }
+    Some((firsts, of_rows))
+}
+
+/// The first row of each stretch, with its instant alone.
+struct FirstRows {
+    column: usize,
+    instants: ArrayRef,
+}
+
+impl Columns for FirstRows {
+    fn rows(&self) -> usize {
+        self.instants.len()
+    }
+
+    fn column(&self, position: usize) -> Result<Value> {
+        if position != self.column {
+            return Err(Error::Unsupported("a second column of instants".to_owned()));
+        }
+        Ok(Value::Array(Arc::clone(&self.instants)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{Int64Array, StringArray, TimestampNanosecondArray};
+
+    use super::*;
+    use crate::expr::{Chosen, ScalarFunction};
+
+    /// The minute of an instant since the epoch, and how often it was asked for.
+    #[derive(Debug, Default)]
+    struct Minute(std::sync::atomic::AtomicUsize);
+
+    impl ScalarFunction for Minute {
+        fn name(&self) -> &str {
+            "minute"
+        }
+
+        fn call(&self, arguments: &[Value], rows: usize) -> Result<Value> {
+            self.0.fetch_add(rows, std::sync::atomic::Ordering::Relaxed);
+            let Value::Array(instants) = &arguments[0] else { return Err(Error::Function("no array".to_owned())) };
+            let instants = instants.as_primitive::<TimestampNanosecondType>().iter();
+            let minutes = instants.map(|instant| instant.map(|instant| instant.div_euclid(MINUTE)));
+            Ok(Value::Array(Arc::new(minutes.collect::<Int64Array>())))
+        }
+
+        fn grain(&self, _: &[Option<&ArrayRef>]) -> Option<i64> {
+            Some(MINUTE)
+        }
+    }
+
+    fn asked(instants: Vec<Option<i64>>) -> (Vec<Option<i64>>, usize) {
+        let function = Arc::new(Minute::default());
+        let (rows, instants) = (instants.len(), Arc::new(TimestampNanosecondArray::from(instants)) as ArrayRef);
+        let columns = Chosen { columns: vec![Some(Value::Array(instants))], rows };
+        let call = Expr::Call(Arc::<Minute>::clone(&function), vec![Expr::Column(0)]);
+        let minutes = call.evaluate(&columns, &[]).unwrap().into_array(rows).unwrap();
+        let minutes = minutes.as_primitive::<arrow::datatypes::Int64Type>().iter().collect();
+        (minutes, function.0.load(std::sync::atomic::Ordering::Relaxed))
+    }
+
+    #[test]
+    fn a_function_is_called_once_for_each_stretch() {
+        let from = QUARTERS_FROM + 7 * MINUTE - 3;
+        let minutes = |instants: &[Option<i64>]| {
+            instants.iter().map(|instant| instant.map(|instant| instant.div_euclid(MINUTE))).collect::<Vec<_>>()
+        };
+        let slow: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 7_000_000_000 % (40 * MINUTE))).collect();
+        assert_eq!(asked(slow.clone()), (minutes(&slow), 119));
+        // Neighbours of different minutes, few rows, nulls, and years in which any zone may be off by seconds: each row is asked for.
+        let quick: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 31_000_000_000)).collect();
+        let mut with_null = slow.clone();
+        with_null[500] = None;
+        let early: Vec<Option<i64>> =
+            slow.iter().map(|instant| instant.map(|instant| instant - QUARTERS_FROM)).collect();
+        for instants in [quick, with_null, early, slow[..63].to_vec(), Vec::new()] {
+            assert_eq!(asked(instants.clone()), (minutes(&instants), instants.len()));
+        }
+    }
+
+    #[test]
+    fn only_what_reads_one_column_of_instants_has_a_grain() {
+        let constants = [Arc::new(StringArray::from(vec!["x"])) as ArrayRef];
+        let found = |expr: &Expr| grain_of(expr, &|expr| instants(expr) == Some(0), &constants);
+        let minute = |of: Expr| Expr::Call(Arc::new(Minute::default()), vec![of]);
+        let zone = DataType::Timestamp(TimeUnit::Nanosecond, Some("America/New_York".into()));
+        let cast = |to: DataType| Expr::Cast(Box::new(Expr::Column(0)), to);
+        assert_eq!(found(&minute(Expr::Column(0))), Some(MINUTE));
+        assert_eq!(found(&minute(cast(zone))), Some(MINUTE));
+        assert_eq!(found(&cast(DataType::Date32)), Some(DAY));
+        assert_eq!(found(&minute(Expr::Column(1))), None);
+        assert_eq!(found(&minute(cast(DataType::Timestamp(TimeUnit::Second, None)))), None);
+        assert_eq!(found(&Expr::Constant(0)), Some(i64::MAX));
+    }
+}

@@ -1,0 +1,167 @@
+//! Filters that become known while a statement runs: the keys of a join's small side narrow the scan of its large one.
+//!
+//! A hash join reads its small side first. What it then says of the other side's keys (each of a short list, least and greatest of a long one)
+//! comes to the scan as a filter whose value changes. Before a scan reads, and again when the filter has changed, it leaves out the partitions,
+//! symbols and blocks that hold none of these keys. The rows that are left aren't looked at: the join does that.
+
+use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use datafusion::common::{Column as ColumnName, Result, ScalarValue};
+use datafusion::logical_expr::{BinaryExpr as LogicalBinary, Cast, Expr, Operator};
+use datafusion::physical_expr::expressions::{
+    BinaryExpr, CastExpr, Column, DynamicFilterPhysicalExpr, InListExpr, Literal,
+};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
+use datafusion::physical_expr_common::physical_expr::{snapshot_generation, snapshot_physical_expr};
+use splay_store::{Piece, Segment, Selection, TableSnapshot};
+
+use crate::error::external;
+use crate::pushdown;
+
+/// Changes of a filter that a stream looks at. That of a join changes once; that of a sort with a limit may with every batch.
+const CHANGES_MAX: usize = 8;
+
+/// Whether a filter is one whose value changes.
+pub(crate) fn is_dynamic(filter: &Arc<dyn PhysicalExpr>) -> bool {
+    filter.downcast_ref::<DynamicFilterPhysicalExpr>().is_some()
+}
+
+/// What a stream knows of the filters of its scan.
+#[derive(Debug, Default)]
+pub(crate) struct DynamicFilters {
+    filters: Vec<Arc<dyn PhysicalExpr>>,
+    /// By filter, the change that was looked at last.
+    seen: Vec<u64>,
+    changes: usize,
+}
+
+impl DynamicFilters {
+    /// Filters over the columns of a schema, none of which has been looked at.
+    pub(crate) fn new(filters: &[Arc<dyn PhysicalExpr>]) -> DynamicFilters {
+        DynamicFilters { filters: filters.to_vec(), seen: vec![0; filters.len()], changes: 0 }
+    }
+
+    /// Leaves out what the filters have come to rule out since they were looked at last.
+    pub(crate) fn narrow(
+        &mut self,
+        snapshot: &TableSnapshot,
+        schema: &Schema,
+        pieces: &mut VecDeque<Piece>,
+    ) -> Result<()> {
+        for (filter, seen) in self.filters.iter().zip(&mut self.seen) {
+            let change = snapshot_generation(filter);
+            if change == *seen || self.changes == CHANGES_MAX {
+                continue;
+            }
+            *seen = change;
+            self.changes += 1;
+            let mut narrowing = Narrowing { snapshot, schema, selection: Selection::default(), is_narrow: false };
+            if !narrowing.require(&snapshot_physical_expr(Arc::clone(filter))?) {
+                pieces.clear();
+            } else if narrowing.is_narrow {
+                let (kept, _) = snapshot.select(&narrowing.selection).map_err(external)?;
+                *pieces = common(std::mem::take(pieces), &kept);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a filter says that the indexes of a table answer.
+struct Narrowing<'a> {
+    snapshot: &'a TableSnapshot,
+    schema: &'a Schema,
+    selection: Selection,
+    is_narrow: bool,
+}
+
+impl Narrowing<'_> {
+    /// Takes a condition in that must hold; false if none does.
+    fn require(&mut self, filter: &Arc<dyn PhysicalExpr>) -> bool {
+        if let Some(literal) = filter.downcast_ref::<Literal>() {
+            return *literal.value() != ScalarValue::Boolean(Some(false));
+        }
+        if let Some(binary) = filter.downcast_ref::<BinaryExpr>()
+            && *binary.op() == Operator::And
+        {
+            return self.require(binary.left()) && self.require(binary.right());
+        }
+        if let Some(condition) = logical(filter, self.schema) {
+            self.narrow(&condition);
+        } else if let Some(list) = filter.downcast_ref::<InListExpr>() {
+            self.each_of(list);
+        }
+        true
+    }
+
+    fn narrow(&mut self, condition: &Expr) {
+        pushdown::narrow(&mut self.selection, self.snapshot.spec(), condition);
+        self.is_narrow = true;
+    }
+
+    /// Of several keys at once each must be one of its own values.
+    fn each_of(&mut self, list: &InListExpr) {
+        let Some(keys) = list.expr().downcast_ref::<ScalarFunctionExpr>().filter(|call| call.name() == "struct") else {
+            return;
+        };
+        if list.negated() {
+            return;
+        }
+        for (place, key) in keys.args().iter().enumerate() {
+            let value = |item: &Arc<dyn PhysicalExpr>| match item.downcast_ref::<Literal>()?.value() {
+                ScalarValue::Struct(values) if values.column(place).is_valid(0) => {
+                    ScalarValue::try_from_array(values.column(place), 0).ok()
+                }
+                _ => None,
+            };
+            let values: Option<Vec<Expr>> =
+                list.list().iter().map(|item| value(item).map(|value| Expr::Literal(value, None))).collect();
+            if let (Some(key), Some(values)) = (logical(key, self.schema), values) {
+                self.narrow(&key.in_list(values, false));
+            }
+        }
+    }
+}
+
+/// The condition as it stands in a statement; `None` for what isn't understood.
+fn logical(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Expr> {
+    if let Some(column) = expr.downcast_ref::<Column>() {
+        return Some(Expr::Column(ColumnName::from_name(schema.fields().get(column.index())?.name())));
+    }
+    if let Some(literal) = expr.downcast_ref::<Literal>() {
+        return Some(Expr::Literal(literal.value().clone(), None));
+    }
+    if let Some(cast) = expr.downcast_ref::<CastExpr>() {
+        return Some(Expr::Cast(Cast::new(Box::new(logical(cast.expr(), schema)?), cast.cast_type().clone())));
+    }
+    if let Some(list) = expr.downcast_ref::<InListExpr>() {
+        let values = list.list().iter().map(|item| logical(item, schema)).collect::<Option<Vec<_>>>()?;
+        return Some(logical(list.expr(), schema)?.in_list(values, list.negated()));
+    }
+    let binary = expr.downcast_ref::<BinaryExpr>()?;
+    let (left, right) = (logical(binary.left(), schema)?, logical(binary.right(), schema)?);
+    Some(Expr::BinaryExpr(LogicalBinary::new(Box::new(left), *binary.op(), Box::new(right))))
+}
+
+/// The rows of pieces that others hold, too, in the order of the pieces.
+fn common(pieces: VecDeque<Piece>, others: &[Piece]) -> VecDeque<Piece> {
+    let address = |piece: &Piece| Arc::as_ptr(&piece.segment);
+    let mut of_segment: HashMap<*const Segment, Vec<&Range<u64>>> = HashMap::new();
+    for other in others {
+        of_segment.entry(address(other)).or_default().push(&other.rows);
+    }
+    of_segment.values_mut().for_each(|rows| rows.sort_by_key(|rows| rows.start));
+    let mut kept = VecDeque::new();
+    for piece in pieces {
+        let rows = of_segment.get(&address(&piece)).map(Vec::as_slice).unwrap_or_default();
+        let first = rows.partition_point(|rows| rows.end <= piece.rows.start);
+        for rows in rows[first..].iter().take_while(|rows| rows.start < piece.rows.end) {
+            let rows = rows.start.max(piece.rows.start)..rows.end.min(piece.rows.end);
+            kept.push_back(Piece { rows, ..piece.clone() });
+        }
+    }
+    kept
+}

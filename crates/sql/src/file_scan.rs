@@ -1,0 +1,99 @@
+//! The scan of files, which says how many rows they may hold: the side of a join that has fewer is read first.
+
+use std::fmt::{self, Formatter};
+use std::sync::Arc;
+
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
+use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::streaming::StreamingTableExec;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
+};
+
+/// Scan of files.
+#[derive(Debug)]
+pub(crate) struct FileScanExec {
+    streams: Arc<dyn ExecutionPlan>,
+    /// About how many rows there are.
+    rows: usize,
+}
+
+impl FileScanExec {
+    pub(crate) fn new(streams: StreamingTableExec, rows: u64) -> FileScanExec {
+        FileScanExec { streams: Arc::new(streams), rows: usize::try_from(rows).unwrap_or(usize::MAX) }
+    }
+}
+
+impl DisplayAs for FileScanExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "FileScanExec: rows about {}, ", self.rows)?;
+        self.streams.fmt_as(format, f)
+    }
+}
+
+impl ExecutionPlan for FileScanExec {
+    fn name(&self) -> &'static str {
+        "FileScanExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.streams.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.streams.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        if children.is_empty() { Ok(self) } else { internal_err!("a scan has no children") }
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        self.streams.execute(partition, context)
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        self.streams.metrics()
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.streams.fetch()
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let streams = self.streams.with_fetch(limit)?;
+        Some(Arc::new(FileScanExec { streams, rows: self.rows }))
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let streams = self.properties().output_partitioning().partition_count().max(1);
+        let rows = if args.partition().is_some() { self.rows.div_ceil(streams) } else { self.rows };
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        statistics.num_rows = Precision::Inexact(rows);
+        Ok(Arc::new(statistics))
+    }
+}

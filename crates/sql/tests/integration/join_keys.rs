@@ -1,0 +1,75 @@
+//! Joins of a table to a small side: the keys of the one narrow the reading of the other, and the rows are those of a join that compares all pairs.
+
+use arrow::array::RecordBatch;
+use splay_sql::{Parameters, Session};
+use splay_store::SegmentFormat;
+
+use crate::both::{Both, both, cells};
+use crate::group_keys::database;
+use crate::pivots::keys;
+
+fn rows(session: &Session, text: &str) -> (Vec<RecordBatch>, u64) {
+    let mut answer = session.sql(text, Parameters::None).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let batches = answer.batches().unwrap_or_else(|error| panic!("{text}: {error}"));
+    (batches, answer.stats().rows_scanned)
+}
+
+/// The rows of a join by equality are those by two comparisons, which nothing narrows.
+fn check(both: &Both, join: &dyn Fn(&str) -> String, keys: &[(&str, &str)]) {
+    let on = |write: &dyn Fn(&str, &str) -> String| {
+        keys.iter().map(|(left, right)| write(left, right)).collect::<Vec<_>>().join(" and ")
+    };
+    let equal = join(&on(&|left, right| format!("{left} = {right}")));
+    let compared = join(&on(&|left, right| format!("{left} <= {right} and {left} >= {right}")));
+    let (expected, _) = rows(&both.other, &compared);
+    let text = |batches: &[RecordBatch]| format!("{:?}", cells(batches));
+    for session in [&both.tick, &both.other] {
+        assert_eq!(text(&rows(session, &equal).0), text(&expected), "{equal}");
+    }
+}
+
+#[test]
+fn joins_to_a_small_side_by_keys_of_every_type() {
+    for (format, threads) in [(SegmentFormat::Arrow, 2), (SegmentFormat::Parquet, 1)] {
+        let (_folder, database) = database(format);
+        let both = both(&database, threads);
+        for (key, values) in keys() {
+            let value = |value: &String| match key {
+                "clock" => format!("(time {value})"),
+                _ => format!("({value})"),
+            };
+            let list = values.iter().chain(values.first()).map(value).collect::<Vec<_>>().join(", ");
+            let small = format!("(select column1 as k, row_number() over () % 3 as f from (values {list})) v");
+            let event = format!("(select *, {key} as it from event) e");
+            let aggregates = "count(*), sum(e.thousand), min(e.ts), max(e.ts), max(e.note)";
+            for kind in ["join", "left join", "right join"] {
+                let join = |on: &str| format!("select {aggregates} from {event} {kind} {small} on {on}");
+                check(&both, &join, &[("e.it", "v.k")]);
+                check(&both, &join, &[("e.it", "v.k"), ("e.few", "v.f")]);
+            }
+            let join = |on: &str| format!("select e.sym, e.ts, v.k from {small} join {event} on {on} where e.few > 2");
+            check(&both, &join, &[("v.k", "e.it")]);
+        }
+    }
+}
+
+/// Symbols, times and numbers that the small side doesn't have aren't read.
+#[test]
+fn keys_of_the_small_side_narrow_the_reading() {
+    let (_folder, database) = database(SegmentFormat::Arrow);
+    let both = both(&database, 2);
+    let all = 30_000;
+    for (values, on) in [
+        ("('B'), ('B')", "e.sym = v.k"),
+        ("('nobody')", "e.sym = v.k"),
+        ("(timestamp '2019-10-08 00:00:09'), (timestamp '2019-10-08 00:10:00')", "e.ts = v.k"),
+        ("(date '2019-10-08')", "e.date = v.k"),
+        ("('B', 2), ('B', 3)", "e.sym = v.k and e.few = v.column2"),
+    ] {
+        let text = format!(
+            "select count(*), max(e.note) from event e join (select *, column1 as k from (values {values})) v on {on}"
+        );
+        let (_, read) = rows(&both.other, &text);
+        assert!(read <= all / 2, "{text}: {read} of {all}");
+    }
+}
