@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python doc bench bench-full bench-engine bench-cliffs bench-builds bench-load bench-ingest \
+.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python doc bench bench-full bench-engine bench-cliffs bench-builds bench-changes bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -118,6 +118,11 @@ bench-full: wheel
 # What the foundation promises: load, opening, memory of a load.
 bench-load: build $(VENV)/ready
 	$(VENV)/bin/python benchmarks/load.py --splay $(SPLAY)
+
+# What deletions, replacements and undos cost in a table of 3,000 dates.
+bench-changes: wheel
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python benchmarks/changes.py
 
 # Questions side by side with DuckDB and Polars. ENGINE takes options: make bench-engine ENGINE="--full --suite taq84".
 bench-engine: wheel

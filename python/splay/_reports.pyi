@@ -103,7 +103,7 @@ class Commit:
         """The commit that it undid."""
 
     @property
-    def hindrance(self) -> str | None:
+    def cannot_undo(self) -> str | None:
         """Why it can't be undone; ``None`` if it can."""
 
 @final

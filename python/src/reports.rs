@@ -168,7 +168,7 @@ pub(crate) struct Commit {
     pub(crate) removed: u64,
     pub(crate) sources: Vec<String>,
     pub(crate) undoes: Option<u64>,
-    pub(crate) hindrance: Option<String>,
+    pub(crate) cannot_undo: Option<String>,
     days: Vec<i32>,
 }
 
@@ -182,7 +182,7 @@ impl Commit {
             removed: report.removed,
             sources: report.sources.into_iter().map(|source| source.name).collect(),
             undoes: report.undoes,
-            hindrance: report.hindrance,
+            cannot_undo: report.cannot_undo,
             days: report.dates,
         }
     }

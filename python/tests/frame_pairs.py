@@ -6,9 +6,8 @@ import math
 from typing import Any
 
 import polars as pl
-from hypothesis import strategies as st
-
 import splay
+from hypothesis import strategies as st
 
 TEXTS = ["N", "Q", "it's", 'a "b"', "", "null", "{}", "%_", "ä"]
 SYMBOLS = ["A", "B", "it's"]

@@ -34,7 +34,8 @@ def frame(seed: int, rows: int = 400) -> pa.Table:
 def duckdb_with_trades() -> duckdb.DuckDBPyConnection:
     con = duckdb.connect()
     con.execute("set timezone = 'UTC'")
-    con.register("source", frame(1))
+    trades = frame(1)
+    con.register("source", trades.set_column(0, "time", trades["time"].cast(pa.timestamp("us"))))
     con.execute("create table trade as select time, sym::varchar as sym, price, size, note from source")
     return con
 
@@ -106,7 +107,7 @@ def test_an_update_leaves_what_duckdb_leaves(market: splay.Database, condition: 
 
 def test_rows_are_inserted_by_values_and_by_queries(market: splay.Database) -> None:
     done = market.sql(
-        "insert into trade (sym, time, size) values ('N', '2024-03-04 10:00', 1), ('N', timestamp '2024-03-04 09:00:00', null)"
+        "insert into trade (sym, time, size) values ('N', '2024-03-04 10:00', 1), ('N', '2024-03-04 09:00:00', null)"
     )
     assert done.to_arrow().to_pylist()[0]["rows"] == 2
     found = market.sql("select time, size, price, note from trade where sym = 'N' order by time").to_arrow().to_pylist()

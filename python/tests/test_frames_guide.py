@@ -10,7 +10,6 @@ import frame_day
 import matplotlib
 import pyarrow.parquet
 import pytest
-
 import splay
 import splay.frames
 

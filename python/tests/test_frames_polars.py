@@ -6,10 +6,9 @@ import random
 import frame_pairs as pairs
 import polars as pl
 import pytest
+import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import splay
 
 LIMITS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 COUNT = 0
@@ -130,6 +129,8 @@ def test_windows(stored, rows, shift, window, samples):
         low=size.cum_min().over("sym"),
         place=size.rank("dense").over("sym"),
         filled=size.forward_fill().over("sym"),
+        opening=size.first().over("sym"),
+        centred=(size - size.mean()).over("sym"),
     )
     price, size = pl.col("price").fill_nan(None), pl.col("size")
     sums = pl.when(size.count() > 0).then(size.sum())
@@ -143,6 +144,8 @@ def test_windows(stored, rows, shift, window, samples):
         low=size.cum_min().forward_fill().over("sym"),
         place=size.rank("dense").over("sym"),
         filled=size.forward_fill().over("sym"),
+        opening=size.first().over("sym"),
+        centred=(size - size.mean()).over("sym"),
     )
     # The place of a null is behind all others; Polars gives it none.
     found = found.pl().with_columns(place=pl.when(pl.col("size").is_not_null()).then(pl.col("place")))
@@ -171,6 +174,24 @@ def test_remainders_and_quotients_are_those_of_python(stored, rows, divisor):
     ]
     for one, other in zip(found.rows(), expected):
         assert all(map(pairs.same, one, other))
+
+
+@given(rows=pairs.rows(), condition=pairs.conditions(), number=pairs.numbers(), form=st.sampled_from(["parquet", "arrow"]))
+@LIMITS
+def test_files_give_the_same(tmp_path, rows, condition, number, form):
+    eager = pairs.frame_of(rows)
+    path = tmp_path / f"rows.{form}"
+    if form == "parquet":
+        eager.write_parquet(path, row_group_size=5)
+    else:
+        eager.write_ipc(path, compat_level=pl.CompatLevel.oldest())
+    lazy = splay.scan(path)
+    found = lazy.filter(condition.splay).with_columns(number.splay.alias("new"))
+    expected = eager.filter(condition.polars).with_columns(number.polars.alias("new"))
+    pairs.assert_same(found.pl(), expected, is_ordered=False)
+    sums = found.group_by("sym", "order").agg(n=splay.count(), high=splay.col("size").max(), kinds=splay.col("odd name").n_unique())
+    expected = expected.group_by("sym", "order").agg(n=pl.len(), high=pl.col("size").max(), kinds=pl.col("odd name").n_unique())
+    pairs.assert_same(sums.pl(), expected, is_ordered=False)
 
 
 def numbered(number: int, first: int) -> pl.DataFrame:

@@ -2,9 +2,8 @@
 
 import frame_day
 import pytest
-import test_server
-
 import splay
+import test_server
 
 
 @pytest.fixture(scope="module")

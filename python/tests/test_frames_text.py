@@ -6,10 +6,9 @@ import decimal
 import numpy as np
 import pandas as pd
 import pytest
+import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import splay
 from splay.frames.text import identifier, interval, nanoseconds_of
 
 LIMITS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -53,7 +52,7 @@ def test_any_name_will_do(t, name):
     # Of a name with a quotation mark the engine forgets which letters are capitals.
     spelled = name.lower() if '"' in name else name
     assert frame.select(name).fetchall() == [(1.5,)]
-    assert frame.group_by(name).agg(n=splay.count()).sort(name).fetchall() == [(1.5, 1)]
+    assert frame.group_by(name).agg(splay.count().alias("longer than these")).sort(name).fetchall() == [(1.5, 1)]
     found = frame.pl().columns[-1]
     assert (found.lower() if '"' in name else found) == spelled
 
@@ -133,6 +132,12 @@ def test_expressions_are_values():
         list(mid)
 
 
+def test_conditions_are_no_texts(t):
+    for given_value in ("price > 1", None):
+        with pytest.raises(TypeError, match="an expression"):
+            t.filter(given_value)
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
@@ -210,3 +215,14 @@ def test_names_of_results_hide_those_of_columns(db):
     assert frame.with_columns(size=splay.col("size") * 2).group_by("sym").agg(splay.col("size").max()).sort("sym").fetchall() == [
         ("A", 18), ("B", 10), ("C", 14)]
     assert frame.group_by(size=splay.col("size") % 2).agg(n=splay.count()).fetchall() == [(1, 4)]
+
+
+def test_names_keep_their_capitals(db):
+    rows = pd.DataFrame({"Time": pd.to_datetime(["2024-01-02 15:00"], utc=True), "Symbol": ["A"], "Double": [1.5], "INT": [2], "Size": [3]})
+    db.write("capitals", rows, symbol="Symbol", time="Time")
+    frame = db["capitals"].drop("date").between_time("09:30", "16:00", "America/New_York")
+    frame = frame.with_columns(half=splay.col("int") / splay.col("size"), day=splay.col("Time").dt.date("Asia/Tokyo"))
+    assert frame.pl().columns == frame.columns == ["Time", "Symbol", "Double", "INT", "Size", "half", "day"]
+    bars = frame.bars("1m", price="double", size="size").returns()
+    assert bars.pl().columns == bars.columns
+    assert bars.columns[:2] == ["Symbol", "Time"]

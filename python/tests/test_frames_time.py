@@ -8,10 +8,9 @@ import frame_pairs as pairs
 import pandas as pd
 import polars as pl
 import pytest
+import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-
-import splay
 
 LIMITS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEW_YORK = "America/New_York"
@@ -77,6 +76,17 @@ def test_bars_of_all_symbols_follow_the_time(trade):
     times = trade.group_by(hour=splay.col("time").dt.bucket("1h")).agg(first=splay.col("time").min()).sort("hour").df()
     prices = [set(rows[rows["time"] == at]["price"]) for at in times["first"]]
     assert all(price in those for price, those in zip(found["open"], prices))
+
+
+def test_first_and_last_of_buckets_follow_the_time(trade):
+    found = trade.bucket("1h", []).agg(at=splay.col("time").last(), early=splay.col("time").first(), n=splay.count())
+    expected = eager(trade).group_by(pl.col("time").dt.truncate("1h").alias("hour")).agg(
+        at=pl.col("time").max(), early=pl.col("time").min(), n=pl.len()
+    )
+    same(found, expected.rename({"hour": "time"}))
+    # A sort of the frame goes before.
+    dearest = trade.sort("price").bucket("1h", []).agg(top=splay.col("price").last(), high=splay.col("price").max())
+    assert dearest.filter(dearest.top != dearest.high).fetchall() == [] and len(dearest) > 0
 
 
 def test_filled_bars_repeat_the_close(trade):

@@ -1,6 +1,7 @@
 """Every block of the README and the guides that can run does, in page order (how: `pages.py`).
 
-The statements of market-recipes.md have a test of their own, which recomputes their answers: test_recipes.py.
+Two pages have tests of their own: the statements of market-recipes.md, whose answers test_recipes.py recomputes, and frames.md, which
+test_frames_guide.py runs over data of its own.
 """
 
 import pathlib
@@ -12,7 +13,7 @@ import pytest
 
 ROOT = pages.ROOT
 GUIDES = sorted((ROOT / "docs" / "guide").glob("*.md"))
-PAGES = [ROOT / "README.md", *(page for page in GUIDES if page.name != "market-recipes.md")]
+PAGES = [ROOT / "README.md", *(page for page in GUIDES if page.name not in ("market-recipes.md", "frames.md"))]
 WITH_BLOCKS = [page for page in PAGES if any(block.language in pages.RUNNABLE for block in pages.blocks(page))]
 
 

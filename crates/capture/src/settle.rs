@@ -22,10 +22,12 @@ pub fn settle(database: &Database) -> Result<Option<Capture>> {
     let settings = CaptureSettings { automatic: false, disk_reserve_bytes: 0, ..CaptureSettings::default() };
     match Capture::open(database.clone(), settings) {
         Ok((capture, _)) => {
+            database.capture_elsewhere(false);
             capture.write_down(None)?;
             Ok(Some(capture))
         }
         Err(Error::Locked { .. }) => {
+            database.capture_elsewhere(true);
             follow(database, FollowSettings::default());
             Ok(None)
         }

@@ -8,7 +8,7 @@ use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState};
 use crate::schema::Retention;
 use crate::select::Selection;
-use crate::undo::hindrance;
+use crate::undo::why_not;
 use crate::write::{Change, Writer, now};
 
 /// A commit of a table.
@@ -31,7 +31,7 @@ pub struct CommitReport {
     /// The commit that it undid.
     pub undoes: Option<u64>,
     /// Why it can't be undone; `None` if it can.
-    pub hindrance: Option<String>,
+    pub cannot_undo: Option<String>,
 }
 
 /// What a table's retention would remove, or has removed.
@@ -96,9 +96,10 @@ impl Table {
         if self.database().is_captured(self.name()) {
             return Err(Error::Captured { table: self.name().to_owned() });
         }
-        if self.database().follows_others() {
+        if self.database().is_captured_elsewhere() {
             return Err(Error::RowsElsewhere { table: self.name().to_owned() });
         }
+        self.refuse_live()?;
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
@@ -185,7 +186,7 @@ impl Table {
 }
 
 fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
-    let hindrance = hindrance(state, epoch)?;
+    let cannot_undo = why_not(state, epoch)?;
     let note = &state.history.commits()[&epoch];
     let sources = state.sources.values().filter(|(_, by)| *by == epoch).map(|(source, _)| source.clone());
     let mut sources: Vec<Source> = sources.collect();
@@ -199,7 +200,7 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
         dates: note.dates.keys().copied().collect(),
         sources,
         undoes: note.undoes,
-        hindrance,
+        cannot_undo,
     })
 }
 

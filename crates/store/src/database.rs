@@ -36,6 +36,7 @@ struct Shared {
     /// The lease of the snapshots that live. A new one shares it, since it was taken before.
     lease: Mutex<Weak<Lease>>,
     followed: RwLock<Option<Arc<dyn Followed>>>,
+    captured_elsewhere: AtomicBool,
     captured: RwLock<Option<Arc<dyn CapturedRows>>>,
 }
 
@@ -197,9 +198,17 @@ impl Database {
             }
             Err(error) => return Err(error),
         };
-        let (poisoned, tables, lease) = (AtomicBool::new(false), Mutex::default(), Mutex::default());
-        let (followed, captured) = (RwLock::default(), RwLock::default());
-        Ok(Database { shared: Arc::new(Shared { storage, settings, poisoned, tables, lease, followed, captured }) })
+        let shared = Shared {
+            storage,
+            settings,
+            poisoned: AtomicBool::new(false),
+            tables: Mutex::default(),
+            lease: Mutex::default(),
+            followed: RwLock::default(),
+            captured_elsewhere: AtomicBool::new(false),
+            captured: RwLock::default(),
+        };
+        Ok(Database { shared: Arc::new(shared) })
     }
 
     /// Its settings.
@@ -336,6 +345,16 @@ impl Database {
             }
             _ => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
         }
+    }
+
+    /// Says whether another process captures into the database: tables can't be dropped then.
+    pub fn capture_elsewhere(&self, captures: bool) {
+        self.shared.captured_elsewhere.store(captures, Ordering::Release);
+    }
+
+    /// Whether another process captures, as far as this one knows.
+    pub(crate) fn is_captured_elsewhere(&self) -> bool {
+        self.shared.captured_elsewhere.load(Ordering::Acquire)
     }
 
     /// Whether rows that others took are followed.

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
 from splay.frames.base import Base, made, named, node_of, sort_keys
-from splay.frames.nodes import Call, Operation, value
+from splay.frames.checks import is_condition
+from splay.frames.nodes import Call, Cast, Operation, value
 
 if TYPE_CHECKING:
     from splay.frames.expr import Expr
@@ -22,17 +23,22 @@ class Aggregates(Base):
         return self._new(call, *others, name=self.name)
 
     def sum(self) -> "Expr":
-        """The sum. Of no value it is null, as in SQL; whole numbers that 64 bits don't hold are an error.
+        """The sum. Of no value it is null, as in SQL; whole numbers that 64 bits don't hold are an error. Of a condition: how often
+        it holds.
 
         >>> import splay
         >>> splay.col("size").sum()
         sum(size)
         """
-        return self._aggregate("sum({})")
+        return self._number()._aggregate("sum({})")
 
     def mean(self) -> "Expr":
-        """The mean."""
-        return self._aggregate("avg({})")
+        """The mean. Of a condition: the share of rows of which it holds."""
+        return self._number()._aggregate("avg({})")
+
+    def _number(self) -> "Aggregates":
+        """A condition as 0 or 1, all else as it is."""
+        return self._new(Cast(self.node, "int64"), name=self.name) if is_condition(self.node) else self
 
     def min(self) -> "Expr":
         """The least value. NaN is the greatest number."""
@@ -69,11 +75,11 @@ class Aggregates(Base):
         return self._aggregate("last({})", needs_order=True, order_by=order_by)
 
     def arg_max(self, of: Any) -> "Expr":
-        """The value in the row in which another column is greatest."""
+        """The value in the row in which another column is greatest. Rows in which either is null have no part."""
         return self._aggregate("arg_max({}, {})", of)
 
     def arg_min(self, of: Any) -> "Expr":
-        """The value in the row in which another column is least."""
+        """The value in the row in which another column is least. Rows in which either is null have no part."""
         return self._aggregate("arg_min({}, {})", of)
 
     def median(self) -> "Expr":
@@ -88,7 +94,8 @@ class Aggregates(Base):
         share
             From 0 to 1.
         interpolation
-            ``"linear"``: on the line between both values around; ``"lower"``: a value that is there.
+            ``"linear"``: on the line between both values around, the place on which has six digits; ``"lower"``: a value that
+            is there.
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share lies between 0 and 1, not at {share}")

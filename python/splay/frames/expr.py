@@ -71,7 +71,7 @@ class Expr(Operators, Numbers, Aggregates, Windows):
 
         >>> import splay
         >>> splay.col("size").cast(float)
-        CAST(size AS DOUBLE)
+        CAST(size AS double)
         """
         node = nodes.Cast(self.node, to, strict)
         node.render(nodes.PLAIN)  # An unknown type is refused here.

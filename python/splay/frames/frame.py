@@ -6,6 +6,7 @@ from typing import Any
 from splay.errors import FrameError
 from splay.frames import display
 from splay.frames.base import Ordering, named, of, sort_keys
+from splay.frames.checks import has_loose_column, is_constant, needs_order
 from splay.frames.expr import Expr
 from splay.frames.grouped import GroupBy
 from splay.frames.joins import Joins
@@ -152,8 +153,8 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         """
         query = self._query
         for condition in flattened(conditions):
-            if isinstance(condition, str):
-                raise TypeError(f"a condition is an expression, not text: splay.col({condition!r})")
+            if condition is None or isinstance(condition, str):
+                raise TypeError(f"a condition is an expression such as splay.col('price') > 1, not {condition!r}")
             query = query.filtered(self._node(condition))
         return self._with(query)
 
@@ -166,7 +167,7 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         if Kind.AGGREGATE not in kinds:
             return self._with(self._query.projected(items))
         rows = [item.name for item in items if item.node.kind != Kind.AGGREGATE and not is_constant(item.node)]
-        loose = [item.name for item in items if item.node.kind == Kind.AGGREGATE and _has_loose_column(item.node)]
+        loose = [item.name for item in items if item.node.kind == Kind.AGGREGATE and has_loose_column(item.node)]
         if rows or loose:
             raise FrameError(
                 f"{', '.join(rows + loose)} has a value for each row and stands beside aggregates: write .over() behind those, "
@@ -316,22 +317,3 @@ def flattened(given: Sequence[Any]) -> Iterator[Any]:
             yield from flattened(one)
         else:
             yield one
-
-
-def needs_order(node: Node) -> bool:
-    """Whether an aggregate follows the order of rows without naming one."""
-    return any(isinstance(part, Call) and part.needs_order and not part.order for part in node.walk())
-
-
-def is_constant(node: Node) -> bool:
-    """Whether it is computed of no column."""
-    return not any(isinstance(part, (Column, Call, Over)) for part in node.walk())
-
-
-def _has_loose_column(node: Node) -> bool:
-    """Whether a column stands beside aggregates, outside of them."""
-    if isinstance(node, Call) and node.is_aggregate:
-        return False
-    return isinstance(node, Column) or any(_has_loose_column(part) for part in node.parts)
-
-

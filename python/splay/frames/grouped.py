@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
+from splay.frames.checks import check_nesting, has_loose_column, needs_order
 from splay.frames.functions import col, count
-from splay.frames.nodes import Kind, check_nesting
+from splay.frames.nodes import Kind
 from splay.frames.relation import Item
 
 if TYPE_CHECKING:
@@ -20,12 +21,10 @@ class GroupBy:
 
     def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
         """One row for each group: its keys, then aggregates, with keywords under other names. In any order."""
-        from splay.frames.frame import _has_loose_column, needs_order
-
         items = self._frame._items(aggregates, named_aggregates)
         for item in items:
             check_nesting(item.node)
-            if item.node.kind != Kind.AGGREGATE or _has_loose_column(item.node):
+            if item.node.kind != Kind.AGGREGATE or has_loose_column(item.node):
                 raise FrameError(f"{item.name} is no aggregate: a group has one row, write .first(), .max(), .mean() or the like")
         query = self._frame._query.grouped(self._keys, items, any(needs_order(item.node) for item in items))
         return self._frame._with(query)

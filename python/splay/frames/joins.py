@@ -186,6 +186,8 @@ def concat(frames: "Sequence[Frame]") -> "Frame":
         alike = frame.select(*first.columns) if frame.columns != first.columns else frame
         texts.append(f"SELECT {', '.join(map(identifier, first.columns))} FROM {side(alike._query, 's')[0]}")
     text = " UNION ALL ".join(texts)
+    query = first._query
     is_mixed = any(frame._query.is_mixed for frame in frames)
-    relation = Relation(f"({text}) AS s", tuple(first.columns), "s", False, first.time_column, first.symbol_column, is_mixed)
+    virtual = query.virtual if all(frame._query.virtual == query.virtual for frame in frames) else None
+    relation = Relation(f"({text}) AS s", query.columns, "s", False, query.time, query.symbol, is_mixed, virtual)
     return Frame(source, Query(relation), roots)

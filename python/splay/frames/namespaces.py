@@ -176,20 +176,20 @@ class TimeNamespace:
 
     def second(self) -> Expr:
         """Its second, without parts."""
-        return self._call("CAST(floor(date_part('second', {})) AS INT)")
+        return self._call("CAST(floor(date_part('second', {})) AS int)")
 
     def date(self, zone: str | None = None) -> Expr:
         """Its date."""
-        return self._local(zone)._operation("CAST({} AS DATE)", is_call=True)
+        return self._local(zone)._operation("CAST({} AS date)", is_call=True)
 
     def time(self, zone: str | None = None) -> Expr:
         """Its time of day.
 
         >>> import splay
         >>> splay.col("time").dt.time("America/New_York")
-        CAST(time AT TIME ZONE 'America/New_York' AS TIME)
+        CAST(time AT TIME ZONE 'America/New_York' AS time)
         """
-        return self._local(zone)._operation("CAST({} AS TIME)", is_call=True)
+        return self._local(zone)._operation("CAST({} AS time)", is_call=True)
 
     def epoch(self, unit: str = "ns") -> Expr:
         """Whole units since 1970: ``"ns"``, ``"us"``, ``"ms"``."""

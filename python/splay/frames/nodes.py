@@ -308,25 +308,5 @@ def value(given: Any) -> Literal:
     return Literal(given, literal(given))
 
 
-def check_nesting(node: Node) -> None:
-    """Refuse what SQL can't nest.
-
-    Raises
-    ------
-    FrameError
-        If a function over rows stands in another one.
-    """
-    for part in node.walk():
-        if not isinstance(part, (Call, Over)):
-            continue
-        call = part.call if isinstance(part, Over) else part
-        # A window function of aggregates is computed over groups; frames take that apart, too.
-        if any(within.kind != Kind.ROW for within in part.parts):
-            name = call.template.partition("(")[0]
-            raise FrameError(
-                f"{name} is computed of a column that is computed over rows itself: name that one first, by with_columns or agg"
-            )
-
-
 PLAIN = Scope(columns=None, order=("...",))
 """A scope that takes every name as it is: for texts that people read."""

@@ -20,12 +20,12 @@ class Operators(Base):
     # Arithmetic
 
     def __add__(self, other: Any) -> "Expr":
-        if isinstance(other, str):
+        if _is_text(self) or _is_text(other):
             return self._operation("{} || {}", other)
         return self._operation("{} + {}", other)
 
     def __radd__(self, other: Any) -> "Expr":
-        if isinstance(other, str):
+        if _is_text(other):
             return of(other)._operation("{} || {}", self)
         return self._reversed("{} + {}", other)
 
@@ -186,6 +186,14 @@ class Operators(Base):
         return above & below
 
     between = is_between
+
+
+def _is_text(given: Any) -> bool:
+    """Whether it is known to be text: a value, or what was put together of one."""
+    if isinstance(given, Base):
+        node = given.node
+        return isinstance(node, Operation) and node.template == "{} || {}" or isinstance(getattr(node, "value", None), str)
+    return isinstance(given, str)
 
 
 def _quotient(left: "Expr", right: "Expr") -> "Expr":

@@ -3,6 +3,7 @@ once and draws as many points as can be seen.
 """
 
 import datetime
+import math
 import zoneinfo
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -113,14 +114,13 @@ class Plots:
     def histogram(self, column: str, bins: int = 100, *, ax: "Axes | None" = None) -> "Axes":
         """How many rows have which values of a column. Null, NaN and infinities are left out."""
         _positive(bins, "bins")
-        frame, value = self._finite(column)
-        low, high = self._range(frame, value)
-        width = (high - low) / bins or 1.0
-        place = ((value - low) / width).floor().clip(0, bins - 1).cast(int)
-        rows = frame.group_by(place=place).agg(count()).to_arrow()
+        frame = self._frame.select(x=self._axis(column))
+        frame, (low, width) = _cut(frame, "x", bins)
+        rows = frame.group_by(place=_place("x", low, width)).agg(count()).to_arrow()
+        heights = _counted(rows, bins)
         axes = _axes(ax)
-        starts = [low + width * at for at in rows.column("place").to_pylist()]
-        axes.bar(starts, rows.column("count").to_pylist(), width, align="edge", color="#4477aa")
+        shown = [place for place in range(bins) if heights[place]]
+        axes.bar([low + width * place for place in shown], heights[shown], width, align="edge", color="#4477aa")
         axes.set_xlabel(column)
         axes.set_ylabel("rows")
         return axes
@@ -141,17 +141,14 @@ class Plots:
 
         for many in bins:
             _positive(many, "bins")
-        across, up = self._axis(x), self._axis(y)
-        frame = self._frame.select(x=across, y=up).filter(_is_finite(col("x")), _is_finite(col("y")))
-        places, edges = [], []
-        for name, many in zip(("x", "y"), bins):
-            low, high = self._range(frame, col(name))
-            width = (high - low) / many or 1.0
-            places.append(((col(name) - low) / width).floor().clip(0, many - 1).cast(int))
-            edges.append(low + width * numpy.arange(many + 1))
-        rows = frame.group_by(i=places[0], j=places[1]).agg(count()).to_arrow()
-        cells = numpy.zeros((bins[1], bins[0]))
-        cells[rows.column("j").to_numpy(), rows.column("i").to_numpy()] = rows.column("count").to_numpy()
+        frame = self._frame.select(x=self._axis(x), y=self._axis(y))
+        frame, (left, across) = _cut(frame, "x", bins[0])
+        frame, (bottom, up) = _cut(frame, "y", bins[1])
+        # One whole number for both places: groups of one key are found faster.
+        place = _place("x", left, across) * (bins[1] + 1) + _place("y", bottom, up)
+        rows = frame.group_by(place=place).agg(count()).to_arrow()
+        cells = _counted(rows, bins[0], bins[1]).T
+        edges = [left + across * numpy.arange(bins[0] + 1), bottom + up * numpy.arange(bins[1] + 1)]
         axes = _axes(ax)
         for at, name in enumerate((x, y)):
             if self._is_time(name):
@@ -202,7 +199,7 @@ class Plots:
     def _width(self, clock: str, buckets: int) -> datetime.timedelta:
         """A width of which about so many buckets cover the frame."""
         _positive(buckets, "points")
-        ends = self._frame.select(first=col(clock).min().cast("int64"), last=col(clock).max().cast("int64")).fetchall()[0]
+        ends = self._frame.select(first=col(clock).min().dt.epoch("ns"), last=col(clock).max().dt.epoch("ns")).fetchall()[0]
         if ends[0] is None:
             return datetime.timedelta(minutes=1)
         least = max(1, (ends[1] - ends[0]) // buckets)
@@ -221,21 +218,41 @@ class Plots:
         return self._frame.select(name).dtypes[self._frame._query.spelled(name)].lower().startswith("timestamp")
 
     def _axis(self, name: str) -> "Expr":
+        """A column as a number; of times nanoseconds since 1970."""
         value = col(self._frame._query.spelled(name))
-        return value.dt.epoch("ns").cast(float) if self._is_time(name) else value.cast(float)
+        kind = self._frame.select(name).dtypes[value.name].lower()
+        if not kind.startswith("timestamp"):
+            return value.cast(float)
+        return value.cast("int64") if kind == "timestamp" else value.dt.epoch("ns")
 
-    def _finite(self, column: str) -> "tuple[Frame, Expr]":
-        frame = self._frame.select(value=self._axis(column)).filter(_is_finite(col("value")))
-        return frame, col("value")
 
-    @staticmethod
-    def _range(frame: "Frame", value: "Expr") -> tuple[float, float]:
+def _cut(frame: "Frame", name: str, bins: int) -> "tuple[Frame, tuple[float, float]]":
+    """Where the values of a column begin, and the width of so many bins of them; without rows whose value isn't finite."""
+    value = col(name)
+    low, high = frame.select(low=value.min(), high=value.max()).fetchall()[0]
+    if low is not None and not (math.isfinite(low) and math.isfinite(high)):
+        # NaN and infinities are the least and greatest values: where those are finite all are.
+        frame = frame.filter(value.is_finite())
         low, high = frame.select(low=value.min(), high=value.max()).fetchall()[0]
-        return (0.0, 1.0) if low is None else (low, high)
+    return frame, (0.0, 1.0 / bins) if low is None else (low, (high - low) / bins or 1.0)
 
 
-def _is_finite(value: "Expr") -> "Expr":
-    return value.is_not_null() & value.is_finite()
+def _place(name: str, low: float, width: float) -> "Expr":
+    """In which bin a value falls; the greatest is in one of its own behind the last."""
+    return ((col(name) - low) / width).cast("int32")
+
+
+def _counted(rows: Any, *bins: int) -> Any:
+    """Counts by places, those of greatest values put into the last bin. Rows without a value have no place."""
+    import numpy
+
+    rows = rows.filter(rows.column("place").is_valid())
+    cells = numpy.zeros(bins)
+    places = rows.column("place").to_numpy()
+    across = places if len(bins) == 1 else places // (bins[1] + 1)
+    up = () if len(bins) == 1 else (numpy.minimum(places % (bins[1] + 1), bins[1] - 1),)
+    numpy.add.at(cells, (numpy.minimum(across, bins[0] - 1), *up), rows.column("count").to_numpy())
+    return cells
 
 
 def _axes(ax: "Axes | None") -> "Axes":

@@ -8,7 +8,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from splay.errors import FrameError
-from splay.frames.nodes import Column, Kind, Node, Scope, SortKey, check_nesting, no_such_column
+from splay.frames.checks import check_nesting, in_order
+from splay.frames.nodes import Column, Kind, Node, Scope, SortKey, no_such_column
 from splay.frames.relation import Item, Relation, check_names, renamed
 from splay.frames.text import identifier
 
@@ -65,7 +66,8 @@ class Query:
     @property
     def virtual(self) -> str | None:
         """The column of the result that a table has by itself, if there is one."""
-        return renamed(self.relation.virtual, self.items)
+        name = self.relation.virtual
+        return name if renamed(name, self.items) == name else None
 
     @property
     def is_ordered(self) -> bool:
@@ -81,16 +83,15 @@ class Query:
 
     # Its text
 
-    def default_order(self) -> tuple[str, ...]:
-        """What functions of neighbouring rows follow where they name no order: the sort of the frame, else its time."""
-        scope = self.relation.scope()
-        if self.order and not self.orders_result:
-            return tuple(key.render(scope) for key in self.order)
-        return () if self.relation.time is None else (scope.column(self.relation.time),)
-
     def scope(self, is_qualified: bool = False) -> Scope:
-        """What names stand for in it."""
-        return self.relation.scope(self.default_order(), is_qualified)
+        """What names stand for in it. Functions of neighbouring rows that name no order follow the time."""
+        time = self.relation.time
+        order = () if time is None else (self.relation.scope().column(time),)
+        return self.relation.scope(order, is_qualified)
+
+    def _ordered(self, node: Node) -> Node:
+        """An expression over its rows. Functions of neighbouring rows that name no order follow the sort, which may go away."""
+        return in_order(node, self.order) if self.order and not self.orders_result else node
 
     def sql(self, is_nested: bool = False) -> str:
         """The statement."""
@@ -184,6 +185,7 @@ class Query:
         is_window = condition.kind == Kind.WINDOW
         if self.items is not None or self.is_cut or self.is_distinct or self.qualify or self.tail:
             query = self.nested()
+        condition = query._ordered(condition)
         condition.render(query.scope())
         if is_window:
             return dataclasses.replace(query, qualify=(*query.qualify, condition))
@@ -196,6 +198,7 @@ class Query:
         query = self
         if self.items is not None or self.is_distinct or self.qualify or (is_window and (self.is_cut or self.tail)):
             query = self.nested()
+        items = [Item(item.name, query._ordered(item.node)) for item in items]
         scope = query.scope()
         for item in items:
             check_nesting(item.node)
@@ -250,7 +253,7 @@ class Query:
             check_nesting(key.node)
             if key.node.kind != Kind.ROW:
                 raise FrameError("rows are sorted by columns: name what is computed over rows first, by with_columns")
-            key.render(Scope(names, query.default_order()))
+            key.render(Scope(names))
         is_of_result = query.items is not None or query.is_distinct
         return dataclasses.replace(query, order=order, orders_result=is_of_result)
 

@@ -33,21 +33,22 @@ UNITS = {
 CALENDAR_UNITS = {"mo": ("month", 1), "q": ("month", 3), "y": ("year", 1)}
 """Units of spans that follow the calendar."""
 
+# In small letters: the engine takes a word in capitals behind AS for the spelling of a column of that name.
 _TYPES = {
-    "bool": "BOOLEAN",
-    "int8": "TINYINT",
-    "int16": "SMALLINT",
-    "int32": "INT",
-    "int64": "BIGINT",
-    "uint8": "TINYINT UNSIGNED",
-    "uint16": "SMALLINT UNSIGNED",
-    "uint32": "INT UNSIGNED",
-    "uint64": "BIGINT UNSIGNED",
-    "float32": "REAL",
-    "float64": "DOUBLE",
-    "date": "DATE",
-    "time": "TIME",
-    "text": "VARCHAR",
+    "bool": "boolean",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "uint8": "tinyint unsigned",
+    "uint16": "smallint unsigned",
+    "uint32": "int unsigned",
+    "uint64": "bigint unsigned",
+    "float32": "real",
+    "float64": "double",
+    "date": "date",
+    "time": "time",
+    "text": "varchar",
 }
 _ARROW_TYPES = {"timestamp": 'Timestamp(ns, "UTC")', "symbol": "Dictionary(Int32, Utf8)"}
 _PYTHON_TYPES: dict[Any, str] = {
@@ -125,13 +126,13 @@ def _whole(value: int) -> str:
         raise OverflowError(f"{value} has more than 64 bits")
     # The text of the least number of 64 bits is read as a negation of one that doesn't fit.
     if value == -(2**63):
-        return "CAST('-9223372036854775808' AS BIGINT)"
+        return "CAST('-9223372036854775808' AS bigint)"
     return f"({value})" if value < 0 else str(value)
 
 
 def _float(value: float) -> str:
     if math.isnan(value) or math.isinf(value):
-        return f"CAST('{value}' AS DOUBLE)"
+        return f"CAST('{value}' AS double)"
     return f"({value!r})" if value < 0 or str(value).startswith("-") else repr(value)
 
 
@@ -143,7 +144,7 @@ def _decimal(value: decimal.Decimal) -> str:
     precision = max(len(digits) + max(0, int(exponent)), scale, 1)
     if precision > 38:
         raise OverflowError(f"{value} has more than 38 digits")
-    return f"CAST('{value:f}' AS DECIMAL({precision}, {scale}))"
+    return f"CAST('{value:f}' AS decimal({precision}, {scale}))"
 
 
 def _timestamp(value: datetime.datetime) -> str:
@@ -255,7 +256,7 @@ def type_call(template_argument: str, kind: Any, strict: bool) -> str:
         raise TypeError(f"{kind!r} is no type; write its name, such as 'float64'")
     name = re.sub(r"\s+", "", name.lower())
     digits = re.fullmatch(r"decimal\((\d+),(\d+)\)", name)
-    sql_type = f"DECIMAL({digits[1]}, {digits[2]})" if digits else _TYPES.get(name)
+    sql_type = f"decimal({digits[1]}, {digits[2]})" if digits else _TYPES.get(name)
     if sql_type is not None:
         return f"{'CAST' if strict else 'TRY_CAST'}({template_argument} AS {sql_type})"
     if name not in _ARROW_TYPES:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
+from splay.frames.checks import check_nesting
 from splay.frames.joins import join_relation, joined, right_items
-from splay.frames.nodes import Column, Kind, Literal, Node, Operation, check_nesting
+from splay.frames.nodes import Column, Kind, Literal, Node, Operation
 from splay.frames.query import Query
 from splay.frames.relation import Item, check_names
 from splay.frames.source import Source

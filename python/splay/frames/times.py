@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
-from splay.frames.buckets import Buckets, Rolling
 from splay.frames.base import named, of
+from splay.frames.buckets import Buckets, Rolling
 from splay.frames.expr import Expr
 from splay.frames.functions import col, count
 from splay.frames.query import Query
@@ -99,12 +99,11 @@ class TimeVerbs:
         if fill not in (None, "null", "previous"):
             raise FrameError(f"bars are filled by 'null' or 'previous', not by {fill!r}")
         buckets = self.bucket(every, by, fill=None if fill is None else "null", **options)
-        order = None if buckets.is_in_order else buckets.time
         named_aggregates = {
-            "open": prices.first(order),
+            "open": prices.first(),
             "high": prices.max(),
             "low": prices.min(),
-            "close": prices.last(order),
+            "close": prices.last(),
             "volume": sizes.sum(),
             "vwap": prices.wavg(sizes),
             "count": count(),
@@ -205,8 +204,7 @@ class TimeVerbs:
         """
         series, clock = self._series(by), self._time(time)
         prices = col(self._one_of(price, ("close", *PRICE_NAMES), "price"))
-        buckets = self.bucket(every, series, time=clock, zone=zone)
-        closes = buckets.agg(close=prices.last(None if buckets.is_in_order else clock))
+        closes = self.bucket(every, series, time=clock, zone=zone).agg(close=prices.last())
         moves = closes.returns("close", series, name="move", time=clock)
         squares = (col("move") * col("move")).sum()
         scaled = squares if periods is None else squares * float(periods)

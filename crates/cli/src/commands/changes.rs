@@ -88,7 +88,7 @@ fn line(commit: &CommitReport) -> Vec<String> {
         of_rows(commit.removed),
         dates.join(", "),
         from.join(", "),
-        commit.hindrance.as_ref().map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}")),
+        commit.cannot_undo.as_ref().map_or_else(|| "yes".to_owned(), |reason| format!("no: {reason}")),
     ]
 }
 

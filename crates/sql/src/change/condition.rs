@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Date32Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
 use datafusion::common::DFSchema;
+use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::session_state::SessionState;
@@ -92,6 +93,10 @@ pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResul
     let LogicalPlan::TableScan(scan) = input else {
         return Err(unsupported("an aggregate, a window or a query as a value"));
     };
+    let is_query = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_));
+    if node.expr.iter().any(|expr| expr.exists(|inner| Ok(is_query(inner))).unwrap_or(true)) {
+        return Err(unsupported("a query as a value"));
+    }
     if node.expr.iter().any(Expr::is_volatile) {
         return Err(unsupported("a function whose value changes from call to call"));
     }

@@ -361,8 +361,8 @@ impl Load {
                 Replace::Symbols => Some(self.removal_of_symbols(*date, &incoming)?),
                 _ => removal.clone(),
             };
-            let stays = self.take_out(*date, removal.as_ref(), &mut change);
-            self.write_partition(*date, incoming, stays, &mut change)?;
+            let remaining = self.take_out(*date, removal.as_ref(), &mut change);
+            self.write_partition(*date, incoming, remaining, &mut change)?;
         }
         let (segments, bytes) = (change.add.len(), change.add.iter().map(|f| f.bytes + f.index_bytes).sum());
         let (rows, removed) = (self.rows, change.rows.1);
@@ -378,25 +378,31 @@ impl Load {
         Ok((removal, counts.unwrap_or_default()))
     }
 
-    /// What stays of a date's files. Those that go as a whole are named in the change.
-    fn take_out(&self, date: i32, removal: Option<&(Removal, Counts)>, change: &mut Change) -> Stays {
-        let mut stays = Stays { files: self.writer.partition(date), first: None, removal: None };
+    /// What remains of a date's files. Those that go as a whole are named in the change.
+    fn take_out(&self, date: i32, removal: Option<&(Removal, Counts)>, change: &mut Change) -> Remaining {
+        let mut remaining = Remaining { files: self.writer.partition(date), first: None, removal: None };
         let counts = removal.and_then(|(_, counts)| counts.get(&date));
         let goes = |entry: &FileEntry| match self.options.replace {
             Replace::Dates => entry.rows,
             _ => counted(counts, entry),
         };
-        change.rows.1 += stays.files.iter().map(goes).sum::<u64>();
-        let whole = stays.files.iter().filter(|entry| goes(entry) == entry.rows);
+        change.rows.1 += remaining.files.iter().map(goes).sum::<u64>();
+        let whole = remaining.files.iter().filter(|entry| goes(entry) == entry.rows);
         change.remove.extend(whole.map(|entry| entry.path.clone()));
-        stays.files.retain(|entry| goes(entry) < entry.rows);
-        stays.first = stays.files.iter().position(|entry| goes(entry) > 0);
-        stays.removal = stays.first.and(removal).map(|(removal, _)| removal.clone());
-        stays
+        remaining.files.retain(|entry| goes(entry) < entry.rows);
+        remaining.first = remaining.files.iter().position(|entry| goes(entry) > 0);
+        remaining.removal = remaining.first.and(removal).map(|(removal, _)| removal.clone());
+        remaining
     }
 
-    fn write_partition(&self, date: i32, mut incoming: Incoming, stays: Stays, change: &mut Change) -> Result<()> {
-        let Stays { files: mut existing, first, removal } = stays;
+    fn write_partition(
+        &self,
+        date: i32,
+        mut incoming: Incoming,
+        remaining: Remaining,
+        change: &mut Change,
+    ) -> Result<()> {
+        let Remaining { files: mut existing, first, removal } = remaining;
         if incoming.is_empty() {
             // Segments in front of the first that loses rows stay as they are.
             let Some(first) = first else { return Ok(()) };
@@ -504,8 +510,8 @@ impl Load {
     }
 }
 
-/// What stays of a date's files.
-struct Stays {
+/// What remains of a date's files.
+struct Remaining {
     /// Those that keep rows.
     files: Vec<FileEntry>,
     /// The first that loses some.

@@ -35,7 +35,7 @@ enum Return {
 }
 
 /// Why a commit can't be undone; `None` if it can.
-pub(crate) fn hindrance(state: &TableState, epoch: u64) -> Result<Option<String>> {
+pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> {
     let Some(note) = state.history.commits().get(&epoch) else { return Ok(Some("it isn't known any more".to_owned())) };
     if !note.operation.changes_rows() {
         return Ok(Some(match note.operation {
@@ -106,7 +106,7 @@ impl Table {
         let Some(state) = writer.state() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
         };
-        if let Some(reason) = hindrance(state, epoch)? {
+        if let Some(reason) = why_not(state, epoch)? {
             return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
         }
         let note = &state.history.commits()[&epoch];

@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic` or `v3_changes` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -10,9 +10,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field};
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, SegmentFormat, Source, TableSpec};
+use splay_store::{
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Replace, Retention, SegmentFormat, Selection,
+    Source, TableSpec,
+};
 
-use crate::model::{DAY, Model, Row, go_on, load, read_table};
+use crate::model::{DAY, Model, Row, go_on, load, read_snapshot, read_table, smaller};
 
 /// Rows of the table `trade`; `time` strictly rises within a symbol, so that there is one order.
 fn trades(from: i64, until: i64) -> Vec<Row> {
@@ -111,11 +114,54 @@ fn golden_v2_basic_is_read() {
     assert_reads(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v2_basic"));
 }
 
+/// What version 3 added: files that are kept, commits undone, columns renamed and dropped, a retention, a dropped table.
+fn write_changes(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    load(&database, &trades(0, 300), LoadOptions::default()).unwrap();
+    let trade = database.table("trade").unwrap();
+    trade.delete(smaller(300)).unwrap();
+    load(&database, &trades(300, 400), LoadOptions { replace: Replace::Dates, ..LoadOptions::default() }).unwrap();
+    trade.undo(3).unwrap();
+    trade.rename_column("note", "remark").unwrap();
+    trade.drop_column("price").unwrap();
+    trade.set_retention(Retention { days: Some(90), bytes: None }).unwrap();
+    let (spec, rows) = every_type();
+    let mut loading = database.load(&spec, LoadOptions::default()).unwrap();
+    loading.append(&rows).unwrap();
+    loading.commit().unwrap();
+    database.table("types").unwrap().drop_table().unwrap();
+}
+
+fn assert_reads_changes(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    assert_eq!(database.tables().unwrap(), ["trade"]);
+    let model = Model::new(trades(0, 300)).without(|row| row.is_smaller(300));
+    let trade = database.table("trade").unwrap();
+    let stored = trade.stored().unwrap();
+    let names: Vec<&str> = stored.spec().columns.iter().map(|column| column.name.as_str()).collect();
+    assert_eq!((names, stored.spec().retention.days), (vec!["time", "sym", "size", "remark"], Some(90)));
+    let rows = read_table(&database, "trade").unwrap();
+    assert_eq!(rows.columns(), model.batch().project(&[0, 1, 3, 4]).unwrap().columns());
+    let past = read_snapshot(&trade.at_commit(1).unwrap(), &Selection::default()).unwrap();
+    assert_eq!(past, Model::new(trades(0, 300)).batch());
+    let operations: Vec<&str> = trade.commits(10).unwrap().iter().map(|commit| commit.operation).collect();
+    assert_eq!(operations, ["schema", "schema", "schema", "undo", "replace", "delete", "load"]);
+    assert!(trade.verify(&mut go_on).unwrap().is_empty());
+    assert!(database.dropped("types").unwrap().is_some());
+}
+
 #[test]
-fn the_golden_case_can_be_written_today() {
+fn golden_v3_changes_is_read() {
+    assert_reads_changes(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v3_changes"));
+}
+
+#[test]
+fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
     let wanted = std::env::var_os("SPLAY_GOLDEN_OUT").map(PathBuf::from);
-    let folder = wanted.as_deref().unwrap_or(temporary.path()).join("v1_basic");
-    write(&folder);
-    assert_reads(&folder);
+    let folder = |name: &str| wanted.as_deref().unwrap_or(temporary.path()).join(name);
+    write(&folder("v1_basic"));
+    assert_reads(&folder("v1_basic"));
+    write_changes(&folder("v3_changes"));
+    assert_reads_changes(&folder("v3_changes"));
 }

@@ -239,7 +239,7 @@ fn a_load_that_is_undone_can_be_loaded_again() {
     assert_eq!(words, ["load", "undo", "load"]);
     assert_eq!((commits[0].added, commits[0].sources[0].name.as_str()), (40, "day.csv"));
     assert_eq!((commits[1].removed, commits[1].undoes), (40, Some(1)));
-    assert_eq!(commits[2].hindrance.as_deref(), Some("commit 2 has undone it"));
+    assert_eq!(commits[2].cannot_undo.as_deref(), Some("commit 2 has undone it"));
 }
 
 #[test]
