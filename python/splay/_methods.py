@@ -5,6 +5,7 @@ from typing import Any
 
 from splay._answers import AnswerMethods, dropped
 from splay._splay import Answer, Database, Table
+from splay.errors import Error
 
 SHOWN_TABLES = 20
 """Tables that a database shows of itself."""
@@ -21,9 +22,13 @@ def _tables_of(database: Database) -> list[tuple[str, str, str]]:
     """Name, rows and dates of the tables that are shown."""
     told = []
     for name in database.tables()[:SHOWN_TABLES]:
-        table = database.table(name)
-        dates = [partition.date for partition in table.partitions]
-        told.append((name, f"{table.rows:,} rows", f"{min(dates)} to {max(dates)}" if dates else "no dates"))
+        try:
+            table = database.table(name)
+            dates = [partition.date for partition in table.partitions]
+            told.append((name, f"{table.rows:,} rows", f"{min(dates)} to {max(dates)}" if dates else "no dates"))
+        except Error as error:
+            # A table that is damaged doesn't hide the others.
+            told.append((name, type(error).__name__, str(error)))
     return told
 
 

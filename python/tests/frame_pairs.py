@@ -6,8 +6,9 @@ import math
 from typing import Any
 
 import polars as pl
-import splay
 from hypothesis import strategies as st
+
+import splay
 
 TEXTS = ["N", "Q", "it's", 'a "b"', "", "null", "{}", "%_", "ä"]
 SYMBOLS = ["A", "B", "it's"]

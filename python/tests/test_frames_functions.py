@@ -6,6 +6,7 @@ import math
 import frame_pairs as pairs
 import polars as pl
 import pytest
+
 import splay
 
 UTC = dt.UTC

@@ -10,6 +10,7 @@ import frame_day
 import matplotlib
 import pyarrow.parquet
 import pytest
+
 import splay
 import splay.frames
 

@@ -3,9 +3,10 @@
 import frame_pairs as pairs
 import polars as pl
 import pytest
-import splay
 from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
+
+import splay
 
 LIMITS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 COUNT = 0

@@ -6,9 +6,10 @@ import random
 import frame_pairs as pairs
 import polars as pl
 import pytest
-import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import splay
 
 LIMITS = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 COUNT = 0

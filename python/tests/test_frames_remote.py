@@ -2,6 +2,7 @@
 
 import frame_day
 import pytest
+
 import splay
 import test_server
 

@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+
 import splay
 
 
@@ -157,6 +158,13 @@ def test_databases_and_answers_show_themselves(market):
     assert answer.head(3).num_rows == 3
     with pytest.raises(splay.ConsumedError):
         answer.fetchall()
+
+
+def test_a_damaged_table_does_not_hide_the_others(market):
+    head = next(path for path in market.path.rglob("HEAD") if "quote" in str(path))
+    head.write_bytes(b"x" * 40)
+    same = splay.open(market.path)
+    assert "CorruptError" in repr(same) and "trade  400 rows" in repr(same)
 
 
 def test_with_blocks(market):

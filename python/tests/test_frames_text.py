@@ -6,9 +6,11 @@ import decimal
 import numpy as np
 import pandas as pd
 import pytest
-import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+
+import splay
+
 from splay.frames.text import identifier, interval, nanoseconds_of
 
 LIMITS = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -1,6 +1,7 @@
 """Verbs of time series give what SQL, Polars and pandas give of the same rows."""
 
 import datetime as dt
+import itertools
 import math
 
 import frame_day
@@ -8,11 +9,12 @@ import frame_pairs as pairs
 import pandas as pd
 import polars as pl
 import pytest
-import splay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-LIMITS = settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+import splay
+
+LIMITS = settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 NEW_YORK = "America/New_York"
 
 
@@ -32,6 +34,20 @@ def trade(db):
 @pytest.fixture(scope="module")
 def quote(db):
     return db["quote"].drop("date")
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory):
+    """Writes rows as a new table and gives its frame."""
+    db = splay.open(tmp_path_factory.mktemp("scratch") / "db")
+    numbers = itertools.count()
+
+    def write(rows: pl.DataFrame) -> "splay.Frame":
+        name = f"t{next(numbers)}"
+        db.write(name, rows, symbol="sym")
+        return db[name].drop("date")
+
+    return write
 
 
 def eager(frame: "splay.Frame") -> pl.DataFrame:
@@ -149,6 +165,42 @@ def test_asof_joins_are_those_of_polars(trade, quote, direction, tolerance):
     same(found, inner)
 
 
+@given(left=pairs.rows(15), right=pairs.rows(15), direction=st.sampled_from(["backward", "forward"]), exact=st.booleans(),
+       seconds=st.none() | st.integers(1, 9), derived=st.booleans())
+@LIMITS
+def test_asof_joins_of_any_rows(scratch, left, right, direction, exact, seconds, derived):
+    one = scratch(pairs.frame_of(left).select("time", "sym", "size"))
+    two = scratch(pairs.frame_of(right).select("time", "sym", "price"))
+    if derived:
+        one, two = one.with_columns(twice=splay.col("size") * 2).filter(splay.col("size") > -5), two.filter(splay.col("price") > -2)
+    tolerance = None if seconds is None else f"{seconds}s"
+    found = one.asof_join(two, direction=direction, tolerance=tolerance, exact=exact)
+    # Rows of one time stay in the order of the table.
+    expected = eager(one).sort("time", maintain_order=True).join_asof(
+        eager(two).sort("time", maintain_order=True), on="time", by="sym", strategy=direction, tolerance=tolerance, allow_exact_matches=exact
+    )
+    same(found, expected)
+    inner = found.filter(splay.col("price").is_not_null())
+    assert len(inner) == expected["price"].count()
+
+
+@given(left=pairs.rows(12), right=pairs.rows(12), before=st.integers(0, 9), after=st.integers(0, 9), seconds=st.integers(-5, 5))
+@LIMITS
+def test_window_and_horizon_joins_of_any_rows(scratch, left, right, before, after, seconds):
+    one = scratch(pairs.frame_of(left).select("time", "sym", "size"))
+    two = scratch(pairs.frame_of(right).select("time", "sym", n=pl.col("size")))
+    rows, others = eager(one).with_row_index("row"), eager(two)
+    near = rows.join(others, on="sym", suffix="_r").filter(
+        (pl.col("time_r") - pl.col("time")).is_between(dt.timedelta(seconds=-before), dt.timedelta(seconds=after))
+    )
+    sums = near.group_by("row").agg(rows=pl.len().cast(pl.Int64), high=pl.col("n").max())
+    expected = rows.join(sums, on="row", how="left").with_columns(pl.col("rows").fill_null(0)).drop("row")
+    same(one.window_join(two, f"{before}s", f"{after}s", rows=splay.count(), high=splay.col("n").max()), expected)
+    ahead = rows.with_columns(then=(pl.col("time") + dt.timedelta(seconds=seconds)).dt.cast_time_unit("ns")).sort("then", maintain_order=True)
+    expected = ahead.join_asof(others.sort("time", maintain_order=True), left_on="then", right_on="time", by="sym", suffix="_r")
+    same(one.horizon_join(two, [f"{seconds}s"]).select("time", "sym", "size", "n"), expected.select("time", "sym", "size", "n"))
+
+
 def test_asof_joins_keep_times_and_leave_out_equal_ones(db, trade, quote):
     found = trade.asof_join(quote, by="symbol", exact=False, keep_time=True)
     equal_to_sql(
@@ -262,20 +314,13 @@ def test_weighted_averages(trade):
 
 @given(rows=pairs.rows(), seconds=st.integers(1, 20))
 @LIMITS
-def test_volume_of_moving_windows_by_both_ways(db, rows, seconds):
-    db_rows = pairs.frame_of(rows).select("time", "sym", "size")
-    name = f"w{abs(hash((tuple(rows), seconds)))}"
-    if name not in db:
-        db.write(name, db_rows, symbol="sym")
-    frame = db[name].drop("date")
-    moving = frame.rolling(f"{seconds}s").agg(total=splay.col("size").sum())
+def test_moving_windows_are_those_of_sql(scratch, rows, seconds):
+    frame = scratch(pairs.frame_of(rows).select("time", "sym", "size"))
     back = f"interval '{seconds * 10**9 - 1} nanoseconds'"
-    equal_to_sql(
-        db,
-        moving,
-        f"select time, sym, size, sum(size) over (partition by sym order by time range between {back} preceding and current row) as total"
-        f" from {name}",
-    )
+    text = f"sum(size) over (partition by sym order by time range between {back} preceding and current row)"
+    statement = f"select time, sym, size, {text} as total from {frame._query.relation.table}"
+    moving = frame.rolling(f"{seconds}s").agg(total=splay.col("size").sum())
+    pairs.assert_same(moving.pl(), frame._source.sql(statement).to_polars(), is_ordered=False)
 
 
 def test_times_without_a_zone_are_taken_as_utc(tmp_path, trade):

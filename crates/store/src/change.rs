@@ -108,7 +108,9 @@ impl Table {
         change.rows.1 = state.files.values().map(|entry| entry.rows).sum();
         change.remove = state.files.keys().cloned().collect();
         change.dropped = true;
-        writer.commit(change)
+        let commit = writer.commit(change)?;
+        self.database().forget(self.name());
+        Ok(commit)
     }
 
     /// Sets how long rows stay. Nothing goes before [`Table::expire`], which a server calls by itself.

@@ -347,6 +347,11 @@ impl Database {
         }
     }
 
+    /// Looks for a table anew when it is asked for the next time.
+    pub(crate) fn forget(&self, table: &str) {
+        self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(table);
+    }
+
     /// Says whether another process captures into the database: tables can't be dropped then.
     pub fn capture_elsewhere(&self, captures: bool) {
         self.shared.captured_elsewhere.store(captures, Ordering::Release);
@@ -411,7 +416,7 @@ impl Database {
         self.shared.poisoned.store(true, Ordering::Release);
     }
 
-    /// A table that was found before: tables aren't removed while a database is open.
+    /// A table that was found before.
     fn seen(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
         let same_letters = || tables.iter().find(|(seen, _)| seen.eq_ignore_ascii_case(name));

@@ -91,8 +91,8 @@ class Joins:
     ) -> tuple[list[str], list[str]]:
         if on is not None and (left_on is not None or right_on is not None):
             raise ValueError("a join has on, or left_on and right_on")
-        left = [self._query.spelled(name) for name in by_columns(on if on is not None else left_on)]  # type: ignore[arg-type]
-        right = [other._query.spelled(name) for name in by_columns(on if on is not None else right_on)]  # type: ignore[arg-type]
+        left = [self._query.spelled(name) for name in by_columns(on if on is not None else left_on)]
+        right = [other._query.spelled(name) for name in by_columns(on if on is not None else right_on)]
         if len(left) != len(right):
             raise ValueError(f"{len(left)} columns of the left can't equal {len(right)} of the right")
         if (how == "cross") != (not left):

@@ -192,8 +192,8 @@ class TimeJoins:
                 raise FrameError("say by which columns the frames are joined: by=['symbol'], or by=[] for none")
             by = symbol
         names = by_columns(by)
-        right = [other._query.spelled(name) for name in names]  # type: ignore[arg-type]
-        left = [self._query.spelled(name) for name in names]  # type: ignore[arg-type]
+        right = [other._query.spelled(name) for name in names]
+        left = [self._query.spelled(name) for name in names]
         return right, [Operation("{} = {}", (Column(one, True), Column(two))) for one, two in zip(left, right)]
 
 

@@ -1,5 +1,6 @@
 """Verbs of time series: bars, buckets, latest rows, moving windows, returns, sessions, pivots."""
 
+import dataclasses
 import datetime
 import math
 from collections.abc import Sequence
@@ -122,8 +123,6 @@ class TimeVerbs:
         by
             Columns that tell series apart. Default: the symbol column; ``[]``: one row of all.
         """
-        import dataclasses
-
         series, order = self._series(by), self._time(time)
         frame = self._frame()
         if not series:
@@ -273,7 +272,7 @@ class TimeVerbs:
             raise FrameError("the symbol column is gone or has changed: name the columns that tell series apart, by='...', or by=[]")
         if by is None:
             return [] if self._query.symbol is None else [self._query.symbol]
-        return [self._query.spelled(name) for name in by_columns(by)]  # type: ignore[arg-type]
+        return [self._query.spelled(name) for name in by_columns(by)]
 
     def _time(self, given: str | None) -> str:
         if given is not None:

@@ -1,7 +1,6 @@
 """Functions over rows: of neighbours, running and moving, and aggregates over partitions."""
 
 import dataclasses
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from splay.errors import FrameError
@@ -246,8 +245,8 @@ def _count(given: Any, least: int | None) -> int:
     return given
 
 
-def by_columns(by: "str | Expr | Sequence[str | Expr] | None") -> "list[str | Expr]":
+def by_columns(by: Any) -> list[Any]:
     """One column, several or none, as a list."""
     if by is None:
         return []
-    return list(by) if isinstance(by, (list, tuple)) else [by]  # type: ignore[list-item]
+    return list(by) if isinstance(by, (list, tuple)) else [by]

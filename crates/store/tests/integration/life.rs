@@ -306,7 +306,7 @@ fn a_table_that_is_dropped_is_gone_and_can_come_back() {
     table.drop_table().unwrap();
     // Another table of the name, with other columns.
     let spec = splay_store::TableSpec::new(
-        "Trade",
+        "trade",
         vec![splay_store::ColumnSpec::new("at", splay_store::ColumnType::Timestamp)],
         "at",
         None,
