@@ -1,10 +1,14 @@
 //! The `splay` command: arguments and glue. What it does is in the libraries.
 
+// They panic when nobody reads; `print.rs` has what doesn't.
+#![warn(clippy::print_stdout, clippy::print_stderr)]
+
 mod allocator;
 mod args;
 mod arrow_file;
 mod commands;
 mod output;
+mod print;
 mod progress;
 mod rows;
 mod size;
@@ -50,9 +54,9 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // A reader that has seen enough (`splay sql ... | head`) is no failure.
-        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) if print::is_closed() && is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("splay: {}", reasons(&error));
+            print::note!("splay: {}", reasons(&error));
             ExitCode::FAILURE
         }
     }

@@ -3,7 +3,7 @@
 mod fitted;
 
 use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +16,7 @@ use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
 
 use crate::args::OutputFormat;
+use crate::print;
 use crate::rows::Rows;
 use crate::size::Thousands;
 use fitted::{fit, vertical};
@@ -33,7 +34,11 @@ pub struct Shown {
 
 /// Writes rows to a file or to standard output. A file appears under its name only when it is whole; nothing but a regular file is replaced.
 pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: Shown) -> Result<()> {
-    let Some(path) = path else { return write_to(rows, format, std::io::stdout(), shown) };
+    let Some(path) = path else {
+        let written = write_to(rows, format, print::stdout(), shown);
+        // Whatever the writers of formats made of it.
+        return if print::is_closed() { Err(std::io::Error::from(ErrorKind::BrokenPipe).into()) } else { written };
+    };
     if path.exists() && !path.is_file() {
         bail!("{} is no regular file", path.display());
     }

@@ -9,6 +9,7 @@ use splay_store::{Backup, Database, Error, RESTORE};
 
 use super::upkeep;
 use crate::args::{BackupArguments, RestoreArguments, VerifyArguments};
+use crate::print::say;
 use crate::size::{Human, Thousands};
 
 pub fn backup(arguments: &BackupArguments) -> Result<()> {
@@ -18,7 +19,7 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
     let (Some(database), Some(to)) = (&arguments.database, &arguments.to) else { bail!("no database") };
     let database = Database::open(database)?;
     let report = splay_capture::back_up_with(&database, Arc::new(LocalStorage::made(to)?), arguments.link)?;
-    println!(
+    say!(
         "backup {} in {}: {} files, {}; {} of them new, {}",
         report.generation,
         to.display(),
@@ -26,10 +27,10 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
         Human(report.bytes),
         Thousands(report.new_files),
         Human(report.new_bytes)
-    );
+    )?;
     if arguments.link {
         let linked = Thousands(report.linked_files);
-        println!("{linked} of the new files are the database's own: they are lost together");
+        say!("{linked} of the new files are the database's own: they are lost together")?;
     }
     Ok(())
 }
@@ -37,12 +38,12 @@ pub fn backup(arguments: &BackupArguments) -> Result<()> {
 fn verify(folder: &Path) -> Result<()> {
     let (backup, at) = whole(folder)?;
     backup.verify(&at)?;
-    println!(
+    say!(
         "backup {} in {}: {} files: sound",
         backup.generation,
         folder.display(),
         Thousands(backup.files.len() as u64)
-    );
+    )?;
     Ok(())
 }
 
@@ -57,7 +58,7 @@ pub fn restore(arguments: &RestoreArguments) -> Result<()> {
         })?,
     }
     let (files, shown) = (Thousands(backup.files.len() as u64), arguments.database.display());
-    println!("backup {} restored to {shown}: {files} files", backup.generation);
+    say!("backup {} restored to {shown}: {files} files", backup.generation)?;
     upkeep::verify(&VerifyArguments { database: arguments.database.clone(), table: None })
 }
 

@@ -12,6 +12,7 @@ use splay_store::{CommitReport, Database, Retention, Table};
 
 use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
 use crate::output;
+use crate::print::say;
 use crate::rows::Source;
 use crate::size::{Human, Thousands};
 
@@ -51,7 +52,7 @@ pub fn loads(arguments: &LoadsArguments) -> Result<()> {
     let shown = commits.filter(|commit| arguments.all || !routine.contains(&commit.operation));
     let rows: Vec<Vec<String>> = shown.take(arguments.count).map(|commit| line(&commit)).collect();
     let titles = ["commit", "at (UTC)", "what", "added", "removed", "dates", "from", "undo"];
-    println!("{}", output::columns(&titles, &rows));
+    say!("{}", output::columns(&titles, &rows))?;
     Ok(())
 }
 
@@ -95,14 +96,14 @@ fn line(commit: &CommitReport) -> Vec<String> {
 pub fn undo(arguments: &UndoArguments) -> Result<()> {
     let place = Changeable::open(&arguments.database)?;
     let report = of_name(&place.database, &arguments.table)?.undo(arguments.commit)?;
-    println!(
+    say!(
         "commit {} undone by commit {}: {} rows came back, {} went, on {} dates",
         arguments.commit,
         report.epoch,
         Thousands(report.rows),
         Thousands(report.removed),
         report.partitions
-    );
+    )?;
     place.close()
 }
 
@@ -140,13 +141,13 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
         };
         let rows = Thousands(number("rows").unwrap_or(0));
         match number("commit") {
-            _ if arguments.dry_run => println!("{rows} rows would be deleted"),
-            Some(commit) => println!(
+            _ if arguments.dry_run => say!("{rows} rows would be deleted")?,
+            Some(commit) => say!(
                 "deleted {rows} rows by commit {commit}; undo it by: splay undo {} {} {commit}",
                 arguments.database.display(),
                 table.name()
-            ),
-            None => println!("no row is so; nothing has changed"),
+            )?,
+            None => say!("no row is so; nothing has changed")?,
         }
     }
     drop(source);
@@ -174,14 +175,14 @@ fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
             (Some(first), Some(last)) => format!("{} to {}", splay_store::date(*first), splay_store::date(*last)),
             _ => "no dates".to_owned(),
         };
-        println!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), Human(report.bytes));
+        say!("{}: {dates} {would}, {} rows, {}", table.name(), Thousands(report.rows), Human(report.bytes))?;
     }
     let kept: u64 = table.stored()?.kept_files().map(|entry| entry.bytes + entry.index_bytes).sum();
     if arguments.dry_run {
-        println!("{}: {} are kept for undo", table.name(), Human(kept));
+        say!("{}: {} are kept for undo", table.name(), Human(kept))?;
     } else {
         let gone = table.forget(arguments.forget)?;
-        println!("{}: {} that were kept for undo {would}, {} are kept", table.name(), Human(gone), Human(kept - gone));
+        say!("{}: {} that were kept for undo {would}, {} are kept", table.name(), Human(gone), Human(kept - gone))?;
     }
     Ok(())
 }

@@ -4,6 +4,7 @@ use anyhow::Result;
 use splay_lab::{CryptoSettings, FileFormat, TaqSettings, Written};
 
 use crate::args::{GenCommand, GenFormat};
+use crate::print::say;
 use crate::progress;
 use crate::size::{Human, Thousands};
 
@@ -30,23 +31,16 @@ pub fn run(what: GenCommand) -> Result<()> {
         }
     };
     bar.finish_and_clear();
-    summarise(&written, start.elapsed());
-    Ok(())
+    summarise(&written, start.elapsed())
 }
 
-fn summarise(written: &[Written], elapsed: std::time::Duration) {
+fn summarise(written: &[Written], elapsed: std::time::Duration) -> Result<()> {
     let bytes: u64 = written.iter().filter_map(|file| file.path.metadata().ok()).map(|file| file.len()).sum();
     let rows: u64 = written.iter().map(|file| file.rows).sum();
     if written.len() <= 12 {
         for file in written {
-            println!("{}  {} rows", file.path.display(), Thousands(file.rows));
+            say!("{}  {} rows", file.path.display(), Thousands(file.rows))?;
         }
     }
-    println!(
-        "{} rows in {} files, {}, in {:.1} s",
-        Thousands(rows),
-        written.len(),
-        Human(bytes),
-        elapsed.as_secs_f64()
-    );
+    say!("{} rows in {} files, {}, in {:.1} s", Thousands(rows), written.len(), Human(bytes), elapsed.as_secs_f64())
 }

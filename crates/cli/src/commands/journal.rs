@@ -9,11 +9,12 @@ use splay_store::Database;
 
 use crate::args::{DatabaseArguments, JournalInspectArguments, JournalRecoverArguments, StatusFormat};
 use crate::output::columns;
+use crate::print::{self, say};
 use crate::size::{Human, Thousands};
 
 pub fn inspect(arguments: &JournalInspectArguments) -> Result<()> {
     let report = JournalReport::of(&Database::open(&arguments.database)?)?;
-    let mut out = std::io::stdout().lock();
+    let mut out = print::stdout();
     match arguments.format {
         StatusFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
         StatusFormat::Table => show(&mut out, &report)?,
@@ -26,9 +27,9 @@ pub fn accept(arguments: &DatabaseArguments) -> Result<()> {
     let accepted = JournalReport::accept(&database)
         .context("losses are accepted while nothing captures: stop the server first")?;
     for loss in &accepted {
-        println!("{loss}");
+        say!("{loss}")?;
     }
-    println!("accepted {} losses", accepted.len());
+    say!("accepted {} losses", accepted.len())?;
     Ok(())
 }
 
@@ -57,9 +58,9 @@ pub fn recover(arguments: &JournalRecoverArguments) -> Result<()> {
     };
     let lines: Vec<Vec<String>> = batches.iter().map(line).collect();
     if !lines.is_empty() {
-        println!("{}", columns(&["batch", "received", "table", "rows", "producer", "in the journal"], &lines));
+        say!("{}", columns(&["batch", "received", "table", "rows", "producer", "in the journal"], &lines))?;
     }
-    println!("{} whole batches", batches.len());
+    say!("{} whole batches", batches.len())?;
     match &arguments.to {
         Some(folder) => write_tables(folder, batches.iter().filter(|batch| !batch.is_in_journal)),
         None => Ok(()),
@@ -72,17 +73,17 @@ fn store(database: Database, file: &Path) -> Result<()> {
     let (capture, recovered) = Capture::open(database, settings)
         .context("batches are stored while nothing captures: stop the server first")?;
     if recovered != Recovered::default() {
-        println!("{recovered}");
+        say!("{recovered}")?;
     }
     let done = capture.store_set_aside(file)?;
     capture.close()?;
     let (rows, stored, known) = (Thousands(done.rows), Thousands(done.stored), Thousands(done.known));
-    println!("stored {rows} rows of {stored} batches; the journal has {known} others");
+    say!("stored {rows} rows of {stored} batches; the journal has {known} others")?;
     for left_out in &done.left_out {
-        println!("left out: {left_out}");
+        say!("left out: {left_out}")?;
     }
     if !done.left_out.is_empty() {
-        println!("compare what was left out with the tables, and load what isn't there with --to");
+        say!("compare what was left out with the tables, and load what isn't there with --to")?;
     }
     Ok(())
 }
@@ -104,7 +105,7 @@ fn write_tables<'a>(folder: &Path, batches: impl Iterator<Item = &'a RecoveredBa
         let batches = table.iter().map(|batch| Ok(batch.rows.clone()));
         crate::arrow_file::write(file, table[0].rows.schema_ref(), batches)?;
         let rows: usize = table.iter().map(|batch| batch.rows.num_rows()).sum();
-        println!("wrote {} rows of {} to {}", Thousands(rows as u64), table[0].spec.name, path.display());
+        say!("wrote {} rows of {} to {}", Thousands(rows as u64), table[0].spec.name, path.display())?;
     }
     Ok(())
 }
@@ -114,11 +115,11 @@ pub fn verify(database: &Database) -> Result<usize> {
     let report = JournalReport::of(database)?;
     let losses: Vec<_> = report.losses.iter().chain(&report.losses_found).collect();
     for loss in &losses {
-        println!("journal: {loss}");
+        say!("journal: {loss}")?;
     }
     if losses.is_empty() && !report.files.is_empty() {
         let bytes = report.files.iter().map(|file| file.bytes).sum();
-        println!("journal: {} files, {}: sound", report.files.len(), Human(bytes));
+        say!("journal: {} files, {}: sound", report.files.len(), Human(bytes))?;
     }
     Ok(losses.len())
 }

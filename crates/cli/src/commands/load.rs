@@ -5,6 +5,7 @@ use splay_import::{ImportSettings, OnError, Recipe};
 use splay_store::{Database, LoadOptions, Replace, SegmentFormat};
 
 use crate::args::{LoadArguments, OnErrorArgument, ReplaceArgument};
+use crate::print::{note, say};
 use crate::progress;
 use crate::size::{Human, Thousands};
 
@@ -48,7 +49,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         let existing = database.and_then(|database| database.table(&arguments.table).ok());
         let existing = existing.map(|table| table.snapshot()).transpose()?;
         let import = splay_import::plan(&arguments.table, files, settings, existing.as_ref().map(|s| s.spec()))?;
-        println!("{}", import.describe());
+        say!("{}", import.describe())?;
         return Ok(());
     }
     let Some(database) = database else { return Err(anyhow!("no database")) };
@@ -57,7 +58,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     let outcome = splay_import::load(&database, &arguments.table, files, settings, options, &mut |progress| {
         if !described {
             described = true;
-            bar.suspend(|| eprintln!("{}", progress.description.trim_end()));
+            bar.suspend(|| note!("{}", progress.description.trim_end()));
         }
         bar.set_position(progress.bytes);
         bar.set_prefix(format!("{} rows", Thousands(progress.rows)));
@@ -66,7 +67,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     bar.finish_and_clear();
 
     let seconds = start.elapsed().as_secs_f64();
-    println!(
+    say!(
         "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {}/s",
         Thousands(outcome.load.rows),
         outcome.import.files.len(),
@@ -75,16 +76,16 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         outcome.load.segments,
         Human(outcome.load.bytes),
         Human(rate(outcome.import.bytes, seconds)),
-    );
+    )?;
     if outcome.load.removed > 0 {
-        println!(
+        say!(
             "{} rows that were stored before went, by commit {}",
             Thousands(outcome.load.removed),
             outcome.load.epoch
-        );
+        )?;
     }
     if let Some(path) = quarantine.filter(|_| outcome.import.quarantined > 0) {
-        println!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display());
+        say!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display())?;
     }
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! `splay serve`: a database over the network, until it is told to stop. `splay token`: for its clients. `splay roll`: what the
 //! server does at the end of a day, without one.
 
-use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::allocator;
 use crate::args::{DatabaseArguments, ServeArguments, TokenArguments};
+use crate::print::say;
 
 /// How often the server looks whether capture still takes rows.
 const FAILED_INTERVAL: Duration = Duration::from_millis(250);
@@ -69,7 +69,7 @@ fn open(arguments: &ServeArguments, settings: CaptureSettings) -> Result<(Databa
     let database = Database::open_or_create(&arguments.database)?;
     let (capture, recovered) = Capture::open(database.clone(), settings)?;
     if recovered != Recovered::default() {
-        println!("{recovered}");
+        say!("{recovered}")?;
     }
     Ok((database, Some(Arc::new(capture))))
 }
@@ -108,18 +108,16 @@ async fn failed(capture: Option<Arc<dyn Ingest>>) {
 /// Says where the server listens: one line each, for people and for programs that start it.
 pub(super) fn announce(what: &str, server: &Server) -> Result<()> {
     let addresses = server.addresses();
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "splay {} {what}", env!("CARGO_PKG_VERSION"))?;
+    say!("splay {} {what}", env!("CARGO_PKG_VERSION"))?;
     let (http, grpc) = if addresses.tls { ("https", "grpc+tls") } else { ("http", "grpc") };
     for (listener, scheme, address) in
         [("http", http, addresses.http), ("flight", grpc, addresses.flight), ("line", "tcp", addresses.line)]
     {
         match address {
-            Some(address) => writeln!(out, "{listener:6} {scheme}://{address}")?,
-            None => writeln!(out, "{listener:6} off")?,
+            Some(address) => say!("{listener:6} {scheme}://{address}")?,
+            None => say!("{listener:6} off")?,
         }
     }
-    out.flush()?;
     Ok(())
 }
 
@@ -145,18 +143,18 @@ pub fn roll(arguments: &DatabaseArguments) -> Result<()> {
     let (capture, recovered) =
         Capture::open(database, settings).context("a server that captures into the database rolls it by itself")?;
     if recovered != Recovered::default() {
-        println!("{recovered}");
+        say!("{recovered}")?;
     }
     let report = capture.roll(None)?;
-    println!("rolled {} rows, joined the segments of {} partitions", report.rows, report.partitions);
+    say!("rolled {} rows, joined the segments of {} partitions", report.rows, report.partitions)?;
     capture.close()?;
     Ok(())
 }
 
 pub fn token(arguments: &TokenArguments) -> Result<()> {
     let new = NewToken::generate()?;
-    println!("# For the client, shown this once:\n#   {}", new.token);
-    println!("# For the server's settings:");
-    println!("[[auth.tokens]]\nname = {:?}\nblake3 = {:?}\nroles = [\"read\", \"write\"]", arguments.name, new.blake3);
+    say!("# For the client, shown this once:\n#   {}", new.token)?;
+    say!("# For the server's settings:")?;
+    say!("[[auth.tokens]]\nname = {:?}\nblake3 = {:?}\nroles = [\"read\", \"write\"]", arguments.name, new.blake3)?;
     Ok(())
 }

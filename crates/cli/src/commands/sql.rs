@@ -8,6 +8,7 @@ use anyhow::{Context, Result, bail};
 use super::place::source;
 use crate::args::{OutputFormat, SqlArguments};
 use crate::output::{self, Shown};
+use crate::print::note;
 use crate::rows::parameters;
 use crate::statements::{is_blank, split};
 
@@ -43,7 +44,7 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
         let rows = started.rows().in_zone(arguments.ask.time_zone.as_deref())?;
         output::write(rows, format, arguments.output.as_deref(), shown)?;
         if arguments.stats {
-            eprintln!("{}", started.costs(&source, statement, &values));
+            note!("{}", started.costs(&source, statement, &values));
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use splay_store::TableSnapshot;
 use super::place::open_to_read;
 use crate::args::{RecipesArguments, TableArguments, TablesArguments};
 use crate::output;
+use crate::print::say;
 use crate::size::{Human, Thousands};
 
 pub fn tables(arguments: &TablesArguments) -> Result<()> {
@@ -30,23 +31,23 @@ pub fn tables(arguments: &TablesArguments) -> Result<()> {
             Human(snapshot.bytes()).to_string(),
         ]);
     }
-    println!("{}", output::columns(&["table", "rows", "partitions", "dates", "size"], &rows));
+    say!("{}", output::columns(&["table", "rows", "partitions", "dates", "size"], &rows))?;
     Ok(())
 }
 
 pub fn describe(arguments: &TableArguments) -> Result<()> {
     let snapshot = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?.snapshot()?;
     let spec = snapshot.spec();
-    println!("table      {}", spec.name);
-    println!("rows       {}", Thousands(snapshot.rows()));
-    println!("partitions {} ({})", snapshot.partitions().len(), dates(&snapshot));
-    println!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>());
-    println!("size       {}", Human(snapshot.bytes()));
-    println!("order      {}{}, arrival", spec.symbol.as_ref().map_or(String::new(), |s| format!("{s}, ")), spec.time);
-    println!("dates in   {}", spec.time_zone);
-    println!("commits    {}", snapshot.epoch());
-    println!("sources    {}", snapshot.sources().count());
-    println!();
+    say!("table      {}", spec.name)?;
+    say!("rows       {}", Thousands(snapshot.rows()))?;
+    say!("partitions {} ({})", snapshot.partitions().len(), dates(&snapshot))?;
+    say!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>())?;
+    say!("size       {}", Human(snapshot.bytes()))?;
+    say!("order      {}{}, arrival", spec.symbol.as_ref().map_or(String::new(), |s| format!("{s}, ")), spec.time)?;
+    say!("dates in   {}", spec.time_zone)?;
+    say!("commits    {}", snapshot.epoch())?;
+    say!("sources    {}", snapshot.sources().count())?;
+    say!("")?;
     let role = |name: &str| match (name == spec.time, Some(name) == spec.symbol.as_deref()) {
         (true, _) => "time",
         (_, true) => "symbol",
@@ -57,7 +58,7 @@ pub fn describe(arguments: &TableArguments) -> Result<()> {
         .iter()
         .map(|column| vec![column.name.clone(), column.column_type.to_string(), role(&column.name).to_owned()])
         .collect();
-    println!("{}", output::columns(&["column", "type", "role"], &rows));
+    say!("{}", output::columns(&["column", "type", "role"], &rows))?;
     Ok(())
 }
 
@@ -65,13 +66,13 @@ pub fn recipes(arguments: &RecipesArguments) -> Result<()> {
     match &arguments.name {
         Some(name) => {
             let text = Recipe::builtin_text(name).ok_or_else(|| anyhow!("no built-in recipe {name:?}"))?;
-            print!("{text}");
+            say!("{}", text.trim_end())?;
         }
         None => {
             let recipes = Recipe::names().into_iter().filter_map(|name| Some((name, Recipe::builtin(name)?)));
             let rows: Vec<Vec<String>> =
                 recipes.map(|(name, recipe)| vec![name.to_owned(), recipe.description().to_owned()]).collect();
-            println!("{}", output::columns(&["recipe", "what it reads"], &rows));
+            say!("{}", output::columns(&["recipe", "what it reads"], &rows))?;
         }
     }
     Ok(())

@@ -10,6 +10,7 @@ use splay_store::Database;
 use crate::args::{StatusFormat, TickStatusArguments};
 use crate::commands::place;
 use crate::output::columns;
+use crate::print;
 use crate::size::{Human, Thousands};
 
 /// Rows of a list that are shown.
@@ -20,7 +21,7 @@ pub fn run(arguments: &TickStatusArguments) -> Result<()> {
         Some(client) => place::json(&place::runtime()?.block_on(client.get("/status"))?)?,
         None => serde_json::to_value(Report::of_files(&Database::open(&arguments.place.place)?)?)?,
     };
-    let mut out = std::io::stdout().lock();
+    let mut out = print::stdout();
     match arguments.format {
         StatusFormat::Json => writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?,
         StatusFormat::Table => show(&mut out, &told)?,

@@ -15,6 +15,7 @@ use anyhow::{Context, Result};
 use splay_capture::text::{TextFormat, header};
 
 use crate::args::TickWriteArguments;
+use crate::print::{note, say};
 use crate::size::Thousands;
 use lines::{Block, Lines};
 use sink::{Sink, Stored};
@@ -43,7 +44,7 @@ struct Total {
 
 pub fn run(arguments: &TickWriteArguments) -> Result<()> {
     if std::io::stdin().is_terminal() {
-        eprintln!("splay: rows are read from standard input; end it with Ctrl-D");
+        note!("splay: rows are read from standard input; end it with Ctrl-D");
     }
     let mut input = Input::start(Duration::from_millis(arguments.linger_ms), arguments.batch_rows as usize)?;
     let columns = match arguments.format {
@@ -60,7 +61,7 @@ pub fn run(arguments: &TickWriteArguments) -> Result<()> {
     let summary = total.summary(&arguments.table, arguments.ack);
     sent.with_context(|| format!("{summary}, up to line {}; then", Thousands(total.line)))?;
     closed?;
-    println!("{summary}");
+    say!("{summary}")?;
     Ok(())
 }
 
@@ -82,7 +83,7 @@ impl Total {
         for (line, reason) in &stored.errors {
             self.refused += 1;
             if self.refused <= SHOWN_MAX {
-                eprintln!("splay: line {line}: {reason}");
+                note!("splay: line {line}: {reason}");
             }
         }
         self.refused += stored.refused - stored.errors.len() as u64;

@@ -9,6 +9,7 @@ use splay_store::{ColumnSpec, CompactOptions, Database, Table};
 
 use super::place::open_to_read;
 use crate::args::{AlterArguments, AlterCommand, CompactArguments, ExportArguments, VerifyArguments};
+use crate::print::say;
 use crate::progress;
 use crate::size::{Human, Thousands};
 
@@ -21,7 +22,7 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
         let snapshot = match table.stored() {
             Ok(snapshot) => snapshot,
             Err(error) if error.is_damage() => {
-                println!("{}: {error}", table.name());
+                say!("{}: {error}", table.name())?;
                 found += 1;
                 continue;
             }
@@ -31,22 +32,22 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
         let problems = table.verify(&mut |bytes| advance(&bar, bytes))?;
         bar.finish_and_clear();
         for problem in &problems {
-            println!("{}: {}", problem.path.display(), problem.error);
+            say!("{}: {}", problem.path.display(), problem.error)?;
         }
         if problems.is_empty() {
-            println!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), Human(snapshot.bytes()));
+            say!("{}: {} rows, {}: sound", table.name(), Thousands(snapshot.rows()), Human(snapshot.bytes()))?;
         }
         found += problems.len();
         match followed.table(table.name()).and_then(|table| table.snapshot()) {
             Ok(all) if all.rows() > snapshot.rows() => {
-                println!("{}: {} rows more in the journal", table.name(), Thousands(all.rows() - snapshot.rows()));
+                say!("{}: {} rows more in the journal", table.name(), Thousands(all.rows() - snapshot.rows()))?;
             }
             Ok(_) => {}
             Err(error) => of_journal = Some(error),
         }
     }
     if let Some(error) = of_journal {
-        println!("journal: {error}");
+        say!("journal: {error}")?;
         found += usize::from(error.is_damage());
     }
     if arguments.table.is_none() {
@@ -63,7 +64,7 @@ pub fn export(arguments: &ExportArguments) -> Result<()> {
     let bar = progress::bytes(table.snapshot()?.bytes(), table.name());
     let (rows, bytes) = table.export(arguments.format.into(), &arguments.to, &mut |bytes| advance(&bar, bytes))?;
     bar.finish_and_clear();
-    println!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display());
+    say!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display())?;
     Ok(())
 }
 
@@ -79,13 +80,13 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
         let report = match table.compact(&options, &mut |_| ControlFlow::Continue(())) {
             // It doesn't keep the others from being compacted.
             Err(error) if error.is_damage() => {
-                println!("{}: {error}", table.name());
+                say!("{}: {error}", table.name())?;
                 damaged += 1;
                 continue;
             }
             report => report?,
         };
-        println!(
+        say!(
             "{}: {} partitions rewritten, {} segments before, {} after, {} before, {} after",
             table.name(),
             report.partitions,
@@ -93,7 +94,7 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
             report.segments.1,
             Human(report.bytes.0),
             Human(report.bytes.1)
-        );
+        )?;
     }
     if damaged > 0 {
         bail!("{damaged} damaged tables were left as they are: see splay verify");

@@ -5,6 +5,7 @@ use anyhow::{Context, Result, bail};
 use super::settings::Mode;
 use super::{Next, Shell};
 use crate::output::columns;
+use crate::print::say;
 
 /// Commands with what they do.
 const COMMANDS: [(&str, &str); 13] = [
@@ -32,7 +33,7 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
         ("\\?" | "\\h" | "\\help", _) => {
             let rows: Vec<Vec<String>> =
                 COMMANDS.iter().map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()]).collect();
-            println!("{}\nStatements end with a semicolon. Tab completes names.", columns(&["command", ""], &rows));
+            say!("{}\nStatements end with a semicolon. Tab completes names.", columns(&["command", ""], &rows))?;
         }
         ("\\d" | "\\dt", "") => shell.run_statement(
             "select table_name as \"table\", count(*) as columns from information_schema.columns \
@@ -48,7 +49,7 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
         ("\\df", part) => {
             let part = part.to_lowercase();
             for name in shell.names.functions(&shell.source).iter().filter(|name| name.contains(&part)) {
-                println!("{name}");
+                say!("{name}")?;
             }
         }
         ("\\i", "") => bail!("\\i wants a file"),
@@ -57,25 +58,25 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
             return shell.run_text(&text);
         }
         ("\\o", file) => settings.output = (!file.is_empty()).then(|| file.into()),
-        ("\\mode", "") => println!("{}", settings.mode.name()),
+        ("\\mode", "") => say!("{}", settings.mode.name())?,
         ("\\mode", mode) => settings.mode = Mode::named(mode)?,
         ("\\x", _) => {
             settings.mode = if settings.mode == Mode::Vertical { Mode::Table } else { Mode::Vertical };
-            println!("{}", settings.mode.name());
+            say!("{}", settings.mode.name())?;
         }
-        ("\\rows", "") => println!("{}", settings.rows),
+        ("\\rows", "") => say!("{}", settings.rows)?,
         ("\\rows", rows) => settings.rows = rows.parse().with_context(|| format!("{rows:?} is no number of rows"))?,
-        ("\\timing", _) => toggle("timing", &mut settings.timing),
-        ("\\stats", _) => toggle("stats", &mut settings.stats),
-        ("\\pager", _) => toggle("pager", &mut settings.pager),
-        ("\\tz", "") => println!("{}", settings.time_zone.as_deref().unwrap_or("UTC")),
+        ("\\timing", _) => toggle("timing", &mut settings.timing)?,
+        ("\\stats", _) => toggle("stats", &mut settings.stats)?,
+        ("\\pager", _) => toggle("pager", &mut settings.pager)?,
+        ("\\tz", "") => say!("{}", settings.time_zone.as_deref().unwrap_or("UTC"))?,
         ("\\tz", zone) => settings.set_zone(zone.trim_matches('\''))?,
         (other, _) => bail!("there is no command {other}; \\? lists them"),
     }
     Ok(Next::GoOn)
 }
 
-fn toggle(what: &str, setting: &mut bool) {
+fn toggle(what: &str, setting: &mut bool) -> Result<()> {
     *setting = !*setting;
-    println!("{what} is {}", if *setting { "on" } else { "off" });
+    say!("{what} is {}", if *setting { "on" } else { "off" })
 }

@@ -27,6 +27,7 @@ use self::settings::{Mode, ShellSettings};
 use super::place::{runtime, source};
 use crate::args::ShellArguments;
 use crate::output::{self, Shown};
+use crate::print::{self, note, say};
 use crate::rows::Source;
 use crate::statements::{is_blank, split};
 
@@ -90,7 +91,7 @@ impl Shell {
             let _ = editor.load_history(history);
         }
         self.watch_for_interrupts()?;
-        println!("splay {}, {place}. \\? tells what there is besides SQL, \\q leaves.", env!("CARGO_PKG_VERSION"));
+        say!("splay {}, {place}. \\? tells what there is besides SQL, \\q leaves.", env!("CARGO_PKG_VERSION"))?;
         loop {
             self.names.learn(&self.source);
             match editor.readline(PROMPT) {
@@ -100,7 +101,7 @@ impl Shell {
                     match self.run_text(&line) {
                         Ok(Next::Quit) => break,
                         Ok(Next::GoOn) => {}
-                        Err(error) => eprintln!("{}", crate::reasons(&error)),
+                        Err(error) => note!("{}", crate::reasons(&error)),
                     }
                 }
                 Err(ReadlineError::Interrupted) => {}
@@ -184,10 +185,10 @@ impl Shell {
             (None, _) => output::write(rows, format, None, shown)?,
         }
         if self.settings.timing {
-            println!("{:.3} ms", started.elapsed().as_secs_f64() * 1e3);
+            say!("{:.3} ms", started.elapsed().as_secs_f64() * 1e3)?;
         }
         if self.settings.stats {
-            println!("{}", started.costs(&self.source, text, &values));
+            say!("{}", started.costs(&self.source, text, &values))?;
         }
         Ok(())
     }
@@ -209,5 +210,5 @@ fn page(text: &[u8]) -> Result<()> {
             return Ok(());
         }
     }
-    std::io::stdout().write_all(text).context("write")
+    print::stdout().write_all(text).context("write")
 }
