@@ -117,6 +117,10 @@ def test_rows_are_inserted_by_values_and_by_queries(market: splay.Database) -> N
     counts = market.sql("select count(*) filter (where sym = 'A') as a, count(*) filter (where sym = 'M') as m from trade")
     row = counts.to_arrow().to_pylist()[0]
     assert row["a"] == row["m"] > 0
+    market.sql("update trade set size = ?, note = ? where sym = ? and size = ?", [7, "changed", "N", 1])
+    found = market.sql("select size, note from trade where sym = 'N' and note is not null").to_arrow().to_pylist()
+    assert found == [{"size": 7, "note": "changed"}]
+    assert market.sql("delete from trade where sym = ? and size = ?", ["N", 7]).to_arrow().to_pylist()[0]["rows"] == 1
     with_value = market.sql("insert into trade (time, sym) values ($1, $2)", [START, "P"]).to_arrow().to_pylist()
     assert with_value[0]["rows"] == 1
 
@@ -137,6 +141,10 @@ def test_rows_are_inserted_by_values_and_by_queries(market: splay.Database) -> N
         ("update trade set time = null where size > 5", "needs a time"),
         ("delete from trade where sym in (select sym from trade)", "query within the condition"),
         ("delete from trade where random() > 0.5", "changes from call to call"),
+        ("delete from trade where size > 5 limit 3", "can't stand"),
+        ("delete from trade where size > 5 order by size limit 3", "can't stand"),
+        ("delete from trade where true group by sym", "."),
+        ("delete from trade where size > 5 union select * from trade", "can't stand"),
         ("delete from trade where nothing = 1", "nothing"),
         ("create table trade (time timestamp)", "already"),
         ("create table t (n int)", "type timestamp"),

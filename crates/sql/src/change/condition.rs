@@ -61,6 +61,9 @@ pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionRe
             _ => return Err(unsupported("a query within the condition")),
         }
     };
+    if scan.fetch.is_some() {
+        return Err(unsupported("a limit"));
+    }
     filters.extend(scan.filters.iter().cloned());
     if filters.iter().any(Expr::is_volatile) {
         return Err(unsupported("a function whose value changes from call to call"));

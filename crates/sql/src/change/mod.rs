@@ -78,6 +78,8 @@ impl Session {
     ) -> Result<Answer> {
         let start = std::time::Instant::now();
         crate::limits::check_text(text)?;
+        // As a whole: the statement's parts are planned one by one.
+        let text = &*crate::placeholders::numbered(text)?;
         let Some(statement) = Statement::of(text)? else { return self.sql_until(text, parameters, stop) };
         let changed = run::run(self, statement, &parameters, stop, insert)?;
         let columns: [(&str, ArrayRef); 3] = [

@@ -234,11 +234,13 @@ fn create_as(
     let mut answer = session.sql_until(query, parameters.clone(), stop)?;
     let spec = spec(table, columns_of(&answer.schema(), options)?, options)?;
     let all: Vec<usize> = (0..spec.columns.len()).collect();
+    // The first rows are waited for before others are kept from writing.
+    let first = answer.by_ref().next().transpose()?;
     let mut load = session.database().load(&spec, LoadOptions::default())?;
     if session.database().table(table).is_ok() {
         return fault(format!("there is a table {table:?} already"));
     }
-    for batch in answer.by_ref() {
+    for batch in first.map(Ok).into_iter().chain(answer.by_ref()) {
         load.append(&fitted_rows(&spec, &all, &batch?)?)?;
     }
     let report = load.commit()?;
