@@ -52,10 +52,8 @@ pub(crate) fn start(session: &Session, text: &str, parameters: Parameters) -> Re
     let answer = match is_change(text) {
         false => session.sql_until(text, parameters, Stop::when(&is_raised)),
         true => {
-            let settled = splay_capture::settle(session.database())?;
-            let changed = session.change(text, parameters, Stop::when(&is_raised), &IntoFiles(session.database()));
-            settled.map_or(Ok(()), |capture| capture.close())?;
-            changed
+            splay_capture::settle(session.database())?;
+            session.change(text, parameters, Stop::when(&is_raised), &IntoFiles(session.database()))
         }
     };
     match interrupt.raised.into_inner().unwrap_or_else(PoisonError::into_inner) {

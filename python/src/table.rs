@@ -149,10 +149,8 @@ impl PyTable {
     /// Takes back what a commit did.
     fn undo(&self, py: Python<'_>, commit: u64) -> Result<LoadReport> {
         let report = py.detach(|| -> Result<_> {
-            let settled = splay_capture::settle(self.0.database())?;
-            let undone = self.0.undo(commit);
-            settled.map_or(Ok(()), |capture| capture.close())?;
-            Ok(undone?)
+            splay_capture::settle(self.0.database())?;
+            Ok(self.0.undo(commit)?)
         })?;
         Ok(LoadReport::new(self.0.name(), &report))
     }

@@ -266,6 +266,10 @@ def test_captured_rows_can_be_deleted_while_more_come(tmp_path: Path) -> None:
             db.sql("drop table trade")
     again = splay.open(tmp_path / "db")
     assert market_count(again) == left + 400
+    commit = again.sql("drop table trade").to_arrow().to_pylist()[0]["commit"]
+    assert again.tables() == []
+    run("undo", tmp_path / "db", "trade", commit)
+    assert market_count(again) == left + 400
     with again.capture():
         assert market_count(again) == left + 400
 

@@ -19,7 +19,7 @@ use splay_server::client::Client;
 use splay_sql::{Answer, IntoFiles, Parameters, RunBy, ScalarValue, Session, StatementStats, Stop, Waited, is_change};
 use splay_store::Kept;
 
-use crate::commands::changes::Changeable;
+use crate::commands::changes::settle;
 use crate::commands::place::{json_error, runtime};
 use crate::size::{Human, Thousands};
 
@@ -63,10 +63,8 @@ impl Source {
                 let answer = match is_change(text) {
                     false => session.sql_until(text, parameters, stop)?,
                     true => {
-                        let place = Changeable::over(session.database().clone())?;
-                        let changed = session.change(text, parameters, stop, &IntoFiles(&place.database));
-                        place.close()?;
-                        changed?
+                        settle(session.database())?;
+                        session.change(text, parameters, stop, &IntoFiles(session.database()))?
                     }
                 };
                 Ok(Started::Local { answer: Box::new(answer), stopped })

@@ -6,7 +6,6 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, SecondsFormat};
-use splay_capture::Capture;
 use splay_sql::{Session, SessionSettings};
 use splay_store::{CommitReport, Database, Retention, Table};
 
@@ -19,29 +18,17 @@ use crate::size::{Human, Thousands};
 /// Dates that a line names one by one.
 const DATES_SHOWN: usize = 3;
 
-/// A database whose rows can be changed: those that only its journal has are written to the tables' files first.
-pub struct Changeable {
-    pub database: Database,
-    capture: Option<Capture>,
+/// A database whose rows can be changed: those that only its journal has are written to the tables' files first. Where a server captures, rows
+/// that only it has can't be changed, which the store says.
+pub fn changeable(path: &Path) -> Result<Database> {
+    let database = Database::open(path)?;
+    settle(&database)?;
+    Ok(database)
 }
 
-impl Changeable {
-    pub fn open(path: &Path) -> Result<Changeable> {
-        Changeable::over(Database::open(path)?)
-    }
-
-    /// Takes the place of a server that doesn't run. Where one does, rows that only it has can't be changed, which the store says.
-    pub fn over(database: Database) -> Result<Changeable> {
-        let capture = splay_capture::settle(&database).context("read the rows that only the journal has")?;
-        Ok(Changeable { database, capture })
-    }
-
-    pub fn close(self) -> Result<()> {
-        if let Some(capture) = self.capture {
-            capture.close()?;
-        }
-        Ok(())
-    }
+/// The same, of a database that is open.
+pub fn settle(database: &Database) -> Result<()> {
+    splay_capture::settle(database).context("read the rows that only the journal has")
 }
 
 pub fn loads(arguments: &LoadsArguments) -> Result<()> {
@@ -94,8 +81,8 @@ fn line(commit: &CommitReport) -> Vec<String> {
 }
 
 pub fn undo(arguments: &UndoArguments) -> Result<()> {
-    let place = Changeable::open(&arguments.database)?;
-    let report = of_name(&place.database, &arguments.table)?.undo(arguments.commit)?;
+    let database = changeable(&arguments.database)?;
+    let report = of_name(&database, &arguments.table)?.undo(arguments.commit)?;
     say!(
         "commit {} undone by commit {}: {} rows came back, {} went, on {} dates",
         arguments.commit,
@@ -104,12 +91,12 @@ pub fn undo(arguments: &UndoArguments) -> Result<()> {
         Thousands(report.removed),
         report.partitions
     )?;
-    place.close()
+    Ok(())
 }
 
 pub fn delete(arguments: &DeleteArguments) -> Result<()> {
-    let place = Changeable::open(&arguments.database)?;
-    let table = place.database.table(&arguments.table)?;
+    let database = changeable(&arguments.database)?;
+    let table = database.table(&arguments.table)?;
     let mut conditions = Vec::new();
     if let Some(dates) = &arguments.date {
         let (first, last) = dates.split_once("..").unwrap_or((dates, dates));
@@ -129,7 +116,7 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
     }
     let condition = if conditions.is_empty() { String::new() } else { format!(" WHERE {}", conditions.join(" AND ")) };
     let what = if arguments.dry_run { "SELECT count(*) AS rows FROM" } else { "DELETE FROM" };
-    let source = Source::Local(Session::new(place.database.clone(), SessionSettings::default())?);
+    let source = Source::Local(Session::new(database.clone(), SessionSettings::default())?);
     let never = AtomicBool::new(false);
     let statement = format!("{what} {}{condition}", quoted(table.name()));
     {
@@ -150,20 +137,19 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
             None => say!("no row is so; nothing has changed")?,
         }
     }
-    drop(source);
-    place.close()
+    Ok(())
 }
 
 pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
-    let place = Changeable::open(&arguments.database)?;
+    let database = changeable(&arguments.database)?;
     let names = match &arguments.table {
         Some(name) => vec![name.clone()],
-        None => place.database.tables()?,
+        None => database.tables()?,
     };
     for name in names {
-        maintain_table(&place.database.table(&name)?, arguments)?;
+        maintain_table(&database.table(&name)?, arguments)?;
     }
-    place.close()
+    Ok(())
 }
 
 fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
