@@ -5,6 +5,7 @@ pub mod changes;
 pub mod generate;
 pub mod journal;
 pub mod load;
+pub mod manual;
 pub mod place;
 pub mod replay;
 pub mod serve;
