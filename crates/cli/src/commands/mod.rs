@@ -6,6 +6,7 @@ pub mod generate;
 pub mod journal;
 pub mod load;
 pub mod manual;
+mod notify;
 pub mod place;
 pub mod replay;
 pub mod serve;
