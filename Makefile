@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python doc bench bench-full bench-engine bench-cliffs bench-builds bench-changes bench-load bench-ingest \
+.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-cliffs bench-builds bench-changes bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -62,6 +62,10 @@ $(VENV)/ready: python/requirements-test.txt
 
 wheel: build $(VENV)/ready
 	$(VENV)/bin/python python/build_wheel.py
+
+# The Debian package of the command and the service.
+deb: build
+	$(PYTHON) packaging/build_deb.py
 
 test-python: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl

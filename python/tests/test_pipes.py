@@ -82,6 +82,7 @@ COMMANDS = [
     "tick write db tick --format csv --type time=timestamp --type sym=symbol < rows.csv",
     "token me",
     "gen taq --out taq --symbols 2 --quotes 20 --trades 10",
+    "completions bash",
     "shell db < statements.sql",
     *[f"sql db --file - --format {name} < one.sql" for name in ("table", "csv", "json", "ndjson", "arrow", "parquet")],
 ]

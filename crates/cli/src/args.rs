@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
 use splay_server::ingest::Speed;
@@ -70,6 +70,10 @@ pub enum Command {
     Maintain(MaintainArguments),
     /// List the built-in recipes, or show one
     Recipes(RecipesArguments),
+    /// Print a completion script for a shell
+    Completions(CompletionsArguments),
+    /// Write the manual pages
+    Man(ManArguments),
 }
 
 #[derive(Debug, Subcommand)]
@@ -131,7 +135,7 @@ pub struct LoadArguments {
     /// Table; created if absent, otherwise the rows are merged into it
     pub table: String,
     /// Files, folders or patterns (quote them)
-    #[arg(required = true)]
+    #[arg(required = true, value_hint = ValueHint::AnyPath)]
     pub files: Vec<String>,
     /// Built-in recipe (see `splay recipes`) or path of a recipe's TOML file
     #[arg(long)]
@@ -471,6 +475,7 @@ pub struct JournalInspectArguments {
 #[derive(Debug, Args)]
 pub struct PlaceArguments {
     /// Folder of the database, or address of its server, such as http://127.0.0.1:7750
+    #[arg(value_hint = ValueHint::AnyPath)]
     pub place: String,
     /// File with the token for the server; default: the variable SPLAY_TOKEN
     #[arg(long, value_name = "FILE")]
@@ -650,6 +655,27 @@ pub enum AlterCommand {
 pub struct RecipesArguments {
     /// Show this recipe's text
     pub name: Option<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct CompletionsArguments {
+    /// Shell
+    #[arg(value_enum)]
+    pub shell: CompletionsShell,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum CompletionsShell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArguments {
+    /// Folder for the pages; created if absent
+    #[arg(long)]
+    pub out: PathBuf,
 }
 
 fn text_format(text: &str) -> Result<TextFormat, String> {

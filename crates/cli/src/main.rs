@@ -50,6 +50,8 @@ fn main() -> ExitCode {
         Command::Delete(delete) => commands::changes::delete(&delete),
         Command::Maintain(maintain) => commands::changes::maintain(&maintain),
         Command::Recipes(recipes) => commands::tables::recipes(&recipes),
+        Command::Completions(completions) => commands::manual::completions(&completions),
+        Command::Man(man) => commands::manual::man(&man),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -5,6 +5,8 @@ pub mod changes;
 pub mod generate;
 pub mod journal;
 pub mod load;
+pub mod manual;
+mod notify;
 pub mod place;
 pub mod replay;
 pub mod serve;

@@ -15,6 +15,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use super::notify::notify;
 use crate::allocator;
 use crate::args::{DatabaseArguments, ServeArguments, TokenArguments};
 use crate::print::say;
@@ -82,6 +83,7 @@ async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn I
     let (watched, observed) = (capture.clone(), capture.clone());
     let server = Server::bind(settings, database, capture).await?;
     announce(&format!("serves {name}"), &server)?;
+    notify("READY=1");
     server
         .run(async move {
             tokio::select! {
@@ -89,6 +91,7 @@ async fn serve(settings: Settings, database: Database, capture: Option<Arc<dyn I
                 _ = terminate.recv() => {}
                 () = failed(observed) => tracing::error!("capture has failed"),
             }
+            notify("STOPPING=1");
         })
         .await;
     match watched {
