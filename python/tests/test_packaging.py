@@ -16,9 +16,13 @@ import yaml
 
 ROOT = pages.ROOT
 PACKAGING = ROOT / "packaging"
+BEFORE = list(sys.path)
 sys.path.insert(0, str(PACKAGING))
 import build_deb  # noqa: E402, beside what it packs
 import elf  # noqa: E402, on the path since build_deb
+
+# Or processes that later tests start would find the package without its library there.
+sys.path[:] = BEFORE
 
 PATIENCE_SECONDS = 60
 needs_dpkg = pytest.mark.skipif(not shutil.which("dpkg-deb"), reason="needs dpkg-deb")

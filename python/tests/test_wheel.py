@@ -11,9 +11,13 @@ import zipfile
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+BEFORE = list(sys.path)
 sys.path.insert(0, str(ROOT / "python"))
 import build_wheel  # noqa: E402, beside the package
 import elf  # noqa: E402
+
+# Or processes that later tests start would find the package without its library there.
+sys.path[:] = BEFORE
 
 WHEEL_BYTES_MAX = 60_000_000
 RELEASE = ROOT / "target" / "release"

@@ -55,7 +55,12 @@ impl<'a> Recovery<'a> {
             return Ok(());
         }
         if !self.tables.contains_key(&name) {
-            if let Some(captured) = self.database.dropped(&name)?
+            // One that is damaged isn't taken for dropped: what becomes of its rows is settled below.
+            let dropped = match self.database.dropped(&name) {
+                Err(error) if error.is_damage() => None,
+                dropped => dropped?,
+            };
+            if let Some(captured) = dropped
                 && batch.sequence <= captured.sequence
                 && behind(&batch.spec, &batch.rows, captured.cut)?.num_rows() == 0
             {
