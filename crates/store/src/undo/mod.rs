@@ -43,9 +43,20 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
             other => format!("a commit of the kind {} leaves the rows as they are", other.word()),
         }));
     }
-    let undone = |(other, note): (&u64, &CommitNote)| (note.undoes == Some(epoch)).then_some(*other);
-    if let Some(by) = state.history.commits().range(epoch..).find_map(undone) {
+    if let Some(by) = undone_by(state, epoch) {
         return Ok(Some(format!("commit {by} has undone it")));
+    }
+    // Rows of a table must not come into another one of its name, nor into one that isn't there.
+    let drops = |(number, note): (&u64, &CommitNote)| {
+        (note.operation == Operation::Drop && undone_by(state, *number).is_none()).then_some(*number)
+    };
+    if let Some(drop) = state.history.commits().range(epoch..).rev().find_map(drops) {
+        if !state.dropped {
+            return Ok(Some(format!("commit {drop} dropped the table, which was created anew since")));
+        }
+        if drop != epoch {
+            return Ok(Some(format!("commit {drop} dropped the table: undo that one first")));
+        }
     }
     for date in note.dates.keys() {
         if way_back(state, epoch, *date)?.is_none() {
@@ -53,6 +64,12 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
         }
     }
     Ok(None)
+}
+
+/// The commit that has undone another one.
+fn undone_by(state: &TableState, epoch: u64) -> Option<u64> {
+    let undone = |(other, note): (&u64, &CommitNote)| (note.undoes == Some(epoch)).then_some(*other);
+    state.history.commits().range(epoch..).find_map(undone)
 }
 
 /// How a date gets back what it had before a commit; `None` if files for that are gone.

@@ -303,7 +303,13 @@ fn a_table_that_is_dropped_is_gone_and_can_come_back() {
     other.dropped_table("trade").unwrap().undo(dropped).unwrap();
     assert_eq!(stored(&other.table("trade").unwrap()), Model::new(rows.clone()).batch());
     assert_eq!(stored(&table), Model::new(rows.clone()).batch(), "the other handle sees it, too");
-    table.drop_table().unwrap();
+    let again = table.drop_table().unwrap();
+    let handle = || database.table("trade").or_else(|_| database.dropped_table("trade")).unwrap();
+    let refusal = |epoch| match handle().undo(epoch) {
+        Err(Error::CannotUndo { reason, .. }) => reason,
+        other => panic!("{other:?}"),
+    };
+    assert!(refusal(1).contains("undo that one first"), "{}", refusal(1));
     // Another table of the name, with other columns.
     let spec = splay_store::TableSpec::new(
         "trade",
@@ -314,6 +320,9 @@ fn a_table_that_is_dropped_is_gone_and_can_come_back() {
     database.load(&spec, LoadOptions::default()).unwrap().commit().unwrap();
     let new = database.table("trade").unwrap().stored().unwrap();
     assert_eq!((new.rows(), new.spec().columns.len(), new.sources().count()), (0, 1, 0));
+    for epoch in [1, again] {
+        assert!(refusal(epoch).contains("created anew"), "{}", refusal(epoch));
+    }
     let again = Database::open_on(Arc::new(storage)).unwrap();
     assert_eq!(again.tables().unwrap(), ["trade"]);
     assert!(again.table("trade").unwrap().at_commit(1).unwrap().rows() == 80, "what it was can still be read");
