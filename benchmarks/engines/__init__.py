@@ -8,6 +8,8 @@ import importlib
 
 NAMES = [
     "splay",
+    "splay-fast",
+    "splay-small",
     "splay-memory",
     "duckdb",
     "clickhouse",

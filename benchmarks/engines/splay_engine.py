@@ -7,6 +7,7 @@ from .base import TOTALS, Base, sync
 
 class Engine(Base):
     name = "splay"
+    tier = "mapped"
     title = "SplayDB"
     requirements = ("numpy", "pyarrow==26.0.1")
     best = (
@@ -33,7 +34,8 @@ class Engine(Base):
         shutil.rmtree(self.database, ignore_errors=True)
         database = splay.open(self.database, threads=self.threads)
         for table, paths in tables.items():
-            database.load(table, [str(path) for path in paths], time="timestamp", symbol="symbol", threads=self.threads)
+            files = [str(path) for path in paths]
+            database.load(table, files, time="timestamp", symbol="symbol", threads=self.threads, tier=self.tier)
         sync()
 
     def open(self) -> None:

@@ -6,7 +6,7 @@ visible. Writing down by size and by age is off, since it would move the rows to
 symbol, time and arrival in layers, which the load waits for; statements are those of the tables on disk, and so are their plans.
 
 What it doesn't do: compress, keep anything but the journal on disk, or load CSV faster than capture takes rows, so it has no cold
-runs, no size and no load of the write day. Its memory is what all rows take, about that of the hot tier.
+runs, no size and no load of the write day. Its memory is what all rows take, about that of the mapped tier.
 """
 
 import shutil

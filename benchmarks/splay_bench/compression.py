@@ -1,4 +1,4 @@
-"""What a row takes on disk, and how fast it is read back: our two tiers against Arrow and Parquet files, on four kinds of table.
+"""What a row takes on disk, and how fast it is read back: our tiers against Arrow and Parquet files and DuckDB, on four kinds of table.
 
 All hold the same rows in the same order, by date, symbol and time. Files are opened and read by pyarrow in each run, ours by an open
 SplayDB, which keeps its files mapped. Mapped files are not read until their values are touched, so each time ends when every
@@ -9,7 +9,6 @@ queries.
 import math
 import pathlib
 import shutil
-import subprocess
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -25,8 +24,10 @@ from . import inside
 
 ROWS_MAX = {"smoke": 250_000, "full": 2_000_000}
 """Rows of each table; the first ones."""
-MAPPED = ("Arrow, plain", "SplayDB, hot tier")
+MAPPED = ("Arrow, plain", "SplayDB, mapped")
 """Formats of which only the bytes that are added up are read, not texts."""
+YARDSTICK = "Parquet, brotli 9"
+"""What sizes are compared with."""
 ONE_COLUMN = {"trade": "Trade_Price", "quote": "Bid_Price", "trades": "price", "books": "b1p"}
 ABOUT = {
     "trade": "trades of US equities",
@@ -48,7 +49,7 @@ def measure(given: inside.Inside) -> dict:
         "title": "compression: bytes of a row, and how fast it is read back",
         "note": f"{given.threads} threads; warm medians; GB/s are of the rows as plain Arrow, where all of them are decoded. Files are opened "
         "and read by pyarrow in each run, ours by an open SplayDB that keeps its files mapped, until every number and time was added up "
-        "once; sums compared. So plain Arrow files pay for opening and mapping, which the hot tier doesn't: it is plain Arrow itself, "
+        "once; sums compared. So plain Arrow files pay for opening and mapping, which the mapped tier doesn't: it is plain Arrow itself, "
         "and the two rows can't be set against each other. One symbol is the one with the most rows.",
         "tables": [table(name, values, readers, given.rounds) for name, values in rows.items()],
     }
@@ -126,11 +127,8 @@ class Ours:
             handle = splay.open(partial)
             for table, values in rows.items():
                 time, symbol = time_and_symbol(values)
-                handle.write(table, values, time=time, symbol=symbol)
+                handle.write(table, values, time=time, symbol=symbol, tier=self.tier)
             del handle
-            for table in rows if self.tier == "parquet" else ():
-                command = [self.given.splay, "compact", partial, table, "--format", "parquet"]
-                subprocess.run(command, check=True, capture_output=True)
             partial.rename(self.database)
         self.handle = splay.open(self.database, create=False, threads=self.given.threads)
 
@@ -148,8 +146,10 @@ def files(folder: pathlib.Path, rows) -> dict[str, File]:
     def arrow(codec):
         return lambda values, path: feather.write_feather(values, path, compression=codec)
 
-    def parquet(codec):
-        return lambda values, path: pq.write_table(values, path, compression=codec, row_group_size=131_072)
+    def parquet(codec, level=None):
+        return lambda values, path: pq.write_table(
+            values, path, compression=codec, compression_level=level, row_group_size=131_072
+        )
 
     found = {
         "Arrow, plain": File(folder / "arrow", "arrow", arrow("uncompressed")),
@@ -157,6 +157,7 @@ def files(folder: pathlib.Path, rows) -> dict[str, File]:
         "Arrow, zstd": File(folder / "arrow-zstd", "arrow", arrow("zstd")),
         "Parquet, snappy": File(folder / "parquet-snappy", "parquet", parquet("snappy")),
         "Parquet, zstd": File(folder / "parquet-zstd", "parquet", parquet("zstd")),
+        YARDSTICK: File(folder / "parquet-brotli", "parquet", parquet("brotli", 9)),
     }
     for file in found.values():
         file.make(rows)
@@ -165,8 +166,7 @@ def files(folder: pathlib.Path, rows) -> dict[str, File]:
 
 def ours(given: inside.Inside, folder: pathlib.Path, rows) -> dict[str, Ours]:
     found = {
-        "SplayDB, hot tier": Ours(given, folder / "splay-arrow", "arrow"),
-        "SplayDB, Parquet tier": Ours(given, folder / "splay-parquet", "parquet"),
+        f"SplayDB, {tier}": Ours(given, folder / f"splay-{tier}", tier) for tier in ("mapped", "fast", "small")
     }
     for one in found.values():
         one.make(rows)
@@ -208,12 +208,12 @@ def table(name: str, values: pa.Table, readers: dict, rounds: Rounds) -> dict:
     for title, reader in readers.items():
         print(f"compression: {name}, {title}", flush=True)
         size = reader.size(name)
-        row = [title, f"{size / values.num_rows:.1f}", f"{size / plain:.1%}"]
+        row = [title, f"{size / values.num_rows:.2f}", f"{size / readers[YARDSTICK].size(name):.2f}"]
         taken = [taken_ms(reader, name, ask, wanted, rounds) for ask, wanted in zip(asks, expected, strict=True)]
         words = ["wrong" if ms is None else milliseconds(ms) for ms in taken]
         speed = "" if taken[0] is None or title in MAPPED else f"{plain / 1e6 / taken[0]:.2f}"
         rows.append([*row, words[0], speed, *words[1:]])
-    head = ["format", "bytes a row", "share of Arrow", "all columns, ms", "GB/s", "one column, ms", "one symbol, ms"]
+    head = ["format", "bytes a row", "to brotli 9", "all columns, ms", "GB/s", "one column, ms", "one symbol, ms"]
     return {"title": f"{values.num_rows:,} {ABOUT[name]}", "head": head, "rows": rows}
 
 

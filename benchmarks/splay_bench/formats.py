@@ -8,7 +8,6 @@ the same order, quotes as well; sizes are those of the trades, as in the article
 import gzip
 import pathlib
 import shutil
-import subprocess
 import time
 
 import pyarrow as pa
@@ -66,7 +65,7 @@ WRITERS = {
     "Parquet, brotli": ("parquet", parquet("brotli")),
     "Parquet, zstd": ("parquet", parquet("zstd")),
 }
-OURS = {"SplayDB, mapped": "arrow", "SplayDB, Parquet": "parquet"}
+OURS = {f"SplayDB, {tier}": tier for tier in ("mapped", "fast", "small")}
 
 
 def measure(given: inside.Inside) -> dict:
@@ -118,7 +117,7 @@ def write(folder: pathlib.Path, rows, ending: str, writer) -> dict[str, pathlib.
 
 
 def ours(given: inside.Inside, database: pathlib.Path, rows, kind: str) -> pathlib.Path:
-    """A database of the same rows; ``parquet`` is the cold tier, made by ``splay compact``."""
+    """A database of the same rows, in one of the tiers."""
     import splay
 
     if not database.exists():
@@ -126,12 +125,8 @@ def ours(given: inside.Inside, database: pathlib.Path, rows, kind: str) -> pathl
         shutil.rmtree(partial, ignore_errors=True)
         handle = splay.open(partial)
         for table, values in rows.items():
-            handle.write(table, values, time="Time", symbol="Symbol")
+            handle.write(table, values, time="Time", symbol="Symbol", tier=kind)
         del handle
-        if kind == "parquet":
-            for table in rows:
-                command = [given.splay, "compact", partial, table, "--format", "parquet"]
-                subprocess.run(command, check=True, capture_output=True)
         partial.rename(database)
     return database
 

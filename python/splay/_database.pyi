@@ -242,7 +242,7 @@ class Database:
         types: Mapping[str, str] | None = None,
         memory_bytes: int | None = None,
         threads: int | None = None,
-        segment_format: Literal["arrow", "parquet"] = "arrow",
+        tier: Literal["mapped", "fast", "small"] | None = None,
         replace: Literal["date", "symbol"] | None = None,
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
@@ -321,7 +321,7 @@ class Database:
         again: bool = False,
         memory_bytes: int | None = None,
         threads: int | None = None,
-        segment_format: Literal["arrow", "parquet"] = "arrow",
+        tier: Literal["mapped", "fast", "small"] | None = None,
         progress: Callable[[int, int], object] | None = None,
         replace: Literal["date", "symbol"] | None = None,
     ) -> LoadReport:
@@ -349,7 +349,7 @@ class Database:
             The CSV file (``file,line,column,reason,text``) for such rows; it is made at the first one.
         again
             Whether files that were loaded before are loaded again.
-        memory_bytes, threads, segment_format
+        memory_bytes, threads, tier
             As for :meth:`write`; the threads parse, too.
         progress
             Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load.

@@ -3,7 +3,7 @@
 import datetime
 import os
 from collections.abc import Iterator
-from typing import Literal, final
+from typing import Any, Literal, final
 
 import pyarrow
 
@@ -133,6 +133,13 @@ class Table:
             How many at most.
         """
 
+    def storage(self) -> list[dict[str, Any]]:
+        """What each column takes on disk: a row for each segment and column, to be made a frame.
+
+        ``date``, ``tier`` and ``rows`` are the segment's; ``bytes`` what the column takes there, ``plain_bytes`` what its values take in memory
+        (``None`` for texts), ``kept`` how it is encoded.
+        """
+
     def undo(self, commit: int) -> LoadReport:
         """Take back what a commit did; rows of later commits stay. The undoing is a commit that can be undone as well.
 
@@ -158,6 +165,20 @@ class Table:
             Bytes that its segments and indexes may have.
         """
 
+    def set_tier(self, tier: Literal["mapped", "fast", "small"], *, after: int = 0) -> None:
+        """Set how rows are kept from an age on. New rows and :meth:`compact` follow it; :meth:`move_to_tiers`, or a server, moves the others.
+
+        Parameters
+        ----------
+        tier
+            ``"mapped"``: uncompressed Arrow, the fastest; ``"fast"``: Parquet in light encodings; ``"small"``: Parquet, compressed.
+        after
+            Days that a date is older than the table's newest.
+        """
+
+    def move_to_tiers(self) -> list[datetime.date]:
+        """Move dates to the tiers of their age, a commit each, and give them. Ctrl-C ends it behind a segment."""
+
     def expire(self, *, dry_run: bool = False) -> list[datetime.date]:
         """Remove the dates beyond the retention, by one commit, and give them.
 
@@ -179,7 +200,7 @@ class Table:
     def compact(
         self,
         *,
-        format: Literal["arrow", "parquet"] | None = None,
+        tier: Literal["mapped", "fast", "small"] | None = None,
         before: datetime.date | None = None,
         memory_bytes: int | None = None,
     ) -> CompactReport:
@@ -187,8 +208,8 @@ class Table:
 
         Parameters
         ----------
-        format
-            Format that all segments shall have. Default: each partition stays in the format of its first segment.
+        tier
+            Tier that all segments shall have. Default: that of :meth:`set_tier`, else each partition stays in that of its first segment.
         before
             Only partitions before this date.
         memory_bytes

@@ -119,7 +119,7 @@ impl PyDatabase {
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
         table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,
-        segment_format="arrow", replace=None
+        tier=None, replace=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -133,11 +133,11 @@ impl PyDatabase {
         types: Option<&Bound<'_, PyDict>>,
         memory_bytes: Option<usize>,
         threads: Option<usize>,
-        segment_format: &str,
+        tier: Option<&str>,
         replace: Option<&str>,
     ) -> Result<LoadReport> {
         let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)? };
-        let options = options(memory_bytes, threads, segment_format, replace)?;
+        let options = options(memory_bytes, threads, tier, replace)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
         Ok(LoadReport::new(table, &report))
@@ -146,7 +146,7 @@ impl PyDatabase {
     /// Loads files into a table.
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
-        on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, segment_format="arrow",
+        on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
         progress=None, replace=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -167,11 +167,11 @@ impl PyDatabase {
         again: bool,
         memory_bytes: Option<usize>,
         threads: Option<usize>,
-        segment_format: &str,
+        tier: Option<&str>,
         progress: Option<Py<PyAny>>,
         replace: Option<&str>,
     ) -> Result<LoadReport> {
-        let mut options = options(memory_bytes, threads, segment_format, replace)?;
+        let mut options = options(memory_bytes, threads, tier, replace)?;
         options.again = again;
         let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
         let format = format.map(|name| name.parse::<Format>().map_err(PyValueError::new_err)).transpose()?;
@@ -206,7 +206,7 @@ impl PyDatabase {
 fn options(
     memory_bytes: Option<usize>,
     threads: Option<usize>,
-    format: &str,
+    tier: Option<&str>,
     replace: Option<&str>,
 ) -> PyResult<LoadOptions> {
     let defaults = LoadOptions::default();
@@ -214,7 +214,7 @@ fn options(
         memory_bytes: memory_bytes.unwrap_or(defaults.memory_bytes),
         again: false,
         threads: threads.unwrap_or(defaults.threads).max(1),
-        format: load::segment_format(format)?,
+        tier: tier.map(load::tier).transpose()?,
         replace: load::replace(replace)?,
     })
 }

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
-use splay_store::{ColumnType, Database, Error, LoadOptions, LoadReport, Replace, SegmentFormat, Source};
+use splay_store::{ColumnType, Database, Error, FileFormat, LoadOptions, LoadReport, Replace, Source, Tier};
 
 use crate::error::{Failure, Result};
 use crate::signals::Signals;
@@ -106,15 +106,23 @@ pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(Strin
     given.unwrap_or_default().into_iter().map(parse).collect()
 }
 
-/// A format of segments by name.
+/// A tier by name.
 ///
 /// # Errors
 /// `ValueError` for another name.
-pub(crate) fn segment_format(name: &str) -> PyResult<SegmentFormat> {
+pub(crate) fn tier(name: &str) -> PyResult<Tier> {
+    name.parse().map_err(PyValueError::new_err)
+}
+
+/// A format of exported files by name.
+///
+/// # Errors
+/// `ValueError` for another name.
+pub(crate) fn file_format(name: &str) -> PyResult<FileFormat> {
     match name {
-        "arrow" => Ok(SegmentFormat::Arrow),
-        "parquet" => Ok(SegmentFormat::Parquet),
-        other => Err(PyValueError::new_err(format!("a segment's format is \"arrow\" or \"parquet\", not {other:?}"))),
+        "arrow" => Ok(FileFormat::Arrow),
+        "parquet" => Ok(FileFormat::Parquet),
+        other => Err(PyValueError::new_err(format!("a file's format is \"arrow\" or \"parquet\", not {other:?}"))),
     }
 }
 

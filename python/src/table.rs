@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use splay_store::{ColumnSpec, ColumnType, CompactOptions, Observer, Retention, Table, TableSnapshot};
 
 use crate::dates;
 use crate::error::{Failure, Result};
-use crate::load::segment_format;
+use crate::load;
 use crate::reports::{Commit, CompactReport, LoadReport, Partition, Problem, Source};
 use crate::schema::PySchema;
 use crate::signals::Signals;
@@ -146,6 +147,27 @@ impl PyTable {
         Ok(py.detach(|| self.0.commits(count))?.into_iter().map(Commit::new).collect())
     }
 
+    /// What each column takes in each segment.
+    fn storage(&self, py: Python<'_>) -> Result<Vec<Py<PyDict>>> {
+        let snapshot = py.detach(|| self.0.stored())?;
+        let mut rows = Vec::new();
+        for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
+            let entry = segment.entry();
+            for column in py.detach(|| segment.storage(snapshot.spec()))? {
+                let row = PyDict::new(py);
+                row.set_item("date", dates::to_python(py, entry.date)?)?;
+                row.set_item("tier", entry.tier.name())?;
+                row.set_item("rows", entry.rows)?;
+                row.set_item("column", column.column)?;
+                row.set_item("bytes", column.bytes)?;
+                row.set_item("plain_bytes", column.plain_bytes)?;
+                row.set_item("kept", column.kept)?;
+                rows.push(row.unbind());
+            }
+        }
+        Ok(rows)
+    }
+
     /// Takes back what a commit did.
     fn undo(&self, py: Python<'_>, commit: u64) -> Result<LoadReport> {
         let report = py.detach(|| -> Result<_> {
@@ -159,6 +181,24 @@ impl PyTable {
     #[pyo3(signature = (*, days=None, bytes=None))]
     fn retain(&self, py: Python<'_>, days: Option<u32>, bytes: Option<u64>) -> Result<()> {
         Ok(py.detach(|| self.0.set_retention(Retention { days, bytes }))?)
+    }
+
+    /// Sets how rows of an age are kept.
+    #[pyo3(signature = (tier, *, after=0))]
+    fn set_tier(&self, py: Python<'_>, tier: &str, after: u32) -> Result<()> {
+        let tier = load::tier(tier)?;
+        Ok(py.detach(|| self.0.set_tier(tier, after))?)
+    }
+
+    /// Moves dates to the tiers of their age; gives these.
+    fn move_to_tiers(&self, py: Python<'_>) -> Result<Vec<Py<PyAny>>> {
+        let mut moved = Vec::new();
+        for (date, _) in py.detach(|| self.0.stored())?.due_moves() {
+            let options = CompactOptions { date: Some(date), ..CompactOptions::default() };
+            until_interrupted(py, |observer| self.0.compact(&options, observer))?;
+            moved.push(dates::to_python(py, date)?);
+        }
+        Ok(moved)
     }
 
     /// Removes the dates beyond the retention; gives these.
@@ -175,16 +215,17 @@ impl PyTable {
     }
 
     /// Joins the segments of each partition to few large ones.
-    #[pyo3(signature = (*, format=None, before=None, memory_bytes=None))]
+    #[pyo3(signature = (*, tier=None, before=None, memory_bytes=None))]
     fn compact(
         &self,
         py: Python<'_>,
-        format: Option<&str>,
+        tier: Option<&str>,
         before: Option<&Bound<'_, PyAny>>,
         memory_bytes: Option<usize>,
     ) -> Result<CompactReport> {
         let options = CompactOptions {
-            format: format.map(segment_format).transpose()?,
+            tier: tier.map(load::tier).transpose()?,
+            date: None,
             before: before.map(dates::from_python).transpose()?,
             memory_bytes: memory_bytes.unwrap_or(0),
         };
@@ -201,7 +242,7 @@ impl PyTable {
     /// Copies the table to files for other tools; gives rows and bytes.
     #[pyo3(signature = (folder, *, format="parquet"))]
     fn export(&self, py: Python<'_>, folder: PathBuf, format: &str) -> Result<(u64, u64)> {
-        let format = segment_format(format)?;
+        let format = load::file_format(format)?;
         until_interrupted(py, |observer| self.0.export(format, &folder, observer))
     }
 

@@ -78,18 +78,20 @@ def oracle(table: pa.Table) -> duckdb.DuckDBPyConnection:
 def database(folder: pathlib.Path, table: pa.Table, source: str, cache: int = 0) -> "tuple[splay.Database, object]":
     """The rows in a database: in Arrow or Parquet segments, captured, or some of each; and what keeps captured rows open."""
     held = splay.open(folder, result_cache_bytes=cache, threads=2)
-    third = table.num_rows // 3
+    quarter = table.num_rows // 4
     parts = {
-        "arrow": [("arrow", table)],
-        "parquet": [("parquet", table)],
-        "captured": [("captured", table)],
-        "mixed": [("arrow", table.slice(0, third)), ("parquet", table.slice(third, third)), ("captured", table.slice(2 * third))],
-    }[source]
+        "mixed": [
+            ("mapped", table.slice(0, quarter)),
+            ("fast", table.slice(quarter, quarter)),
+            ("small", table.slice(2 * quarter, quarter)),
+            ("captured", table.slice(3 * quarter)),
+        ]
+    }.get(source, [(source, table)])
     capture = None
     for kind, rows in parts:
         if kind == "captured":
             capture = capture or held.capture()
             capture.append("t", rows, ack="process", time="ts", symbol="sym")
         else:
-            held.write("t", rows, time="ts", symbol="sym", segment_format=kind)
+            held.write("t", rows, time="ts", symbol="sym", tier=kind)
     return held, capture

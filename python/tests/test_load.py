@@ -65,7 +65,7 @@ def test_malformed_rows_stop_the_load_or_go_to_quarantine(db, files, tmp_path):
 
 def test_parquet_in_parquet_kept(db, tmp_path, trades):
     pyarrow.parquet.write_table(pa.Table.from_pandas(trades, preserve_index=False), tmp_path / "t.parquet")
-    assert db.load("t", tmp_path / "t.parquet", segment_format="parquet").rows == 4
+    assert db.load("t", tmp_path / "t.parquet", tier="small").rows == 4
     assert list((tmp_path / "db" / "t").glob("**/*.parquet"))
 
 

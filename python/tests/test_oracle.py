@@ -19,7 +19,7 @@ import splay
 STATEMENTS = int(os.environ.get("SPLAY_ORACLE_STATEMENTS", "600"))
 SEED = int(os.environ.get("SPLAY_ORACLE_SEED", "1"))
 GOES_ON = os.environ.get("SPLAY_ORACLE_ALL") == "1"
-SOURCES = ["arrow", "parquet", "captured", "mixed"]
+SOURCES = ["mapped", "fast", "small", "captured", "mixed"]
 TABLES = 3
 
 # What DuckDB refuses to compute and SplayDB gives as IEEE 754 does, or the other way round.
@@ -45,7 +45,7 @@ class Engines:
         for source in SOURCES:
             self.opened[source] = oracle_rows.database(folder / f"{source}-{seed}", table, source)
         # What is kept must be what would be computed: each statement is asked twice.
-        self.opened["cached"] = oracle_rows.database(folder / f"cached-{seed}", table, "arrow", cache=16 << 20)
+        self.opened["cached"] = oracle_rows.database(folder / f"cached-{seed}", table, "mapped", cache=16 << 20)
 
     def close(self):
         for _, capture in self.opened.values():

@@ -56,7 +56,7 @@ def test_segments_are_joined(db, table, trades):
     later = trades.assign(time=trades["time"] + pd.Timedelta(hours=1))
     db.write("trade", later)
     before = sum(p.segments for p in table.partitions)
-    report = table.compact(format="parquet", before=dt.date(2024, 1, 3))
+    report = table.compact(tier="small", before=dt.date(2024, 1, 3))
     assert report.partitions == 1
     assert report.segments_after <= report.segments_before <= before
     assert table.rows == 8

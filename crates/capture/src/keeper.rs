@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CapturedRows, CompactOptions, Dates, background};
+use splay_store::{CapturedRows, CompactOptions, Dates, Table, background};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
@@ -26,8 +26,11 @@ const INTERVAL: Duration = Duration::from_millis(50);
 /// How long it waits after a write-down that failed, and between looks at the calendar.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// How often it looks for dates beyond a retention, and for files that were kept long enough.
+/// How often it looks for dates beyond a retention or due for another tier, and for files that were kept long enough.
 const MAINTENANCE: Duration = Duration::from_secs(600);
+
+/// How long a look at most moves dates to other tiers, but for the date that it is at: rows aren't written down meanwhile.
+const MOVING_MAX: Duration = Duration::from_secs(10);
 
 /// Memory of a compaction.
 const COMPACT_BYTES: usize = 1 << 30;
@@ -192,7 +195,7 @@ impl Keeper {
 /// Removes dates beyond the tables' retention, and files that were kept long enough for undo; all of these if the disk is full.
 fn maintain(shared: &Shared, is_full: bool) -> Result<()> {
     for name in shared.database.tables()? {
-        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        let changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         shared.check()?;
         let table = shared.database.table(&name)?;
         let retention = match table.stored() {
@@ -207,6 +210,27 @@ fn maintain(shared: &Shared, is_full: bool) -> Result<()> {
             }
         }
         shared.settled(table.forget(is_full))?;
+        drop(changing);
+        move_to_tiers(shared, &table)?;
+    }
+    Ok(())
+}
+
+/// Moves dates to the tiers of their age. Rows are written down between one date and the next; what a while isn't enough for is left to
+/// the next look.
+fn move_to_tiers(shared: &Shared, table: &Table) -> Result<()> {
+    let begun = Instant::now();
+    for (date, tier) in table.stored()?.due_moves() {
+        if shared.disk.is_refusing() || begun.elapsed() > MOVING_MAX {
+            break;
+        }
+        let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.check()?;
+        let options = CompactOptions { date: Some(date), memory_bytes: COMPACT_BYTES, ..CompactOptions::default() };
+        let moved = table.compact(&options, &mut |_| std::ops::ControlFlow::Continue(()));
+        let moved = shared.settled(moved)?;
+        let (before, after) = moved.bytes;
+        tracing::info!(table = %table.name(), date = %splay_store::date(date), tier = tier.name(), before, after, "date moved to another tier");
     }
     Ok(())
 }
@@ -323,7 +347,7 @@ fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollRepor
     }
     let _changing = shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
     shared.check()?;
-    let options = CompactOptions { format: None, before: Some(today), memory_bytes: COMPACT_BYTES };
+    let options = CompactOptions { before: Some(today), memory_bytes: COMPACT_BYTES, ..CompactOptions::default() };
     let compacted = live.table().compact(&options, &mut |_| std::ops::ControlFlow::Continue(()));
     report.partitions = shared.settled(compacted)?.partitions;
     live.rolled_at.store(shared.clock.now(), Ordering::Relaxed);

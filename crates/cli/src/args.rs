@@ -7,7 +7,7 @@ use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, SegmentFormat};
+use splay_store::{ColumnType, FileFormat, Tier};
 
 use crate::size::Bytes;
 
@@ -47,7 +47,7 @@ pub enum Command {
     /// List the tables of a database
     Tables(TablesArguments),
     /// Show a table's columns, order, dates and size
-    Describe(TableArguments),
+    Describe(DescribeArguments),
     /// Check every byte of a database, including its journal, or of one table
     Verify(VerifyArguments),
     /// Back up a database while it is in use; files that the last backup in the folder has aren't copied again
@@ -56,9 +56,9 @@ pub enum Command {
     Restore(RestoreArguments),
     /// Copy a table to Parquet or Arrow files for other tools
     Export(ExportArguments),
-    /// Merge small segments, or convert a table to another format
+    /// Merge small segments, or move a table to another tier
     Compact(CompactArguments),
-    /// Change a table's columns, or how long its rows stay
+    /// Change a table's columns, how its rows are kept, or how long
     Alter(AlterArguments),
     /// List what was loaded into a table, deleted, replaced and undone, the newest first
     Loads(LoadsArguments),
@@ -66,7 +66,7 @@ pub enum Command {
     Undo(UndoArguments),
     /// Delete rows: of dates, times and symbols, or those that meet a condition
     Delete(DeleteArguments),
-    /// Remove dates beyond the tables' retention, and files that were kept long enough for undo
+    /// Move dates to the tiers of their age, remove those beyond the tables' retention, and files that were kept long enough for undo
     Maintain(MaintainArguments),
     /// List the built-in recipes, or show one
     Recipes(RecipesArguments),
@@ -166,9 +166,9 @@ pub struct LoadArguments {
     /// Number of threads; default: one per core
     #[arg(long)]
     pub threads: Option<usize>,
-    /// Format of the new segments
-    #[arg(long, value_enum, default_value = "arrow")]
-    pub tier: FormatArgument,
+    /// How the new rows are kept: mapped (fastest), fast or small; default: as the table's tiers say, else mapped
+    #[arg(long, value_name = "TIER")]
+    pub tier: Option<Tier>,
     /// Show table, columns and types, and load nothing
     #[arg(long)]
     pub dry_run: bool,
@@ -270,17 +270,17 @@ pub struct MaintainArguments {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub enum FormatArgument {
-    /// Arrow IPC, memory-mapped: the hot tier
+    /// Arrow IPC, uncompressed
     Arrow,
-    /// Parquet: the cold tier
+    /// Parquet, with floats as floats
     Parquet,
 }
 
-impl From<FormatArgument> for SegmentFormat {
-    fn from(format: FormatArgument) -> SegmentFormat {
+impl From<FormatArgument> for FileFormat {
+    fn from(format: FormatArgument) -> FileFormat {
         match format {
-            FormatArgument::Arrow => SegmentFormat::Arrow,
-            FormatArgument::Parquet => SegmentFormat::Parquet,
+            FormatArgument::Arrow => FileFormat::Arrow,
+            FormatArgument::Parquet => FileFormat::Parquet,
         }
     }
 }
@@ -559,6 +559,15 @@ pub struct TableArguments {
 }
 
 #[derive(Debug, Args)]
+pub struct DescribeArguments {
+    #[command(flatten)]
+    pub table: TableArguments,
+    /// Show what each column takes on disk, by tier, and how it is encoded
+    #[arg(long)]
+    pub storage: bool,
+}
+
+#[derive(Debug, Args)]
 pub struct VerifyArguments {
     /// Folder of the database
     pub database: PathBuf,
@@ -613,9 +622,9 @@ pub struct CompactArguments {
     pub database: PathBuf,
     /// Only this table
     pub table: Option<String>,
-    /// Format of all segments; default: that of each date's first segment
-    #[arg(long, value_enum)]
-    pub format: Option<FormatArgument>,
+    /// How all rows are kept: mapped (fastest), fast or small; default: as the table's tiers say, else as each date's first segment
+    #[arg(long, value_name = "TIER")]
+    pub tier: Option<Tier>,
     /// Only partitions before this date
     #[arg(long)]
     pub before: Option<chrono::NaiveDate>,
@@ -640,6 +649,13 @@ pub enum AlterCommand {
     AddColumn { name: String, column_type: ColumnType },
     /// Give a column a wider type
     Widen { name: String, column_type: ColumnType },
+    /// Set how rows are kept: mapped (fastest), fast or small, from an age on
+    Tier {
+        tier: Tier,
+        /// Days that a date is older than the table's newest
+        #[arg(long, default_value = "0", value_name = "DAYS")]
+        after: u32,
+    },
     /// Set how long rows stay; without an option they stay for ever
     Retain {
         /// Days that the table has, the newest date's among them

@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
-use splay_store::{SegmentFormat, TableSnapshot};
+use splay_store::TableSnapshot;
 
 use crate::codes::{TextResults, condition};
 use crate::error::{Error, Result};
@@ -71,7 +71,7 @@ impl RowReader<'_> {
         let rows_max = fetch.unwrap_or(usize::MAX);
         for cover in covers {
             // Known without opening the file.
-            if cover.segment.entry().format != SegmentFormat::Parquet {
+            if cover.segment.entry().tier.is_mapped() {
                 continue;
             }
             let columns = self.columns();

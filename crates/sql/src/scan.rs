@@ -33,7 +33,7 @@ use datafusion::physical_plan::{
 };
 use futures::Stream;
 use splay_engine::value_bytes;
-use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, SegmentFormat, Selection, SelectionStats, TableSnapshot};
+use splay_store::{Bounds, DATE_COLUMN, Piece, Segment, Selection, SelectionStats, TableSnapshot};
 
 use crate::dynamic_filters::{DynamicFilters, is_dynamic};
 use crate::error::external;
@@ -42,8 +42,8 @@ use crate::provider::ColumnSource;
 /// Rows below which another stream costs more than it saves.
 const STREAM_ROWS_MIN: u64 = 1 << 16;
 
-/// Rows that are decoded at once from Parquet: each read begins at the start of a row group.
-const PARQUET_ROWS: u64 = 1 << 17;
+/// Rows that are read at once where each read costs more than its rows.
+const DECODED_ROWS: u64 = 1 << 17;
 
 /// What a scan is made of.
 pub(crate) struct TickScanSettings {
@@ -602,10 +602,7 @@ impl TickScanStream {
         self.dynamic.narrow(&self.plan.snapshot, &self.plan.schema, &mut self.pieces)?;
         while self.left > 0 {
             let Some(piece) = self.pieces.front_mut() else { return Ok(None) };
-            let rows_max = match piece.segment.entry().format {
-                SegmentFormat::Arrow => self.plan.batch_rows as u64,
-                SegmentFormat::Parquet => PARQUET_ROWS,
-            };
+            let rows_max = if self.plan.reads_by_range(piece)? { self.plan.batch_rows as u64 } else { DECODED_ROWS };
             // Where every row passes, no more are read than are wanted.
             let rows_max = if self.plan.filters.is_empty() { rows_max.min(self.left as u64) } else { rows_max };
             let end = piece.rows.end.min(piece.rows.start.saturating_add(rows_max));
@@ -658,6 +655,19 @@ impl ReadPlan {
             Some(mask) if mask.has_false() => Ok(filter_record_batch(&batch, &mask)?),
             _ => Ok(batch),
         }
+    }
+
+    /// Whether a few rows of a piece can be read for what few rows cost.
+    fn reads_by_range(&self, piece: &Piece) -> Result<bool> {
+        let wanted = self.filters.iter().flat_map(|filter| &filter.columns).chain(&self.projection);
+        for column in wanted {
+            if let ColumnSource::Stored(position) = self.columns[*column]
+                && !piece.segment.reads_by_range(self.snapshot.spec(), position).map_err(external)?
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Columns of a piece by position in the table, read once.

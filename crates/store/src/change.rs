@@ -5,8 +5,8 @@ use arrow::array::RecordBatch;
 use crate::database::Table;
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
-use crate::manifest::{FileEntry, Operation, Source, TableState};
-use crate::schema::Retention;
+use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
+use crate::schema::{Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
 use crate::write::{Change, Writer, now};
@@ -126,6 +126,18 @@ impl Table {
         }
         self.change_spec(|spec| {
             spec.retention = retention;
+            Ok(())
+        })
+    }
+
+    /// Sets how rows are kept whose date is some days older than the newest, until the next such age. Loads and compactions follow it;
+    /// [`TableSnapshot::due_moves`] names the dates that are kept otherwise.
+    ///
+    /// # Errors
+    /// Those of a commit.
+    pub fn set_tier(&self, tier: Tier, after: u32) -> Result<()> {
+        self.change_spec(|spec| {
+            spec.set_tier(TierRule { after, tier });
             Ok(())
         })
     }

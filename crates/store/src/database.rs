@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 use crate::error::{Error, Result};
 use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
-use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState};
+use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState, Tier};
 use crate::schema::{TableSpec, validate_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
@@ -689,6 +689,19 @@ impl TableSnapshot {
     /// Its files, in the order of their paths.
     pub(crate) fn entries(&self) -> impl Iterator<Item = &FileEntry> + Clone {
         self.known.state.files.values()
+    }
+
+    /// The dates that aren't kept in the tier of their age, the oldest first, with that tier.
+    #[must_use]
+    pub fn due_moves(&self) -> Vec<(i32, Tier)> {
+        let newest = self.entries().map(|entry| entry.date).max().unwrap_or_default();
+        let mut due = std::collections::BTreeMap::new();
+        for entry in self.entries() {
+            if let Some(tier) = self.spec().tier_of(entry.date, newest).filter(|tier| *tier != entry.tier) {
+                due.insert(entry.date, tier);
+            }
+        }
+        due.into_iter().collect()
     }
 
     /// Files that earlier commits had, and that are kept so that the table can be read as it was and commits be undone.

@@ -76,11 +76,11 @@ pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, s
 pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, Removal, Replace};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
-pub use manifest::{Captured, FileEntry, SegmentFormat, Source};
+pub use manifest::{Captured, FileEntry, Source, Tier};
 pub use partition::{Dates, date, days};
 pub use schema::{
-    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, validate_name,
+    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,
 };
-pub use segment::{ColumnReader, RowList, Segment, SegmentBatches};
+pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::Settings;

@@ -8,10 +8,10 @@ use std::sync::Arc;
 use crate::database::{Database, Table};
 use crate::error::{Error, Result};
 use crate::load::{follow_each_other, rewrite};
-use crate::manifest::{FileEntry, Operation, SegmentFormat};
+use crate::manifest::{FileEntry, Operation, Tier};
 use crate::partition;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
-use crate::segment;
+use crate::segment::{self, FileFormat};
 use crate::storage::Storage;
 use crate::write::{Change, Writer};
 
@@ -21,10 +21,12 @@ pub type Observer<'a> = &'a mut dyn FnMut(u64) -> ControlFlow<()>;
 /// How a table is compacted.
 #[derive(Debug, Clone, Default)]
 pub struct CompactOptions {
-    /// Format that all segments shall have; `None` leaves each partition in the format of its first segment.
-    pub format: Option<SegmentFormat>,
+    /// Tier that all segments shall have; `None` means that of their age ([`Table::set_tier`]), else that of the partition's first segment.
+    pub tier: Option<Tier>,
     /// Only partitions before this date, in days since 1970-01-01.
     pub before: Option<i32>,
+    /// Only the partition of this date.
+    pub date: Option<i32>,
     /// Bytes of memory, as for a load. 0 means 1 GiB.
     pub memory_bytes: usize,
 }
@@ -50,7 +52,7 @@ pub struct Problem {
 }
 
 impl Table {
-    /// Joins the segments of each partition to few large ones, and brings them into the wanted format.
+    /// Joins the segments of each partition to few large ones, and brings them into the wanted tier.
     /// Partitions that are so already stay untouched. Readers go on with what they see.
     ///
     /// # Errors
@@ -65,14 +67,18 @@ impl Table {
         dates.dedup();
         let memory = if options.memory_bytes == 0 { 1 << 30 } else { options.memory_bytes };
         let (mut change, mut report) = (Change::new(Operation::Compact), CompactReport::default());
-        for date in dates.into_iter().filter(|date| options.before.is_none_or(|before| *date < before)) {
+        let newest = dates.last().copied().unwrap_or_default();
+        let is_wanted =
+            |date: &i32| options.before.is_none_or(|b| *date < b) && options.date.is_none_or(|d| *date == d);
+        for date in dates.into_iter().filter(is_wanted) {
             let files = writer.partition(date);
-            let Some(format) = options.format.or(files.first().map(|file| file.format)) else { continue };
+            let by_age = || spec.tier_of(date, newest);
+            let Some(tier) = options.tier.or_else(by_age).or(files.first().map(|file| file.tier)) else { continue };
             let rows_max = crate::load::rows_max(&writer, &spec, &files, memory)?;
-            if files.iter().all(|file| file.format == format) && !is_fragmented(&spec, &files, rows_max) {
+            if files.iter().all(|file| file.tier == tier) && !is_fragmented(&spec, &files, rows_max) {
                 continue;
             }
-            let added = rewrite(&writer, &spec, date, &files, format, memory, observer)?;
+            let added = rewrite(&writer, &spec, date, &files, tier, memory, observer)?;
             let bytes = |files: &[FileEntry]| files.iter().map(|file| file.bytes + file.index_bytes).sum::<u64>();
             report.partitions += 1;
             report.segments = (report.segments.0 + files.len(), report.segments.1 + added.len());
@@ -224,7 +230,7 @@ impl Table {
     /// # Errors
     /// [`Error::Io`] if a file is in the way or can't be written; [`Error::Stopped`] if `observer` ends it. Files that were
     /// written before are removed.
-    pub fn export(&self, format: SegmentFormat, folder: &Path, observer: Observer<'_>) -> Result<(u64, u64)> {
+    pub fn export(&self, format: FileFormat, folder: &Path, observer: Observer<'_>) -> Result<(u64, u64)> {
         std::fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
         let storage = crate::storage::LocalStorage::new(folder);
         let mut written = Vec::new();
@@ -241,7 +247,7 @@ impl Table {
     fn export_to(
         &self,
         storage: &dyn Storage,
-        format: SegmentFormat,
+        format: FileFormat,
         written: &mut Vec<String>,
         observer: Observer<'_>,
     ) -> Result<(u64, u64)> {

@@ -10,6 +10,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::manifest::Tier;
 
 /// Name of the virtual column that holds a row's partition.
 pub const DATE_COLUMN: &str = "date";
@@ -295,9 +296,21 @@ pub struct TableSpec {
     /// How long rows stay. Default: for ever.
     #[serde(default, skip_serializing_if = "Retention::is_unbounded")]
     pub retention: Retention,
+    /// How rows are kept, by the age of their date; ages ascending. Default: as they are loaded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tiers: Vec<TierRule>,
     /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+}
+
+/// How rows are kept from an age on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TierRule {
+    /// Days that a date is older than the table's newest.
+    pub after: u32,
+    /// The tier from then on.
+    pub tier: Tier,
 }
 
 /// How long rows of a table stay. What is beyond it goes by whole dates; the newest date stays in any case.
@@ -320,6 +333,21 @@ impl Retention {
 }
 
 impl TableSpec {
+    /// The tier of a date by its age, if the table has one for it.
+    #[must_use]
+    pub fn tier_of(&self, date: i32, newest: i32) -> Option<Tier> {
+        let age = newest.saturating_sub(date).max(0).unsigned_abs();
+        self.tiers.iter().rev().find(|rule| rule.after <= age).map(|rule| rule.tier)
+    }
+
+    /// Sets the tier from an age on. Rules that say nothing new are left out.
+    pub(crate) fn set_tier(&mut self, rule: TierRule) {
+        self.tiers.retain(|other| other.after != rule.after);
+        self.tiers.push(rule);
+        self.tiers.sort_by_key(|rule| rule.after);
+        self.tiers.dedup_by_key(|rule| rule.tier);
+    }
+
     /// A table with dates in UTC. Call [`TableSpec::validate`] before use; every store call does.
     pub fn new(
         name: impl Into<String>,
@@ -334,6 +362,7 @@ impl TableSpec {
             symbol: symbol.map(str::to_owned),
             time_zone: "UTC".to_owned(),
             retention: Retention::default(),
+            tiers: Vec::new(),
             dropped: Vec::new(),
         }
     }

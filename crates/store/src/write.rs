@@ -17,7 +17,7 @@ use arrow::array::RecordBatch;
 use crate::database::{Database, READERS_LOCK, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::load::SPILL_FOLDER;
-use crate::manifest::{self, Captured, Commit, FileEntry, Head, Operation, SegmentFormat, Source, TableState};
+use crate::manifest::{self, Captured, Commit, FileEntry, Head, Operation, Source, TableState, Tier};
 use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment, SegmentTarget};
@@ -143,43 +143,39 @@ impl Writer {
     }
 
     /// A new path in a partition, whose folder is made if need be. Later paths sort behind earlier ones.
-    pub(crate) fn next_path(&self, date: i32, format: SegmentFormat) -> Result<String> {
+    pub(crate) fn next_path(&self, date: i32, tier: Tier) -> Result<String> {
         let folder = partition::folder(date);
         self.storage().create_dir(&self.table)?;
         self.storage().create_dir(&format!("{}/{folder}", self.table))?;
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);
-        Ok(format!("{folder}/{:08}.{number:06}.{}", self.next_epoch(), format.extension()))
+        Ok(format!("{folder}/{:08}.{number:06}.{}", self.next_epoch(), tier.extension()))
     }
 
     pub(crate) fn write_segment(
         &self,
         spec: &TableSpec,
         date: i32,
-        format: SegmentFormat,
+        tier: Tier,
         rows: &RecordBatch,
     ) -> Result<FileEntry> {
-        self.write_segment_at(spec, date, self.next_path(date, format)?, rows)
+        self.write_segment_at(spec, date, tier, self.next_path(date, tier)?, rows)
     }
 
     pub(crate) fn write_segment_at(
         &self,
         spec: &TableSpec,
         date: i32,
+        tier: Tier,
         path: String,
         rows: &RecordBatch,
     ) -> Result<FileEntry> {
-        let format = if path.ends_with(SegmentFormat::Parquet.extension()) {
-            SegmentFormat::Parquet
-        } else {
-            SegmentFormat::Arrow
-        };
         {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
             let index = path.rsplit_once('.').map_or(path.as_str(), |(stem, _)| stem);
             written.push(format!("{index}.index"));
             written.push(path.clone());
         }
-        let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.table, path, format, date };
+        let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.table, path, tier, date };
         segment::write(&target, spec, rows)
     }
 
@@ -252,7 +248,7 @@ impl Writer {
     /// Gives a stored file, and its index, a second name in its partition, behind all others; copies it where the file system has no
     /// second names.
     pub(crate) fn link(&self, entry: &FileEntry) -> Result<FileEntry> {
-        let path = self.next_path(entry.date, entry.format)?;
+        let path = self.next_path(entry.date, entry.tier)?;
         let linked = FileEntry { path, ..entry.clone() };
         {
             let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);

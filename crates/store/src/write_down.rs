@@ -6,7 +6,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::live::follows;
 use crate::load::{LoadReport, chunk_rows, merge, row_bytes, segment_rows, stored};
-use crate::manifest::{Captured, FileEntry, Operation, SegmentFormat};
+use crate::manifest::{Captured, FileEntry, Operation, Tier};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::write::{Change, Writer};
@@ -76,10 +76,10 @@ fn write_date(
     let chunk_rows = chunk_rows(row_bytes);
     let mut sources = stored(spec, &stands[kept..], chunk_rows);
     sources.extend(stored(spec, segments, chunk_rows));
-    let format = existing.first().map_or(SegmentFormat::Arrow, |entry| entry.format);
+    let tier = existing.first().map(|entry| entry.tier).or_else(|| spec.tier_of(date, date)).unwrap_or(Tier::Mapped);
     let rows_max = segment_rows(writer, MEMORY_BYTES, row_bytes);
     merge(spec, sources, rows_max, &mut |rows| {
-        change.add.push(writer.write_segment(spec, date, format, &rows)?);
+        change.add.push(writer.write_segment(spec, date, tier, &rows)?);
         Ok(())
     })?;
     change.remove.extend(existing.into_iter().skip(kept).map(|entry| entry.path));

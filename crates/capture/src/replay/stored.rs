@@ -1,7 +1,7 @@
 //! A day of tables in order of time.
 //!
 //! - Each run of equal symbols is in order of time as it lies; the runs are merged, and what is read of mapped segments is copied
-//!   only when it is sent. Memory goes with the number of symbols, not of rows; but segments of the cold tier are decoded, and
+//!   only when it is sent. Memory goes with the number of symbols, not of rows; but segments that aren't mapped are decoded, and
 //!   more than [`DECODED_BYTES_MAX`] of them are refused.
 //! - Where updates are cut depends on the rows and the request alone: where the table changes, where a stretch of time ends, and
 //!   at [`BATCH_ROWS`] rows.
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray};
 use arrow::compute::interleave;
 use arrow::datatypes::{DataType, Int32Type, TimestampNanosecondType};
-use splay_store::{Bounds, Database, Piece, SegmentFormat, Selection, TableSnapshot, TableSpec};
+use splay_store::{Bounds, Database, Piece, Selection, TableSnapshot, TableSpec};
 
 use super::{DECODED_BYTES_MAX, Given, ReplayRequest, date, instant};
 use crate::error::{Error, Result};
@@ -172,11 +172,11 @@ impl StoredTable {
         let (mut read, mut runs) = (Vec::with_capacity(pieces.len()), Vec::new());
         for (piece, number) in pieces.iter().zip(0..) {
             let rows = piece.segment.read(spec, &all, piece.rows.clone())?;
-            if piece.segment.entry().format == SegmentFormat::Parquet {
+            if !piece.segment.entry().tier.is_mapped() {
                 *decoded += rows.get_array_memory_size();
                 if *decoded > DECODED_BYTES_MAX {
-                    let reason = "more than 1 GiB of the cold tier would have to be held; name symbols or times, or move the \
-                                  date to arrow";
+                    let reason = "more than 1 GiB of compressed rows would have to be held; name symbols or times, or move the \
+                                  date to the mapped tier";
                     return Err(Error::rejected(&spec.name, reason));
                 }
             }

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_capture::{Append, Capture, CaptureSettings};
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{ColumnType, CompactOptions, Database, SegmentFormat, Selection, Settings};
+use splay_store::{ColumnType, CompactOptions, Database, Selection, Settings, Tier};
 
 use crate::rows::{DAY, SECOND, START, TestClock, settings};
 
@@ -113,10 +113,9 @@ fn drift(seed: u64) -> (u64, u64) {
             1 => drop(capture.roll(Some(START + 5 * DAY)).unwrap()),
             2 => {
                 if let Ok(table) = database.table("t") {
-                    let format =
-                        [None, Some(SegmentFormat::Parquet), Some(SegmentFormat::Arrow)][random.random_range(0..3)];
+                    let format = [None, Some(Tier::Small), Some(Tier::Mapped)][random.random_range(0..3)];
                     table
-                        .compact(&CompactOptions { format, ..CompactOptions::default() }, &mut |_| {
+                        .compact(&CompactOptions { tier: format, ..CompactOptions::default() }, &mut |_| {
                             ControlFlow::Continue(())
                         })
                         .unwrap();

@@ -12,7 +12,7 @@ use splay_capture::{
     Append, Capture, CaptureSettings, Clock, Error, From, Pace, Replay, ReplayRequest, ReplaySource, ReplayView, Speed,
     Update, UpdateKind,
 };
-use splay_store::{CompactOptions, Database, SegmentFormat, TableSpec};
+use splay_store::{CompactOptions, Database, TableSpec, Tier};
 
 use crate::rows::{DAY, Row, SECOND, START, TestClock, batch, row, settings, spec};
 
@@ -118,7 +118,7 @@ fn rows_come_in_order_of_time_whatever_files_they_are_in_and_cut_the_same_way() 
         capture.write_down(None).unwrap();
         assert_eq!(drain(&mut begin(capture.database(), &request, &whole())), given, "seed {seed}");
         for table in ["trade", "quote"] {
-            let options = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+            let options = CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() };
             let table = capture.database().table(table).unwrap();
             table.compact(&options, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
         }

@@ -14,7 +14,7 @@ use rand_chacha::ChaCha8Rng;
 use splay_capture::{AckClass, Append, Capture, CaptureSettings, FollowSettings, Producer, follow};
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{CompactOptions, Database, SegmentFormat, Selection, Settings, TableSpec};
+use splay_store::{CompactOptions, Database, Selection, Settings, TableSpec, Tier};
 
 use crate::rows::{DAY, Row, SECOND, START, TestClock, batch, read, row, settings, spec};
 
@@ -63,11 +63,8 @@ fn base(is_killed: bool) -> Base {
             12 => {
                 let table = database.table("trade").unwrap();
                 let date = table.stored().unwrap().partitions()[0].date;
-                let options = CompactOptions {
-                    format: Some(SegmentFormat::Parquet),
-                    before: Some(date + 1),
-                    ..CompactOptions::default()
-                };
+                let options =
+                    CompactOptions { format: Some(Tier::Small), before: Some(date + 1), ..CompactOptions::default() };
                 table.compact(&options, &mut |_| ControlFlow::Continue(())).unwrap();
             }
             _ => {}

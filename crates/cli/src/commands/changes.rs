@@ -1,13 +1,14 @@
 //! `splay loads`, `splay undo`, `splay delete`, `splay maintain`: the life of rows.
 
 use std::collections::HashMap;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, SecondsFormat};
 use splay_sql::{Session, SessionSettings};
-use splay_store::{CommitReport, Database, Retention, Table};
+use splay_store::{CommitReport, CompactOptions, Database, Retention, Table};
 
 use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
 use crate::output;
@@ -153,6 +154,16 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
 }
 
 fn maintain_table(table: &Table, arguments: &MaintainArguments) -> Result<()> {
+    for (date, tier) in table.stored()?.due_moves() {
+        if arguments.dry_run {
+            say!("{}: {} would move to {}", table.name(), splay_store::date(date), tier.name())?;
+            continue;
+        }
+        let options = CompactOptions { date: Some(date), ..CompactOptions::default() };
+        let (before, after) = table.compact(&options, &mut |_| ControlFlow::Continue(()))?.bytes;
+        let (before, after) = (Human(before), Human(after));
+        say!("{}: {} moved to {}, {before} before, {after} after", table.name(), splay_store::date(date), tier.name())?;
+    }
     let retention = table.stored()?.spec().retention;
     let would = if arguments.dry_run { "would go" } else { "went" };
     if !retention.is_unbounded() {

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
-use splay_store::{Database, LoadOptions, Replace, SegmentFormat};
+use splay_store::{Database, LoadOptions, Replace, Tier};
 
 use crate::args::{LoadArguments, OnErrorArgument, ReplaceArgument};
 use crate::print::{note, say};
@@ -14,7 +14,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         memory_bytes: arguments.memory.0,
         again: arguments.again,
         threads: arguments.threads.unwrap_or(LoadOptions::default().threads).max(1),
-        format: SegmentFormat::from(arguments.tier),
+        tier: arguments.tier,
         replace: match arguments.replace {
             None => Replace::Nothing,
             Some(ReplaceArgument::Date) => Replace::Dates,

@@ -1,11 +1,13 @@
 //! `splay tables`, `splay describe`, `splay recipes`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use anyhow::{Result, anyhow};
 use splay_import::Recipe;
-use splay_store::TableSnapshot;
+use splay_store::{TableSnapshot, Tier};
 
 use super::place::open_to_read;
-use crate::args::{RecipesArguments, TableArguments, TablesArguments};
+use crate::args::{DescribeArguments, RecipesArguments, TablesArguments};
 use crate::output;
 use crate::print::say;
 use crate::size::{Human, Thousands};
@@ -35,14 +37,21 @@ pub fn tables(arguments: &TablesArguments) -> Result<()> {
     Ok(())
 }
 
-pub fn describe(arguments: &TableArguments) -> Result<()> {
-    let snapshot = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?.snapshot()?;
+pub fn describe(arguments: &DescribeArguments) -> Result<()> {
+    let place = &arguments.table;
+    let snapshot = open_to_read(&place.database, &place.journal)?.table(&place.table)?.snapshot()?;
     let spec = snapshot.spec();
     say!("table      {}", spec.name)?;
     say!("rows       {}", Thousands(snapshot.rows()))?;
     say!("partitions {} ({})", snapshot.partitions().len(), dates(&snapshot))?;
     say!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>())?;
     say!("size       {}", Human(snapshot.bytes()))?;
+    for (tier, (dates, bytes)) in tiers(&snapshot) {
+        say!("           {} in {dates} dates {}", Human(bytes), tier.name())?;
+    }
+    for rule in &spec.tiers {
+        say!("tier       {} from {} days on", rule.tier.name(), rule.after)?;
+    }
     say!("order      {}{}, arrival", spec.symbol.as_ref().map_or(String::new(), |s| format!("{s}, ")), spec.time)?;
     say!("dates in   {}", spec.time_zone)?;
     say!("commits    {}", snapshot.epoch())?;
@@ -59,7 +68,56 @@ pub fn describe(arguments: &TableArguments) -> Result<()> {
         .map(|column| vec![column.name.clone(), column.column_type.to_string(), role(&column.name).to_owned()])
         .collect();
     say!("{}", output::columns(&["column", "type", "role"], &rows))?;
+    if arguments.storage {
+        say!("")?;
+        say!("{}", output::columns(&["tier", "column", "size", "factor", "kept as"], &storage(&snapshot)?))?;
+    }
     Ok(())
+}
+
+/// Dates and bytes of segments and indexes in each tier that there is.
+fn tiers(snapshot: &TableSnapshot) -> BTreeMap<Tier, (usize, u64)> {
+    let mut found: BTreeMap<Tier, (usize, u64)> = BTreeMap::new();
+    for partition in snapshot.partitions() {
+        let mut seen = Vec::new();
+        for entry in partition.segments.iter().map(|segment| segment.entry()).filter(|entry| entry.index_bytes > 0) {
+            let (dates, bytes) = found.entry(entry.tier).or_default();
+            *dates += usize::from(!seen.contains(&entry.tier));
+            *bytes += entry.bytes + entry.index_bytes;
+            seen.push(entry.tier);
+        }
+    }
+    found
+}
+
+/// A line for each tier and column: what it takes, how many times as much it would in memory, and how it is encoded.
+fn storage(snapshot: &TableSnapshot) -> Result<Vec<Vec<String>>> {
+    let spec = snapshot.spec();
+    let position = |column: &str| spec.columns.iter().position(|other| other.name == column);
+    let mut found: BTreeMap<(Tier, Option<usize>), (u64, Option<u64>, BTreeSet<String>)> = BTreeMap::new();
+    for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
+        // Rows in memory are in no tier.
+        if segment.entry().index_bytes == 0 {
+            continue;
+        }
+        for column in segment.storage(spec)? {
+            let key = (segment.entry().tier, position(&column.column));
+            let (bytes, plain, kept) = found.entry(key).or_insert((0, Some(0), BTreeSet::new()));
+            *bytes += column.bytes;
+            *plain = plain.zip(column.plain_bytes).map(|(plain, more)| plain + more);
+            kept.insert(column.kept);
+        }
+    }
+    let line =
+        |((tier, column), (bytes, plain, kept)): ((Tier, Option<usize>), (u64, Option<u64>, BTreeSet<String>))| {
+            let name = column.map_or("", |column| spec.columns[column].name.as_str());
+            let factor = plain
+                .filter(|_| bytes > 0)
+                .map_or(String::new(), |plain| format!("{:.2}", plain as f64 / bytes as f64));
+            let kept = kept.into_iter().collect::<Vec<_>>().join("; ");
+            vec![tier.name().to_owned(), name.to_owned(), Human(bytes).to_string(), factor, kept]
+        };
+    Ok(found.into_iter().map(line).collect())
 }
 
 pub fn recipes(arguments: &RecipesArguments) -> Result<()> {

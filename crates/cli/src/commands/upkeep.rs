@@ -71,7 +71,8 @@ pub fn export(arguments: &ExportArguments) -> Result<()> {
 pub fn compact(arguments: &CompactArguments) -> Result<()> {
     let database = Database::open(&arguments.database)?;
     let options = CompactOptions {
-        format: arguments.format.map(Into::into),
+        tier: arguments.tier,
+        date: None,
         before: arguments.before.map(splay_store::days),
         memory_bytes: arguments.memory.0,
     };
@@ -107,6 +108,7 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
     match arguments.change {
         AlterCommand::AddColumn { name, column_type } => table.add_column(ColumnSpec::new(name, column_type))?,
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
+        AlterCommand::Tier { tier, after } => table.set_tier(tier, after)?,
         AlterCommand::Retain { days, bytes } => {
             super::changes::retain(&table, days, bytes.map(|bytes| bytes.0 as u64))?;
         }

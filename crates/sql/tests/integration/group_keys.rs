@@ -7,7 +7,7 @@ use arrow::array::{
     StringArray, Time64NanosecondArray, TimestampNanosecondArray, UInt16Array, UInt64Array,
 };
 use arrow::datatypes::Int32Type;
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::both::both;
 use crate::market::OPENING;
@@ -92,10 +92,10 @@ fn rows() -> RecordBatch {
     RecordBatch::try_new(spec().arrow(), columns).unwrap()
 }
 
-pub(crate) fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+pub(crate) fn database(format: Tier) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
-    let mut load = database.load(&spec(), LoadOptions { format, ..LoadOptions::default() }).unwrap();
+    let mut load = database.load(&spec(), LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
     load.append(&rows()).unwrap();
     load.commit().unwrap();
     (folder, database)
@@ -106,7 +106,7 @@ const KEYS: [&str; 12] =
 
 #[test]
 fn groups_by_keys_of_every_type_are_tick_plans() {
-    for (format, threads) in [(SegmentFormat::Arrow, 2), (SegmentFormat::Parquet, 1)] {
+    for (format, threads) in [(Tier::Mapped, 2), (Tier::Small, 1)] {
         let (_folder, database) = database(format);
         let both = both(&database, threads);
         for (number, key) in KEYS.iter().enumerate() {
@@ -149,7 +149,7 @@ fn groups_by_keys_of_every_type_are_tick_plans() {
 
 #[test]
 fn groups_by_functions_of_time_change_with_its_hours() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for key in [
         "extract(hour from ts)",
@@ -176,7 +176,7 @@ fn groups_by_functions_of_time_change_with_its_hours() {
 
 #[test]
 fn ranges_that_exclude_each_other_read_nothing() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for (condition, rows) in [
         ("far > 600 and far < 600", 0),
@@ -196,7 +196,7 @@ fn ranges_that_exclude_each_other_read_nothing() {
 /// Of two conditions the second is asked of the rows that the first passes, where these are few.
 #[test]
 fn conditions_of_few_rows_and_choices_that_may_fail_keep_the_same_rows() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for condition in [
         "thousand in (7, 8, 900) and day in ('2019-04-15', '2019-04-20', '2019-05-01', null)",

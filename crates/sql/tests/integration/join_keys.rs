@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 use splay_sql::{Parameters, Session};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::both::{Both, both, cells};
 use crate::group_keys::database;
@@ -30,7 +30,7 @@ fn check(both: &Both, join: &dyn Fn(&str) -> String, keys: &[(&str, &str)]) {
 
 #[test]
 fn joins_to_a_small_side_by_keys_of_every_type() {
-    for (format, threads) in [(SegmentFormat::Arrow, 2), (SegmentFormat::Parquet, 1)] {
+    for (format, threads) in [(Tier::Mapped, 2), (Tier::Small, 1)] {
         let (_folder, database) = database(format);
         let both = both(&database, threads);
         for (key, values) in keys() {
@@ -56,7 +56,7 @@ fn joins_to_a_small_side_by_keys_of_every_type() {
 /// Symbols, times and numbers that the small side doesn't have aren't read.
 #[test]
 fn keys_of_the_small_side_narrow_the_reading() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     let all = 30_000;
     for (values, on) in [

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int64Array, Record
 use arrow::datatypes::{Int32Type, Int64Type};
 use proptest::prelude::*;
 use splay_sql::{Parameters, Session, SessionSettings};
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::market::{self, OPENING};
 
@@ -254,7 +254,7 @@ fn explained(session: &Session, statement: &str) -> String {
 
 #[test]
 fn explain_names_the_join_and_both_scans_read_one_symbol() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let plan = explained(
         &session,
@@ -275,7 +275,7 @@ fn explain_names_the_join_and_both_scans_read_one_symbol() {
 
 #[test]
 fn one_date_needs_no_sort() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     for threads in [1, 4] {
         let session = market::session(&database, threads, 8192);
         for text in [
@@ -293,7 +293,7 @@ fn one_date_needs_no_sort() {
 
 #[test]
 fn statements_with_parameters_and_placeholders_run() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 1, 8192);
     let statement = "select t.trade_volume, q.seq from trade t asof left join quote q using (symbol, time) \
                      where symbol = $1 order by 1";
@@ -304,7 +304,7 @@ fn statements_with_parameters_and_placeholders_run() {
 
 #[test]
 fn dropping_an_answer_ends_the_join() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 4, 64);
     for text in [
         "select t.price, q.price from tick t asof join tick q on t.ts >= q.ts",
@@ -319,7 +319,7 @@ fn dropping_an_answer_ends_the_join() {
 
 #[test]
 fn a_join_that_may_hold_little_fails_rather_than_grow() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let settings = splay_sql::SessionSettings { memory_bytes: 10_000, threads: 1, ..Default::default() };
     let session = Session::new(database, settings).unwrap();
     let text = "select count(q.price) from tick t asof join tick q on t.sym = q.sym and t.ts >= q.ts";

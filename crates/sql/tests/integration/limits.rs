@@ -4,7 +4,7 @@
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
 use splay_sql::{Error, Parameters, Session};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::market;
 
@@ -41,7 +41,7 @@ fn chains(terms: usize) -> Vec<String> {
 
 #[test]
 fn chains_up_to_the_limit_are_answered_or_refused() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let without_tick_plans = market::session_without_tick_plans(&database);
     for text in chains(980) {
@@ -60,7 +60,7 @@ fn chains_up_to_the_limit_are_answered_or_refused() {
 
 #[test]
 fn longer_chains_are_refused_by_name() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     for terms in [2_100, 8_125, 100_000] {
         for text in chains(terms) {
@@ -75,7 +75,7 @@ fn longer_chains_are_refused_by_name() {
 
 #[test]
 fn lists_of_literals_run_and_computed_ones_are_bounded() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let numbers: Vec<String> = (0..65_536).map(|number| number.to_string()).collect();
     let text = format!("select count(*) from trade where Trade_Volume in ({})", numbers.join(","));
@@ -93,7 +93,7 @@ fn lists_of_literals_run_and_computed_ones_are_bounded() {
 
 #[test]
 fn queries_within_one_statement_are_bounded() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     assert_eq!(run(&session, &chain("select 7 as n", " union all ", 100)).unwrap(), Some(7));
     for text in [
@@ -110,7 +110,7 @@ fn queries_within_one_statement_are_bounded() {
 /// Each of these doubles the one before: a few lines made a plan of a billion nodes.
 #[test]
 fn a_plan_that_doubles_itself_is_refused() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let doubled = |times: usize| {
         let step = |n: usize| format!("t{n} as (select * from t{} union all select * from t{})", n - 1, n - 1);
@@ -124,7 +124,7 @@ fn a_plan_that_doubles_itself_is_refused() {
 
 #[test]
 fn a_text_of_megabytes_is_refused() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let error = run(&session, &format!("select '{}'", "a".repeat(5 << 20))).unwrap_err().to_string();
     assert!(error.contains("bytes of text"), "{error}");

@@ -7,7 +7,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use splay_sql::{Error, Parameters, Session};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, QueryExpect, Record, Runner, SortMode};
 
 use crate::market;
@@ -82,7 +82,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-fn run_all(format: SegmentFormat, threads: usize, batch_rows: usize) {
+fn run_all(format: Tier, threads: usize, batch_rows: usize) {
     let (_folder, database) = market::database(format);
     let errors = errors(|| market::session(&database, threads, batch_rows));
     assert!(errors.is_empty(), "{format:?}, {threads} threads, {batch_rows} rows:\n{}", errors.join("\n\n"));
@@ -137,23 +137,23 @@ fn logic_files_hold_over_captured_rows() {
 
 #[test]
 fn logic_files_hold_without_tick_plans() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let errors = errors(|| market::session_without_tick_plans(&database));
     assert!(errors.is_empty(), "{}", errors.join("\n\n"));
 }
 
 #[test]
 fn logic_files_hold_over_arrow_segments() {
-    run_all(SegmentFormat::Arrow, 1, 8192);
+    run_all(Tier::Mapped, 1, 8192);
 }
 
 #[test]
 fn logic_files_hold_over_parquet_segments_with_four_threads() {
-    run_all(SegmentFormat::Parquet, 4, 8192);
+    run_all(Tier::Small, 4, 8192);
 }
 
 #[test]
 fn logic_files_hold_with_batches_of_two_rows() {
     // Dealt out in twos to four threads, rows of VALUES reach an aggregate in any order.
-    run_all(SegmentFormat::Arrow, 4, 2);
+    run_all(Tier::Mapped, 4, 2);
 }

@@ -8,7 +8,7 @@ use arrow::array::{
     TimestampNanosecondArray,
 };
 use arrow::datatypes::Int32Type;
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::both::{Both, both};
 use crate::market::OPENING;
@@ -82,7 +82,7 @@ fn rows() -> RecordBatch {
 fn database() -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
-    let options = LoadOptions { format: SegmentFormat::Arrow, ..LoadOptions::default() };
+    let options = LoadOptions { tier: Some(Tier::Mapped), ..LoadOptions::default() };
     let mut load = database.load(&spec(), options).unwrap();
     load.append(&rows()).unwrap();
     load.commit().unwrap();

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBa
 use arrow::datatypes::Int32Type;
 use splay_capture::{Append, Capture, CaptureSettings};
 use splay_sql::{Session, SessionSettings};
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 /// 2019-10-07T13:30:00Z, the opening in New York.
 pub const OPENING: i64 = 1_570_455_000_000_000_000;
@@ -145,12 +145,12 @@ pub fn ticks() -> (TableSpec, RecordBatch) {
 }
 
 /// A database with the tables, and the folder that holds it.
-pub fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+pub fn database(format: Tier) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let (tick_spec, tick_rows) = ticks();
     for (spec, rows) in [(trade_spec(), trades()), (quote_spec(), quotes()), (tick_spec, tick_rows)] {
-        let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+        let mut load = database.load(&spec, LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
         load.append(&rows).unwrap();
         load.commit().unwrap();
     }

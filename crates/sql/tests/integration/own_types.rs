@@ -1,6 +1,6 @@
 //! Numbers of few bits are compared with literals in their own type, and give the rows that they give made wider.
 
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::both::both;
 use crate::group_keys::database;
@@ -19,7 +19,7 @@ const CASES: [(&str, &[&str]); 6] = [
 
 #[test]
 fn literals_at_the_ends_of_types_keep_the_rows_that_wider_types_keep() {
-    for format in [SegmentFormat::Arrow, SegmentFormat::Parquet] {
+    for format in [Tier::Mapped, Tier::Small] {
         let (_folder, database) = database(format);
         let both = both(&database, 2);
         for (column, literals) in CASES {
@@ -52,7 +52,7 @@ fn literals_at_the_ends_of_types_keep_the_rows_that_wider_types_keep() {
 /// What no value of the type reaches is told by the type, and what no block has by the summaries.
 #[test]
 fn blocks_are_left_out_by_literals_of_any_type() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for condition in [
         "few > 40000",

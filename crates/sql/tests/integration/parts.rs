@@ -1,7 +1,7 @@
 //! Statements of which parts run as tick plans give the rows that DataFusion gives for them.
 
 use splay_sql::{Error, Parameters, Session, SessionSettings, Stop};
-use splay_store::{Database, LoadOptions, SegmentFormat};
+use splay_store::{Database, LoadOptions, Tier};
 
 use crate::both::{Both, both, cells, without_ticks};
 use crate::generated::{Numbers, captured, database, in_parts, rows, spec};
@@ -26,17 +26,17 @@ fn compare(both: &Both, seed: u64, count: u64) {
 
 #[test]
 fn generated_statements_with_parts_give_the_same_rows() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     compare(&both(&database, 2), 21, STATEMENTS);
 }
 
 #[test]
 fn captured_rows_and_parquet_give_the_same_rows_in_parts() {
-    let (_folder, loaded) = database(SegmentFormat::Arrow);
+    let (_folder, loaded) = database(Tier::Mapped);
     let (_live_folder, live, capture) = captured();
     compare(&Both { tick: both(&live, 2).tick, other: without_ticks(&loaded, 2) }, 22, STATEMENTS / 2);
     capture.close().unwrap();
-    let (_parquet_folder, parquet) = database(SegmentFormat::Parquet);
+    let (_parquet_folder, parquet) = database(Tier::Small);
     compare(&Both { tick: both(&parquet, 1).tick, other: without_ticks(&loaded, 2) }, 23, STATEMENTS / 2);
 }
 
@@ -48,7 +48,7 @@ fn parts(both: &Both, text: &str) -> usize {
 
 #[test]
 fn groupings_are_parts_wherever_they_stand() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for (text, expected) in [
         (format!("select * from {GROUPS} g full join {OTHERS} o on g.sym = o.sym and g.venue = o.venue"), 2),
@@ -80,7 +80,7 @@ fn groupings_are_parts_wherever_they_stand() {
 /// What DataFusion reads a few rows for is left to it.
 #[test]
 fn a_filter_that_gets_down_to_the_tables_is_let_through() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     let joined = format!("{GROUPS} g join {OTHERS} o on g.sym = o.sym");
     for text in [
@@ -103,7 +103,7 @@ fn a_filter_that_gets_down_to_the_tables_is_let_through() {
 /// An order within, which `first` goes by, is seen by DataFusion; and so is a condition without columns.
 #[test]
 fn the_rest_of_the_statement_keeps_its_meaning() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for text in [
         "select first(sym), count(distinct n) from (select sym, count(*) as n from quote group by sym order by n desc limit 3)"
@@ -123,7 +123,7 @@ fn the_rest_of_the_statement_keeps_its_meaning() {
 /// DataFusion computes what is asked for, and below the filters that it has moved down.
 #[test]
 fn what_nobody_asks_for_fails_nothing() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for text in [
         format!("select g.sym, g.n from (select sym, count(*) as n, sum(cast(venue as bigint)) as x from trade group by sym) g join {OTHERS} o on g.sym = o.sym"),
@@ -144,7 +144,7 @@ fn what_nobody_asks_for_fails_nothing() {
 /// What DataFusion groups faster is left to it.
 #[test]
 fn groupings_by_other_values_are_no_parts() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for key in ["seq", "size % 10", "bid", "ts", "time_bucket('1 minute', ts)", "cast(size as text)"] {
         let text = format!("select count(distinct n) from (select {key} as k, count(*) as n from quote group by 1)");
@@ -154,7 +154,7 @@ fn groupings_by_other_values_are_no_parts() {
 
 #[test]
 fn what_parts_read_is_counted() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     let text = format!("select count(distinct n), max(high) from {GROUPS} where n > (select 0)");
     assert_eq!(parts(&both, &text), 1);
@@ -171,7 +171,7 @@ fn what_parts_read_is_counted() {
 /// What doesn't fit is DataFusion's to say, in its words.
 #[test]
 fn a_part_that_the_engine_refuses_is_run_by_datafusion() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let text = "select count(distinct n), sum(n) from (select sym, venue, date, count(*) as n from quote group by sym, venue, date) \
                 where n > (select 0)";
     let full = both(&database, 2);

@@ -1,6 +1,6 @@
 //! Aggregates for many values of a key give the rows that DataFusion gives, whatever the key's type and the aggregate.
 
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::both::both;
 use crate::group_keys::database;
@@ -57,7 +57,7 @@ fn columns(calls: &[&str], key: &str, values: &[String], condition: &dyn Fn(&str
 
 #[test]
 fn pivots_by_keys_of_every_type_are_tick_plans() {
-    for (format, threads) in [(SegmentFormat::Arrow, 2), (SegmentFormat::Parquet, 1)] {
+    for (format, threads) in [(Tier::Mapped, 2), (Tier::Small, 1)] {
         let (_folder, database) = database(format);
         let both = both(&database, threads);
         for (number, (key, values)) in keys().iter().enumerate() {
@@ -105,7 +105,7 @@ fn pivots_by_keys_of_every_type_are_tick_plans() {
 /// A pivot is shown, whatever stands between its columns.
 #[test]
 fn aggregates_that_differ_in_a_value_are_one() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     let sums: Vec<String> = (0..30).map(|value| format!("sum(far) filter (where few = {value})")).collect();
     let text = format!("select sym, count(*), {}, max(few) from event group by sym", sums.join(", avg(mark), "));

@@ -5,7 +5,7 @@
 
 use proptest::prelude::*;
 use splay_sql::{Parameters, Session};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::market;
 
@@ -55,7 +55,7 @@ fn filter() -> impl Strategy<Value = String> {
     })
 }
 
-fn agree(format: SegmentFormat, cases: u32) {
+fn agree(format: Tier, cases: u32) {
     let (_folder, database) = market::database(format);
     let session = market::session(&database, 2, 8192);
     let mut runner = proptest::test_runner::TestRunner::new_with_rng(
@@ -75,10 +75,10 @@ fn agree(format: SegmentFormat, cases: u32) {
 
 #[test]
 fn narrowed_filters_keep_the_right_rows_of_arrow_segments() {
-    agree(SegmentFormat::Arrow, 400);
+    agree(Tier::Mapped, 400);
 }
 
 #[test]
 fn narrowed_filters_keep_the_right_rows_of_parquet_segments() {
-    agree(SegmentFormat::Parquet, 100);
+    agree(Tier::Small, 100);
 }

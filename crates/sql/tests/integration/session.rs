@@ -9,7 +9,7 @@ use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
 use splay_sql::{Error, Parameters, RunBy, ScalarValue, Session, SessionSettings, Stop, Waited};
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::market;
 
@@ -20,7 +20,7 @@ fn count(session: &Session, text: &str, parameters: Parameters) -> i64 {
 
 #[test]
 fn parameters_are_bound_by_name_and_by_position() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let named = HashMap::from([("sym".to_owned(), ScalarValue::from("IBM"))]);
     assert_eq!(count(&session, "select count(*) from trade where Symbol = $sym", Parameters::Named(named)), 4);
@@ -31,7 +31,7 @@ fn parameters_are_bound_by_name_and_by_position() {
 
 #[test]
 fn parameters_that_are_times_to_the_minute_do_without_seconds() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     for session in [market::session(&database, 2, 8192), market::session_without_tick_plans(&database)] {
         for (text, expected) in [("1970-01-01 00:00", 8), ("1970-01-01 00:00:00", 8), ("2200-01-01T00:00", 0)] {
             let given = || ScalarValue::from(text);
@@ -46,7 +46,7 @@ fn parameters_that_are_times_to_the_minute_do_without_seconds() {
 
 #[test]
 fn a_parameter_without_a_value_is_named() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 1, 8192);
     let error = session.sql("select count(*) from trade where Symbol = $sym", Parameters::None).unwrap_err();
     assert!(error.to_string().contains("sym"), "{error}");
@@ -54,7 +54,7 @@ fn a_parameter_without_a_value_is_named() {
 
 #[test]
 fn statements_that_change_something_are_refused() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 1, 8192);
     for text in [
         "create table x (a int)",
@@ -75,7 +75,7 @@ fn statements_that_change_something_are_refused() {
 
 /// Drops the answer to a statement that would go on for days, and asks the same, only thread for another one.
 fn assert_stops(text: &str) {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 1, 8192);
     let mut answer = session.sql(text, Parameters::None).unwrap();
     // Until it is at work.
@@ -107,7 +107,7 @@ fn a_dropped_join_by_key_stops() {
 
 #[test]
 fn a_tick_plan_stops_wherever_it_is_told_to() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     for text in [
         "select * from trade where Trade_Volume > 10",
@@ -136,7 +136,7 @@ fn a_tick_plan_stops_wherever_it_is_told_to() {
 
 #[test]
 fn a_statement_that_needs_too_much_memory_is_told_so() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let settings = SessionSettings { memory_bytes: 1 << 20, threads: 2, ..SessionSettings::default() };
     let session = Session::new(database, settings).unwrap();
     let text = "select count(*) from (select a.ts, b.ts from tick a join tick b on a.size = b.size)";
@@ -146,7 +146,7 @@ fn a_statement_that_needs_too_much_memory_is_told_so() {
 
 #[test]
 fn deep_expressions_are_answered_or_refused() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 1, 8192);
     let text = format!("select {}1{}", "(".repeat(2000), ")".repeat(2000));
     let _ = session.sql(&text, Parameters::None).map(|mut answer| answer.batches());
@@ -156,7 +156,7 @@ fn deep_expressions_are_answered_or_refused() {
 
 #[test]
 fn a_statement_sees_one_state_while_rows_come_in() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 2);
     let mut before = session.sql("select Trade_Volume from trade", Parameters::None).unwrap();
     let mut load = database.load(&market::trade_spec(), LoadOptions::default()).unwrap();
@@ -190,7 +190,7 @@ fn time_order_holds_where_a_clock_goes_back_over_midnight() {
 
 #[test]
 fn costs_are_reported() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let mut answer = session.sql("select max(price) from tick where sym = 'S07'", Parameters::None).unwrap();
     let batches = answer.batches().unwrap();
@@ -204,7 +204,7 @@ fn costs_are_reported() {
 
 #[test]
 fn explain_analyze_shows_what_was_kept_and_what_it_cost() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = Session::new(database, SessionSettings { tick_plans: false, ..SessionSettings::default() }).unwrap();
     let text = "explain analyze select max(price) from tick where sym = 'S07' and date = '2019-10-08'";
     let mut answer = session.sql(text, Parameters::None).unwrap();
@@ -234,7 +234,7 @@ fn explain_analyze_shows_what_was_kept_and_what_it_cost() {
 
 #[test]
 fn explain_analyze_of_a_tick_plan_runs_that_and_shows_what_it_cost() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let plans = |text: &str| {
         let mut answer = session.sql(text, Parameters::None).unwrap();
@@ -269,7 +269,7 @@ fn explain_analyze_of_a_tick_plan_runs_that_and_shows_what_it_cost() {
 
 #[test]
 fn each_step_of_a_tick_plan_tells_its_rows_time_and_memory() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     let text = "explain analyze select sym, price * 2 as p from tick where sym in ('S07', 'S08') order by p limit 5";
     let mut answer = session.sql(text, Parameters::None).unwrap();
@@ -295,7 +295,7 @@ fn each_step_of_a_tick_plan_tells_its_rows_time_and_memory() {
 
 #[test]
 fn what_the_engine_refuses_while_it_runs_is_counted_remembered_and_shown() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     // Eight times 2 to the 59th fits into 64 bits, which the engine can't tell from the sizes of the numbers.
     let text = "select sum(cast(Trade_Volume as bigint) * 0 + 576460752303423488) as s from trade";
@@ -318,7 +318,7 @@ fn what_the_engine_refuses_while_it_runs_is_counted_remembered_and_shown() {
 
 #[test]
 fn why_a_statement_is_no_tick_plan_is_told_behind_it() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     for (text, by, has_reason) in [
         ("select max(price) from tick", RunBy::TickPlan, false),
@@ -333,7 +333,7 @@ fn why_a_statement_is_no_tick_plan_is_told_behind_it() {
 
 #[test]
 fn no_more_blocks_are_counted_than_there_are() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     for text in [
         "select sym, first(price), last(size) from tick group by sym",
@@ -351,7 +351,7 @@ fn no_more_blocks_are_counted_than_there_are() {
 
 #[test]
 fn comments_leave_a_statement_a_tick_plan() {
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = market::session(&database, 2, 8192);
     for text in [
         "-- The last price.\nexplain select last(price) from tick where sym = 'S07'",

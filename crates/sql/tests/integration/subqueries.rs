@@ -1,13 +1,13 @@
 //! Queries within expressions run as tick plans where they are read first, and give the rows that DataFusion gives.
 
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::both::both;
 use crate::generated::database;
 
 #[test]
 fn queries_that_stand_for_a_value_are_read_first() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for condition in [
         "size = (select max(size) from trade)",
@@ -32,7 +32,7 @@ fn queries_that_stand_for_a_value_are_read_first() {
 
 #[test]
 fn lists_of_queries_and_existence_are_looked_up() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for condition in [
         "seq in (select seq from trade)",
@@ -59,7 +59,7 @@ fn lists_of_queries_and_existence_are_looked_up() {
 
 #[test]
 fn queries_for_each_row_are_grouped_by_what_binds_them() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for condition in [
         "bid = (select max(t.bid) from quote t where t.sym = q.sym)",
@@ -96,7 +96,7 @@ fn queries_for_each_row_are_grouped_by_what_binds_them() {
 /// A side holds the columns that the statement names, and no others.
 #[test]
 fn joins_to_sides_give_the_columns_that_are_asked_for() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for text in [
         "select q.seq, r.kind from quote q join reference r on q.sym = r.sym where q.size < 20",

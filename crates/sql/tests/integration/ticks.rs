@@ -10,7 +10,7 @@ use arrow::array::{DictionaryArray, Float64Array, RecordBatch};
 use arrow::datatypes::Int32Type;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use splay_sql::{Parameters, Session, SessionSettings};
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, Tier};
 
 use crate::both::{Both, both, cells, without_ticks};
 use crate::generated::{Numbers, captured, database, filter, in_order, rows, spec, statement};
@@ -19,7 +19,7 @@ fn count() -> u64 {
     std::env::var("SPLAY_TICK_STATEMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2000)
 }
 
-fn compare_all(format: SegmentFormat, threads: usize, seed: u64, count: u64) {
+fn compare_all(format: Tier, threads: usize, seed: u64, count: u64) {
     let (_folder, database) = database(format);
     let ticks = compare_with(&both(&database, threads), seed, count);
     // Otherwise nothing would have been compared.
@@ -48,7 +48,7 @@ fn compare_with(both: &Both, seed: u64, count: u64) -> u64 {
 
 #[test]
 fn generated_statements_over_captured_rows_give_those_of_loaded_ones() {
-    let (_folder, loaded) = database(SegmentFormat::Arrow);
+    let (_folder, loaded) = database(Tier::Mapped);
     let (_other, live, capture) = captured();
     let (mut spread, mut cut) = (0, 0);
     for table in ["quote", "trade", "late"] {
@@ -67,17 +67,17 @@ fn generated_statements_over_captured_rows_give_those_of_loaded_ones() {
 
 #[test]
 fn generated_statements_give_the_same_rows_both_ways() {
-    compare_all(SegmentFormat::Arrow, 2, 1, count() * 3 / 4);
+    compare_all(Tier::Mapped, 2, 1, count() * 3 / 4);
 }
 
 #[test]
 fn generated_statements_give_the_same_rows_over_parquet() {
-    compare_all(SegmentFormat::Parquet, 1, 2, count() / 4);
+    compare_all(Tier::Small, 1, 2, count() / 4);
 }
 
 #[test]
 fn shapes_are_bound_anew_and_parameters_too() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for symbol in ["S00", "S05", "none", "S11"] {
         for date in ["2019-10-07", "2019-10-13", "2031-01-01"] {
@@ -103,7 +103,7 @@ fn shapes_are_bound_anew_and_parameters_too() {
 /// The ends of time are found by the ends of each symbol's rows, with ties of an instant among them.
 #[test]
 fn first_and_last_rows_by_time_are_those_of_a_sort() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let (_captured_folder, captured, _capture) = captured();
     let filters = [
         "",
@@ -132,7 +132,7 @@ fn first_and_last_rows_by_time_are_those_of_a_sort() {
 /// The latest rows of each symbol, and its first, are found by the ends of its rows, with ties of an instant among them.
 #[test]
 fn latest_rows_of_symbols_are_found_by_the_ends_of_their_rows() {
-    let (_folder, loaded) = database(SegmentFormat::Arrow);
+    let (_folder, loaded) = database(Tier::Mapped);
     let (_captured_folder, captured, _capture) = captured();
     let rest = "seq, bid, ask, size, venue, firm";
     let mut statements = Vec::new();
@@ -173,8 +173,8 @@ fn latest_rows_of_symbols_are_found_by_the_ends_of_their_rows() {
 /// Rows of one instant are in the order of arrival, which is that of the loads and of the appends.
 #[test]
 fn windows_over_ties_go_by_arrival() {
-    let (_folder, loaded) = database(SegmentFormat::Arrow);
-    let (_parquet_folder, parquet) = database(SegmentFormat::Parquet);
+    let (_folder, loaded) = database(Tier::Mapped);
+    let (_parquet_folder, parquet) = database(Tier::Small);
     let (_captured_folder, captured, _capture) = captured();
     let (loaded, captured) = (both(&loaded, 2).tick, both(&captured, 2).tick);
     let parquet = both(&parquet, 1).tick;
@@ -219,7 +219,7 @@ fn joins_by_codes_find_those_of_every_row_group() {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let spec = spec("long");
-    let options = LoadOptions { format: SegmentFormat::Parquet, ..LoadOptions::default() };
+    let options = LoadOptions { tier: Some(Tier::Small), ..LoadOptions::default() };
     let mut load = database.load(&spec, options).unwrap();
     // More than the 2^20 rows of a row group, all of one symbol.
     let rows = rows(&mut Numbers(5), &spec, 1_200_000, 0, 1);
@@ -323,7 +323,7 @@ fn zeros_of_both_signs_are_equal() {
 
 #[test]
 fn a_commit_is_seen_by_a_known_shape() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 1);
     let text = "select count(*) from quote where sym = 'S01'";
     assert_eq!(both.compare(text), Ok(true));
@@ -341,7 +341,7 @@ fn a_commit_is_seen_by_a_known_shape() {
 
 #[test]
 fn kept_answers_are_those_of_the_present_state() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let settings = SessionSettings { result_cache_bytes: 1 << 20, threads: 1, ..SessionSettings::default() };
     let session = Session::new(database.clone(), settings).unwrap();
     let ask = |value: i64| {
@@ -363,7 +363,7 @@ fn kept_answers_are_those_of_the_present_state() {
 /// Whatever a condition, a value or an aggregate is made of, it runs as a tick plan.
 #[test]
 fn expressions_of_all_kinds_are_tick_plans() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     let long: Vec<String> = (0..3000).map(|number| (number * 7).to_string()).collect();
     let long = format!("seq not in ({})", long.join(", "));
@@ -436,7 +436,7 @@ fn expressions_of_all_kinds_are_tick_plans() {
 /// Filters of aggregates and choices that are null otherwise, which keep all rows, most, half, few or none.
 #[test]
 fn filters_and_choices_within_aggregates_keep_the_same_rows() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     let calls = ["sum(V)", "avg(V)", "count(V)", "min(V)", "max(V)", "var(V)", "median(V)", "count(distinct V)"];
     let values = ["bid", "ask", "size", "seq", "1", "0.5"];
@@ -483,7 +483,7 @@ fn filters_and_choices_within_aggregates_keep_the_same_rows() {
 /// Lists share a shape whatever their length, and a text may be long.
 #[test]
 fn long_lists_are_bound_anew() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for count in [1, 2, 31, 33, 5_000, 40_000, 3] {
         let symbols: Vec<String> = (0..count).map(|number| format!("'S{number:02}'")).collect();
@@ -506,7 +506,7 @@ fn long_lists_are_bound_anew() {
 /// Joins to a list, to a small table and to groups look values up, by keys of any kind.
 #[test]
 fn joins_to_small_tables_are_tick_plans() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 2);
     for join in ["join", "left join"] {
         for text in [
@@ -542,7 +542,7 @@ fn joins_to_small_tables_are_tick_plans() {
 /// Conditions on the symbol are asked of the directory: rows of other symbols aren't read.
 #[test]
 fn rows_of_symbols_that_do_not_pass_are_not_read() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let tick = both(&database, 2).tick;
     for condition in
         ["sym like '%07'", "sym ~ '07$'", "sym in ('S07')", "right(sym, 2) = '07'", "sym > 'S06' and sym < 'S08'"]
@@ -560,7 +560,7 @@ fn rows_of_symbols_that_do_not_pass_are_not_read() {
 
 #[test]
 fn literals_in_names_of_columns_are_kept_apart() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     let both = both(&database, 1);
     for size in [3, 100, 400] {
         assert_eq!(both.compare(&format!("select count(*) filter (where size > {size}) from trade")), Ok(true));

@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use arrow::datatypes::{Int32Type, Int64Type};
 use splay_sql::Parameters;
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::both::both;
 use crate::market::OPENING;
@@ -80,10 +80,10 @@ fn rows() -> RecordBatch {
     RecordBatch::try_new(spec().arrow(), columns).unwrap()
 }
 
-fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+fn database(format: Tier) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
-    let mut load = database.load(&spec(), LoadOptions { format, ..LoadOptions::default() }).unwrap();
+    let mut load = database.load(&spec(), LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
     load.append(&rows()).unwrap();
     load.commit().unwrap();
     (folder, database)
@@ -91,7 +91,7 @@ fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
 
 #[test]
 fn very_many_groups_are_those_that_datafusion_finds() {
-    for (format, threads) in [(SegmentFormat::Arrow, 3), (SegmentFormat::Parquet, 1)] {
+    for (format, threads) in [(Tier::Mapped, 3), (Tier::Small, 1)] {
         let (_folder, database) = database(format);
         let both = both(&database, threads);
         for text in [
@@ -111,7 +111,7 @@ fn very_many_groups_are_those_that_datafusion_finds() {
 
 #[test]
 fn very_many_groups_come_in_the_order_of_their_first_rows() {
-    let (_folder, database) = database(SegmentFormat::Arrow);
+    let (_folder, database) = database(Tier::Mapped);
     for threads in [1, 2, 5] {
         let both = both(&database, threads);
         for text in [

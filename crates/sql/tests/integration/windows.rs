@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use arrow::util::display::array_value_to_string;
 use splay_sql::Parameters;
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::both::{Both, both, without_ticks};
 use crate::generated::{DURATION, FLOATS, Numbers, OTHERS, WHOLE, typed_database, window_statement};
@@ -37,20 +37,20 @@ fn compare(both: &Both, seed: u64, count: u64) {
 
 #[test]
 fn generated_windows_give_the_same_rows_both_ways() {
-    let (_folder, database) = typed_database(SegmentFormat::Arrow);
+    let (_folder, database) = typed_database(Tier::Mapped);
     compare(&both(&database, 2), 31, count() * 3 / 4);
 }
 
 #[test]
 fn generated_windows_give_the_same_rows_over_parquet() {
-    let (_folder, database) = typed_database(SegmentFormat::Parquet);
+    let (_folder, database) = typed_database(Tier::Small);
     compare(&both(&database, 1), 32, count() / 4);
 }
 
 /// Literals are lifted out of tick plans, so that nobody knows there how they were written.
 #[test]
 fn decimals_equal_the_literals_that_they_are_written_as() {
-    let (_folder, database) = typed_database(SegmentFormat::Arrow);
+    let (_folder, database) = typed_database(Tier::Mapped);
     let both = both(&database, 2);
     let values = "select distinct money from typed where money is not null order by 1 limit 40";
     let batches = without_ticks(&database, 1).sql(values, Parameters::None).unwrap().batches().unwrap();
@@ -84,7 +84,7 @@ const FRAMES: [(&str, bool); 8] = [
 
 #[test]
 fn each_framed_aggregate_of_each_type_has_a_tick_plan() {
-    let (_folder, database) = typed_database(SegmentFormat::Arrow);
+    let (_folder, database) = typed_database(Tier::Mapped);
     let both = both(&database, 2);
     let of = |kinds: &[&[&str]]| kinds.concat().into_iter().map(str::to_owned).collect::<Vec<_>>();
     let numbers = of(&[&WHOLE, &FLOATS]);
@@ -119,7 +119,7 @@ fn each_framed_aggregate_of_each_type_has_a_tick_plan() {
 
 #[test]
 fn each_value_of_a_frame_has_a_tick_plan() {
-    let (_folder, database) = typed_database(SegmentFormat::Arrow);
+    let (_folder, database) = typed_database(Tier::Mapped);
     let both = both(&database, 2);
     let all = [&WHOLE[..], &FLOATS, &OTHERS, &["ts", "sym", "venue", DURATION]].concat();
     for x in all {
@@ -137,7 +137,7 @@ fn each_value_of_a_frame_has_a_tick_plan() {
 
 #[test]
 fn what_has_no_tick_plan_says_why() {
-    let (_folder, database) = typed_database(SegmentFormat::Arrow);
+    let (_folder, database) = typed_database(Tier::Mapped);
     let both = both(&database, 2);
     for (call, why) in [
         ("median(f64) over (order by n rows 3 preceding)", "median over frames"),

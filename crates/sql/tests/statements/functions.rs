@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arrow::util::display::array_value_to_string;
 use splay_sql::{Error, Parameters, Session};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::counted::alone;
 use crate::market;
@@ -35,7 +35,7 @@ const GREEDY: &[&str] = &[
 #[test]
 fn what_would_take_more_than_the_limit_is_refused_before_it_is_made() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     for text in GREEDY {
         let outcome = run(&session, text, Duration::from_secs(20));
@@ -56,7 +56,7 @@ fn nested(levels: usize, inner: &str, step: &str) -> String {
 #[test]
 fn what_doubles_is_refused_or_answered_within_the_limit() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     for (inner, step) in [
         ("sym", "x || x"),
@@ -82,7 +82,7 @@ fn what_doubles_is_refused_or_answered_within_the_limit() {
 #[test]
 fn maps_of_maps_keep_to_the_limit() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     for levels in [1, 2, 4, 6] {
         let query = nested(levels, "size", "map(make_array(x), make_array(x))");
@@ -98,7 +98,7 @@ fn maps_of_maps_keep_to_the_limit() {
 #[test]
 fn a_pattern_in_each_row_gives_what_it_gave() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     let query = "select sym || cast(size as text) as x, cast(size as text) as p from tick where size >= 0";
     let of = |what: &str| value(&session, &format!("select {what} from ({query})"));
@@ -113,7 +113,7 @@ fn a_pattern_in_each_row_gives_what_it_gave() {
 #[test]
 fn a_large_constant_is_refused_where_each_row_would_have_it() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     let literal = "x".repeat(1 << 20);
     for text in [
@@ -139,7 +139,7 @@ fn value(session: &Session, text: &str) -> String {
 #[test]
 fn functions_that_ask_give_what_they_gave() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     for (text, expected) in [
         ("select repeat('ab', 3)", "ababab"),
@@ -177,7 +177,7 @@ fn functions_that_ask_give_what_they_gave() {
 #[test]
 fn names_of_columns_stay_as_they_were() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     let answer = session.sql("select repeat(Exchange, 2), Symbol || Exchange from trade", Parameters::None).unwrap();
     let described = session.describe("select repeat(Exchange, 2), Symbol || Exchange from trade").unwrap();

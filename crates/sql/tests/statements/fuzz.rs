@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use arrow::util::display::array_value_to_string;
 use splay_sql::{Error, Parameters, Session};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::corpus;
 use crate::counted::alone;
@@ -67,7 +67,7 @@ fn fault(outcome: &Outcome) -> Option<String> {
 #[test]
 fn any_statement_is_answered_or_refused_within_its_bounds() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     let grammar = Grammar { corpus: corpus::statements(), functions: functions(&session) };
     assert!(grammar.corpus.len() > 100 && grammar.functions.len() > 200);
@@ -103,7 +103,7 @@ fn any_statement_is_answered_or_refused_within_its_bounds() {
 fn a_statement_of_the_environment_runs() {
     let Ok(text) = std::env::var("SPLAY_FUZZ_TEXT") else { return };
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let limit = set("SPLAY_FUZZ_LIMIT").map_or(LIMIT, Duration::from_secs);
     eprintln!("{:?}", run(&session(&database), &text, limit));
 }

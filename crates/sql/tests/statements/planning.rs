@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use splay_sql::Error;
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::counted::alone;
 use crate::market;
@@ -12,7 +12,7 @@ use crate::run::{run, session};
 #[test]
 fn planning_stops_at_the_deadline() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     let ors = |terms: usize, columns: &str| {
         let terms: Vec<String> = (0..terms).map(|n| format!("(sym = 'S{n}' and {columns} > {n})")).collect();
@@ -40,7 +40,7 @@ fn planning_stops_at_the_deadline() {
 #[test]
 fn a_type_that_doubles_is_refused() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     let nested = |levels: usize| {
         (0..levels).fold("select size as x from tick".to_owned(), |query, _| {

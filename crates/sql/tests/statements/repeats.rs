@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use splay_sql::{Error, Parameters, Session, SessionSettings};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::counted::alone;
 use crate::market;
@@ -17,7 +17,7 @@ fn wide(bytes: usize) -> String {
 #[test]
 fn repeated_texts_are_refused_or_answered_within_the_limit() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let session = session(&database);
     for bytes in [200, 20_000, 200_000] {
         let wide = wide(bytes);
@@ -45,11 +45,9 @@ fn repeated_texts_are_refused_or_answered_within_the_limit() {
 fn rows_of_parquet_that_have_to_be_decoded_count() {
     let _alone = alone();
     let text = "select * from tick where size > -2000";
-    for (format, memory_bytes, is_tick_plan) in [
-        (SegmentFormat::Arrow, 64 << 20, true),
-        (SegmentFormat::Parquet, 64 << 20, true),
-        (SegmentFormat::Parquet, 5 << 20, false),
-    ] {
+    for (format, memory_bytes, is_tick_plan) in
+        [(Tier::Mapped, 64 << 20, true), (Tier::Small, 64 << 20, true), (Tier::Small, 5 << 20, false)]
+    {
         let (_folder, database) = market::database(format);
         for text in [text, "select * from tick"] {
             let settings = SessionSettings { memory_bytes, threads: 1, ..SessionSettings::default() };

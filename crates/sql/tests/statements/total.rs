@@ -1,7 +1,7 @@
 //! All statements together have a limit, too.
 
 use splay_sql::{Error, Parameters, Session, SessionSettings};
-use splay_store::SegmentFormat;
+use splay_store::Tier;
 
 use crate::counted::alone;
 use crate::market;
@@ -9,7 +9,7 @@ use crate::market;
 #[test]
 fn the_statement_that_would_pass_the_total_is_refused_and_all_is_given_back() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let settings = SessionSettings {
         memory_bytes: 64 << 20,
         total_memory_bytes: 40 << 20,
@@ -45,7 +45,7 @@ fn wait_until_free(session: &Session) {
 #[test]
 fn an_answer_of_a_tick_plan_counts_until_it_is_dropped() {
     let _alone = alone();
-    let (_folder, database) = market::database(SegmentFormat::Arrow);
+    let (_folder, database) = market::database(Tier::Mapped);
     let settings = SessionSettings { total_memory_bytes: 80 << 20, threads: 1, ..SessionSettings::default() };
     let session = Session::new(database, settings).unwrap();
     let answer = session.sql("select sym, sum(size) from tick group by sym", Parameters::None).unwrap();

@@ -24,7 +24,7 @@ use crate::database::{Database, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::floats::one_nan;
 use crate::maintain::{Observer, go_on};
-use crate::manifest::{FileEntry, Operation, SegmentFormat, Source};
+use crate::manifest::{FileEntry, Operation, Source, Tier};
 use crate::partition::Dates;
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
@@ -49,8 +49,9 @@ pub struct LoadOptions {
     pub again: bool,
     /// Threads that sort and write. Default: as many as the machine runs at once.
     pub threads: usize,
-    /// Format of new segments. Default Arrow.
-    pub format: SegmentFormat,
+    /// How new segments are kept; `None` means as the table says for their age ([`Table::set_tier`](crate::Table::set_tier)), else as their
+    /// partition is, else mapped.
+    pub tier: Option<Tier>,
     /// Which stored rows the new ones replace. Default: none.
     pub replace: Replace,
 }
@@ -73,13 +74,7 @@ const MEMORY_BYTES_MIN: usize = 1 << 20;
 impl Default for LoadOptions {
     fn default() -> LoadOptions {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        LoadOptions {
-            memory_bytes: 1 << 30,
-            again: false,
-            threads,
-            format: SegmentFormat::Arrow,
-            replace: Replace::Nothing,
-        }
+        LoadOptions { memory_bytes: 1 << 30, again: false, threads, tier: None, replace: Replace::Nothing }
     }
 }
 
@@ -440,14 +435,10 @@ impl Load {
         let (schema, held) = (&self.schema, &batches);
         sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
         let writer = &self.writer;
-        // A change that brings no rows leaves them in the format that they have.
-        let format = match existing.first() {
-            Some(first) if self.rows == 0 => first.format,
-            _ => self.options.format,
-        };
+        let tier = self.tier_of(date, &existing);
         let mut added = Vec::new();
         merge::merge(&spec, sources, segment_rows, &mut |rows| {
-            added.push(writer.write_segment(&spec, date, format, &rows)?);
+            added.push(writer.write_segment(&spec, date, tier, &rows)?);
             Ok(())
         })?;
         change.add.extend(added);
@@ -456,6 +447,19 @@ impl Load {
             run.remove(storage.as_ref())?;
         }
         Ok(())
+    }
+
+    /// The tier of a date's new segments. A change that brings no rows leaves them in the tier that they have.
+    fn tier_of(&self, date: i32, existing: &[FileEntry]) -> Tier {
+        let has = existing.first().map(|entry| entry.tier);
+        if self.rows == 0
+            && let Some(has) = has
+        {
+            return has;
+        }
+        let newest = self.writer.table().and_then(|state| state.files.values().map(|entry| entry.date).max());
+        let by_age = || self.spec.tier_of(date, newest.unwrap_or(date));
+        self.options.tier.or_else(by_age).or(has).unwrap_or(Tier::Mapped)
     }
 
     /// Whether all new rows belong behind the partition's last row.
@@ -482,8 +486,8 @@ impl Load {
         segment_rows: usize,
     ) -> Result<Vec<FileEntry>> {
         let parts: Vec<Part> = order.parts(segment_rows);
-        let targets =
-            parts.iter().map(|_| self.writer.next_path(date, self.options.format)).collect::<Result<Vec<_>>>()?;
+        let tier = self.tier_of(date, &[]);
+        let targets = parts.iter().map(|_| self.writer.next_path(date, tier)).collect::<Result<Vec<_>>>()?;
         let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
         let work = || {
             let mut written = Vec::new();
@@ -491,7 +495,7 @@ impl Load {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 let (Some(part), Some(path)) = (parts.get(number), targets.get(number)) else { return Ok(written) };
                 let rows = gather(schema, batches, &order.part(part))?;
-                written.push((number, writer.write_segment_at(spec, date, path.clone(), &rows)?));
+                written.push((number, writer.write_segment_at(spec, date, tier, path.clone(), &rows)?));
             }
         };
         let threads = self.options.threads.clamp(1, parts.len().max(1));
@@ -687,7 +691,7 @@ pub(crate) fn rewrite(
     spec: &TableSpec,
     date: i32,
     files: &[FileEntry],
-    format: SegmentFormat,
+    tier: Tier,
     memory_bytes: usize,
     observer: Observer<'_>,
 ) -> Result<Vec<FileEntry>> {
@@ -696,7 +700,7 @@ pub(crate) fn rewrite(
     let mut added = Vec::new();
     let rows_max = segment_rows(writer, memory_bytes, row_bytes);
     merge::merge(spec, stored(spec, &segments, RunWriter::chunk_rows(row_bytes)), rows_max, &mut |rows| {
-        let entry = writer.write_segment(spec, date, format, &rows)?;
+        let entry = writer.write_segment(spec, date, tier, &rows)?;
         let bytes = entry.bytes;
         added.push(entry);
         go_on(observer, bytes)

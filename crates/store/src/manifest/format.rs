@@ -8,8 +8,8 @@ use crate::schema::TableSpec;
 use crate::words::{u32_at, u64_at};
 
 /// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
-/// was captured. 2: removed files weren't kept, and no commit could be undone.
-pub(crate) const VERSION: u32 = 3;
+/// was captured. 2: removed files weren't kept, and no commit could be undone. 3: there was no tier `fast`.
+pub(crate) const VERSION: u32 = 4;
 
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
 const HEAD_BYTES: usize = 40;
@@ -141,23 +141,60 @@ impl Operation {
     }
 }
 
-/// Format of a segment's file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum SegmentFormat {
-    /// Arrow IPC file, uncompressed, for mapping.
-    Arrow,
-    /// Parquet.
-    Parquet,
+/// How the rows of a segment are kept: what they take on disk, and how fast they are read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Tier {
+    /// Arrow IPC file, uncompressed: columns are slices of the mapped file.
+    #[serde(rename = "arrow")]
+    Mapped,
+    /// Parquet, in encodings that are read nearly as fast as memory.
+    #[serde(rename = "fast")]
+    Fast,
+    /// Parquet, compressed as well.
+    #[serde(rename = "parquet")]
+    Small,
 }
 
-impl SegmentFormat {
+impl Tier {
+    /// All, from the fastest to the smallest.
+    pub const ALL: [Tier; 3] = [Tier::Mapped, Tier::Fast, Tier::Small];
+
     /// Extension of the file's name.
     #[must_use]
     pub fn extension(self) -> &'static str {
         match self {
-            SegmentFormat::Arrow => "arrow",
-            SegmentFormat::Parquet => "parquet",
+            Tier::Mapped => "arrow",
+            Tier::Fast | Tier::Small => "parquet",
+        }
+    }
+
+    /// What people call it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Tier::Mapped => "mapped",
+            Tier::Fast => "fast",
+            Tier::Small => "small",
+        }
+    }
+
+    /// Whether columns are slices of the file; in others they are decoded.
+    #[must_use]
+    pub fn is_mapped(self) -> bool {
+        self == Tier::Mapped
+    }
+}
+
+impl std::str::FromStr for Tier {
+    type Err = String;
+
+    /// Reads a name, without regard to case. Earlier releases called the mapped tier `arrow` and the small one `parquet`.
+    fn from_str(text: &str) -> Result<Tier, String> {
+        match text.trim().to_ascii_lowercase().as_str() {
+            "mapped" | "arrow" => Ok(Tier::Mapped),
+            "fast" => Ok(Tier::Fast),
+            "small" | "parquet" => Ok(Tier::Small),
+            _ => Err(format!("{text:?} is not a tier; there are mapped, fast, small")),
         }
     }
 }
@@ -167,8 +204,9 @@ impl SegmentFormat {
 pub struct FileEntry {
     /// Path within the table's folder: `date=2013-10-07/00000012.000001.arrow`.
     pub path: String,
-    /// Format of the file.
-    pub format: SegmentFormat,
+    /// How the rows are kept.
+    #[serde(rename = "format")]
+    pub tier: Tier,
     /// Partition, in days since 1970-01-01.
     pub date: i32,
     /// Rows.

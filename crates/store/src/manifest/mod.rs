@@ -15,7 +15,7 @@ mod reader;
 mod state;
 mod writer;
 
-pub use format::{Captured, FileEntry, SegmentFormat, Source};
+pub use format::{Captured, FileEntry, Source, Tier};
 pub(crate) use format::{Commit, Head, Operation};
 pub(crate) use history::{CommitNote, added_by};
 pub(crate) use reader::{HeadFile, refresh};

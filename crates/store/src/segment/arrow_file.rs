@@ -54,6 +54,15 @@ impl ArrowFile {
         Opener { file: &file }.open(rows).map(|(schema, rows, columns)| ArrowFile { file, schema, rows, columns })
     }
 
+    /// Bytes of a column, its dictionary left out.
+    pub(crate) fn column_bytes(&self, column: usize) -> u64 {
+        fn of(layout: &Layout) -> usize {
+            let own = layout.buffers.iter().chain(&layout.nulls).map(Range::len).sum::<usize>();
+            own + layout.child.as_deref().map_or(0, of)
+        }
+        of(&self.columns[column].layout) as u64
+    }
+
     pub(crate) fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, new_null_array};
 use arrow::compute::{cast, concat, take};
@@ -10,12 +10,15 @@ use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
 
 use super::arrow_file::ArrowFile;
-use super::parquet_file::ParquetFile;
+use super::parquet::ParquetFile;
 use super::row_list::{Neighbourhood, RowList};
 use crate::error::Result;
 
-/// Rows of a Parquet batch. Ranges are put together from such batches.
+/// Rows of a batch of the `parquet` crate. Ranges are put together from such batches.
 const PARQUET_BATCH_ROWS: usize = 1 << 16;
+
+/// The page that was decoded last, with its first row: who reads few rows at a time mostly goes on in the same one.
+type LastPage = Mutex<Option<(usize, ArrayRef)>>;
 
 /// Reads ranges of a column in the type that the table gives it.
 #[derive(Debug)]
@@ -34,6 +37,7 @@ enum Source<'a> {
     Parquet {
         file: &'a ParquetFile,
         position: usize,
+        last: LastPage,
     },
     Memory(&'a ArrayRef),
     /// The column is younger than the segment.
@@ -51,7 +55,7 @@ impl<'a> ColumnReader<'a> {
         data_type: DataType,
         rows: usize,
     ) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Parquet { file, position }, data_type, rows }
+        ColumnReader { source: Source::Parquet { file, position, last: LastPage::default() }, data_type, rows }
     }
 
     pub(crate) fn of_memory(values: &'a ArrayRef, data_type: DataType) -> ColumnReader<'a> {
@@ -60,12 +64,6 @@ impl<'a> ColumnReader<'a> {
 
     pub(crate) fn absent(data_type: DataType, rows: usize) -> ColumnReader<'a> {
         ColumnReader { source: Source::Absent, data_type, rows }
-    }
-
-    /// Whether reading a range costs no more than its rows, without decoding its neighbours.
-    #[must_use]
-    pub fn is_mapped(&self) -> bool {
-        !matches!(self.source, Source::Parquet { .. })
     }
 
     /// Rows of the segment.
@@ -83,7 +81,7 @@ impl<'a> ColumnReader<'a> {
         let stored = match &self.source {
             Source::Absent => return Ok(new_null_array(&self.data_type, rows.len())),
             Source::Arrow { file, position } => file.read(*position, rows)?,
-            Source::Parquet { file, position } => decode(file, *position, rows)?,
+            Source::Parquet { file, position, last } => decode(file, *position, rows, &self.data_type, last)?,
             Source::Memory(values) => values.slice(rows.start, rows.len()),
         };
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
@@ -106,11 +104,13 @@ impl<'a> ColumnReader<'a> {
     }
 
     /// Asks for a range that hasn't been read yet, without waiting for it: what is wanted soon of several columns or segments is then
-    /// read from disk at once. Costs a look at a bit for each 8,192 rows if the range has been read before. Nothing is done for
-    /// Parquet, whose pages aren't known before they are read.
+    /// read from disk at once. Costs a look at a bit for each 8,192 rows if the range has been read before.
     pub fn read_ahead(&self, rows: Range<usize>) {
-        if let Source::Arrow { file, position } = &self.source {
-            file.read_ahead(*position, &(rows.start.min(self.rows)..rows.end.min(self.rows)));
+        let rows = rows.start.min(self.rows)..rows.end.min(self.rows);
+        match &self.source {
+            Source::Arrow { file, position } => file.read_ahead(*position, &rows),
+            Source::Parquet { file, position, .. } => file.read_ahead(*position, &rows),
+            Source::Memory(_) | Source::Absent => {}
         }
     }
 
@@ -173,10 +173,34 @@ fn have_one_dictionary(parts: &[&DictionaryArray<Int32Type>]) -> bool {
     parts.first().is_none_or(|first| parts.iter().all(|part| of(part).ptr_eq(&of(first))))
 }
 
-fn decode(file: &ParquetFile, position: usize, rows: Range<usize>) -> Result<ArrayRef> {
-    let data_type = file.schema().field(position).data_type();
+/// Rows of a Parquet column, as `wanted` or in the type that the file declares.
+fn decode(
+    file: &ParquetFile,
+    position: usize,
+    rows: Range<usize>,
+    wanted: &DataType,
+    last: &LastPage,
+) -> Result<ArrayRef> {
+    let stored = file.schema().field(position).data_type();
     if rows.is_empty() {
-        return Ok(arrow::array::new_empty_array(data_type));
+        return Ok(arrow::array::new_empty_array(stored));
+    }
+    // A few rows of a page: the whole page is decoded once.
+    if let Some(page) =
+        file.page_rows(position, rows.start)?.filter(|page| rows.end <= page.end && rows.len() * 2 < page.len())
+    {
+        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((first, values)) = last.as_ref().filter(|(first, _)| *first == page.start) {
+            return Ok(values.slice(rows.start - first, rows.len()));
+        }
+        if let Some(values) = file.decode(position, page.clone(), wanted)? {
+            let some = values.slice(rows.start - page.start, rows.len());
+            *last = Some((page.start, values));
+            return Ok(some);
+        }
+    }
+    if let Some(values) = file.decode(position, rows.clone(), wanted)? {
+        return Ok(values);
     }
     let expected = rows.len();
     let parts = file

@@ -1,7 +1,7 @@
 //! A segment: one file of rows of one partition, in the table's order, with its index beside it.
 //!
 //! - Hot segments are Arrow IPC files of one record batch, uncompressed, buffers aligned to 64 bytes; columns are mapped and
-//!   sliced without a copy. Cold segments are Parquet with the same rows in the same order.
+//!   sliced without a copy. Others are Parquet with the same rows in the same order, whose columns are decoded.
 //! - Written once, never changed. Order is checked when a segment is written.
 //! - Bytes are checked against the index's checksums, and values against their type, when a process first touches them.
 //!
@@ -10,7 +10,7 @@
 mod arrow_file;
 mod checksum;
 mod column;
-mod parquet_file;
+mod parquet;
 mod prefetch;
 mod reader;
 mod row_list;
@@ -22,8 +22,9 @@ use std::path::Path;
 use crate::error::{Error, Result};
 
 pub use column::ColumnReader;
-pub use reader::{Segment, SegmentBatches};
+pub use reader::{ColumnStorage, Segment, SegmentBatches};
 pub use row_list::RowList;
+pub use writer::FileFormat;
 pub(crate) use writer::{SegmentTarget, export, ordered, write};
 
 /// Runs a decoder of somebody else's. Bytes whose checksums are right may still be none that our writer wrote; where the decoder

@@ -8,18 +8,18 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::{ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::buffer::ScalarBuffer;
 use arrow::compute::cast;
-use arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Schema, SchemaRef, TimestampNanosecondType};
 
 use super::arrow_file::ArrowFile;
 use super::checksum::{self, CheckedFile};
 use super::column::ColumnReader;
-use super::parquet_file::{ParquetBatches, ParquetFile};
+use super::parquet::{ParquetBatches, ParquetFile};
 use super::writer::end_symbols;
 use crate::error::{Error, Result};
 use crate::index::{self, SegmentIndex};
 use crate::load::in_order;
-use crate::manifest::{FileEntry, SegmentFormat};
-use crate::schema::TableSpec;
+use crate::manifest::{FileEntry, Tier};
+use crate::schema::{ColumnSpec, TableSpec};
 use crate::storage::{Mapped, Storage, unreadable};
 
 /// Bytes of an index that are read ahead when it is opened: its directory, and the summaries of a table that isn't wide.
@@ -43,6 +43,19 @@ pub struct Segment {
     /// Rows that don't count.
     hidden: u64,
     opened: OnceLock<Open>,
+}
+
+/// What a column takes in a segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnStorage {
+    /// Its name in the table.
+    pub column: String,
+    /// Bytes in the file.
+    pub bytes: u64,
+    /// Bytes of its values in memory, where all have one width.
+    pub plain_bytes: Option<u64>,
+    /// How it is kept: type in the file, encodings, codec.
+    pub kept: String,
 }
 
 /// What was opened of a segment.
@@ -85,7 +98,7 @@ impl Segment {
         let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
         let entry = FileEntry {
             path: name,
-            format: SegmentFormat::Arrow,
+            tier: Tier::Mapped,
             date,
             rows: rows.num_rows() as u64,
             bytes: rows.get_array_memory_size() as u64,
@@ -205,8 +218,19 @@ impl Segment {
                 Source::Nothing { next: rows.start }
             }
             Opened::Parquet(file) => {
-                let found: Vec<usize> = positions.iter().flatten().copied().collect();
-                Source::Parquet { batches: Box::new(file.read(&found, rows.clone(), batch_rows)?) }
+                let mut others = Vec::new();
+                for position in positions.iter().flatten() {
+                    if !file.decodes(*position)? {
+                        others.push(*position);
+                    }
+                }
+                // The `parquet` crate gives columns in the file's order.
+                others.sort_unstable();
+                let batches = match others[..] {
+                    [] => None,
+                    _ => Some(Box::new(file.read(&others, rows.clone(), batch_rows)?)),
+                };
+                Source::Parquet { file, next: rows.start, others, batches }
             }
         };
         let schema = Arc::new(spec.arrow().project(columns)?);
@@ -218,16 +242,22 @@ impl Segment {
     /// # Errors
     /// As [`Segment::batches`].
     pub fn column(&self, spec: &TableSpec, column: usize) -> Result<ColumnReader<'_>> {
-        let wanted = &spec.columns[column];
-        let (rows, data_type) = (usize::try_from(self.entry.rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
-        let opened = self.opened()?.file.as_ref();
-        let position = wanted.position_in(opened.schema());
-        Ok(match (opened, position) {
-            (_, None) => ColumnReader::absent(data_type, rows),
-            (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
-            (Opened::Parquet(file), Some(position)) => ColumnReader::of_parquet(file, position, data_type, rows),
-            (Opened::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
-        })
+        Ok(self.opened()?.file.column(spec, column, self.entry.rows))
+    }
+
+    /// Whether a range of a column costs what its rows cost, or few rows more: not so for lists in Parquet, of which a reader has to be
+    /// made first. `column` is its position in `spec`.
+    ///
+    /// # Errors
+    /// As [`Segment::batches`].
+    pub fn reads_by_range(&self, spec: &TableSpec, column: usize) -> Result<bool> {
+        match self.opened()?.file.as_ref() {
+            Opened::Arrow(_) | Opened::Memory(_) => Ok(true),
+            Opened::Parquet(file) => match spec.columns[column].position_in(file.schema()) {
+                Some(position) => file.decodes(position),
+                None => Ok(true),
+            },
+        }
     }
 
     /// Reads a range of rows as one batch.
@@ -259,6 +289,31 @@ impl Segment {
             1 => parts.swap_remove(0),
             _ => arrow::compute::concat_batches(&Arc::new(spec.arrow().project(columns)?), &parts)?,
         })
+    }
+
+    /// What each column takes in the file, in the order of `spec`; those that are younger than the file are left out.
+    ///
+    /// # Errors
+    /// As [`Segment::batches`].
+    pub fn storage(&self, spec: &TableSpec) -> Result<Vec<ColumnStorage>> {
+        let file = self.opened()?.file.as_ref();
+        let rows = self.entry.rows;
+        let of = |column: &ColumnSpec| {
+            let position = column.position_in(file.schema())?;
+            let (bytes, kept) = match file {
+                Opened::Arrow(file) => (file.column_bytes(position), "as in memory".to_owned()),
+                Opened::Memory(held) => (held.column(position).get_array_memory_size() as u64, "in memory".to_owned()),
+                Opened::Parquet(file) => file.column_storage(position),
+            };
+            let width = match column.column_type.arrow() {
+                DataType::Boolean => None,
+                DataType::Dictionary(..) => Some(4),
+                DataType::FixedSizeList(_, size) => Some(u64::from(size.unsigned_abs()) * 8),
+                other => other.primitive_width().map(|width| width as u64),
+            };
+            Some(ColumnStorage { column: column.name.clone(), bytes, plain_bytes: width.map(|w| w * rows), kept })
+        };
+        Ok(spec.columns.iter().filter_map(of).collect())
     }
 
     /// Checks every byte of the segment and of its index against the manifest.
@@ -383,9 +438,9 @@ impl Segment {
     }
 
     fn open_file(&self, file: CheckedFile) -> Result<Opened> {
-        Ok(match self.entry.format {
-            SegmentFormat::Arrow => Opened::Arrow(ArrowFile::open(file, self.entry.rows)?),
-            SegmentFormat::Parquet => Opened::Parquet(ParquetFile::open(file, self.entry.rows)?),
+        Ok(match self.entry.tier {
+            Tier::Mapped => Opened::Arrow(ArrowFile::open(file, self.entry.rows)?),
+            Tier::Fast | Tier::Small => Opened::Parquet(ParquetFile::open(file, self.entry.rows)?),
         })
     }
 
@@ -408,9 +463,8 @@ impl Segment {
         }
         let file = CheckedFile::new(bytes.clone(), shown, checksums.clone().into(), true)?;
         let opened = self.open_file(file)?;
-        let stored = Arc::clone(opened.schema());
-        let spec = self.stored_spec(storage, &stored)?;
-        let rows = opened.read_all(&stored, self.entry.rows)?;
+        let spec = self.stored_spec(storage, opened.schema())?;
+        let rows = opened.read_all(&spec, self.entry.rows)?;
         let (index, digest) = index::build(&spec, &rows, &checksums);
         let path = storage.display_path(&self.index_path());
         let mut aligned = arrow::buffer::MutableBuffer::new(index.len());
@@ -445,19 +499,23 @@ impl Opened {
         }
     }
 
-    fn read_all(&self, schema: &SchemaRef, rows: u64) -> Result<RecordBatch> {
-        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
-        match self {
-            Opened::Memory(held) => Ok(held.clone()),
-            Opened::Arrow(file) => {
-                let columns = (0..schema.fields().len()).map(|column| file.read(column, 0..rows));
-                Ok(RecordBatch::try_new(Arc::clone(schema), columns.collect::<Result<Vec<_>>>()?)?)
-            }
-            Opened::Parquet(file) => {
-                let all: Vec<usize> = (0..schema.fields().len()).collect();
-                let parts = file.read(&all, 0..rows, 1 << 16)?.collect::<Result<Vec<_>>>()?;
-                Ok(arrow::compute::concat_batches(schema, &parts)?)
-            }
+    /// All rows, in the types of the table that the file was written for.
+    fn read_all(&self, spec: &TableSpec, rows: u64) -> Result<RecordBatch> {
+        let schema = spec.arrow();
+        let columns = (0..spec.columns.len()).map(|column| self.column(spec, column, rows).read(0..usize::MAX));
+        Ok(RecordBatch::try_new(schema, columns.collect::<Result<Vec<_>>>()?)?)
+    }
+
+    /// A column in the type that a table gives it, by its position there.
+    fn column(&self, spec: &TableSpec, column: usize, rows: u64) -> ColumnReader<'_> {
+        let wanted = &spec.columns[column];
+        let (rows, data_type) = (usize::try_from(rows).unwrap_or(usize::MAX), wanted.column_type.arrow());
+        let position = wanted.position_in(self.schema());
+        match (self, position) {
+            (_, None) => ColumnReader::absent(data_type, rows),
+            (Opened::Arrow(file), Some(position)) => ColumnReader::of_arrow(file, position, data_type, rows),
+            (Opened::Parquet(file), Some(position)) => ColumnReader::of_parquet(file, position, data_type, rows),
+            (Opened::Memory(held), Some(position)) => ColumnReader::of_memory(held.column(position), data_type),
         }
     }
 }
@@ -482,7 +540,11 @@ enum Source<'a> {
         next: usize,
     },
     Parquet {
-        batches: Box<ParquetBatches>,
+        file: &'a ParquetFile,
+        next: usize,
+        /// Positions of the columns that the `parquet` crate reads, ascending, and their batches.
+        others: Vec<usize>,
+        batches: Option<Box<ParquetBatches>>,
     },
     /// No stored column is wanted.
     Nothing {
@@ -498,13 +560,13 @@ impl std::fmt::Debug for SegmentBatches<'_> {
 
 impl SegmentBatches<'_> {
     /// The wanted columns from the stored ones that were found, in the order of the request.
-    fn fit(&self, mut stored: impl FnMut(usize) -> Result<ArrayRef>, rows: usize) -> Result<RecordBatch> {
+    fn fit(&self, mut stored: impl FnMut(usize, &DataType) -> Result<ArrayRef>, rows: usize) -> Result<RecordBatch> {
         let mut columns = Vec::with_capacity(self.positions.len());
         for (field, position) in self.schema.fields().iter().zip(&self.positions) {
             let column = match position {
                 None => new_null_array(field.data_type(), rows),
                 Some(position) => {
-                    let column = stored(*position)?;
+                    let column = stored(*position, field.data_type())?;
                     if column.data_type() == field.data_type() { column } else { cast(&column, field.data_type())? }
                 }
             };
@@ -527,7 +589,7 @@ impl Iterator for SegmentBatches<'_> {
                 }
                 *next = rows.end;
                 let file = *file;
-                Some(self.fit(|column| file.read(column, rows.clone()), rows.len()))
+                Some(self.fit(|column, _| file.read(column, rows.clone()), rows.len()))
             }
             Source::Memory { held, next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
@@ -536,7 +598,7 @@ impl Iterator for SegmentBatches<'_> {
                 }
                 *next = rows.end;
                 let held = *held;
-                Some(self.fit(|column| Ok(held.column(column).slice(rows.start, rows.len())), rows.len()))
+                Some(self.fit(|column, _| Ok(held.column(column).slice(rows.start, rows.len())), rows.len()))
             }
             Source::Nothing { next } => {
                 let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
@@ -544,21 +606,31 @@ impl Iterator for SegmentBatches<'_> {
                     return None;
                 }
                 *next = rows.end;
-                Some(self.fit(|_| Err(Error::Poisoned), rows.len()))
+                Some(self.fit(|_, _| Err(Error::Poisoned), rows.len()))
             }
-            Source::Parquet { batches } => {
-                let batch = match batches.next()? {
-                    Ok(batch) => batch,
-                    Err(error) => return Some(Err(error)),
+            Source::Parquet { file, next, others, batches } => {
+                let rows = *next..(next.saturating_add(self.batch_rows)).min(self.end);
+                if rows.is_empty() {
+                    return None;
+                }
+                *next = rows.end;
+                let other = match batches.as_mut().map(|batches| batches.next()) {
+                    None => None,
+                    Some(Some(Ok(batch))) if batch.num_rows() == rows.len() => Some(batch),
+                    Some(Some(Err(error))) => return Some(Err(error)),
+                    Some(found) => {
+                        let found = found.and_then(Result::ok).map_or(0, |batch| batch.num_rows());
+                        return Some(Err(file.short(rows.len(), found)));
+                    }
                 };
-                // Parquet gives the columns in the file's order; they were asked for by position in the table.
-                let mut found: Vec<usize> = self.positions.iter().flatten().copied().collect();
-                found.sort_unstable();
-                let stored = |position: usize| {
-                    let at = found.iter().position(|p| *p == position).unwrap_or_default();
-                    Ok(Arc::clone(batch.column(at)))
+                let (file, others) = (*file, others.clone());
+                let stored = |position: usize, wanted: &DataType| {
+                    if let Ok(at) = others.binary_search(&position) {
+                        return other.as_ref().map(|batch| Arc::clone(batch.column(at))).ok_or(Error::Poisoned);
+                    }
+                    file.decode(position, rows.clone(), wanted)?.ok_or(Error::Poisoned)
                 };
-                Some(self.fit(stored, batch.num_rows()))
+                Some(self.fit(stored, rows.len()))
             }
         }
     }

@@ -4,19 +4,35 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{Int32Type, TimestampNanosecondType};
 use arrow::ipc::MetadataVersion;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::file::metadata::SortingColumn;
-use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
 
 use super::checksum::{self, BlockChecksums};
+use super::parquet::{self, Strength};
 use crate::background;
 use crate::error::{Error, Result};
 use crate::index;
-use crate::manifest::{FileEntry, SegmentFormat};
-use crate::schema::{ColumnType, TableSpec};
+use crate::manifest::{FileEntry, Tier};
+use crate::schema::TableSpec;
 use crate::storage::{CountingWrite, Storage, StorageFile, into_io, out_of_io};
+
+/// Format of files for other tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileFormat {
+    /// Arrow IPC file, uncompressed.
+    Arrow,
+    /// Parquet: floats as floats, zstd.
+    Parquet,
+}
+
+impl FileFormat {
+    /// Extension of the file's name.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
+        match self {
+            FileFormat::Arrow => "arrow",
+            FileFormat::Parquet => "parquet",
+        }
+    }
+}
 
 /// Where a segment goes.
 pub(crate) struct SegmentTarget<'a> {
@@ -25,7 +41,7 @@ pub(crate) struct SegmentTarget<'a> {
     pub(crate) table: &'a str,
     /// Path of the file within it. It is written as `.tmp` beside that; the caller renames it before the commit.
     pub(crate) path: String,
-    pub(crate) format: SegmentFormat,
+    pub(crate) tier: Tier,
     pub(crate) date: i32,
 }
 
@@ -36,7 +52,12 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     }
     let path = format!("{}/{}", target.table, target.path);
     let mut file = target.storage.create(&format!("{path}.tmp"))?;
-    let (checksums, bytes) = write_file(target.storage, &path, file.as_mut(), target.format, spec, rows)?;
+    let (checksums, bytes) =
+        write_file(target.storage, &path, file.as_mut(), spec, rows, |file, checksums, rows| match target.tier {
+            Tier::Mapped => write_arrow(file, checksums, rows),
+            Tier::Fast => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Fast),
+            Tier::Small => parquet::write(CountingWrite { file, observer: checksums }, spec, rows, Strength::Small),
+        })?;
     let (index, index_digest) = index::build(spec, rows, &checksums);
     file.sync()?;
     drop(file);
@@ -44,7 +65,7 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
     let time = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
     let mut entry = FileEntry {
         path: target.path.clone(),
-        format: target.format,
+        tier: target.tier,
         date: target.date,
         rows: rows.num_rows() as u64,
         bytes,
@@ -67,7 +88,7 @@ pub(crate) fn write(target: &SegmentTarget<'_>, spec: &TableSpec, rows: &RecordB
 pub(crate) fn export(
     storage: &dyn Storage,
     path: &str,
-    format: SegmentFormat,
+    format: FileFormat,
     spec: &TableSpec,
     rows: &RecordBatch,
     written: &mut Vec<String>,
@@ -75,7 +96,11 @@ pub(crate) fn export(
     storage.create_dir(crate::storage::parent(path))?;
     let mut file = storage.create(path)?;
     written.push(path.to_owned());
-    let bytes = write_file(storage, path, file.as_mut(), format, spec, rows)?.1;
+    let write = |file: &mut dyn StorageFile, checksums: &mut BlockChecksums, rows: &RecordBatch| match format {
+        FileFormat::Arrow => write_arrow(file, checksums, rows),
+        FileFormat::Parquet => parquet::write_plain(CountingWrite { file, observer: checksums }, spec, rows),
+    };
+    let bytes = write_file(storage, path, file.as_mut(), spec, rows, write)?.1;
     file.sync()?;
     Ok(bytes)
 }
@@ -85,9 +110,9 @@ fn write_file(
     storage: &dyn Storage,
     path: &str,
     file: &mut dyn StorageFile,
-    format: SegmentFormat,
     spec: &TableSpec,
     rows: &RecordBatch,
+    write: impl FnOnce(&mut dyn StorageFile, &mut BlockChecksums, &RecordBatch) -> Result<()>,
 ) -> Result<(Vec<u32>, u64)> {
     let mut checksums = BlockChecksums::default();
     // The schema travels with the rows, so that an index can be made anew from the file alone.
@@ -95,11 +120,7 @@ fn write_file(
     let metadata = [("splay.table".to_owned(), table)].into();
     let schema = rows.schema_ref().as_ref().clone().with_metadata(metadata);
     let rows = rows.clone().with_schema(std::sync::Arc::new(schema))?;
-    match format {
-        SegmentFormat::Arrow => write_arrow(file, &mut checksums, &rows),
-        SegmentFormat::Parquet => write_parquet(file, &mut checksums, spec, &rows),
-    }
-    .map_err(|error| unpack(error, &storage.display_path(path)))?;
+    write(file, &mut checksums, &rows).map_err(|error| unpack(error, &storage.display_path(path)))?;
     Ok(checksums.finish())
 }
 
@@ -149,44 +170,6 @@ fn write_arrow(file: &mut dyn StorageFile, checksums: &mut BlockChecksums, rows:
     std::io::Write::flush(writer.get_mut()).map_err(|e| Error::Arrow(e.into()))
 }
 
-fn write_parquet(
-    file: &mut dyn StorageFile,
-    checksums: &mut BlockChecksums,
-    spec: &TableSpec,
-    rows: &RecordBatch,
-) -> Result<()> {
-    let sink = CountingWrite { file, observer: checksums };
-    let mut writer = ArrowWriter::try_new(sink, rows.schema(), Some(parquet_properties(spec)))?;
-    writer.write(rows)?;
-    writer.close()?;
-    Ok(())
-}
-
-/// Times as deltas, all else as dictionaries while they stay small, zstd behind all.
-pub(crate) fn parquet_properties(spec: &TableSpec) -> WriterProperties {
-    let key = |position: usize| SortingColumn {
-        column_idx: i32::try_from(position).unwrap_or(i32::MAX),
-        descending: false,
-        nulls_first: true,
-    };
-    let order = spec.symbol_position().into_iter().chain([spec.time_position()]).map(key).collect();
-    let mut properties = WriterProperties::builder()
-        .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_sorting_columns(Some(order))
-        .set_statistics_enabled(EnabledStatistics::Page)
-        .set_max_row_group_row_count(Some(1 << 20))
-        .set_data_page_row_count_limit(8192);
-    for column in &spec.columns {
-        let path = ColumnPath::new(vec![column.name.clone()]);
-        if matches!(column.column_type, ColumnType::Timestamp | ColumnType::Time) {
-            properties = properties
-                .set_column_dictionary_enabled(path.clone(), false)
-                .set_column_encoding(path, Encoding::DELTA_BINARY_PACKED);
-        }
-    }
-    properties.build()
-}
-
 /// Gives back the storage error that Arrow or Parquet wrapped on its way.
 fn unpack(error: Error, path: &std::path::Path) -> Error {
     use arrow::error::ArrowError;
@@ -196,12 +179,14 @@ fn unpack(error: Error, path: &std::path::Path) -> Error {
             Ok(ours) => *ours,
             Err(other) => out_of_io("write", path)(std::io::Error::other(other)),
         },
-        Error::Parquet(parquet::errors::ParquetError::External(source)) => match source.downcast::<std::io::Error>() {
-            Ok(io) => out_of_io("write", path)(*io),
-            Err(other) => {
-                out_of_io("write", path)(into_io(Error::Parquet(parquet::errors::ParquetError::External(other))))
+        Error::Parquet(::parquet::errors::ParquetError::External(source)) => {
+            match source.downcast::<std::io::Error>() {
+                Ok(io) => out_of_io("write", path)(*io),
+                Err(other) => {
+                    out_of_io("write", path)(into_io(Error::Parquet(::parquet::errors::ParquetError::External(other))))
+                }
             }
-        },
+        }
         other => other,
     }
 }

@@ -16,7 +16,7 @@ use self::rows::{Undoing, joined};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{self, LoadReport};
-use crate::manifest::{CommitNote, FileEntry, Operation, SegmentFormat, TableState, added_by};
+use crate::manifest::{CommitNote, FileEntry, Operation, TableState, Tier, added_by};
 use crate::segment::Segment;
 use crate::write::{Change, Writer};
 
@@ -214,12 +214,12 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
     let states = [segments(before), segments(after), segments(&current)];
     let widest = states.iter().map(|segments| load::row_bytes(&spec, segments)).collect::<Result<Vec<_>>>()?;
     let row_bytes = widest.into_iter().max().unwrap_or(1);
-    let format = current.first().map_or(SegmentFormat::Arrow, |entry| entry.format);
+    let tier = current.first().map_or(Tier::Mapped, |entry| entry.tier);
     let rows_max = load::segment_rows(writer, MEMORY_BYTES, row_bytes);
     let (mut held, mut rows) = (Vec::new(), 0);
     let mut write = |held: &mut Vec<RecordBatch>, rows: &mut usize| -> Result<()> {
         let batch = load::in_order(&spec, held)?;
-        change.add.push(writer.write_segment(&spec, date, format, &batch)?);
+        change.add.push(writer.write_segment(&spec, date, tier, &batch)?);
         (*rows, *held) = (0, Vec::new());
         Ok(())
     };

@@ -68,8 +68,9 @@ fn compaction_survives_a_power_cut() {
 }
 
 #[test]
-fn compaction_to_parquet_survives_a_power_cut() {
-    survives(&scenario::compaction_to_parquet(), 32);
+fn a_move_to_another_tier_survives_a_power_cut() {
+    survives(&scenario::compaction_to_fast(), 32);
+    survives(&scenario::compaction_to_small(), 32);
 }
 
 #[test]

@@ -11,22 +11,24 @@ use rand::Rng;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    Bounds, ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, Result, SegmentFormat, Selection,
-    Summary, TableSpec, ValueKind, sortable,
+    Bounds, ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, Result, Selection, Summary, TableSpec,
+    Tier, ValueKind, sortable,
 };
 
 use crate::model::{self, Model, go_on, load, open, read_snapshot, rng};
 use crate::random::plain;
 
-/// A database with a partition in Arrow and one in Parquet, each of more than one block.
+/// A database with a partition in each tier, each of more than one block of rows.
 pub(crate) fn base(seed: u64) -> (FaultStorage, Model) {
     let storage = FaultStorage::new();
     let database = open(&storage).unwrap();
-    let (first, second) = (model::rows(seed, 1300, 0..1, 2), model::rows(seed + 1, 1300, 1..2, 2));
-    load(&database, &first, LoadOptions::default()).unwrap();
-    let parquet = LoadOptions { format: SegmentFormat::Parquet, ..LoadOptions::default() };
-    load(&database, &second, parquet).unwrap();
-    (storage.copy(), Model::new(first).plus(&second))
+    let mut model = Model::new(Vec::new());
+    for (day, tier) in (0_i64..).zip([Tier::Mapped, Tier::Small, Tier::Fast]) {
+        let rows = model::rows(seed + day.unsigned_abs(), 1300, day..day + 1, 2);
+        load(&database, &rows, LoadOptions { tier: Some(tier), ..LoadOptions::default() }).unwrap();
+        model = model.plus(&rows);
+    }
+    (storage.copy(), model)
 }
 
 /// What is asked of a damaged database: the selection, and which rows match it.
@@ -242,7 +244,7 @@ fn an_index_made_anew_finds_all_rows_of_a_symbol() {
     let times = TimestampNanosecondArray::from_iter_values(0..rows).with_timezone("UTC");
     let symbols: DictionaryArray<Int32Type> = (0..rows).map(|row| if row % 3 == 0 { "AAPL" } else { "IBM" }).collect();
     let batch = RecordBatch::try_new(spec.arrow(), vec![Arc::new(times), Arc::new(symbols)]).unwrap();
-    let options = LoadOptions { format: SegmentFormat::Parquet, ..LoadOptions::default() };
+    let options = LoadOptions { tier: Some(Tier::Small), ..LoadOptions::default() };
     let mut loading = database.load(&spec, options).unwrap();
     loading.append(&batch).unwrap();
     loading.commit().unwrap();

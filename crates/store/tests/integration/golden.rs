@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic` or `v3_changes` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes` or `v4_tiers` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -11,8 +11,8 @@ use arrow::array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, Stri
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field};
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Replace, Retention, SegmentFormat, Selection,
-    Source, TableSpec,
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Replace, Retention, Selection, Source, TableSpec,
+    Tier,
 };
 
 use crate::model::{DAY, Model, Row, go_on, load, read_snapshot, read_table, smaller};
@@ -72,7 +72,7 @@ fn write(folder: &Path) {
     let database = Database::create(folder).unwrap();
     load(&database, &trades(0, 1100), LoadOptions::default()).unwrap();
     let trade = database.table("trade").unwrap();
-    let cold = CompactOptions { format: Some(SegmentFormat::Parquet), before: Some(1), memory_bytes: 0 };
+    let cold = CompactOptions { tier: Some(Tier::Small), before: Some(1), ..CompactOptions::default() };
     trade.compact(&cold, &mut go_on).unwrap();
     load(&database, &trades(1100, 1200), LoadOptions::default()).unwrap();
     trade.widen_column("size", ColumnType::Int64).unwrap();
@@ -155,6 +155,47 @@ fn golden_v3_changes_is_read() {
     assert_reads_changes(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v3_changes"));
 }
 
+/// What version 4 added: prices as decimals, times in coarser units, the tier `fast`.
+fn write_tiers(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    for (tier, from) in [(Tier::Fast, 0), (Tier::Small, 1728), (Tier::Mapped, 3456)] {
+        load(&database, &prices(from, from + 1000), LoadOptions { tier: Some(tier), ..LoadOptions::default() })
+            .unwrap();
+    }
+    let (spec, rows) = every_type();
+    let mut loading = database.load(&spec, LoadOptions { tier: Some(Tier::Fast), ..LoadOptions::default() }).unwrap();
+    loading.append(&rows).unwrap();
+    loading.commit().unwrap();
+}
+
+/// Trades at whole milliseconds, at prices of two digits.
+fn prices(from: i64, until: i64) -> Vec<Row> {
+    let mut rows = trades(from, until);
+    for (n, row) in (from..until).zip(&mut rows) {
+        (row.time, row.price) = (n * 100_000_000_000, f64::from(i32::try_from(n * n % 9973).unwrap()) / 100.0);
+    }
+    rows
+}
+
+fn assert_reads_tiers(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    let rows: Vec<Row> = [0, 1728, 3456].into_iter().flat_map(|from| prices(from, from + 1000)).collect();
+    assert_eq!(read_table(&database, "trade").unwrap(), Model::new(rows).batch());
+    let snapshot = database.table("trade").unwrap().snapshot().unwrap();
+    let tiers = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()).map(|s| s.entry().tier);
+    assert_eq!(tiers.collect::<std::collections::HashSet<Tier>>().len(), 3);
+    let (spec, rows) = every_type();
+    assert_eq!(read_table(&database, "types").unwrap(), concat_batches(&spec.arrow(), [&rows]).unwrap());
+    for table in ["trade", "types"] {
+        assert!(database.table(table).unwrap().verify(&mut go_on).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn golden_v4_tiers_is_read() {
+    assert_reads_tiers(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v4_tiers"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -164,4 +205,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads(&folder("v1_basic"));
     write_changes(&folder("v3_changes"));
     assert_reads_changes(&folder("v3_changes"));
+    write_tiers(&folder("v4_tiers"));
+    assert_reads_tiers(&folder("v4_tiers"));
 }

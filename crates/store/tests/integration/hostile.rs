@@ -11,7 +11,7 @@ use rand_chacha::ChaCha8Rng;
 use serde_json::Value;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{Database, Result, SegmentFormat};
+use splay_store::{Database, Result, Tier};
 
 use crate::damage::{base, questions, summaries};
 use crate::model::{go_on, read_snapshot, rng};
@@ -253,7 +253,7 @@ fn any_index_is_refused_or_read() {
     });
 }
 
-fn change_segment(rng: &mut ChaCha8Rng, storage: &FaultStorage, format: SegmentFormat) {
+fn change_segment(rng: &mut ChaCha8Rng, storage: &FaultStorage, format: Tier) {
     let path = files(storage, format.extension()).choose(rng).unwrap().clone();
     let change = |bytes: &mut Vec<u8>| {
         // Most of what describes the rows stands at the ends.
@@ -276,10 +276,10 @@ fn change_segment(rng: &mut ChaCha8Rng, storage: &FaultStorage, format: SegmentF
 
 #[test]
 fn any_arrow_segment_is_refused_or_read() {
-    survives(3000, |rng, storage| change_segment(rng, storage, SegmentFormat::Arrow));
+    survives(3000, |rng, storage| change_segment(rng, storage, Tier::Mapped));
 }
 
 #[test]
 fn any_parquet_segment_is_refused_or_read() {
-    survives(1500, |rng, storage| change_segment(rng, storage, SegmentFormat::Parquet));
+    survives(3000, |rng, storage| change_segment(rng, storage, Tier::Small));
 }

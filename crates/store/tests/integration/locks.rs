@@ -6,7 +6,7 @@ use std::sync::Arc;
 use splay_store::storage::LocalStorage;
 use splay_store::storage::Storage;
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, Error, LoadOptions, SegmentFormat, Selection, Settings,
+    ColumnSpec, ColumnType, CompactOptions, Database, Error, FileFormat, LoadOptions, Selection, Settings, Tier,
 };
 
 use crate::model::{self, Model, batch, go_on, load, open, read_snapshot, read_table, trade};
@@ -124,7 +124,7 @@ fn a_snapshot_keeps_its_rows_until_it_is_dropped() {
         // A merge replaces the segment, a compaction changes its format.
         let more = model::rows(2, 100, 0..1, 4);
         load(&database, &more, LoadOptions::default()).unwrap();
-        let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+        let parquet = CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() };
         table.compact(&parquet, &mut go_on).unwrap();
         let read = |snapshot| read_snapshot(snapshot, &Selection::default()).unwrap();
         // The first was never opened before its files were replaced.
@@ -258,13 +258,13 @@ fn upkeep_that_is_stopped_leaves_nothing_behind() {
     let before = Model::new(model::rows(1, 200, 0..3, 4));
     let storage = scenario::loaded(&before.rows);
     let (table, paths) = (open(&storage).unwrap().table("trade").unwrap(), storage.paths());
-    let parquet = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+    let parquet = CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() };
     for n in 1..=3 {
         let folder = tempfile::tempdir().unwrap();
         let stopped = [
             table.verify(&mut stop_behind(n)).map(|_| ()),
             table.compact(&parquet, &mut stop_behind(n)).map(|_| ()),
-            table.export(SegmentFormat::Parquet, folder.path(), &mut stop_behind(n)).map(|_| ()),
+            table.export(FileFormat::Parquet, folder.path(), &mut stop_behind(n)).map(|_| ()),
         ];
         assert!(stopped.iter().all(|result| matches!(result, Err(Error::Stopped))), "{stopped:?}");
         assert_eq!(storage.paths(), paths);

@@ -17,4 +17,5 @@ mod random;
 mod scenario;
 mod schema;
 mod select;
+mod tiers;
 mod unreadable;

@@ -9,7 +9,7 @@ use proptest::test_runner::RngSeed;
 use rand::Rng;
 use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{CompactOptions, Database, LoadOptions, SegmentFormat, Settings, TableSpec};
+use splay_store::{CompactOptions, Database, LoadOptions, Settings, TableSpec, Tier};
 
 use crate::model::{go_on, rng};
 use crate::random::{self, in_order, plain};
@@ -47,9 +47,9 @@ fn assert_holds(rng: &mut ChaCha8Rng, database: &Database, expected: &RecordBatc
 }
 
 fn random_options(rng: &mut ChaCha8Rng) -> LoadOptions {
-    let format = if rng.random_bool(0.7) { SegmentFormat::Arrow } else { SegmentFormat::Parquet };
+    let format = [Tier::Mapped, Tier::Mapped, Tier::Fast, Tier::Small][rng.random_range(0..4)];
     let memory_bytes = if rng.random_bool(0.6) { 1 << 20 } else { 1 << 30 };
-    LoadOptions { memory_bytes, format, threads: rng.random_range(1..3), ..LoadOptions::default() }
+    LoadOptions { memory_bytes, tier: Some(format), threads: rng.random_range(1..3), ..LoadOptions::default() }
 }
 
 fn load(database: &Database, spec: &TableSpec, batches: &[RecordBatch], options: LoadOptions) {
@@ -78,12 +78,12 @@ fn compare(seed: u64) {
         assert_holds(&mut rng, &database, &expected, &dates, &format!("seed {seed}, after load {step}"));
     }
     let (expected, dates) = in_order(&spec, &arrived);
-    for format in [None, Some(SegmentFormat::Parquet), Some(SegmentFormat::Arrow)] {
+    for format in [None, Some(Tier::Small), Some(Tier::Fast), Some(Tier::Mapped)] {
         let memory_bytes = if rng.random_bool(0.5) { 1 << 20 } else { 0 };
         database
             .table("t")
             .unwrap()
-            .compact(&CompactOptions { format, before: None, memory_bytes }, &mut go_on)
+            .compact(&CompactOptions { tier: format, memory_bytes, ..CompactOptions::default() }, &mut go_on)
             .unwrap();
         let what = format!("seed {seed}, compacted to {format:?}");
         assert_holds(&mut rng, &database, &expected, &dates, &what);

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Removal, Replace, Result, Retention, SegmentFormat,
-    of_dates,
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Removal, Replace, Result, Retention, Tier, of_dates,
 };
 
 use crate::model::{self, Model, Row, go_on, open};
@@ -106,12 +105,12 @@ fn fragments() -> (FaultStorage, Model) {
     (storage.copy(), model)
 }
 
-fn compacting(name: &'static str, format: Option<SegmentFormat>) -> Scenario {
+fn compacting(name: &'static str, format: Option<Tier>) -> Scenario {
     let (base, model) = fragments();
     let change = move |database: &Database| {
         database
             .table("trade")?
-            .compact(&CompactOptions { format, ..CompactOptions::default() }, &mut go_on)
+            .compact(&CompactOptions { tier: format, ..CompactOptions::default() }, &mut go_on)
             .map(|_| ())
     };
     Scenario { name, base, old: Some(model.clone()), new: model, change: Box::new(change) }
@@ -121,8 +120,12 @@ pub(crate) fn compaction() -> Scenario {
     compacting("compaction", None)
 }
 
-pub(crate) fn compaction_to_parquet() -> Scenario {
-    compacting("compaction to Parquet", Some(SegmentFormat::Parquet))
+pub(crate) fn compaction_to_fast() -> Scenario {
+    compacting("compaction to the tier fast", Some(Tier::Fast))
+}
+
+pub(crate) fn compaction_to_small() -> Scenario {
+    compacting("compaction to the tier small", Some(Tier::Small))
 }
 
 pub(crate) fn add_column() -> Scenario {
@@ -239,7 +242,17 @@ pub(crate) fn log_replacement() -> Scenario {
 
 /// All of them, by name.
 pub(crate) fn all() -> Vec<Scenario> {
-    let quick = [creation, merge, append, two_partitions, compaction, compaction_to_parquet, add_column, widen_column];
+    let quick = [
+        creation,
+        merge,
+        append,
+        two_partitions,
+        compaction,
+        compaction_to_fast,
+        compaction_to_small,
+        add_column,
+        widen_column,
+    ];
     quick.iter().map(|make| make()).chain([spill(), log_replacement()]).chain(changes()).collect()
 }
 

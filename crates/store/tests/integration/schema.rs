@@ -9,8 +9,8 @@ use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    Captured, ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, SegmentFormat, Selection, Settings,
-    Source, TableSpec, ValueKind, sortable,
+    Captured, ColumnBounds, ColumnSpec, ColumnType, Database, Error, LoadOptions, Selection, Settings, Source,
+    TableSpec, Tier, ValueKind, sortable,
 };
 
 use crate::model::{self, Model, batch, load, open, read_table, trade};
@@ -49,9 +49,9 @@ fn table_of(value: &ColumnType) -> TableSpec {
     TableSpec::new("t", columns, "time", None)
 }
 
-fn three_rows(database: &Database, spec: &TableSpec, value: ArrayRef, format: SegmentFormat) {
+fn three_rows(database: &Database, spec: &TableSpec, value: ArrayRef, format: Tier) {
     let time = Arc::new(TimestampNanosecondArray::from(vec![1, 2, 3]).with_timezone("UTC"));
-    let mut load = database.load(spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+    let mut load = database.load(spec, LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
     load.append(&RecordBatch::try_new(spec.arrow(), vec![time, value]).unwrap()).unwrap();
     load.commit().unwrap();
 }
@@ -60,7 +60,7 @@ fn three_rows(database: &Database, spec: &TableSpec, value: ArrayRef, format: Se
 fn a_wider_column_has_equal_values_and_a_lossy_one_is_refused() {
     let mut widened = 0;
     for (from, to) in types().iter().flat_map(|from| types().into_iter().map(move |to| (from.clone(), to))) {
-        for format in [SegmentFormat::Arrow, SegmentFormat::Parquet] {
+        for format in Tier::ALL {
             let database = new_database();
             let values =
                 if from.widens_to(&to) { samples(&from) } else { arrow::array::new_null_array(&from.arrow(), 3) };
@@ -82,14 +82,14 @@ fn a_wider_column_has_equal_values_and_a_lossy_one_is_refused() {
             widened += 1;
         }
     }
-    assert_eq!(widened, 2 * 33, "pairs that widen, in two formats");
+    assert_eq!(widened, 3 * 33, "pairs that widen, in three tiers");
 }
 
 /// Bounds in the new type were compared with summaries in the old one, and rows were left out.
 #[test]
 fn bounds_on_a_wider_column_leave_out_no_row() {
     let database = new_database();
-    three_rows(&database, &table_of(&ColumnType::Int32), samples(&ColumnType::Int32), SegmentFormat::Arrow);
+    three_rows(&database, &table_of(&ColumnType::Int32), samples(&ColumnType::Int32), Tier::Mapped);
     let table = database.table("t").unwrap();
     table.widen_column("value", ColumnType::Float64).unwrap();
     let bits = |value: f64| sortable(ValueKind::Float, value.to_bits());
@@ -103,10 +103,11 @@ fn bounds_on_a_wider_column_leave_out_no_row() {
 
 #[test]
 fn a_new_column_is_null_in_old_rows() {
-    for format in [SegmentFormat::Arrow, SegmentFormat::Parquet] {
+    for format in Tier::ALL {
         for added in types() {
             let database = new_database();
-            load(&database, &model::rows(1, 50, 0..2, 4), LoadOptions { format, ..LoadOptions::default() }).unwrap();
+            load(&database, &model::rows(1, 50, 0..2, 4), LoadOptions { tier: Some(format), ..LoadOptions::default() })
+                .unwrap();
             let table = database.table("trade").unwrap();
             table.add_column(ColumnSpec::new("new", added.clone())).unwrap();
             let column = Arc::clone(read_table(&database, "trade").unwrap().column(5));
@@ -291,12 +292,7 @@ fn a_type_that_arrow_lacks_is_refused() {
 fn a_write_down_that_says_less_than_the_table_is_refused_before_anything_is_written() {
     let storage = Arc::new(FaultStorage::new());
     let database = Database::create_on(storage.clone(), &Settings::default()).unwrap();
-    three_rows(
-        &database,
-        &table_of(&ColumnType::Bool),
-        Arc::new(BooleanArray::from(vec![true; 3])),
-        SegmentFormat::Arrow,
-    );
+    three_rows(&database, &table_of(&ColumnType::Bool), Arc::new(BooleanArray::from(vec![true; 3])), Tier::Mapped);
     let said = Captured { sequence: 7, cut: 1_000 };
     database.write_down("t", said, &[]).unwrap();
     for less in [Captured { sequence: 6, ..said }, Captured { cut: 999, ..said }, Captured::default()] {

@@ -13,8 +13,8 @@ use rand::seq::IndexedRandom;
 use rand_chacha::ChaCha8Rng;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    BLOCK_ROWS, Bounds, ColumnBounds, Database, LoadOptions, SegmentFormat, Selection, Settings, TableSnapshot,
-    ValueKind, sortable,
+    BLOCK_ROWS, Bounds, ColumnBounds, Database, LoadOptions, Selection, Settings, TableSnapshot, Tier, ValueKind,
+    sortable,
 };
 
 use crate::model::rng;
@@ -157,8 +157,8 @@ fn compare_pieces(seed: u64) {
     let mut rng = rng(seed);
     let spec = random::spec(&mut rng, seed % 2 == 0);
     let database = Database::create_on(Arc::new(FaultStorage::new()), &Settings::default()).unwrap();
-    let format = if seed % 5 == 0 { SegmentFormat::Parquet } else { SegmentFormat::Arrow };
-    let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+    let format = [Tier::Small, Tier::Fast, Tier::Mapped, Tier::Mapped, Tier::Mapped][(seed % 5) as usize];
+    let mut load = database.load(&spec, LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
     load.append(&random::batch(&mut rng, &spec, 20_000, false)).unwrap();
     load.commit().unwrap();
     let snapshot = database.table("t").unwrap().snapshot().unwrap();

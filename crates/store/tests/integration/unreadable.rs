@@ -10,7 +10,7 @@ use std::process::{Command, ExitStatus};
 use arrow::array::AsArray;
 use arrow::datatypes::Float64Type;
 use splay_store::storage::hand_out_mapped;
-use splay_store::{CompactOptions, Database, Error, LoadOptions, SegmentFormat, TableSnapshot};
+use splay_store::{CompactOptions, Database, Error, FileFormat, LoadOptions, TableSnapshot, Tier};
 
 use crate::model::{self, batch, go_on, load, trade};
 
@@ -92,12 +92,12 @@ fn nothing_is_committed_of_what_could_not_be_read() {
     let expected = sum(&snapshot(&database, "trade")).unwrap();
     let whole = std::fs::read(&path).unwrap();
     let table = database.table("trade").unwrap();
-    let options = CompactOptions { format: Some(SegmentFormat::Parquet), ..CompactOptions::default() };
+    let options = CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() };
     // The file is cut when its first rows have been read: the checks before have passed.
     cut(&path, whole.len() as u64 / 2);
     assert!(table.compact(&options, &mut go_on).is_err());
     let to = folder.path().join("export");
-    assert!(table.export(SegmentFormat::Parquet, &to, &mut go_on).is_err());
+    assert!(table.export(FileFormat::Parquet, &to, &mut go_on).is_err());
     assert!(!to.join("date=1970-01-01/000001.parquet").exists());
     std::fs::write(&path, &whole).unwrap();
     let after = snapshot(&database, "trade");

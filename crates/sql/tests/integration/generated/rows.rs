@@ -8,7 +8,7 @@ use arrow::array::{
 };
 use arrow::datatypes::Int32Type;
 use splay_capture::{Append, Capture};
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use super::Numbers;
 use crate::market::{self, OPENING};
@@ -69,11 +69,11 @@ pub(crate) fn spec(name: &str) -> TableSpec {
 }
 
 /// Quotes and trades in segments that follow each other, and late quotes in segments that overlap.
-pub(crate) fn database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+pub(crate) fn database(format: Tier) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     for (spec, rows) in all_rows() {
-        let mut load = database.load(&spec, LoadOptions { format, ..LoadOptions::default() }).unwrap();
+        let mut load = database.load(&spec, LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
         load.append(&rows).unwrap();
         load.commit().unwrap();
     }

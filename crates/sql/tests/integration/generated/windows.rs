@@ -9,7 +9,7 @@ use arrow::array::{
     UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 use arrow::datatypes::Int32Type;
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, SegmentFormat, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use super::Numbers;
 use crate::market::OPENING;
@@ -119,12 +119,12 @@ fn rows(numbers: &mut Numbers, first: i64, count: i64) -> RecordBatch {
 }
 
 /// The table `typed`, in segments that follow each other and ones that overlap.
-pub(crate) fn typed_database(format: SegmentFormat) -> (tempfile::TempDir, Database) {
+pub(crate) fn typed_database(format: Tier) -> (tempfile::TempDir, Database) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     let mut numbers = Numbers(23);
     for (first, count) in [(0, 300), (300, 210), (510, 120)] {
-        let mut load = database.load(&spec(), LoadOptions { format, ..LoadOptions::default() }).unwrap();
+        let mut load = database.load(&spec(), LoadOptions { tier: Some(format), ..LoadOptions::default() }).unwrap();
         load.append(&rows(&mut numbers, first, count)).unwrap();
         load.commit().unwrap();
     }

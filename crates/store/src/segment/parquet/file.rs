@@ -1,21 +1,24 @@
-//! Reads a Parquet segment by ranges of rows, from mapped bytes that are checked as they are touched.
+//! An opened Parquet segment: mapped bytes that are checked as they are touched.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use arrow::datatypes::SchemaRef;
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use bytes::{Buf, Bytes};
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder, RowSelection,
     RowSelector,
 };
+use parquet::basic::{CompressionCodec, Encoding};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::PageIndexPolicy;
 use parquet::file::reader::{ChunkReader, Length};
 
-use super::checksum::CheckedFile;
-use super::guarded;
+use super::super::checksum::CheckedFile;
+use super::super::guarded;
+use super::column::Column;
 use crate::error::{Error, Result};
 use crate::storage::Mapped;
 
@@ -23,20 +26,24 @@ use crate::storage::Mapped;
 #[derive(Debug)]
 pub(crate) struct ParquetFile {
     file: Arc<CheckedFile>,
+    /// The footer.
     metadata: ArrowReaderMetadata,
+    /// The footer with the lists of pages, for what the `parquet` crate reads.
+    listed: OnceLock<ArrowReaderMetadata>,
+    /// By position; none for a column that the `parquet` crate reads.
+    columns: Vec<OnceLock<Option<Column>>>,
 }
 
 impl ParquetFile {
     pub(crate) fn open(file: CheckedFile, rows: u64) -> Result<ParquetFile> {
         let file = Arc::new(file);
-        let options = ArrowReaderOptions::new().with_page_index_policy(PageIndexPolicy::Optional);
-        let load = || ArrowReaderMetadata::load(&Chunks(Arc::clone(&file)), options).map_err(|e| unpack(e, &file));
-        let metadata = guarded(&file.path, load)?;
+        let metadata = load(&file, PageIndexPolicy::Skip)?;
         let found = metadata.metadata().file_metadata().num_rows();
         if u64::try_from(found).ok() != Some(rows) {
             return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
         }
-        Ok(ParquetFile { file, metadata })
+        let columns = metadata.schema().fields().iter().map(|_| OnceLock::new()).collect();
+        Ok(ParquetFile { file, metadata, listed: OnceLock::new(), columns })
     }
 
     pub(crate) fn mapped(&self) -> &Mapped {
@@ -47,11 +54,85 @@ impl ParquetFile {
         self.metadata.schema()
     }
 
+    /// Bytes of a column and how they are encoded: the type in the file, encodings, codec.
+    pub(crate) fn column_storage(&self, position: usize) -> (u64, String) {
+        let (mut bytes, mut words) = (0, Vec::new());
+        let metadata = self.metadata.metadata();
+        for group in metadata.row_groups() {
+            let Some(chunk) = group.columns().get(position) else { continue };
+            bytes += u64::try_from(chunk.compressed_size()).unwrap_or(0);
+            let mut of_chunk = vec![match self.schema().field(position).data_type() {
+                DataType::Decimal128(_, digits) => format!("whole numbers / 10^{digits}"),
+                DataType::Timestamp(unit, _) | DataType::Time64(unit) => format!("{unit:?}s").to_lowercase(),
+                _ => "values".to_owned(),
+            }];
+            let is_coded = chunk.dictionary_page_offset().is_some();
+            of_chunk.extend(is_coded.then(|| "dictionary".to_owned()));
+            // Levels of nulls are always RLE, dictionaries and their codes are said already.
+            let others = chunk.encodings().filter(|encoding| {
+                !matches!(encoding, Encoding::RLE | Encoding::RLE_DICTIONARY)
+                    && (!is_coded || *encoding != Encoding::PLAIN)
+            });
+            of_chunk.extend(others.map(|encoding| encoding.to_string().to_lowercase().replace('_', " ")));
+            if chunk.compression_codec() != CompressionCodec::UNCOMPRESSED {
+                of_chunk.push(format!("{:?}", chunk.compression_codec()).to_lowercase());
+            }
+            let of_chunk = of_chunk.join(", ");
+            if !words.contains(&of_chunk) {
+                words.push(of_chunk);
+            }
+        }
+        (bytes, words.join("; "))
+    }
+
+    /// Whether [`ParquetFile::decode`] reads a column.
+    pub(crate) fn decodes(&self, position: usize) -> Result<bool> {
+        Ok(self.column(position)?.is_some())
+    }
+
+    /// A range of rows of a column, as `wanted` or in the type that the file declares; `None` for a column that [`ParquetFile::read`]
+    /// reads.
+    pub(crate) fn decode(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<Option<ArrayRef>> {
+        match self.column(position)? {
+            Some(column) => Ok(Some(column.read(&self.file, rows, wanted)?)),
+            None => Ok(None),
+        }
+    }
+
+    /// The rows of the page that holds a row of a column; `None` for a column that [`ParquetFile::read`] reads.
+    pub(crate) fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
+        Ok(self.column(position)?.and_then(|column| column.page_rows(row)))
+    }
+
+    /// Asks for the bytes of a range of rows of a column, without waiting for them.
+    pub(crate) fn read_ahead(&self, position: usize, rows: &Range<usize>) {
+        if let Ok(Some(column)) = self.column(position) {
+            column.read_ahead(&self.file, rows);
+        }
+    }
+
+    fn column(&self, position: usize) -> Result<Option<&Column>> {
+        let Some(place) = self.columns.get(position) else { return Err(Error::Poisoned) };
+        if let Some(found) = place.get() {
+            return Ok(found.as_ref());
+        }
+        let stored = self.schema().field(position).data_type();
+        let found = Column::open(&self.file, self.metadata.metadata(), position, stored)?;
+        Ok(place.get_or_init(|| found).as_ref())
+    }
+
     /// Reads columns, given by ascending position, of a range of rows in batches of at most `batch_rows`.
     pub(crate) fn read(&self, columns: &[usize], rows: Range<usize>, batch_rows: usize) -> Result<ParquetBatches> {
         let (groups, first) = self.row_groups(&rows);
+        let metadata = match self.listed.get() {
+            Some(listed) => listed,
+            None => {
+                let listed = load(&self.file, PageIndexPolicy::Optional)?;
+                self.listed.get_or_init(|| listed)
+            }
+        };
         let builder =
-            ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks(Arc::clone(&self.file)), self.metadata.clone());
+            ParquetRecordBatchReaderBuilder::new_with_metadata(Chunks(Arc::clone(&self.file)), metadata.clone());
         let mask = ProjectionMask::roots(builder.parquet_schema(), columns.iter().copied());
         let selection =
             RowSelection::from(vec![RowSelector::skip(rows.start - first), RowSelector::select(rows.len())]);
@@ -81,6 +162,14 @@ impl ParquetFile {
         }
         (groups, first)
     }
+}
+
+/// The file's footer, with or without its lists of pages.
+fn load(file: &Arc<CheckedFile>, lists: PageIndexPolicy) -> Result<ArrowReaderMetadata> {
+    let options =
+        ArrowReaderOptions::new().with_column_index_policy(PageIndexPolicy::Skip).with_offset_index_policy(lists);
+    let load = || ArrowReaderMetadata::load(&Chunks(Arc::clone(file)), options).map_err(|e| unpack(e, file));
+    guarded(&file.path, load)
 }
 
 /// Batches of a Parquet segment.

@@ -1,0 +1,416 @@
+//! One column of a Parquet file: where its pages are, and their values in the type that is asked for.
+//!
+//! Pages of whole numbers, floats, truth values and coded texts are decoded here, each by itself and straight into the array that is
+//! handed out: no reader is made for a range, and a range costs the pages that it touches. What else there is (lists, texts without
+//! codes, pages of other writers) is left to the `parquet` crate.
+
+use std::ops::Range;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{ArrayRef, BooleanBufferBuilder, StringArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use parquet::basic::{CompressionCodec, Encoding, Type};
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData};
+
+use super::super::checksum::CheckedFile;
+use super::encodings;
+use super::page::{self, PageBytes};
+use super::thrift::{self, PageHeader};
+use super::values::{self, Values};
+use crate::error::{Error, Result};
+
+/// Most bytes of a dictionary, before compression.
+const DICTIONARY_BYTES_MAX: usize = 64 << 20;
+
+/// Most bytes of a page of texts, before compression.
+const TEXT_BYTES_MAX: usize = 1 << 30;
+
+/// Kinds of pages in their headers.
+const DATA_PAGE: i64 = 0;
+const DICTIONARY_PAGE: i64 = 2;
+
+/// Number of the encoding whose values are codes of a dictionary.
+const CODES: i64 = Encoding::RLE_DICTIONARY as i64;
+
+/// The pages of a column.
+#[derive(Debug)]
+pub(super) struct Column {
+    physical: Type,
+    /// The type that the file declares.
+    stored: DataType,
+    /// Whether a value may be null.
+    optional: bool,
+    groups: Vec<Group>,
+    pages: Vec<Page>,
+    /// All texts of all row groups, and for each group the code of each of its texts.
+    texts: OnceLock<(Arc<StringArray>, Vec<Vec<i64>>)>,
+}
+
+/// What a row group says of a column.
+#[derive(Debug)]
+struct Group {
+    codec: CompressionCodec,
+    /// Where its dictionary is.
+    dictionary: Option<Range<usize>>,
+    numbers: OnceLock<Vec<i64>>,
+}
+
+#[derive(Debug)]
+struct Page {
+    group: usize,
+    bytes: Range<usize>,
+    /// Its rows in the file.
+    rows: Range<usize>,
+}
+
+impl Column {
+    /// The pages of the column at a position; `None` if it is one for the `parquet` crate.
+    pub(super) fn open(
+        file: &CheckedFile,
+        metadata: &ParquetMetaData,
+        position: usize,
+        stored: &DataType,
+    ) -> Result<Option<Column>> {
+        let schema = metadata.file_metadata().schema_descr();
+        // Each of a table's columns is one of the file's, lists among them.
+        if schema.num_columns() <= position || schema.get_column_root_idx(position) != position {
+            return Ok(None);
+        }
+        let leaf = schema.column(position);
+        if leaf.max_rep_level() > 0 || leaf.max_def_level() > 1 || !values::is_decoded(leaf.physical_type(), stored) {
+            return Ok(None);
+        }
+        let mut column = Column {
+            physical: leaf.physical_type(),
+            stored: stored.clone(),
+            optional: leaf.max_def_level() == 1,
+            groups: Vec::new(),
+            pages: Vec::new(),
+            texts: OnceLock::new(),
+        };
+        let mut first = 0;
+        for group in metadata.row_groups() {
+            let rows = usize::try_from(group.num_rows()).unwrap_or(0);
+            let chunk = group.column(position);
+            if !column.add(file, chunk, first..first + rows)? {
+                return Ok(None);
+            }
+            first += rows;
+        }
+        Ok(Some(column))
+    }
+
+    /// Adds the pages of a row group; whether they are of a kind that is decoded here.
+    fn add(&mut self, file: &CheckedFile, chunk: &ColumnChunkMetaData, rows: Range<usize>) -> Result<bool> {
+        let known = |encoding| {
+            use Encoding::{BYTE_STREAM_SPLIT, DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY};
+            use Encoding::{PLAIN, RLE, RLE_DICTIONARY};
+            matches!(
+                encoding,
+                PLAIN | RLE | RLE_DICTIONARY | DELTA_BINARY_PACKED | BYTE_STREAM_SPLIT | DELTA_LENGTH_BYTE_ARRAY
+            )
+        };
+        let codec = chunk.compression_codec();
+        if !chunk.encodings().all(known) || !page::is_known(codec) {
+            return Ok(false);
+        }
+        if self.is_coded()
+            && !chunk.page_encoding_stats_mask().is_some_and(|mask| mask.is_only(Encoding::RLE_DICTIONARY))
+        {
+            return Ok(false);
+        }
+        let place = |offset: Option<i64>| offset.and_then(|offset| usize::try_from(offset).ok());
+        let (Some(start), Some(length)) = (
+            place(chunk.offset_index_offset()),
+            chunk.offset_index_length().and_then(|length| usize::try_from(length).ok()),
+        ) else {
+            return Ok(false);
+        };
+        let end = start.saturating_add(length);
+        let wrong = || Error::corrupt(&file.path, start as u64, "a list of pages", "other bytes");
+        let listed = thrift::page_locations(&file.slice(start..end)?).ok_or_else(wrong)?;
+        let number = self.groups.len();
+        let of_group = rows.len();
+        for (at, page) in listed.iter().enumerate() {
+            let next = listed.get(at + 1).map_or(of_group, |next| next.first_row);
+            let first = self.pages.last().map_or(0, |page| page.rows.end);
+            if rows.start + page.first_row != first || next <= page.first_row || next > of_group {
+                return Err(wrong());
+            }
+            let bytes = page.offset..page.offset.checked_add(page.bytes).ok_or_else(wrong)?;
+            self.pages.push(Page { group: number, bytes, rows: first..rows.start + next });
+        }
+        if self.pages.last().map_or(0, |page| page.rows.end) != rows.end {
+            return Err(wrong());
+        }
+        let dictionary = place(chunk.dictionary_page_offset()).zip(listed.first().map(|page| page.offset));
+        let dictionary = dictionary.map(|(start, end)| start..end).filter(|bytes| !bytes.is_empty());
+        self.groups.push(Group { codec, dictionary, numbers: OnceLock::new() });
+        Ok(true)
+    }
+
+    /// Whether its texts are codes of a dictionary to who reads them.
+    fn is_coded(&self) -> bool {
+        matches!(self.stored, DataType::Dictionary(..))
+    }
+
+    /// The rows of the page that holds a row.
+    pub(super) fn page_rows(&self, row: usize) -> Option<Range<usize>> {
+        let page = self.pages.partition_point(|page| page.rows.end <= row);
+        self.pages.get(page).map(|page| page.rows.clone())
+    }
+
+    /// Asks for the bytes of the pages that hold these rows, without waiting for them.
+    pub(super) fn read_ahead(&self, file: &CheckedFile, rows: &Range<usize>) {
+        let first = self.pages.partition_point(|page| page.rows.end <= rows.start);
+        let behind = self.pages.partition_point(|page| page.rows.start < rows.end);
+        if let Some((first, last)) = self.pages.get(first..behind).and_then(|pages| pages.first().zip(pages.last())) {
+            // Those of a row group stand behind each other.
+            if first.group == last.group {
+                file.read_ahead(first.bytes.start..last.bytes.end);
+            }
+        }
+    }
+
+    /// The values of a range of rows, as `wanted` where there is a short way to it, else in the type that the file declares.
+    pub(super) fn read(&self, file: &CheckedFile, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
+        let texts = match self.physical {
+            Type::BYTE_ARRAY => Some(Arc::clone(&self.texts(file)?.0)),
+            _ => None,
+        };
+        let mut nulls = Nulls::default();
+        let mut values = Values::new(&self.stored, wanted, rows.len(), texts).ok_or(Error::Poisoned)?;
+        let mut page = self.pages.partition_point(|page| page.rows.end <= rows.start);
+        let mut at = rows.start;
+        while at < rows.end {
+            let Some(found) = self.pages.get(page) else {
+                return Err(Error::corrupt(&file.path, 0, format!("{} rows", rows.end), format!("{at} rows")));
+            };
+            let end = found.rows.end.min(rows.end);
+            let wanted = at - found.rows.start..end - found.rows.start;
+            self.read_page(file, found, wanted, &mut values, &mut nulls)?;
+            (at, page) = (end, page + 1);
+        }
+        values.finish(nulls.finish(rows.len())).map_err(|error| self.damage(file, rows.start, &error))
+    }
+
+    /// Adds the values of some rows of a page.
+    fn read_page(
+        &self,
+        file: &CheckedFile,
+        page: &Page,
+        rows: Range<usize>,
+        values: &mut Values,
+        nulls: &mut Nulls,
+    ) -> Result<()> {
+        let bytes_max = match self.physical {
+            Type::BYTE_ARRAY => TEXT_BYTES_MAX,
+            _ => page.rows.len().saturating_mul(12) + (64 << 10),
+        };
+        let dictionary = self.dictionary(file, page.group)?;
+        page::with_bytes(file, page.bytes.clone(), self.groups[page.group].codec, bytes_max, |read| {
+            let PageBytes { header, bytes } = read;
+            let wrong = |what: &str| Error::corrupt(&file.path, page.bytes.start as u64, what, "other bytes");
+            if header.kind != DATA_PAGE || header.values != page.rows.len() {
+                return Err(wrong("a page of as many values as are listed"));
+            }
+            let (valid, bytes) = if self.optional {
+                page::levels(bytes, header.values).ok_or_else(|| wrong("which values are null"))?
+            } else {
+                (None, bytes)
+            };
+            // Values that are there, in front of the wanted rows and up to their end.
+            let there = |rows: Range<usize>| match &valid {
+                None => rows.len(),
+                Some(valid) => valid[rows].iter().filter(|valid| **valid).count(),
+            };
+            let before = there(0..rows.start);
+            let end = before + there(rows.clone());
+            let decoded = match &valid {
+                _ if self.physical == Type::BYTE_ARRAY && header.encoding != CODES => {
+                    encodings::texts(bytes, header.encoding, end).and_then(|spans| {
+                        let mut spans = spans.into_iter().skip(before);
+                        rows.clone().try_for_each(|row| {
+                            let is_valid = valid.as_ref().is_none_or(|valid| valid[row]);
+                            nulls.push(is_valid);
+                            if is_valid {
+                                values.push_text(&bytes[spans.next()?])
+                            } else {
+                                values.push_null()
+                            }
+                            Some(())
+                        })
+                    })
+                }
+                None => {
+                    nulls.all_valid(rows.len());
+                    let mut skip = rows.start;
+                    self.numbers(dictionary, &header, bytes, rows.end, &mut |some| {
+                        let skipped = skip.min(some.len());
+                        skip -= skipped;
+                        values.push(&some[skipped..]);
+                    })
+                }
+                Some(valid) => {
+                    let mut found = Vec::with_capacity(end);
+                    let decoded =
+                        self.numbers(dictionary, &header, bytes, end, &mut |some| found.extend_from_slice(some));
+                    let mut found = found.get(before..).unwrap_or_default().iter();
+                    for is_valid in &valid[rows.clone()] {
+                        nulls.push(*is_valid);
+                        match if *is_valid { found.next() } else { None } {
+                            Some(number) => values.push(&[*number]),
+                            None => values.push_null(),
+                        }
+                    }
+                    decoded
+                }
+            };
+            decoded.ok_or_else(|| wrong("values of the page's encoding"))
+        })
+    }
+
+    /// Gives the first numbers of a page's values; `None` if they aren't what the header says.
+    fn numbers(
+        &self,
+        dictionary: &[i64],
+        header: &PageHeader,
+        bytes: &[u8],
+        count: usize,
+        give: &mut dyn FnMut(&[i64]),
+    ) -> Option<()> {
+        match (header.encoding, self.physical) {
+            (CODES, _) if count == 0 => Some(()),
+            (CODES, _) => {
+                let (width, codes) = bytes.split_first()?;
+                let mut known = true;
+                let mut looked_up = [0; super::unpack::GROUP];
+                encodings::hybrid(codes, usize::from(*width), count, |some| {
+                    for (value, code) in looked_up.iter_mut().zip(some) {
+                        let found = usize::try_from(*code).ok().and_then(|code| dictionary.get(code));
+                        known &= found.is_some();
+                        *value = found.copied().unwrap_or_default();
+                    }
+                    give(&looked_up[..some.len()]);
+                })?;
+                known.then_some(())
+            }
+            (0, Type::BOOLEAN) => encodings::bits(bytes, count, give),
+            (0, Type::INT32 | Type::FLOAT) => encodings::plain::<4>(bytes, count, give),
+            (0, Type::INT64 | Type::DOUBLE) => encodings::plain::<8>(bytes, count, give),
+            (5, Type::INT32 | Type::INT64) => encodings::deltas(bytes, count, give),
+            (9, Type::INT32 | Type::FLOAT) => encodings::split::<4>(bytes, count, give),
+            (9, Type::INT64 | Type::DOUBLE) => encodings::split::<8>(bytes, count, give),
+            _ => None,
+        }
+    }
+
+    /// What the codes of a row group stand for: numbers, or codes of the column's texts.
+    fn dictionary(&self, file: &CheckedFile, group: usize) -> Result<&[i64]> {
+        if self.physical == Type::BYTE_ARRAY {
+            return Ok(&self.texts(file)?.1[group]);
+        }
+        if self.groups[group].dictionary.is_none() {
+            return Ok(&[]);
+        }
+        if let Some(numbers) = self.groups[group].numbers.get() {
+            return Ok(numbers);
+        }
+        let mut numbers = Vec::new();
+        self.with_dictionary(file, group, |bytes, count| {
+            let mut give = |some: &[i64]| numbers.extend_from_slice(some);
+            match self.physical {
+                Type::INT32 | Type::FLOAT => encodings::plain::<4>(bytes, count, &mut give),
+                Type::INT64 | Type::DOUBLE => encodings::plain::<8>(bytes, count, &mut give),
+                _ => None,
+            }
+        })?;
+        Ok(self.groups[group].numbers.get_or_init(|| numbers))
+    }
+
+    /// The texts of all row groups, each once.
+    fn texts(&self, file: &CheckedFile) -> Result<&(Arc<StringArray>, Vec<Vec<i64>>)> {
+        if let Some(texts) = self.texts.get() {
+            return Ok(texts);
+        }
+        let mut numbers: std::collections::HashMap<String, i64> = std::collections::HashMap::new();
+        let mut all: Vec<String> = Vec::new();
+        let mut of_groups = Vec::with_capacity(self.groups.len());
+        for group in 0..self.groups.len() {
+            let mut codes = Vec::new();
+            self.with_dictionary(file, group, |bytes, count| {
+                for span in encodings::texts(bytes, 0, count)? {
+                    let text = std::str::from_utf8(&bytes[span]).ok()?;
+                    let code = numbers.get(text).copied().unwrap_or_else(|| {
+                        all.push(text.to_owned());
+                        numbers.insert(text.to_owned(), all.len() as i64 - 1);
+                        all.len() as i64 - 1
+                    });
+                    codes.push(code);
+                }
+                Some(())
+            })?;
+            of_groups.push(codes);
+        }
+        // Codes have 32 bits.
+        if i32::try_from(all.len()).is_err() {
+            return Err(Error::corrupt(&file.path, 0, "texts that 32 bits can number", format!("{} texts", all.len())));
+        }
+        Ok(self.texts.get_or_init(|| (Arc::new(StringArray::from(all)), of_groups)))
+    }
+
+    /// Decodes the dictionary of a row group; it has none where all its values are null.
+    fn with_dictionary(
+        &self,
+        file: &CheckedFile,
+        group: usize,
+        decode: impl FnOnce(&[u8], usize) -> Option<()>,
+    ) -> Result<()> {
+        let Group { codec, dictionary, .. } = &self.groups[group];
+        let Some(place) = dictionary.clone() else { return Ok(()) };
+        page::with_bytes(file, place.clone(), *codec, DICTIONARY_BYTES_MAX, |read| {
+            let is_plain = read.header.kind == DICTIONARY_PAGE && matches!(read.header.encoding, 0 | 2);
+            let decoded = if is_plain { decode(read.bytes, read.header.values) } else { None };
+            decoded.ok_or_else(|| Error::corrupt(&file.path, place.start as u64, "a dictionary", "other bytes"))
+        })
+    }
+
+    fn damage(&self, file: &CheckedFile, row: usize, error: &arrow::error::ArrowError) -> Error {
+        let offset = self.pages.iter().find(|page| page.rows.contains(&row)).map_or(0, |page| page.bytes.start);
+        Error::corrupt(&file.path, offset as u64, format!("values of type {}", self.stored), error.to_string())
+    }
+}
+
+/// Which of the rows so far are null. Nothing is kept before the first one.
+#[derive(Default)]
+struct Nulls {
+    rows: usize,
+    valid: Option<BooleanBufferBuilder>,
+}
+
+impl Nulls {
+    fn all_valid(&mut self, rows: usize) {
+        self.rows += rows;
+        if let Some(valid) = &mut self.valid {
+            valid.append_n(rows, true);
+        }
+    }
+
+    fn push(&mut self, is_valid: bool) {
+        if !is_valid && self.valid.is_none() {
+            let mut valid = BooleanBufferBuilder::new(self.rows + 1024);
+            valid.append_n(self.rows, true);
+            self.valid = Some(valid);
+        }
+        self.rows += 1;
+        if let Some(valid) = &mut self.valid {
+            valid.append(is_valid);
+        }
+    }
+
+    fn finish(self, rows: usize) -> Option<NullBuffer> {
+        debug_assert_eq!(self.rows, rows);
+        self.valid.map(|mut valid| NullBuffer::new(valid.finish()))
+    }
+}

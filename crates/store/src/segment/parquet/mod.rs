@@ -1,0 +1,21 @@
+//! Parquet segments: files that any tool opens, written to be small and read page by page.
+//!
+//! - Written ([`writer`]): prices and sizes as whole numbers and their power of ten ([`exact`]), times in their coarsest exact unit,
+//!   each column in the encoding that a sample of it asks for, short pages.
+//! - Read ([`file`], [`column`]): pages are found by the file's list of pages, and decoded straight into arrays.
+//!
+//! Bytes: docs/format/segment.md. Choices and measurements: docs/adr/0052-parquet-read-by-page.md.
+
+mod column;
+mod encodings;
+mod exact;
+mod file;
+mod page;
+mod stored;
+mod thrift;
+mod unpack;
+mod values;
+mod writer;
+
+pub(crate) use file::{ParquetBatches, ParquetFile};
+pub(crate) use writer::{Strength, write, write_plain};

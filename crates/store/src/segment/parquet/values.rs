@@ -1,0 +1,219 @@
+//! Numbers of pages become an Arrow array.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder, DictionaryArray, PrimitiveArray, StringArray,
+};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::datatypes::{
+    DataType, Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    Time64MicrosecondType, Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampNanosecondType, TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use arrow::error::ArrowError;
+use parquet::basic::Type;
+
+use super::exact;
+
+/// Whether columns of a type in the file become arrays here.
+pub(super) fn is_decoded(physical: Type, stored: &DataType) -> bool {
+    use DataType::{Boolean, Date32, Decimal128, Dictionary, Float32, Float64, Int8, Int16, Int32, Int64};
+    use DataType::{Time64, Timestamp, UInt8, UInt16, UInt32, UInt64, Utf8};
+    match physical {
+        Type::BOOLEAN => *stored == Boolean,
+        Type::INT32 => matches!(stored, Int8 | Int16 | Int32 | UInt8 | UInt16 | UInt32 | Date32 | Decimal128(..)),
+        Type::INT64 => matches!(stored, Int64 | UInt64 | Time64(_) | Timestamp(..) | Decimal128(..)),
+        Type::FLOAT => *stored == Float32,
+        Type::DOUBLE => *stored == Float64,
+        Type::BYTE_ARRAY => {
+            *stored == Utf8 || matches!(stored, Dictionary(keys, texts) if **keys == Int32 && **texts == Utf8)
+        }
+        Type::INT96 | Type::FIXED_LEN_BYTE_ARRAY => false,
+    }
+}
+
+/// An array in the making.
+pub(super) enum Values {
+    Bool(BooleanBufferBuilder),
+    Int8(Vec<i8>),
+    Int16(Vec<i16>),
+    Int32(Vec<i32>),
+    Int64(Vec<i64>, DataType),
+    UInt8(Vec<u8>),
+    UInt16(Vec<u16>),
+    UInt32(Vec<u32>),
+    UInt64(Vec<u64>),
+    Float32(Vec<f32>),
+    Float64(Vec<f64>),
+    Date32(Vec<i32>),
+    Decimal(Vec<i128>, u8, i8),
+    /// Whole numbers that are a power of ten times a float.
+    Scaled32(Vec<f32>, f64),
+    Scaled64(Vec<f64>, f64),
+    /// Times in another unit.
+    Multiplied(Vec<i64>, i64, DataType),
+    Codes(Vec<i32>, Arc<StringArray>),
+    /// Texts, and those that codes stand for.
+    Texts {
+        ends: Vec<usize>,
+        bytes: Vec<u8>,
+        coded: Arc<StringArray>,
+    },
+}
+
+impl Values {
+    /// Of the type that is wanted where numbers of the stored one become that one here, else of the stored one. `None` for a type
+    /// that isn't decoded here.
+    pub(super) fn new(
+        stored: &DataType,
+        wanted: &DataType,
+        rows: usize,
+        texts: Option<Arc<StringArray>>,
+    ) -> Option<Values> {
+        let nanoseconds = |unit: &TimeUnit| match unit {
+            TimeUnit::Second => 1_000_000_000,
+            TimeUnit::Millisecond => 1_000_000,
+            TimeUnit::Microsecond => 1_000,
+            TimeUnit::Nanosecond => 1,
+        };
+        Some(match (stored, wanted) {
+            (DataType::Decimal128(_, scale), DataType::Float64) => {
+                Values::Scaled64(Vec::with_capacity(rows), exact::power(*scale)?)
+            }
+            (DataType::Decimal128(_, scale), DataType::Float32) => {
+                Values::Scaled32(Vec::with_capacity(rows), exact::power(*scale)?)
+            }
+            (DataType::Timestamp(unit, _), DataType::Timestamp(TimeUnit::Nanosecond, _))
+            | (DataType::Time64(unit), DataType::Time64(TimeUnit::Nanosecond))
+                if *unit != TimeUnit::Nanosecond =>
+            {
+                Values::Multiplied(Vec::with_capacity(rows), nanoseconds(unit), wanted.clone())
+            }
+            (DataType::Boolean, _) => Values::Bool(BooleanBufferBuilder::new(rows)),
+            (DataType::Int8, _) => Values::Int8(Vec::with_capacity(rows)),
+            (DataType::Int16, _) => Values::Int16(Vec::with_capacity(rows)),
+            (DataType::Int32, _) => Values::Int32(Vec::with_capacity(rows)),
+            (DataType::UInt8, _) => Values::UInt8(Vec::with_capacity(rows)),
+            (DataType::UInt16, _) => Values::UInt16(Vec::with_capacity(rows)),
+            (DataType::UInt32, _) => Values::UInt32(Vec::with_capacity(rows)),
+            (DataType::UInt64, _) => Values::UInt64(Vec::with_capacity(rows)),
+            (DataType::Float32, _) => Values::Float32(Vec::with_capacity(rows)),
+            (DataType::Float64, _) => Values::Float64(Vec::with_capacity(rows)),
+            (DataType::Date32, _) => Values::Date32(Vec::with_capacity(rows)),
+            (DataType::Decimal128(precision, scale), _) => {
+                Values::Decimal(Vec::with_capacity(rows), *precision, *scale)
+            }
+            (DataType::Int64 | DataType::Time64(_) | DataType::Timestamp(..), _) => {
+                Values::Int64(Vec::with_capacity(rows), stored.clone())
+            }
+            (DataType::Dictionary(..), _) => Values::Codes(Vec::with_capacity(rows), texts?),
+            (DataType::Utf8, _) => Values::Texts { ends: Vec::with_capacity(rows), bytes: Vec::new(), coded: texts? },
+            _ => return None,
+        })
+    }
+
+    /// Adds numbers as they are in a page. Those of floats are their bits.
+    #[expect(clippy::cast_possible_truncation, reason = "numbers in a file have the width of its type")]
+    pub(super) fn push(&mut self, some: &[i64]) {
+        match self {
+            Values::Bool(bits) => some.iter().for_each(|value| bits.append(*value != 0)),
+            Values::Int8(values) => values.extend(some.iter().map(|value| *value as i8)),
+            Values::Int16(values) => values.extend(some.iter().map(|value| *value as i16)),
+            Values::Int32(values) | Values::Date32(values) | Values::Codes(values, _) => {
+                values.extend(some.iter().map(|value| *value as i32));
+            }
+            Values::Int64(values, _) => values.extend_from_slice(some),
+            Values::UInt8(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u8)),
+            Values::UInt16(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u16)),
+            Values::UInt32(values) => values.extend(some.iter().map(|value| value.cast_unsigned() as u32)),
+            Values::UInt64(values) => values.extend(some.iter().map(|value| value.cast_unsigned())),
+            Values::Float32(values) => {
+                values.extend(some.iter().map(|value| f32::from_bits(value.cast_unsigned() as u32)));
+            }
+            Values::Float64(values) => values.extend(some.iter().map(|value| f64::from_bits(value.cast_unsigned()))),
+            Values::Decimal(values, ..) => values.extend(some.iter().map(|value| i128::from(*value))),
+            Values::Scaled32(values, power) => {
+                values.extend(some.iter().map(|value| exact::float(*value, *power) as f32));
+            }
+            Values::Scaled64(values, power) => values.extend(some.iter().map(|value| exact::float(*value, *power))),
+            Values::Multiplied(values, by, _) => values.extend(some.iter().map(|value| value.wrapping_mul(*by))),
+            Values::Texts { ends, bytes, coded } => {
+                for code in some {
+                    bytes.extend_from_slice(coded.value(*code as usize).as_bytes());
+                    ends.push(bytes.len());
+                }
+            }
+        }
+    }
+
+    /// Adds a text as it is in a page.
+    pub(super) fn push_text(&mut self, text: &[u8]) {
+        if let Values::Texts { ends, bytes, .. } = self {
+            bytes.extend_from_slice(text);
+            ends.push(bytes.len());
+        }
+    }
+
+    /// Adds a value that is null.
+    pub(super) fn push_null(&mut self) {
+        match self {
+            Values::Texts { ends, bytes, .. } => ends.push(bytes.len()),
+            _ => self.push(&[0]),
+        }
+    }
+
+    /// The array.
+    pub(super) fn finish(self, nulls: Option<NullBuffer>) -> Result<ArrayRef, ArrowError> {
+        fn array<T: ArrowPrimitiveType>(
+            values: Vec<T::Native>,
+            nulls: Option<NullBuffer>,
+        ) -> Result<PrimitiveArray<T>, ArrowError> {
+            PrimitiveArray::try_new(values.into(), nulls)
+        }
+        Ok(match self {
+            Values::Bool(mut bits) => Arc::new(BooleanArray::new(bits.finish(), nulls)),
+            Values::Int8(values) => Arc::new(array::<Int8Type>(values, nulls)?),
+            Values::Int16(values) => Arc::new(array::<Int16Type>(values, nulls)?),
+            Values::Int32(values) => Arc::new(array::<Int32Type>(values, nulls)?),
+            Values::UInt8(values) => Arc::new(array::<UInt8Type>(values, nulls)?),
+            Values::UInt16(values) => Arc::new(array::<UInt16Type>(values, nulls)?),
+            Values::UInt32(values) => Arc::new(array::<UInt32Type>(values, nulls)?),
+            Values::UInt64(values) => Arc::new(array::<UInt64Type>(values, nulls)?),
+            Values::Float32(values) | Values::Scaled32(values, _) => Arc::new(array::<Float32Type>(values, nulls)?),
+            Values::Float64(values) | Values::Scaled64(values, _) => Arc::new(array::<Float64Type>(values, nulls)?),
+            Values::Date32(values) => Arc::new(array::<Date32Type>(values, nulls)?),
+            Values::Decimal(values, precision, scale) => {
+                Arc::new(array::<Decimal128Type>(values, nulls)?.with_precision_and_scale(precision, scale)?)
+            }
+            Values::Int64(values, data_type) | Values::Multiplied(values, _, data_type) => match data_type {
+                DataType::Int64 => Arc::new(array::<Int64Type>(values, nulls)?),
+                DataType::Time64(TimeUnit::Microsecond) => Arc::new(array::<Time64MicrosecondType>(values, nulls)?),
+                DataType::Time64(_) => Arc::new(array::<Time64NanosecondType>(values, nulls)?),
+                DataType::Timestamp(unit, zone) => match unit {
+                    TimeUnit::Second => Arc::new(array::<TimestampSecondType>(values, nulls)?.with_timezone_opt(zone)),
+                    TimeUnit::Millisecond => {
+                        Arc::new(array::<TimestampMillisecondType>(values, nulls)?.with_timezone_opt(zone))
+                    }
+                    TimeUnit::Microsecond => {
+                        Arc::new(array::<TimestampMicrosecondType>(values, nulls)?.with_timezone_opt(zone))
+                    }
+                    TimeUnit::Nanosecond => {
+                        Arc::new(array::<TimestampNanosecondType>(values, nulls)?.with_timezone_opt(zone))
+                    }
+                },
+                other => return Err(ArrowError::CastError(format!("64-bit numbers of type {other}"))),
+            },
+            Values::Texts { ends, bytes, .. } => {
+                let too_long = |_| ArrowError::OffsetOverflowError(bytes.len());
+                let offsets = std::iter::once(Ok(0)).chain(ends.iter().map(|end| i32::try_from(*end)));
+                let offsets: Vec<i32> = offsets.collect::<Result<_, _>>().map_err(too_long)?;
+                Arc::new(StringArray::try_new(OffsetBuffer::new(offsets.into()), bytes.into(), nulls)?)
+            }
+            Values::Codes(codes, texts) => {
+                let codes = array::<Int32Type>(codes, nulls)?;
+                Arc::new(DictionaryArray::try_new(codes, texts)?)
+            }
+        })
+    }
+}
