@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
-use splay_store::{Database, LoadOptions, Replace, Tier};
+use splay_store::{Database, LoadOptions, Replace};
 
 use crate::args::{LoadArguments, OnErrorArgument, ReplaceArgument};
 use crate::print::{note, say};

@@ -152,7 +152,7 @@ fn plain(array: &ArrayRef) -> ArrayRef {
 #[test]
 fn each_tier_gives_back_every_bit() {
     let mut rng = rng(11);
-    for rows in [1, 5, 4096, 20_011] {
+    for rows in [1, 5, 9011] {
         let columns = columns(&mut rng, rows);
         for tier in Tier::ALL {
             let (database, spec) = stored(&columns, tier);
@@ -162,7 +162,7 @@ fn each_tier_gives_back_every_bit() {
             assert_eq!((partitions.len(), partitions[0].segments.len(), segment.entry().tier), (1, 1, tier));
             segment.verify(&spec).unwrap();
             let mut ranges = vec![0..rows, 0..1, rows - 1..rows, 0..0];
-            for _ in 0..12 {
+            for _ in 0..8 {
                 let start = rng.random_range(0..rows);
                 ranges.push(start..rng.random_range(start..=rows));
                 ranges.push(start..(start + 7).min(rows));

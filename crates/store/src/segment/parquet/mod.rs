@@ -4,7 +4,7 @@
 //!   each column in the encoding that a sample of it asks for, short pages.
 //! - Read ([`file`], [`column`]): pages are found by the file's list of pages, and decoded straight into arrays.
 //!
-//! Bytes: docs/format/segment.md. Choices and measurements: docs/adr/0052-parquet-read-by-page.md.
+//! Bytes: docs/format/segment.md. Choices and measurements: docs/adr/0052-parquet-is-read-page-by-page.md.
 
 mod column;
 mod encodings;
