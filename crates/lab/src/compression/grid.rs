@@ -1,0 +1,70 @@
+//! The lists of schemes that are measured.
+
+use super::blocks::{BLOCK_BITS, BlockScheme};
+use super::codec::Codec;
+use super::ipc::{BufferCodec, IpcScheme};
+use super::light::Light;
+use super::parquet_file::{PageCodec, PageEncoding, ParquetScheme};
+use super::pco::Floats;
+use super::scheme::Scheme;
+use super::{dictionary, fsst, light, pco};
+
+/// Rows of a page, a batch or a block that are tried.
+const ROWS: [u32; 3] = [1_024, 8_192, 65_536];
+
+/// Schemes to measure.
+pub type Schemes = Vec<Box<dyn Scheme>>;
+
+/// All codecs of blocks of bytes with their levels, but none.
+fn codecs() -> impl Iterator<Item = Codec> {
+    let gzip = (0..=9).map(Codec::Gzip);
+    let lz4hc = (0..=16).map(Codec::Lz4hc);
+    let zstd = (-7..=22).map(Codec::Zstd);
+    [Codec::Lz].into_iter().chain(gzip).chain([Codec::Snappy]).chain(lz4hc).chain(zstd)
+}
+
+/// The grid of q's parameters: uncompressed, and logical blocks of 2^12 to 2^20 bytes by 59 algorithms and levels, 532 in all.
+#[must_use]
+pub fn q_grid() -> Schemes {
+    let mut schemes: Schemes = vec![Box::new(BlockScheme::new(Codec::None, 0))];
+    for codec in codecs() {
+        schemes.extend(BLOCK_BITS.map(|bits| Box::new(BlockScheme::new(codec, bits)) as Box<dyn Scheme>));
+    }
+    schemes
+}
+
+/// What columnar stores use today: light encodings, pco, FSST, Parquet by encoding, codec and page, and Arrow IPC.
+#[must_use]
+pub fn today() -> Schemes {
+    let mut schemes: Schemes = Vec::new();
+    for codec in [Codec::None, Codec::Lz4hc(1), Codec::Zstd(3)] {
+        schemes.extend(Light::ALL.map(|light| Box::new(light::scheme(light, codec)) as Box<dyn Scheme>));
+        schemes.push(Box::new(dictionary::scheme(codec)));
+    }
+    for block_rows in ROWS {
+        for level in [1, 4, 8, 12] {
+            schemes.push(Box::new(pco::scheme(level, block_rows, Floats::Asis)));
+            schemes.push(Box::new(pco::scheme(level, block_rows, Floats::Decimal)));
+        }
+    }
+    schemes.push(Box::new(fsst::scheme()));
+    schemes.extend(parquet());
+    for batch_rows in ROWS {
+        for codec in [BufferCodec::None, BufferCodec::Lz4, BufferCodec::Zstd] {
+            schemes.push(Box::new(IpcScheme::new(codec, batch_rows)));
+        }
+    }
+    schemes
+}
+
+fn parquet() -> Schemes {
+    use PageCodec::{Brotli, Gzip, Lz4, None, Snappy, Zstd};
+    let codecs = [None, Snappy, Lz4, Gzip(6), Brotli(5), Brotli(9), Zstd(1), Zstd(3), Zstd(9)];
+    let mut schemes: Schemes = Vec::new();
+    for encoding in PageEncoding::ALL {
+        for codec in codecs {
+            schemes.extend(ROWS.map(|rows| Box::new(ParquetScheme::new(encoding, codec, rows)) as Box<dyn Scheme>));
+        }
+    }
+    schemes
+}
