@@ -9,6 +9,7 @@ use splay_server::ingest::Speed;
 use splay_server::settings::Address;
 use splay_store::{ColumnType, SegmentFormat};
 
+use crate::lab_args::LabCommand;
 use crate::size::Bytes;
 
 /// An open tick database: loads, stores and queries high-frequency market data.
@@ -68,6 +69,9 @@ pub enum Command {
     Delete(DeleteArguments),
     /// Remove dates beyond the tables' retention, and files that were kept long enough for undo
     Maintain(MaintainArguments),
+    /// Measure what storing data costs: compression, file formats
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// List the built-in recipes, or show one
     Recipes(RecipesArguments),
     /// Print a completion script for a shell

@@ -7,6 +7,7 @@ mod allocator;
 mod args;
 mod arrow_file;
 mod commands;
+mod lab_args;
 mod output;
 mod print;
 mod progress;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Undo(undo) => commands::changes::undo(&undo),
         Command::Delete(delete) => commands::changes::delete(&delete),
         Command::Maintain(maintain) => commands::changes::maintain(&maintain),
+        Command::Lab(what) => commands::lab::run(what),
         Command::Recipes(recipes) => commands::tables::recipes(&recipes),
         Command::Completions(completions) => commands::manual::completions(&completions),
         Command::Man(man) => commands::manual::man(&man),

@@ -4,6 +4,7 @@ pub mod backup;
 pub mod changes;
 pub mod generate;
 pub mod journal;
+pub mod lab;
 pub mod load;
 pub mod manual;
 mod notify;

@@ -1,5 +1,7 @@
 //! The lists of schemes that are measured.
 
+use std::str::FromStr;
+
 use super::blocks::{BLOCK_BITS, BlockScheme};
 use super::codec::Codec;
 use super::ipc::{BufferCodec, IpcScheme};
@@ -11,6 +13,46 @@ use super::{dictionary, fsst, light, pco};
 
 /// Rows of a page, a batch or a block that are tried.
 const ROWS: [u32; 3] = [1_024, 8_192, 65_536];
+
+/// Which schemes are measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SchemeSet {
+    /// Both of the others.
+    All,
+    /// [`q_grid`].
+    Q,
+    /// [`today`].
+    Today,
+}
+
+impl FromStr for SchemeSet {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<SchemeSet, String> {
+        match text {
+            "all" => Ok(SchemeSet::All),
+            "q" => Ok(SchemeSet::Q),
+            "today" => Ok(SchemeSet::Today),
+            _ => Err(format!("{text:?} is none of all, q, today")),
+        }
+    }
+}
+
+/// The schemes of a set that have one of these codecs, if any is named, and a name that contains a text.
+#[must_use]
+pub fn schemes(set: SchemeSet, codecs: &[String], text: Option<&str>) -> Schemes {
+    let mut schemes = match set {
+        SchemeSet::All => q_grid().into_iter().chain(today()).collect(),
+        SchemeSet::Q => q_grid(),
+        SchemeSet::Today => today(),
+    };
+    schemes.retain(|scheme| {
+        let id = scheme.id();
+        let is_codec = codecs.is_empty() || codecs.iter().any(|codec| codec == id.codec);
+        is_codec && text.is_none_or(|text| id.name.contains(text))
+    });
+    schemes
+}
 
 /// Schemes to measure.
 pub type Schemes = Vec<Box<dyn Scheme>>;

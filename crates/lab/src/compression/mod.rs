@@ -47,7 +47,7 @@ pub use blocks::BLOCK_BITS;
 pub use codec::Codec;
 pub use column::Column;
 pub use generate::{Kind, List, Order};
-pub use grid::{Schemes, q_grid, today};
+pub use grid::{SchemeSet, Schemes, q_grid, schemes, today};
 pub use ipc::BufferCodec;
 pub(crate) use measure::dropped_from_cache;
 pub use parquet_file::PageCodec;
