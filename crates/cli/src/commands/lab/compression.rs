@@ -8,8 +8,8 @@ use anyhow::{Result, bail};
 use arrow::array::RecordBatch;
 use arrow::ipc::writer::FileWriter;
 use splay_lab::compression::{
-    Column, Dataset, Limits, List, Measurement, Metric, Outcome, SchemeSet, Settings, best, choose, extremes,
-    front, load, run as measure, schemes, totals,
+    Column, Dataset, Limits, List, Measurement, Metric, Outcome, SchemeSet, Settings, best, choose, extremes, front,
+    load, run as measure, schemes, totals,
 };
 use splay_sql::{Parameters, Session, SessionSettings};
 use splay_store::Database;
