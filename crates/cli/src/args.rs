@@ -2,9 +2,12 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
+use splay_lab::compression::BufferCodec;
+use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
 use splay_store::{ColumnType, SegmentFormat};
@@ -55,7 +58,7 @@ pub enum Command {
     Backup(BackupArguments),
     /// Restore a backup to a new database, and verify it
     Restore(RestoreArguments),
-    /// Copy a table to Parquet or Arrow files for other tools
+    /// Copy a table to Parquet, Arrow or CSV files for other tools
     Export(ExportArguments),
     /// Merge small segments, or convert a table to another format
     Compact(CompactArguments),
@@ -287,6 +290,34 @@ impl From<FormatArgument> for SegmentFormat {
             FormatArgument::Parquet => SegmentFormat::Parquet,
         }
     }
+}
+
+/// A format of exported files: a tier's, or one that only other tools read.
+#[derive(Debug, Clone, Copy)]
+pub enum ExportFormat {
+    Tier(FormatArgument),
+    File(FileFormat),
+}
+
+/// Formats of files by their names.
+const FILE_FORMATS: [(&str, FileFormat); 5] = [
+    ("arrow-lz4", FileFormat::Feather(BufferCodec::Lz4)),
+    ("arrow-zstd", FileFormat::Feather(BufferCodec::Zstd)),
+    ("csv", FileFormat::Csv(TextCodec::None)),
+    ("csv-gzip", FileFormat::Csv(TextCodec::Gzip)),
+    ("csv-zstd", FileFormat::Csv(TextCodec::Zstd)),
+];
+
+/// Reads the name of a tier or of a format of files. Tiers are listed by themselves.
+fn export_format() -> impl TypedValueParser<Value = ExportFormat> {
+    let tiers = FormatArgument::value_variants().iter().filter_map(FormatArgument::to_possible_value);
+    let files = FILE_FORMATS.iter().map(|(name, _)| PossibleValue::new(*name));
+    PossibleValuesParser::new(tiers.chain(files)).map(|name| {
+        match FILE_FORMATS.iter().find(|(other, _)| *other == name) {
+            Some((_, format)) => ExportFormat::File(*format),
+            None => ExportFormat::Tier(FormatArgument::from_str(&name, true).unwrap_or(FormatArgument::Parquet)),
+        }
+    })
 }
 
 /// Whether rows count that are acknowledged and in no table's files yet.
@@ -601,9 +632,9 @@ pub struct ExportArguments {
     pub database: PathBuf,
     /// Table
     pub table: String,
-    /// Format of the files
-    #[arg(long, value_enum, default_value = "parquet")]
-    pub format: FormatArgument,
+    /// Format of the files: one of the database's own, or Arrow with compressed buffers, or CSV
+    #[arg(long, value_parser = export_format(), default_value = "parquet")]
+    pub format: ExportFormat,
     /// Folder for the files; created if absent
     #[arg(long)]
     pub to: PathBuf,

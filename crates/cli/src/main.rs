@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Command::Verify(verify) => commands::upkeep::verify(&verify),
         Command::Backup(backup) => commands::backup::backup(&backup),
         Command::Restore(restore) => commands::backup::restore(&restore),
-        Command::Export(export) => commands::upkeep::export(&export),
+        Command::Export(export) => commands::export::run(&export),
         Command::Compact(compact) => commands::upkeep::compact(&compact),
         Command::Alter(alter) => commands::upkeep::alter(alter),
         Command::Loads(loads) => commands::changes::loads(&loads),

@@ -44,7 +44,8 @@ fn generated_lists_are_measured_and_results_gone_on_with() {
     let folder = folder("lab-generated");
     let results = folder.join("results.csv");
     let results = results.to_str().unwrap();
-    let lists = ["lab", "compression", "--generate", "longs:1000", "--count", "2000", "--times", "1", "--results", results];
+    let lists =
+        ["lab", "compression", "--generate", "longs:1000", "--count", "2000", "--times", "1", "--results", results];
     let said = good(&[&lists[..], &["--codecs", "snappy,lz"]].concat());
     assert!(said.contains("longs:1000 random: 2,000 values, 16.0 kB"), "{said}");
     assert!(said.contains("compFactor") && said.contains("Pareto front by compFactor, writeTime, readTime"), "{said}");
@@ -57,7 +58,8 @@ fn generated_lists_are_measured_and_results_gone_on_with() {
     let after = std::fs::read_to_string(results).unwrap();
     assert!(before.iter().all(|line| after.contains(line)), "results of the first run stay as they are");
 
-    let shown = good(&["lab", "compression", "--results", results, "--min-factor", "1", "--order-by", "factor", "--show", "2"]);
+    let shown =
+        good(&["lab", "compression", "--results", results, "--min-factor", "1", "--order-by", "factor", "--show", "2"]);
     assert!(shown.contains("within the limits: ") && shown.contains("… and "), "{shown}");
 
     let (is_good, said) = splay(&[&lists[..], &["--seed", "2"]].concat());
@@ -97,7 +99,8 @@ fn formats_and_tiers_give_the_same_answers() {
     let said = good(&["lab", "formats", &trades, "--times", "1", "--output", output.to_str().unwrap()]);
     assert!(said.contains("trade: 2000 rows, 6 columns") && said.contains("no query spread and range"), "{said}");
     let text = std::fs::read_to_string(&output).unwrap();
-    let heading = "format,bytes,factorToCsv,writeTime,readTime,cold,exact,select,volume by symbol,\"volume by symbol, exchange\"";
+    let heading =
+        "format,bytes,factorToCsv,writeTime,readTime,cold,exact,select,volume by symbol,\"volume by symbol, exchange\"";
     assert_eq!(text.lines().next(), Some(heading));
     let names: Vec<&str> = text.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
     for name in ["feather", "feather zstd", "parquet brotli 9", "csv gzip 6", "splay arrow", "splay parquet"] {

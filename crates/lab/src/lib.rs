@@ -20,6 +20,7 @@ pub mod compression;
 mod error;
 pub mod formats;
 pub mod simulator;
+mod writers;
 
 pub use error::{Error, Result};
 pub use simulator::{

@@ -2,6 +2,7 @@
 
 pub mod backup;
 pub mod changes;
+pub mod export;
 pub mod generate;
 pub mod journal;
 pub mod lab;

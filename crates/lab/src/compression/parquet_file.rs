@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Decimal128Array, RecordBatch, RecordBatchReader};
 use arrow::datatypes::{DataType, Decimal128Type, Field, Schema};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder, RowSelection, RowSelector,
 };
@@ -17,6 +16,7 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use super::column::{Column, unsupported};
 use super::numbers::{self, Form};
 use super::scheme::{BlockReader, Scheme, SchemeId};
+use crate::writers::write_parquet;
 use crate::{Error, Result};
 
 /// Rows of a batch that is read.
@@ -229,9 +229,9 @@ impl Scheme for ParquetScheme {
         let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![values])?;
         let failed = || Error::codec(&self.id.name);
         let properties = self.properties(encoding).map_err(failed())?;
-        let mut writer = ArrowWriter::try_new(Vec::new(), batch.schema(), Some(properties)).map_err(failed())?;
-        writer.write(&batch).map_err(failed())?;
-        writer.into_inner().map_err(failed())
+        let mut file = Vec::new();
+        write_parquet(&batch.schema(), std::slice::from_ref(&batch), properties, &mut file).map_err(failed())?;
+        Ok(file)
     }
 
     fn decode(&self, file: &[u8], data_type: &DataType) -> Result<Vec<ArrayRef>> {

@@ -2,7 +2,6 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use half::f16;
 use pco::ChunkConfig;
 use pco::data_types::Number;
 use pco::standalone::{simple_compress, simple_decompress_into};
@@ -72,16 +71,13 @@ fn float_bits(column: &Column) -> Result<Vec<i64>> {
     Ok(bytes.chunks_exact(width).map(|value| numbers::number(value, is_signed)).collect())
 }
 
-/// The type as which numbers are compressed.
+/// The type as which numbers are compressed. Narrower ones gain nothing by a type of their own, which would have to be compiled.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    I16,
     I32,
     I64,
-    U16,
     U32,
     U64,
-    F16,
     F32,
     F64,
 }
@@ -89,14 +85,11 @@ enum Kind {
 fn kind(data_type: &DataType, form: Form) -> Option<Kind> {
     Some(match (data_type, form) {
         (_, Form::Decimal(_)) => Kind::I64,
-        (DataType::Float16, _) => Kind::F16,
         (DataType::Float32, _) => Kind::F32,
         (DataType::Float64, _) => Kind::F64,
         _ => match numbers::layout(data_type)? {
-            (1 | 2, true) => Kind::I16,
-            (1 | 2, false) => Kind::U16,
-            (4, true) => Kind::I32,
-            (4, false) => Kind::U32,
+            (1 | 2 | 4, true) => Kind::I32,
+            (1 | 2 | 4, false) => Kind::U32,
             (_, true) => Kind::I64,
             (_, false) => Kind::U64,
         },
@@ -111,13 +104,10 @@ fn compress(numbers: &[i64], kind: Kind, level: u32) -> Result<Vec<u8>> {
         simple_compress(&values, &settings).map_err(Error::codec("pco"))
     }
     match kind {
-        Kind::I16 => of(numbers, level, |n| n as i16),
         Kind::I32 => of(numbers, level, |n| n as i32),
         Kind::I64 => of(numbers, level, |n| n),
-        Kind::U16 => of(numbers, level, |n| n as u16),
         Kind::U32 => of(numbers, level, |n| n as u32),
         Kind::U64 => of(numbers, level, |n| n as u64),
-        Kind::F16 => of(numbers, level, |n| f16::from_bits(n as u16)),
         Kind::F32 => of(numbers, level, |n| f32::from_bits(n as u32)),
         Kind::F64 => of(numbers, level, |n| f64::from_bits(n as u64)),
     }
@@ -140,13 +130,10 @@ impl RowDecoder for Decoder {
             Ok(values.into_iter().map(number).collect())
         }
         let numbers = match self.kind {
-            Kind::I16 => of::<i16>(block, rows, i64::from),
             Kind::I32 => of::<i32>(block, rows, i64::from),
             Kind::I64 => of::<i64>(block, rows, |n| n),
-            Kind::U16 => of::<u16>(block, rows, i64::from),
             Kind::U32 => of::<u32>(block, rows, i64::from),
             Kind::U64 => of::<u64>(block, rows, u64::cast_signed),
-            Kind::F16 => of::<f16>(block, rows, |x| i64::from(x.to_bits())),
             Kind::F32 => of::<f32>(block, rows, |x| i64::from(x.to_bits())),
             Kind::F64 => of::<f64>(block, rows, |x| x.to_bits().cast_signed()),
         }?;

@@ -8,8 +8,10 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int16Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow::datatypes::{DataType, Field, Float64Type, Int16Type, Int64Type, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet::file::properties::WriterProperties;
+
+use crate::writers::{write_csv, write_parquet};
 
 use crate::{Error, Result};
 
@@ -199,13 +201,13 @@ pub fn save(path: &Path, rows: &[Measurement]) -> Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
     let part = Path::new(&part);
-    let file = File::create(part).map_err(Error::io(part, "create"))?;
+    let mut file = File::create(part).map_err(Error::io(part, "create"))?;
     if is_csv(path) {
-        arrow::csv::WriterBuilder::new().with_header(true).build(&file).write(&batch)?;
+        write_csv(&batch.schema(), std::slice::from_ref(&batch), &mut file)?;
     } else {
-        let mut writer = ArrowWriter::try_new(&file, batch.schema(), None).map_err(Error::parquet(path))?;
-        writer.write(&batch).map_err(Error::parquet(path))?;
-        writer.close().map_err(Error::parquet(path))?;
+        let properties = WriterProperties::default();
+        write_parquet(&batch.schema(), std::slice::from_ref(&batch), properties, &mut file)
+            .map_err(Error::parquet(path))?;
     }
     std::fs::rename(part, path).map_err(Error::io(path, "rename to"))
 }

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
+use arrow::csv::ReaderBuilder;
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::FileWriter;
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
 
-use super::{Place, Table, Target, csv_file};
+use super::{Place, Table, Target};
 use crate::compression::{BufferCodec, PageCodec};
+use crate::writers::{write_csv, write_parquet};
 use crate::{Error, Result};
 
 /// Rows of a batch that is read.
@@ -55,7 +56,9 @@ pub fn files() -> Vec<FileFormat> {
 }
 
 impl FileFormat {
-    fn extension(self) -> &'static str {
+    /// The extension of a file's name.
+    #[must_use]
+    pub fn extension(self) -> &'static str {
         match self {
             FileFormat::Feather(_) => "arrow",
             FileFormat::Parquet(_) => "parquet",
@@ -71,24 +74,23 @@ impl FileFormat {
     /// [`Error::Io`], [`Error::Parquet`], [`Error::Arrow`].
     pub fn write_file(self, table: &Table, path: &Path) -> Result<()> {
         let table = plain(table)?;
-        let file = BufWriter::with_capacity(1 << 18, File::create(path).map_err(Error::io(path, "create"))?);
-        let file = match self {
-            FileFormat::Feather(codec) => feather(&table, codec, file)?,
-            FileFormat::Parquet(codec) => parquet(&table, codec, file).map_err(Error::parquet(path))?,
-            FileFormat::Csv(TextCodec::None) => csv_file::write(&table, file)?,
+        let mut file = BufWriter::with_capacity(1 << 18, File::create(path).map_err(Error::io(path, "create"))?);
+        match self {
+            FileFormat::Feather(codec) => feather(&table, codec, &mut file)?,
+            FileFormat::Parquet(codec) => parquet(&table, codec, &mut file).map_err(Error::parquet(path))?,
+            FileFormat::Csv(TextCodec::None) => write_csv(&table.schema, &table.batches, &mut file)?,
             FileFormat::Csv(TextCodec::Gzip) => {
-                let encoder = flate2::write::GzEncoder::new(file, flate2::Compression::new(6));
-                csv_file::write(&table, encoder)?.finish().map_err(Error::io(path, "write"))?
+                let mut encoder = flate2::write::GzEncoder::new(&mut file, flate2::Compression::new(6));
+                write_csv(&table.schema, &table.batches, &mut encoder)?;
+                encoder.finish().map_err(Error::io(path, "write"))?;
             }
             FileFormat::Csv(TextCodec::Zstd) => {
-                let encoder = zstd::stream::write::Encoder::new(file, 3).map_err(Error::io(path, "write"))?;
-                csv_file::write(&table, encoder)?.finish().map_err(Error::io(path, "write"))?
+                let mut encoder = zstd::stream::write::Encoder::new(&mut file, 3).map_err(Error::io(path, "write"))?;
+                write_csv(&table.schema, &table.batches, &mut encoder)?;
+                encoder.finish().map_err(Error::io(path, "write"))?;
             }
-        };
-        file.into_inner()
-            .map_err(|error| Error::io(path, "write")(error.into_error()))?
-            .flush()
-            .map_err(Error::io(path, "write"))
+        }
+        file.flush().map_err(Error::io(path, "write"))
     }
 
     /// Reads a table.
@@ -114,7 +116,7 @@ impl FileFormat {
                         Box::new(zstd::stream::read::Decoder::new(file).map_err(Error::io(path, "read"))?)
                     }
                 };
-                csv_file::read(table, text)?
+                read_csv(table, text)?
             }
         };
         Ok(Table { batches, ..table.clone() })
@@ -175,20 +177,22 @@ pub fn plain(table: &Table) -> Result<Table> {
     Ok(Table { name: table.name.clone(), schema: Arc::clone(&schema), batches })
 }
 
-fn feather<W: Write>(table: &Table, codec: BufferCodec, file: W) -> Result<W> {
+fn feather(table: &Table, codec: BufferCodec, file: &mut dyn Write) -> Result<()> {
     let mut writer = FileWriter::try_new_with_options(file, &table.schema, codec.options()?)?;
     let rows = arrow::compute::concat_batches(&table.schema, &table.batches)?;
     for start in (0..rows.num_rows()).step_by(FEATHER_ROWS) {
         writer.write(&rows.slice(start, FEATHER_ROWS.min(rows.num_rows() - start)))?;
     }
-    Ok(writer.into_inner()?)
+    Ok(writer.finish()?)
 }
 
-fn parquet<W: Write + Send>(table: &Table, codec: PageCodec, file: W) -> parquet::errors::Result<W> {
+fn parquet(table: &Table, codec: PageCodec, file: &mut (dyn Write + Send)) -> parquet::errors::Result<()> {
     let properties = WriterProperties::builder().set_compression(codec.compression()?).build();
-    let mut writer = ArrowWriter::try_new(file, Arc::clone(&table.schema), Some(properties))?;
-    for batch in &table.batches {
-        writer.write(batch)?;
-    }
-    writer.into_inner()
+    write_parquet(&table.schema, &table.batches, properties, file)
+}
+
+/// Reads CSV with a header line as a table of known columns.
+fn read_csv(table: &Table, file: Box<dyn Read>) -> Result<Vec<RecordBatch>> {
+    let reader = ReaderBuilder::new(Arc::clone(&table.schema)).with_header(true).with_batch_size(BATCH_ROWS);
+    Ok(reader.build(file)?.collect::<std::result::Result<Vec<_>, _>>()?)
 }

@@ -6,13 +6,12 @@
 mod answers;
 mod columns;
 mod compare;
-mod csv_file;
 mod file;
 mod statements;
 
 pub use columns::{Columns, Role};
 pub use compare::{FormatResult, Runner, Settings, StatementTime, compare, to_batch};
-pub use file::{FileFormat, files};
+pub use file::{FileFormat, TextCodec, files};
 pub use statements::{Statement, seed_statements};
 
 use std::path::{Path, PathBuf};

@@ -29,8 +29,10 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     let mut rows = Rows::up_to(arguments.rows);
     let wanted = arguments.date.map(days);
     for partition in snapshot.partitions().iter().filter(|partition| wanted.is_none_or(|date| partition.date == date)) {
-        for segment in partition.segments.iter().take_while(|_| rows.left > 0) {
-            rows.add(segment.read_all(snapshot.spec(), &all)?);
+        for segment in partition.segments.iter() {
+            if rows.left > 0 {
+                rows.add(segment.read_all(snapshot.spec(), &all)?);
+            }
         }
     }
     if rows.batches.is_empty() {
