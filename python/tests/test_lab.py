@@ -150,7 +150,7 @@ def test_plots_show_the_results(zstd, tmp_path):
     assert (tmp_path / "levels.png").stat().st_size > 5_000
     zstd.plot.html(tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert page.count("<svg") == 4 and "compFactor" in page and "http" not in page.replace("http://www.w3.org", "")
+    assert page.count("<svg") == 4 and "compFactor" in page and "<script" not in page and " src=" not in page
     with pytest.raises(ValueError, match="no results of this codec"):
         zstd.plot.levels("gzip")
 

@@ -21,9 +21,13 @@ pub fn rows(batches: &[RecordBatch]) -> Result<Vec<Vec<String>>> {
     Ok(rows)
 }
 
-/// Whether two answers have the same rows, but for rounding.
-pub fn are_same(one: &[Vec<String>], other: &[Vec<String>]) -> bool {
-    one.len() == other.len() && one.iter().zip(other).all(|(one, other)| is_same_row(one, other))
+/// How two answers differ, if they do, but for rounding.
+pub fn difference(one: &[Vec<String>], other: &[Vec<String>]) -> Option<String> {
+    if one.len() != other.len() {
+        return Some(format!("{} rows instead of {}", other.len(), one.len()));
+    }
+    let (one, other) = one.iter().zip(other).find(|(one, other)| !is_same_row(one, other))?;
+    Some(format!("({}) instead of ({})", other.join(", "), one.join(", ")))
 }
 
 fn is_same_row(one: &[String], other: &[String]) -> bool {

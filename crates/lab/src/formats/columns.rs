@@ -38,9 +38,12 @@ const NAMES: [(Role, &[&str]); 9] = [
     (Role::AskSize, &["offersize", "asksize", "askqty", "askamount", "a1size", "asksz00"]),
 ];
 
-/// The columns of a table by their roles.
+/// The columns of a table, and their roles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Columns(Vec<(Role, String)>);
+pub struct Columns {
+    roles: Vec<(Role, String)>,
+    names: Vec<String>,
+}
 
 impl Columns {
     /// Finds columns by their names, without regard to case and separators.
@@ -51,27 +54,26 @@ impl Columns {
             let field = names.iter().find_map(|name| schema.fields().iter().find(|f| plain(f.name()) == *name));
             Some((*role, field?.name().clone()))
         };
-        Columns(NAMES.iter().filter_map(found).collect())
+        let names = schema.fields().iter().map(|field| field.name().clone()).collect();
+        Columns { roles: NAMES.iter().filter_map(found).collect(), names }
     }
 
-    /// The same with another column for a role.
+    /// All columns, quoted for a statement.
     #[must_use]
-    pub fn with(mut self, role: Role, name: &str) -> Columns {
-        self.0.retain(|(other, _)| *other != role);
-        self.0.push((role, name.to_owned()));
-        self
+    pub fn all(&self) -> String {
+        self.names.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(", ")
     }
 
     /// The column of a role, quoted for a statement.
     #[must_use]
     pub fn quoted(&self, role: Role) -> Option<String> {
-        Some(format!("\"{}\"", self.name(role)?.replace('"', "\"\"")))
+        Some(quoted(self.name(role)?))
     }
 
     /// The column of a role.
     #[must_use]
     pub fn name(&self, role: Role) -> Option<&str> {
-        self.0.iter().find(|(other, _)| *other == role).map(|(_, name)| name.as_str())
+        self.roles.iter().find(|(other, _)| *other == role).map(|(_, name)| name.as_str())
     }
 
     /// Whether the table has trades.
@@ -85,4 +87,8 @@ impl Columns {
     pub fn is_quote(&self) -> bool {
         [Role::Symbol, Role::Bid, Role::Ask].iter().all(|role| self.name(*role).is_some())
     }
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }

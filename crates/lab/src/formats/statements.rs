@@ -51,7 +51,8 @@ fn of_symbol((table, columns): &Named, symbol: &str) -> Result<String, String> {
     let text = |text: &str| text.replace('\'', "''");
     let by = column(columns, Role::Symbol, "symbol")?;
     let condition = columns.quoted(Role::Condition).map(|name| format!(" and {name} like '%O%'")).unwrap_or_default();
-    Ok(format!("select * from {{{table}}} where {by} = '{}'{condition}", text(symbol)))
+    let all = columns.all();
+    Ok(format!("select {all} from {{{table}}} where {by} = '{}'{condition}", text(symbol)))
 }
 
 fn volume((table, columns): &Named, keys: &[Role]) -> Result<String, String> {

@@ -104,7 +104,8 @@ fn statements_are_made_of_the_columns_that_are_there() {
     let trade = ("trade".to_owned(), Columns::of(&trades().schema));
     let (made, missing) = seed_statements(std::slice::from_ref(&trade), "O'B");
     assert_eq!(made.len(), 3);
-    assert_eq!(made[0].text, "select * from {trade} where \"Symbol\" = 'O''B'");
+    let all = "\"Time\", \"Symbol\", \"Exchange\", \"Trade_Price\", \"Trade_Volume\"";
+    assert_eq!(made[0].text, format!("select {all} from {{trade}} where \"Symbol\" = 'O''B'"));
     assert!(made[2].text.contains("group by \"Symbol\", \"Exchange\""));
     assert_eq!(missing, ["spread and range: no table has a symbol, a bid and an offer"]);
 

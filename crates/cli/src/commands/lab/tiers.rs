@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use splay_import::{ImportSettings, InputFile};
 use splay_lab::Error;
-use splay_lab::formats::{Place, Table, Target};
+use splay_lab::formats::{Columns, Place, Table, Target};
 use splay_sql::{Parameters, Session, SessionSettings};
 use splay_store::{Database, LoadOptions, SegmentFormat};
 
@@ -53,7 +53,7 @@ impl Target for Tier {
         let session = Database::open(folder).map_err(|error| failed(error.to_string()))?;
         let session = Session::new(session, SessionSettings::default()).map_err(|error| failed(error.to_string()))?;
         let read = |table: &Table| {
-            let text = format!("select * from \"{}\"", table.name);
+            let text = format!("select {} from \"{}\"", Columns::of(&table.schema).all(), table.name);
             let mut answer = session.sql(&text, Parameters::None).map_err(|error| failed(error.to_string()))?;
             let schema = answer.schema();
             let batches = answer.batches().map_err(|error| failed(error.to_string()))?;
