@@ -9,6 +9,15 @@ from splay._database import Database as Database
 from splay._database import Prepared as Prepared
 from splay._database import open as open
 from splay._database import recipes as recipes
+from splay._lab import lab_best as lab_best
+from splay._lab import lab_choose as lab_choose
+from splay._lab import lab_compression as lab_compression
+from splay._lab import lab_extremes as lab_extremes
+from splay._lab import lab_front as lab_front
+from splay._lab import lab_generate as lab_generate
+from splay._lab import lab_load as lab_load
+from splay._lab import lab_save as lab_save
+from splay._lab import lab_totals as lab_totals
 from splay._reports import Commit as Commit
 from splay._reports import CompactReport as CompactReport
 from splay._reports import FileReport as FileReport

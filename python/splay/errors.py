@@ -60,6 +60,10 @@ class CaptureFailedError(Error):
     """The journal can't be written any more. End the process; the next start recovers by itself."""
 
 
+class LabError(Error):
+    """A scheme can't hold a column or gives back another one, a file of results can't be used, or the measured statement failed."""
+
+
 class NotADatabaseError(Error):
     """The folder holds no database."""
 

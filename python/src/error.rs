@@ -13,6 +13,7 @@ pub(crate) enum Failure {
     Sql(splay_sql::Error),
     Import(splay_import::Error),
     Capture(splay_capture::Error),
+    Lab(splay_lab::Error),
     /// The rows of an answer were taken before.
     Consumed,
     /// Ctrl-C, or what Python code of the caller raised.
@@ -49,6 +50,12 @@ impl From<splay_capture::Error> for Failure {
     }
 }
 
+impl From<splay_lab::Error> for Failure {
+    fn from(error: splay_lab::Error) -> Failure {
+        Failure::Lab(error)
+    }
+}
+
 impl From<PyErr> for Failure {
     fn from(error: PyErr) -> Failure {
         Failure::Python(error)
@@ -62,6 +69,7 @@ impl std::fmt::Display for Failure {
             Failure::Sql(error) => error.fmt(f),
             Failure::Import(error) => error.fmt(f),
             Failure::Capture(error) => error.fmt(f),
+            Failure::Lab(error) => error.fmt(f),
             Failure::Consumed => f.write_str(CONSUMED),
             Failure::Python(error) => error.fmt(f),
         }
@@ -80,6 +88,7 @@ impl From<Failure> for PyErr {
                 Failure::Sql(error) => of_sql(error, &fields),
                 Failure::Import(error) => of_import(error, &fields),
                 Failure::Capture(error) => of_capture(error, &fields),
+                Failure::Lab(error) => of_lab(error, &fields),
                 Failure::Consumed => Ok("ConsumedError"),
                 Failure::Python(error) => return error.clone_ref(py),
             };
@@ -213,6 +222,27 @@ fn of_capture(error: &splay_capture::Error, fields: &Bound<'_, PyDict>) -> PyRes
         }
         Error::Store(error) => of_store(error, fields)?,
         _ => "Error",
+    })
+}
+
+fn of_lab(error: &splay_lab::Error, fields: &Bound<'_, PyDict>) -> PyResult<&'static str> {
+    use splay_lab::Error;
+    Ok(match error {
+        Error::Io { path, source, .. } => {
+            fields.set_item("path", path)?;
+            fields.set_item("errno", source.raw_os_error())?;
+            "StorageError"
+        }
+        Error::Setting { setting, .. } => {
+            keep!(fields, setting);
+            "SettingError"
+        }
+        Error::Parquet { path, .. } => {
+            keep!(fields, path);
+            "ArrowError"
+        }
+        Error::Arrow(_) => "ArrowError",
+        _ => "LabError",
     })
 }
 

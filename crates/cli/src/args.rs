@@ -2,13 +2,17 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
+use splay_lab::compression::BufferCodec;
+use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, FileFormat, Tier};
+use splay_store::{ColumnType, Tier};
 
+use crate::lab_args::LabCommand;
 use crate::size::Bytes;
 
 /// An open tick database: loads, stores and queries high-frequency market data.
@@ -54,7 +58,7 @@ pub enum Command {
     Backup(BackupArguments),
     /// Restore a backup to a new database, and verify it
     Restore(RestoreArguments),
-    /// Copy a table to Parquet or Arrow files for other tools
+    /// Copy a table to Parquet, Arrow or CSV files for other tools
     Export(ExportArguments),
     /// Merge small segments, or move a table to another tier
     Compact(CompactArguments),
@@ -68,6 +72,9 @@ pub enum Command {
     Delete(DeleteArguments),
     /// Move dates to the tiers of their age, remove those beyond the tables' retention, and files that were kept long enough for undo
     Maintain(MaintainArguments),
+    /// Measure what storing data costs: compression, file formats
+    #[command(subcommand)]
+    Lab(LabCommand),
     /// List the built-in recipes, or show one
     Recipes(RecipesArguments),
     /// Print a completion script for a shell
@@ -276,13 +283,41 @@ pub enum FormatArgument {
     Parquet,
 }
 
-impl From<FormatArgument> for FileFormat {
-    fn from(format: FormatArgument) -> FileFormat {
+impl From<FormatArgument> for splay_store::FileFormat {
+    fn from(format: FormatArgument) -> splay_store::FileFormat {
         match format {
-            FormatArgument::Arrow => FileFormat::Arrow,
-            FormatArgument::Parquet => FileFormat::Parquet,
+            FormatArgument::Arrow => splay_store::FileFormat::Arrow,
+            FormatArgument::Parquet => splay_store::FileFormat::Parquet,
         }
     }
+}
+
+/// A format of exported files: one that the store writes, or one of the laboratory.
+#[derive(Debug, Clone, Copy)]
+pub enum ExportFormat {
+    Store(FormatArgument),
+    Lab(FileFormat),
+}
+
+/// Formats of files by their names.
+const FILE_FORMATS: [(&str, FileFormat); 5] = [
+    ("arrow-lz4", FileFormat::Feather(BufferCodec::Lz4)),
+    ("arrow-zstd", FileFormat::Feather(BufferCodec::Zstd)),
+    ("csv", FileFormat::Csv(TextCodec::None)),
+    ("csv-gzip", FileFormat::Csv(TextCodec::Gzip)),
+    ("csv-zstd", FileFormat::Csv(TextCodec::Zstd)),
+];
+
+/// Reads the name of a format of files.
+fn export_format() -> impl TypedValueParser<Value = ExportFormat> {
+    let stored = FormatArgument::value_variants().iter().filter_map(FormatArgument::to_possible_value);
+    let files = FILE_FORMATS.iter().map(|(name, _)| PossibleValue::new(*name));
+    PossibleValuesParser::new(stored.chain(files)).map(|name| {
+        match FILE_FORMATS.iter().find(|(other, _)| *other == name) {
+            Some((_, format)) => ExportFormat::Lab(*format),
+            None => ExportFormat::Store(FormatArgument::from_str(&name, true).unwrap_or(FormatArgument::Parquet)),
+        }
+    })
 }
 
 /// Whether rows count that are acknowledged and in no table's files yet.
@@ -606,9 +641,9 @@ pub struct ExportArguments {
     pub database: PathBuf,
     /// Table
     pub table: String,
-    /// Format of the files
-    #[arg(long, value_enum, default_value = "parquet")]
-    pub format: FormatArgument,
+    /// Format of the files: one of the database's own, or Arrow with compressed buffers, or CSV
+    #[arg(long, value_parser = export_format(), default_value = "parquet")]
+    pub format: ExportFormat,
     /// Folder for the files; created if absent
     #[arg(long)]
     pub to: PathBuf,

@@ -7,6 +7,7 @@ mod allocator;
 mod args;
 mod arrow_file;
 mod commands;
+mod lab_args;
 mod output;
 mod print;
 mod progress;
@@ -42,13 +43,14 @@ fn main() -> ExitCode {
         Command::Verify(verify) => commands::upkeep::verify(&verify),
         Command::Backup(backup) => commands::backup::backup(&backup),
         Command::Restore(restore) => commands::backup::restore(&restore),
-        Command::Export(export) => commands::upkeep::export(&export),
+        Command::Export(export) => commands::export::run(&export),
         Command::Compact(compact) => commands::upkeep::compact(&compact),
         Command::Alter(alter) => commands::upkeep::alter(alter),
         Command::Loads(loads) => commands::changes::loads(&loads),
         Command::Undo(undo) => commands::changes::undo(&undo),
         Command::Delete(delete) => commands::changes::delete(&delete),
         Command::Maintain(maintain) => commands::changes::maintain(&maintain),
+        Command::Lab(what) => commands::lab::run(what),
         Command::Recipes(recipes) => commands::tables::recipes(&recipes),
         Command::Completions(completions) => commands::manual::completions(&completions),
         Command::Man(man) => commands::manual::man(&man),

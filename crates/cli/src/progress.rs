@@ -14,6 +14,11 @@ pub fn rows(what: &str) -> ProgressBar {
     bar(0, "{msg} {human_pos} rows {per_sec}").with_message(what.to_owned())
 }
 
+/// A bar over tests, with a message behind it.
+pub fn tests(total: usize) -> ProgressBar {
+    bar(total as u64, "{bar:30} {pos}/{len} {wide_msg}")
+}
+
 fn bar(total: u64, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -1,4 +1,6 @@
-//! The lab: markets that never happened, for tests, demonstrations and benchmarks.
+//! The lab: markets that never happened, for tests, demonstrations and benchmarks, and what storing markets costs.
+//!
+//! [`compression`] measures codecs and encodings on columns, [`formats`] file formats on tables.
 //!
 //! [`generate_taq`] writes an equity day in the layout of the NYSE Daily TAQ files, [`generate_crypto`] a month of
 //! trades and 20-level books in the layout of the crypto benchmark. Both stream: memory does not grow with the rows.
@@ -14,8 +16,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod compression;
 mod error;
+pub mod formats;
 pub mod simulator;
+mod writers;
 
 pub use error::{Error, Result};
 pub use simulator::{

@@ -2,8 +2,10 @@
 
 pub mod backup;
 pub mod changes;
+pub mod export;
 pub mod generate;
 pub mod journal;
+pub mod lab;
 pub mod load;
 pub mod manual;
 mod notify;

@@ -1,4 +1,4 @@
-//! `splay verify`, `splay export`, `splay compact`, `splay alter`.
+//! `splay verify`, `splay compact`, `splay alter`.
 
 use std::ops::ControlFlow;
 
@@ -7,8 +7,7 @@ use indicatif::ProgressBar;
 use splay_capture::FollowSettings;
 use splay_store::{ColumnSpec, CompactOptions, Database, Table};
 
-use super::place::open_to_read;
-use crate::args::{AlterArguments, AlterCommand, CompactArguments, ExportArguments, VerifyArguments};
+use crate::args::{AlterArguments, AlterCommand, CompactArguments, VerifyArguments};
 use crate::print::say;
 use crate::progress;
 use crate::size::{Human, Thousands};
@@ -56,15 +55,6 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
     if found > 0 {
         bail!("{found} damaged files; every other file can still be read");
     }
-    Ok(())
-}
-
-pub fn export(arguments: &ExportArguments) -> Result<()> {
-    let table = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?;
-    let bar = progress::bytes(table.snapshot()?.bytes(), table.name());
-    let (rows, bytes) = table.export(arguments.format.into(), &arguments.to, &mut |bytes| advance(&bar, bytes))?;
-    bar.finish_and_clear();
-    say!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display())?;
     Ok(())
 }
 

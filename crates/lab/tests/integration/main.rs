@@ -1,8 +1,11 @@
-//! The simulator as its callers see it: the files.
+//! The simulator and the laboratory as their callers see them.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
+mod columns;
+mod compression;
 mod crypto;
+mod formats;
 mod settings;
 mod support;
 mod taq;

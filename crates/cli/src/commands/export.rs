@@ -1,0 +1,71 @@
+//! `splay export`: a table as files for other tools, one folder a date.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use splay_lab::formats::{FileFormat, Table as Rows};
+use splay_store::{Table, date};
+
+use super::place::open_to_read;
+use crate::args::{ExportArguments, ExportFormat};
+use crate::print::say;
+use crate::progress;
+use crate::size::{Human, Thousands};
+
+pub fn run(arguments: &ExportArguments) -> Result<()> {
+    let table = open_to_read(&arguments.database, &arguments.journal)?.table(&arguments.table)?;
+    let bar = progress::bytes(table.snapshot()?.bytes(), table.name());
+    let mut observer = |bytes| {
+        bar.inc(bytes);
+        ControlFlow::Continue(())
+    };
+    let (rows, bytes) = match arguments.format {
+        ExportFormat::Store(format) => table.export(format.into(), &arguments.to, &mut observer)?,
+        ExportFormat::Lab(format) => {
+            let mut written = Vec::new();
+            let exported = files(&table, format, &arguments.to, &mut written, &mut |bytes| bar.inc(bytes));
+            if exported.is_err() {
+                // A file of half of the rows helps nobody; nor does a second error.
+                written.iter().for_each(|path| drop(std::fs::remove_file(path)));
+            }
+            exported?
+        }
+    };
+    bar.finish_and_clear();
+    say!("wrote {} rows, {}, to {}", Thousands(rows), Human(bytes), arguments.to.display())?;
+    Ok(())
+}
+
+/// Writes a file of each segment, and gives rows and bytes.
+fn files(
+    table: &Table,
+    format: FileFormat,
+    folder: &Path,
+    written: &mut Vec<PathBuf>,
+    observer: &mut dyn FnMut(u64),
+) -> Result<(u64, u64)> {
+    let snapshot = table.snapshot()?;
+    let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
+    let (mut rows, mut bytes) = (0, 0);
+    for partition in snapshot.partitions() {
+        let folder = folder.join(format!("date={}", date(partition.date)));
+        std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
+        for (number, segment) in partition.segments.iter().enumerate() {
+            let path = folder.join(format!("{:06}.{}", number + 1, format.extension()));
+            if path.exists() {
+                bail!("{} is in the way", path.display());
+            }
+            let batch = segment.read_all(snapshot.spec(), &all)?;
+            let part = Rows { name: table.name().to_owned(), schema: batch.schema(), batches: vec![batch] };
+            written.push(path.clone());
+            format.write_file(&part, &path)?;
+            // Mapped bytes that the device can't give read as zeros.
+            snapshot.watch().check()?;
+            rows += segment.rows();
+            bytes += path.metadata().with_context(|| format!("look at {}", path.display()))?.len();
+            observer(segment.entry().bytes);
+        }
+    }
+    Ok((rows, bytes))
+}

@@ -1,0 +1,110 @@
+//! The tables that are measured: files, or tables of a database.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use arrow::array::RecordBatch;
+use splay_import::{FilesInPlace, ImportSettings, expand};
+use splay_lab::formats::{Columns, Table};
+use splay_store::{Database, days};
+
+use crate::lab_args::InputArguments;
+
+/// The tables that the arguments name.
+pub fn tables(arguments: &InputArguments) -> Result<Vec<Table>> {
+    match &arguments.database {
+        Some(database) => {
+            let database = Database::open(database)?;
+            arguments.tables.iter().map(|table| stored(&database, table, arguments)).collect()
+        }
+        None => files(arguments),
+    }
+}
+
+fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result<Table> {
+    let table = database.table(name)?;
+    let snapshot = table.snapshot()?;
+    let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
+    let mut rows = Rows::up_to(arguments.rows);
+    let wanted = arguments.date.map(days);
+    for partition in snapshot.partitions().iter().filter(|partition| wanted.is_none_or(|date| partition.date == date)) {
+        for segment in partition.segments.iter() {
+            if rows.left > 0 {
+                rows.add(segment.read_all(snapshot.spec(), &all)?);
+            }
+        }
+    }
+    if rows.batches.is_empty() {
+        bail!("{name} has no rows{}", arguments.date.map(|date| format!(" on {date}")).unwrap_or_default());
+    }
+    // Mapped bytes that the device can't give read as zeros.
+    snapshot.watch().check()?;
+    Ok(Table { name: table.name().to_owned(), schema: snapshot.spec().arrow(), batches: rows.batches })
+}
+
+/// One table of each pattern or file that was named.
+fn files(arguments: &InputArguments) -> Result<Vec<Table>> {
+    let mut tables: Vec<Table> = Vec::new();
+    for pattern in &arguments.files {
+        let settings = ImportSettings { threads: 1, ..ImportSettings::default() };
+        let files = FilesInPlace::open(expand(std::slice::from_ref(pattern))?, &settings)?;
+        let all: Vec<usize> = (0..files.schema().fields().len()).collect();
+        let mut rows = Rows::up_to(arguments.rows);
+        for part in files.parts(1, |_| true).iter().flatten() {
+            if rows.left > 0 {
+                files.read(part, &all, &mut |batch| rows.add(batch))?;
+            }
+        }
+        let name = name_of(pattern, &Columns::of(files.schema()), &tables);
+        tables.push(Table { name, schema: Arc::clone(files.schema()), batches: rows.batches });
+    }
+    Ok(tables)
+}
+
+/// `trade` or `quote` for the first table of that kind, otherwise the file's name.
+fn name_of(pattern: &str, columns: &Columns, before: &[Table]) -> String {
+    let is_free = |name: &str| before.iter().all(|table| table.name != name);
+    let stem = Path::new(pattern).file_name().and_then(|name| name.to_str()).unwrap_or("data");
+    let stem = stem.split('.').next().unwrap_or("data").replace(|c: char| !c.is_alphanumeric(), "_");
+    let kinds = [(columns.is_quote(), "quote"), (columns.is_trade(), "trade")];
+    let kind = kinds.into_iter().find(|(is_it, name)| *is_it && is_free(name)).map(|(_, name)| name.to_owned());
+    let name = kind.unwrap_or(stem);
+    if is_free(&name) { name } else { format!("{name}_{}", before.len() + 1) }
+}
+
+/// Rows up to a number.
+struct Rows {
+    batches: Vec<RecordBatch>,
+    left: usize,
+}
+
+impl Rows {
+    fn up_to(left: usize) -> Rows {
+        Rows { batches: Vec::new(), left }
+    }
+
+    /// Whether more are wanted.
+    fn add(&mut self, batch: RecordBatch) -> bool {
+        let rows = batch.num_rows().min(self.left);
+        if rows > 0 {
+            self.left -= rows;
+            self.batches.push(batch.slice(0, rows));
+        }
+        self.left > 0
+    }
+}
+
+/// The columns of a table, or those of these names.
+pub fn only(table: &Table, names: &[String]) -> Result<Table> {
+    if names.is_empty() {
+        return Ok(table.clone());
+    }
+    let place = |name: &String| {
+        let found = table.schema.fields().iter().position(|field| field.name().eq_ignore_ascii_case(name));
+        found.ok_or_else(|| anyhow!("{} has no column {name:?}", table.name))
+    };
+    let places = names.iter().map(place).collect::<Result<Vec<_>>>()?;
+    let batches = table.batches.iter().map(|batch| batch.project(&places)).collect::<Result<_, _>>()?;
+    Ok(Table { name: table.name.clone(), schema: Arc::new(table.schema.project(&places)?), batches })
+}
