@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-cliffs bench-builds bench-changes bench-load bench-ingest \
+.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -137,6 +137,12 @@ bench-engine: wheel
 bench-cliffs: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	PYTHONPATH=benchmarks $(VENV)/bin/python -m cliffs --splay $(SPLAY) $(CLIFFS)
+
+# Lazy frames side by side with Vaex, Polars, DuckDB and pandas, and what they promise by themselves; 100 million rows take 4 GB of disk.
+# FRAMES takes options: make bench-frames FRAMES="compare --quotes 20000000".
+bench-frames: wheel
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	PYTHONPATH=benchmarks $(VENV)/bin/python -m frames --splay $(SPLAY) $(FRAMES)
 
 # Two builds side by side, each a wheel: make bench-builds BEFORE=old.whl AFTER=new.whl. BUILDS takes options.
 bench-builds: $(VENV)/ready

@@ -11,6 +11,7 @@
 | metrics.md | names and types | `/metrics` of a server that has captured, answered and refused |
 | http.md | error codes, statuses, which may be retried | `crates/server/src/problem.rs` |
 | errors.md | variants and classes | `error.rs` of the crates, `python/splay/errors.py` |
+| python.md | all of it | signatures and docstrings of `python/splay` (`python_reference.py`) |
 
 In tables only the compared cells are rewritten. A row for something new gets what the program says about it, and is to be worded by hand.
 The program is the one that SPLAY_BINARY names, or target/release/splay.
@@ -22,6 +23,7 @@ import contextlib
 import csv
 import difflib
 import http.client
+import importlib.util
 import io
 import os
 import pathlib
@@ -375,6 +377,16 @@ def error_variants(path: str) -> dict[str, str]:
     return found
 
 
+def python(page: str) -> str:
+    """All names of the Python package."""
+    spec = importlib.util.spec_from_file_location("python_reference", pathlib.Path(__file__).with_name("python_reference.py"))
+    module = importlib.util.module_from_spec(spec)
+    # Dataclasses look for their module.
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module.page(page)
+
+
 # Databases and servers to ask.
 
 
@@ -399,6 +411,7 @@ PAGES: dict[str, Callable[[str], str]] = {
     "metrics.md": metrics,
     "http.md": http_codes,
     "errors.md": errors,
+    "python.md": python,
 }
 
 

@@ -47,6 +47,15 @@ def metadata(project: dict, version: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def entry_points(project: dict) -> str:
+    """What other packages find this one by: SQLAlchemy, narwhals."""
+    groups = [
+        "\n".join([f"[{group}]", *(f"{name} = {place}" for name, place in points.items())])
+        for group, points in project["entry-points"].items()
+    ]
+    return "\n\n".join(groups) + "\n"
+
+
 def platform(files: list[pathlib.Path]) -> str:
     """The tag of the systems that load all files (PEP 600), such as ``manylinux_2_35_x86_64``."""
     needs = [elf.read(path) for path in files]
@@ -73,6 +82,7 @@ def contents(target: pathlib.Path) -> tuple[str, dict[str, bytes]]:
     # Installers put it into the folder of commands.
     files[f"{name}.data/scripts/{COMMAND}"] = command.read_bytes()
     files[f"{name}.dist-info/METADATA"] = metadata(project, version).encode()
+    files[f"{name}.dist-info/entry_points.txt"] = entry_points(project).encode()
     wheel = f"Wheel-Version: 1.0\nGenerator: splay\nRoot-Is-Purelib: false\nTag: {tag}\n"
     files[f"{name}.dist-info/WHEEL"] = wheel.encode()
     files[f"{name}.dist-info/licenses/LICENSE"] = (HERE.parent / "LICENSE").read_bytes()

@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     )
     from splay.frames.joins import concat
     from splay.frames.opening import scan
+    from splay.frames.progress import set_progress
     from splay.frames.source import set_memory_limit
     from splay.remote import Client, RemoteAnswer, RemoteTable, connect
     from splay.writer import AsyncTickWriter, TickWriter, WriterStats, tick
@@ -118,6 +119,7 @@ _FRAMES = {
     "concat": "joins",
     "scan": "opening",
     "set_memory_limit": "source",
+    "set_progress": "progress",
     **dict.fromkeys(
         (
             "call",
@@ -229,6 +231,7 @@ __all__ = [
     "row_number",
     "scan",
     "set_memory_limit",
+    "set_progress",
     "tick",
     "vwap",
     "when",

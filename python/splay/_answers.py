@@ -1,12 +1,15 @@
-"""What answers have in common, be they of this process or of a server: rows as frames and tuples, ``with``, HTML."""
+"""What answers, and tables, of this process and of a server have in common: rows as frames and tuples, ``with``, HTML."""
 
-import html
 from typing import TYPE_CHECKING, Any
+
+from splay._html import answer_html
 
 if TYPE_CHECKING:
     import pandas
     import polars
     import pyarrow
+
+    from splay.frames.frame import Frame
 
 
 class AnswerMethods:
@@ -52,9 +55,51 @@ class AnswerMethods:
         return pyarrow.Table.from_batches(batches, pyarrow.schema(self.schema))
 
     def _repr_html_(self) -> str:
-        names = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
-        types = "".join(f"<td>{html.escape(str(kind))}</td>" for kind in self.schema.types)
-        return f"<div>{html.escape(repr(self))}<table><thead><tr>{names}</tr></thead><tbody><tr>{types}</tr></tbody></table></div>"
+        return answer_html(repr(self), self.columns, [str(kind) for kind in self.schema.types])
+
+
+class TableMethods:
+    """Rows of a table, read by its lazy frame."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def database(self) -> Any: ...
+        @property
+        def name(self) -> str: ...
+
+    def frame(self) -> "Frame":
+        """A lazy frame of its rows, which ``database[name]`` is as well."""
+        frame: Frame = self.database[self.name]
+        return frame
+
+    def head(self, rows: int = 5) -> "Frame":
+        """A lazy frame of its first rows, in its order."""
+        return self.frame().head(rows)
+
+    def to_arrow(self) -> "pyarrow.Table":
+        """All rows as a pyarrow table, with the virtual column ``date``."""
+        return self.frame().to_arrow()
+
+    def df(self, **options: Any) -> "pandas.DataFrame":
+        """All rows as pandas has them; options are those of ``pyarrow.Table.to_pandas``."""
+        return self.frame().df(**options)
+
+    def pl(self) -> "polars.DataFrame":
+        """All rows as Polars has them."""
+        return self.frame().pl()
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples of Python's values."""
+        return self.frame().fetchall()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for whoever takes Arrow streams."""
+        return self.frame().__arrow_c_stream__(requested_schema)
+
+
+TABLE_METHODS = ("frame", "head", "to_arrow", "df", "pl", "fetchall", "__arrow_c_stream__")
+"""Names of the methods that the compiled class of tables gets."""
 
 
 def dropped(answer: Any) -> None:

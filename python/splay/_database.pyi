@@ -322,7 +322,7 @@ class Database:
         memory_bytes: int | None = None,
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
-        progress: Callable[[int, int], object] | None = None,
+        progress: Callable[[int, int], object] | Literal[False] | None = None,
         replace: Literal["date", "symbol"] | None = None,
     ) -> LoadReport:
         """Load files, all by one commit, or none.
@@ -352,7 +352,8 @@ class Database:
         memory_bytes, threads, tier
             As for :meth:`write`; the threads parse, too.
         progress
-            Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load.
+            Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load. Default: a bar for a
+            load that takes longer than two seconds, see :func:`splay.set_progress`; False for none.
         replace
             As for :meth:`write`.
 

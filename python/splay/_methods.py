@@ -1,14 +1,11 @@
 """Methods of the compiled classes that are written in Python. Importing this puts them there; their stubs are with the others."""
 
-import html
 from typing import Any
 
-from splay._answers import AnswerMethods, dropped
+from splay._answers import TABLE_METHODS, AnswerMethods, TableMethods, dropped
+from splay._html import SHOWN_TABLES, database_html, table_html
 from splay._splay import Answer, Database, Table
 from splay.errors import Error
-
-SHOWN_TABLES = 20
-"""Tables that a database shows of itself."""
 
 
 def _frame(self: Database, name: str) -> Any:
@@ -39,20 +36,14 @@ def _text(self: Database) -> str:
 
 
 def _html(self: Database) -> str:
-    rows = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in _tables_of(self))
-    return f"<div><b>splay.Database</b> {html.escape(str(self.path))}<table>{rows}</table></div>"
+    return database_html("splay.Database", str(self.path), _tables_of(self))
 
 
 def _table_html(self: Table) -> str:
     dates = [partition.date for partition in self.partitions]
     facts = [f"{self.rows:,} rows", f"{self.bytes:,} bytes", f"time {self.time}", f"symbol {self.symbol}"]
     facts += [f"{len(dates)} dates from {min(dates)} to {max(dates)}"] if dates else []
-    columns = "".join(
-        f"<tr><td>{html.escape(name)}</td><td>{html.escape(kind)}</td></tr>"
-        for name, kind in zip(self.schema.names, self.schema.types)
-    )
-    title = f"<b>splay.Table</b> {html.escape(self.name)}: {html.escape(', '.join(facts))}"
-    return f"<div>{title}<table>{columns}</table></div>"
+    return table_html("splay.Table", self.name, facts, dict(zip(self.schema.names, self.schema.types)))
 
 
 def _contains(self: Database, name: object) -> bool:
@@ -79,6 +70,19 @@ def _dropped(self: Answer, *_: object) -> None:
     dropped(self)
 
 
+_load_files = Database.load
+
+
+def _load(self: Database, table: str, files: Any, *, progress: Any = None, **options: Any) -> Any:
+    """Load files, with a bar unless the caller shows how far it is by itself."""
+    if progress is not None:
+        return _load_files(self, table, files, progress=progress or None, **options)
+    from splay.frames.progress import Load
+
+    with Load() as told:
+        return _load_files(self, table, files, progress=told, **options)
+
+
 def _put(owner: type, **methods: Any) -> None:
     for name, method in methods.items():
         setattr(owner, name, method)
@@ -94,7 +98,8 @@ _put(
     _ipython_key_completions_=Database.tables,
     __enter__=_itself,
     __exit__=_nothing,
+    load=_load,
 )
-_put(Table, _repr_html_=_table_html)
+_put(Table, _repr_html_=_table_html, **{name: vars(TableMethods)[name] for name in TABLE_METHODS})
 _put(Answer, to_arrow=_to_arrow, __enter__=_itself, __exit__=_dropped)
 _put(Answer, **{name: vars(AnswerMethods)[name] for name in ("df", "pl", "fetchall", "head", "_repr_html_")})

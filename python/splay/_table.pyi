@@ -5,9 +5,13 @@ import os
 from collections.abc import Iterator
 from typing import Any, Literal, final
 
+import pandas
+import polars
 import pyarrow
 
+from splay._database import Database
 from splay._reports import Commit, CompactReport, LoadReport, Partition, Problem, Source
+from splay.frames.frame import Frame
 
 @final
 class Schema:
@@ -86,6 +90,31 @@ class Table:
     @property
     def sources(self) -> list[Source]:
         """Files that were loaded."""
+
+    @property
+    def database(self) -> Database:
+        """The database that it is of."""
+
+    def frame(self) -> Frame:
+        """A lazy frame of its rows, which ``database[name]`` is as well."""
+
+    def head(self, rows: int = 5) -> Frame:
+        """A lazy frame of its first rows, in its order."""
+
+    def to_arrow(self) -> pyarrow.Table:
+        """All rows as a pyarrow table, with the virtual column ``date``."""
+
+    def df(self, **options: Any) -> pandas.DataFrame:
+        """All rows as pandas has them; options are those of ``pyarrow.Table.to_pandas``."""
+
+    def pl(self) -> polars.DataFrame:
+        """All rows as Polars has them."""
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """All rows as tuples of Python's values."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows for whoever takes Arrow streams."""
 
     def _repr_html_(self) -> str: ...
     def add_column(self, name: str, type: str) -> None:

@@ -23,7 +23,8 @@ import pyarrow.ipc
 
 from splay import errors, subscription
 from splay._ack import Ack
-from splay._answers import AnswerMethods, dropped
+from splay._answers import AnswerMethods, TableMethods, dropped
+from splay._html import SHOWN_TABLES, database_html, table_html
 from splay._http import Address, Connections, broken_as_unreachable
 from splay.subscription import Subscription
 from splay.writer import (
@@ -155,7 +156,7 @@ class Client:
         NoSuchTableError
             If there is none.
         """
-        return RemoteTable(self._get("/tables/" + urllib.parse.quote(name, safe="")))
+        return RemoteTable(self._get("/tables/" + urllib.parse.quote(name, safe="")), self)
 
     def __getitem__(self, name: str) -> "Frame":
         """A lazy frame of a table."""
@@ -350,6 +351,15 @@ class Client:
         )
         return Subscription(self._address, asked)
 
+    def _repr_html_(self) -> str:
+        """The tables, for a notebook; only the address if the server doesn't answer."""
+        try:
+            told = sorted(self._get("/tables"), key=lambda table: str(table["name"]))
+            lines = [(table["name"], f"{table['rows']:,} rows", _dates(table)) for table in told[:SHOWN_TABLES]]
+        except (errors.Error, LookupError, TypeError, ValueError) as error:
+            lines = [(type(error).__name__, str(error), "")]
+        return database_html("splay.Client", self.url, lines)
+
     def close(self) -> None:
         """Close the connections that nobody uses. The client may be used on."""
         self._connections.close()
@@ -364,10 +374,12 @@ class Client:
         return f"Client({self.url!r})"
 
 
-class RemoteTable:
-    """What a server says of a table, at the time of the question."""
+class RemoteTable(TableMethods):
+    """What a server says of a table, at the time of the question. Its rows are read by the methods of a local table."""
 
-    def __init__(self, told: Mapping[str, Any]):
+    def __init__(self, told: Mapping[str, Any], database: Client):
+        self.database: Client = database
+        """The client that asked."""
         self.name: str = told["name"]
         """Its name as it was made."""
         self.columns: dict[str, str] = {column["name"]: column["type"] for column in told["columns"]}
@@ -387,6 +399,11 @@ class RemoteTable:
 
     def __repr__(self) -> str:
         return f"<splay.RemoteTable {self.name!r} of {self.rows:,} rows: {', '.join(self.columns)}>"
+
+    def _repr_html_(self) -> str:
+        facts = [f"{self.rows:,} rows", f"{self.bytes:,} bytes", f"time {self.time}", f"symbol {self.symbol}"]
+        facts += [f"dates from {self.dates[0]} to {self.dates[1]}"] if self.dates else []
+        return table_html("splay.RemoteTable", self.name, facts, self.columns)
 
 
 class RemoteAnswer(AnswerMethods):
@@ -543,6 +560,10 @@ class HttpTransport:
     def close(self) -> None:
         """Close the connections."""
         self._connections.close()
+
+
+def _dates(told: Mapping[str, Any]) -> str:
+    return f"{told['first_date']} to {told['last_date']}" if told["first_date"] else "no dates"
 
 
 def _ack(body: bytes) -> Ack:

@@ -83,8 +83,12 @@ impl PyDatabase {
     }
 
     /// A table.
-    fn table(&self, py: Python<'_>, name: &str) -> Result<PyTable> {
-        Ok(PyTable(py.detach(|| self.database.table(name))?))
+    fn table(slf: Bound<'_, Self>, name: &str) -> Result<PyTable> {
+        let found = slf.py().detach({
+            let database = &slf.get().database;
+            || database.table(name)
+        })?;
+        Ok(PyTable::new(found, slf.unbind()))
     }
 
     /// Plans a statement and starts it.

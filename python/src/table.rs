@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use splay_store::{ColumnSpec, ColumnType, CompactOptions, Observer, Retention, Table, TableSnapshot};
 
+use crate::database::PyDatabase;
 use crate::dates;
 use crate::error::{Failure, Result};
 use crate::load;
@@ -18,11 +19,19 @@ use crate::signals::Signals;
 /// A table of a database. What it says is so at the time of the question.
 #[pyclass(frozen, name = "Table", module = "splay")]
 #[derive(Debug)]
-pub(crate) struct PyTable(pub(crate) Table);
+pub(crate) struct PyTable {
+    table: Table,
+    database: Py<PyDatabase>,
+}
 
 impl PyTable {
+    /// A table of an open database.
+    pub(crate) fn new(table: Table, database: Py<PyDatabase>) -> PyTable {
+        PyTable { table, database }
+    }
+
     fn snapshot(&self, py: Python<'_>) -> Result<TableSnapshot> {
-        Ok(py.detach(|| self.0.snapshot())?)
+        Ok(py.detach(|| self.table.snapshot())?)
     }
 }
 
@@ -53,10 +62,16 @@ fn column_type(name: &str) -> PyResult<ColumnType> {
 
 #[pymethods]
 impl PyTable {
+    /// The database that it is of.
+    #[getter]
+    fn database(&self, py: Python<'_>) -> Py<PyDatabase> {
+        self.database.clone_ref(py)
+    }
+
     /// Its name.
     #[getter]
     fn name(&self) -> &str {
-        self.0.name()
+        self.table.name()
     }
 
     /// Columns with their types.
@@ -131,25 +146,25 @@ impl PyTable {
     #[pyo3(signature = (name, r#type))]
     fn add_column(&self, py: Python<'_>, name: String, r#type: &str) -> Result<()> {
         let column = ColumnSpec::new(name, column_type(r#type)?);
-        Ok(py.detach(|| self.0.add_column(column))?)
+        Ok(py.detach(|| self.table.add_column(column))?)
     }
 
     /// Gives a column a wider type.
     #[pyo3(signature = (name, r#type))]
     fn widen_column(&self, py: Python<'_>, name: &str, r#type: &str) -> Result<()> {
         let wider = column_type(r#type)?;
-        Ok(py.detach(|| self.0.widen_column(name, wider))?)
+        Ok(py.detach(|| self.table.widen_column(name, wider))?)
     }
 
     /// The newest commits first.
     #[pyo3(signature = (count=100))]
     fn commits(&self, py: Python<'_>, count: usize) -> Result<Vec<Commit>> {
-        Ok(py.detach(|| self.0.commits(count))?.into_iter().map(Commit::new).collect())
+        Ok(py.detach(|| self.table.commits(count))?.into_iter().map(Commit::new).collect())
     }
 
     /// What each column takes in each segment.
     fn storage(&self, py: Python<'_>) -> Result<Vec<Py<PyDict>>> {
-        let snapshot = py.detach(|| self.0.stored())?;
+        let snapshot = py.detach(|| self.table.stored())?;
         let mut rows = Vec::new();
         for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
             let entry = segment.entry();
@@ -171,31 +186,31 @@ impl PyTable {
     /// Takes back what a commit did.
     fn undo(&self, py: Python<'_>, commit: u64) -> Result<LoadReport> {
         let report = py.detach(|| -> Result<_> {
-            splay_capture::settle(self.0.database())?;
-            Ok(self.0.undo(commit)?)
+            splay_capture::settle(self.table.database())?;
+            Ok(self.table.undo(commit)?)
         })?;
-        Ok(LoadReport::new(self.0.name(), &report))
+        Ok(LoadReport::new(self.table.name(), &report))
     }
 
     /// Sets how long rows stay.
     #[pyo3(signature = (*, days=None, bytes=None))]
     fn retain(&self, py: Python<'_>, days: Option<u32>, bytes: Option<u64>) -> Result<()> {
-        Ok(py.detach(|| self.0.set_retention(Retention { days, bytes }))?)
+        Ok(py.detach(|| self.table.set_retention(Retention { days, bytes }))?)
     }
 
     /// Sets how rows of an age are kept.
     #[pyo3(signature = (tier, *, after=0))]
     fn set_tier(&self, py: Python<'_>, tier: &str, after: u32) -> Result<()> {
         let tier = load::tier(tier)?;
-        Ok(py.detach(|| self.0.set_tier(tier, after))?)
+        Ok(py.detach(|| self.table.set_tier(tier, after))?)
     }
 
     /// Moves dates to the tiers of their age; gives these.
     fn move_to_tiers(&self, py: Python<'_>) -> Result<Vec<Py<PyAny>>> {
         let mut moved = Vec::new();
-        for (date, _) in py.detach(|| self.0.stored())?.due_moves() {
+        for (date, _) in py.detach(|| self.table.stored())?.due_moves() {
             let options = CompactOptions { date: Some(date), ..CompactOptions::default() };
-            until_interrupted(py, |observer| self.0.compact(&options, observer))?;
+            until_interrupted(py, |observer| self.table.compact(&options, observer))?;
             moved.push(dates::to_python(py, date)?);
         }
         Ok(moved)
@@ -204,14 +219,14 @@ impl PyTable {
     /// Removes the dates beyond the retention; gives these.
     #[pyo3(signature = (*, dry_run=false))]
     fn expire(&self, py: Python<'_>, dry_run: bool) -> Result<Vec<Py<PyAny>>> {
-        let report = py.detach(|| self.0.expire(self.0.stored()?.spec().retention, dry_run))?;
+        let report = py.detach(|| self.table.expire(self.table.stored()?.spec().retention, dry_run))?;
         Ok(report.dates.into_iter().map(|date| dates::to_python(py, date)).collect::<PyResult<_>>()?)
     }
 
     /// Removes files that were kept for undo; gives their bytes.
     #[pyo3(signature = (*, all=false))]
     fn forget(&self, py: Python<'_>, all: bool) -> Result<u64> {
-        Ok(py.detach(|| self.0.forget(all))?)
+        Ok(py.detach(|| self.table.forget(all))?)
     }
 
     /// Joins the segments of each partition to few large ones.
@@ -229,7 +244,7 @@ impl PyTable {
             before: before.map(dates::from_python).transpose()?,
             memory_bytes: memory_bytes.unwrap_or(0),
         };
-        let report = until_interrupted(py, |observer| self.0.compact(&options, observer))?;
+        let report = until_interrupted(py, |observer| self.table.compact(&options, observer))?;
         Ok(CompactReport {
             partitions: report.partitions,
             segments_before: report.segments.0,
@@ -243,12 +258,12 @@ impl PyTable {
     #[pyo3(signature = (folder, *, format="parquet"))]
     fn export(&self, py: Python<'_>, folder: PathBuf, format: &str) -> Result<(u64, u64)> {
         let format = load::file_format(format)?;
-        until_interrupted(py, |observer| self.0.export(format, &folder, observer))
+        until_interrupted(py, |observer| self.table.export(format, &folder, observer))
     }
 
     /// Checks every byte; gives the damaged files.
     fn verify(&self, py: Python<'_>) -> Result<Vec<Problem>> {
-        let problems = until_interrupted(py, |observer| self.0.verify(observer))?;
+        let problems = until_interrupted(py, |observer| self.table.verify(observer))?;
         let problem = |problem: splay_store::Problem| {
             let error = PyErr::from(Failure::Store(problem.error)).into_value(py).into_any();
             Problem { path: problem.path, error }
@@ -261,7 +276,7 @@ impl PyTable {
         let (spec, partitions) = (snapshot.spec(), snapshot.partitions().len());
         Ok(format!(
             "<splay.Table {:?}: {} rows in {partitions} partitions, ordered by {}{}>",
-            self.0.name(),
+            self.table.name(),
             snapshot.rows(),
             spec.symbol.as_ref().map(|symbol| format!("{symbol}, ")).unwrap_or_default(),
             spec.time

@@ -36,3 +36,24 @@ def quotes(rows: int = 900, seed: int = 2) -> pa.Table:
             "ask": [round(bid + dice.choice([0.01, 0.02, 0.05]), 2) for bid in bids],
         }
     )
+
+
+def books(rows: int = 200, levels: int = 5, seed: int = 3) -> pa.Table:
+    """Books of one symbol, a tick between levels, each at a time of its own."""
+    dice = random.Random(seed)
+    times = sorted(START + at * SECOND for at in dice.sample(range(7 * 3600), rows))
+    middles = [100 + dice.randrange(-50, 50) / 100 for _ in times]
+
+    def side(value) -> pa.Array:
+        return pa.array([[value(middle, level) for level in range(levels)] for middle in middles], pa.list_(pa.float64(), levels))
+
+    return pa.table(
+        {
+            "time": pa.array(times, pa.timestamp("ns", "UTC")),
+            "symbol": pa.array(["A"] * rows, pa.utf8()).dictionary_encode(),
+            "bid_price": side(lambda middle, level: round(middle - 0.01 * (level + 1), 2)),
+            "bid_size": side(lambda middle, level: float(dice.randrange(1, 100))),
+            "ask_price": side(lambda middle, level: round(middle + 0.01 * (level + 1), 2)),
+            "ask_size": side(lambda middle, level: float(dice.randrange(1, 100))),
+        }
+    )

@@ -8,6 +8,8 @@ import time
 
 import adbc_driver_flightsql.dbapi as adbc
 import adbc_driver_manager
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.flight as flight
 import pytest
@@ -241,3 +243,17 @@ def test_who_leaves_in_the_middle_of_an_answer_stops_it(server: Server, connecti
     start = time.monotonic()
     eventually(lambda: running(server) == 0)
     assert time.monotonic() - start < 10
+
+
+def test_pandas_and_polars_read_columns_by_it(connection) -> None:
+    found = pd.read_sql("select sym, count(*) as n from trade group by sym order by sym", connection)
+    assert found["n"].sum() == 20_000 and list(found["sym"]) == sorted(found["sym"])
+    with connection.cursor() as cursor:
+        # pandas passes no values on to ADBC.
+        cursor.execute("select price from trade where sym = $1 and size < $2", ("IBM", 100))
+        assert len(cursor.fetch_df()) == 50
+    assert pd.read_sql_table("quote", connection).shape[0] == 10
+    assert pl.read_database("select * from quote", connection).height == 10
+    rows = pd.DataFrame({"time": pd.to_datetime(["2024-01-02"], utc=True), "sym": ["A"], "price": [1.5]})
+    assert rows.to_sql("made", connection, index=False) == 1
+    assert pd.read_sql("select count(*) as n from made", connection)["n"].tolist() == [1]

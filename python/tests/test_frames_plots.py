@@ -24,6 +24,7 @@ def db(tmp_path_factory):
     db = splay.open(tmp_path_factory.mktemp("plots") / "db")
     db.write("trade", frame_day.trades(20_000))
     db.write("quote", frame_day.quotes(20_000))
+    db.write("book", frame_day.books())
     return db
 
 
@@ -109,6 +110,83 @@ def test_spreads(db, saved):
     assert saved(axes, "spread") > 5_000
 
 
+def test_depths(db, saved):
+    axes = db["book"].plot.depth("2024-01-02 18:00", zone=NEW_YORK)
+    assert [line.get_label() for line in axes.lines] == ["bids", "asks"]
+    bids, asks = axes.lines
+    assert max(bids.get_xdata()) < min(asks.get_xdata())
+    assert list(np.diff(bids.get_ydata()) > 0) == [True] * 4
+    assert NEW_YORK in axes.get_title(loc="left")
+    assert saved(axes, "depth") > 3_000
+
+
+def test_axes_of_time_are_on_the_clock_of_their_zone(db):
+    one = db["trade"].filter(splay.col("symbol") == "A")
+    for axes in (one.plot.candles("30m", zone=NEW_YORK), one.plot.heatmap("time", "price", zone=NEW_YORK)):
+        axes.figure.canvas.draw()
+        labels = [label.get_text() for label in axes.get_xticklabels()]
+        # The day begins at 14:30 in UTC.
+        assert "10:00" in labels and "20:00" not in labels, labels
+        pyplot.close(axes.figure)
+    upright = one.plot.heatmap("price", "time", zone=NEW_YORK)
+    assert upright.get_ylabel() == f"time ({NEW_YORK})"
+    pyplot.close(upright.figure)
+
+
+INTERACTIVE = {
+    "line": lambda db: db["trade"].plot.interactive.line("price", by="symbol", zone=NEW_YORK),
+    "candles": lambda db: db["trade"].filter(splay.col("symbol") == "A").plot.interactive.candles("15m", zone=NEW_YORK),
+    "histogram": lambda db: db["trade"].plot.interactive.histogram("price", bins=60),
+    "heatmap": lambda db: db["trade"].plot.interactive.heatmap("time", "price", bins=(80, 40), zone=NEW_YORK),
+    "intraday-volume": lambda db: db["trade"].plot.interactive.intraday_volume("30m", zone=NEW_YORK),
+    "spread": lambda db: db["quote"].plot.interactive.spread(by="symbol", zone=NEW_YORK),
+    "depth": lambda db: db["book"].plot.interactive.depth(zone=NEW_YORK),
+}
+
+
+@pytest.mark.parametrize("kind", INTERACTIVE)
+def test_interactive_plots_show_the_same_numbers(db, tmp_path, kind):
+    figure = INTERACTIVE[kind](db)
+    folder = pathlib.Path(os.environ.get("SPLAY_PLOTS", tmp_path))
+    figure.write_html(folder / f"interactive-{kind}.html")
+    traces = figure.data
+    if kind == "line":
+        means = [trace for trace in traces if trace.showlegend]
+        assert [trace.name for trace in means] == ["A", "B"]
+        drawn = db["trade"].plot.line("price", by="symbol").lines[0]
+        assert list(means[0].y) == list(drawn.get_ydata())
+        assert str(means[0].x[0]).startswith("2024-01-02T09:3")
+    elif kind == "candles":
+        bars = db["trade"].filter(splay.col("symbol") == "A").bars("15m", by=[]).sort("time").to_arrow()
+        assert list(traces[0].close) == bars["close"].to_pylist()
+    elif kind == "histogram":
+        assert sum(traces[0].y) == 20_000
+    elif kind == "heatmap":
+        assert np.nansum(traces[0].customdata) == 20_000
+        assert len(traces[0].x) == 81 and len(traces[0].y) == 41
+    elif kind == "intraday-volume":
+        assert sum(traces[0].y) == db["trade"]["size"].sum().item()
+    assert figure.layout.xaxis.title.text and figure.layout.yaxis.title.text
+    if kind not in ("histogram", "depth"):
+        assert NEW_YORK in figure.layout.xaxis.title.text
+
+
+def test_an_hour_that_a_clock_shows_twice_is_there_twice(tmp_path):
+    at = [1_730_611_800_000_000_000 + 1_800_000_000_000 * n for n in range(6)]  # 2024-11-03, 05:30 UTC on.
+    table = pa.table({"time": pa.array(at, pa.timestamp("ns", "UTC")), "x": [1.0, 2, 3, 4, 5, 6]})
+    pq.write_table(table, tmp_path / "autumn.parquet")
+    figure = splay.scan(tmp_path / "autumn.parquet").plot.interactive.line("x", zone=NEW_YORK, points=5)
+    hours = [str(time)[11:16] for time in figure.data[-1].x]
+    assert hours == ["01:30", "01:00", "01:30", "02:00", "02:30", "03:00"]
+
+
+def test_interactive_plots_have_no_axes(db):
+    figure, axes = pyplot.subplots()
+    with pytest.raises(TypeError, match="Matplotlib"):
+        db["trade"].plot.interactive.histogram("size", ax=axes)
+    pyplot.close(figure)
+
+
 def test_frames_without_rows_are_drawn_empty(db, saved):
     none = db["trade"].filter(splay.col("price") < 0)
     for place, axes in enumerate(
@@ -116,6 +194,9 @@ def test_frames_without_rows_are_drawn_empty(db, saved):
          none.plot.intraday_volume()]
     ):
         assert saved(axes, f"empty-{place}") > 1_000
+    shown = none.plot.interactive
+    for draw in (lambda: shown.line("price"), shown.candles, lambda: shown.histogram("price"), lambda: shown.heatmap("time", "price"), shown.intraday_volume):
+        assert draw().to_json()
 
 
 def test_plots_draw_into_given_axes(db):

@@ -33,7 +33,11 @@ class Aggregates(Base):
         return self._number()._aggregate("sum({})")
 
     def mean(self) -> "Expr":
-        """The mean. Of a condition: the share of rows of which it holds."""
+        """The mean. Of a condition: the share of rows of which it holds.
+
+        >>> col("price").mean()
+        avg(price)
+        """
         return self._number()._aggregate("avg({})")
 
     def _number(self) -> "Aggregates":
@@ -41,19 +45,35 @@ class Aggregates(Base):
         return self._new(Cast(self.node, "int64"), name=self.name) if is_condition(self.node) else self
 
     def min(self) -> "Expr":
-        """The least value. NaN is the greatest number."""
+        """The least value. NaN is the greatest number.
+
+        >>> col("price").min()
+        min(price)
+        """
         return self._aggregate("min({})")
 
     def max(self) -> "Expr":
-        """The greatest value. NaN is the greatest number."""
+        """The greatest value. NaN is the greatest number.
+
+        >>> col("price").max()
+        max(price)
+        """
         return self._aggregate("max({})")
 
     def count(self) -> "Expr":
-        """How many values aren't null. Rows are counted by :func:`splay.count`."""
+        """How many values aren't null. Rows are counted by :func:`splay.count`.
+
+        >>> col("price").count()
+        count(price)
+        """
         return self._aggregate("count({})")
 
     def n_unique(self) -> "Expr":
-        """How many different values there are, null counted as one."""
+        """How many different values there are, null counted as one.
+
+        >>> trade.select(col("side").n_unique()).fetchall()
+        [(2,)]
+        """
         distinct = self._aggregate("count(DISTINCT {})")
         is_null = Operation("CASE WHEN {} IS NULL THEN 1 END", (self.node,), is_call=False)
         has_null = Call("count({})", (is_null,))
@@ -67,23 +87,42 @@ class Aggregates(Base):
         ----------
         order_by
             What is first: columns, ``col.desc()`` among them. Default: the order of the frame, if it has one, else its time.
+
+        >>> col("price").first(order_by="time")
+        first(price ORDER BY time)
         """
         return self._aggregate("first({})", needs_order=True, order_by=order_by)
 
     def last(self, order_by: Any = None) -> "Expr":
-        """The value in the last row, null if it is null there. Parameters are those of :meth:`first`."""
+        """The value in the last row, null if it is null there. Parameters are those of :meth:`first`.
+
+        >>> col("price").last(order_by="time")
+        last(price ORDER BY time)
+        """
         return self._aggregate("last({})", needs_order=True, order_by=order_by)
 
     def arg_max(self, of: Any) -> "Expr":
-        """The value in the row in which another column is greatest. Rows in which either is null have no part."""
+        """The value in the row in which another column is greatest. Rows in which either is null have no part.
+
+        >>> col("time").arg_max("price")
+        arg_max(time, price)
+        """
         return self._aggregate("arg_max({}, {})", of)
 
     def arg_min(self, of: Any) -> "Expr":
-        """The value in the row in which another column is least. Rows in which either is null have no part."""
+        """The value in the row in which another column is least. Rows in which either is null have no part.
+
+        >>> col("time").arg_min("price")
+        arg_min(time, price)
+        """
         return self._aggregate("arg_min({}, {})", of)
 
     def median(self) -> "Expr":
-        """The median; of an even count the mean of the middle two."""
+        """The median; of an even count the mean of the middle two.
+
+        >>> col("price").median()
+        med(price)
+        """
         return self._aggregate("med({})")
 
     def quantile(self, share: float, interpolation: str = "linear") -> "Expr":
@@ -96,6 +135,9 @@ class Aggregates(Base):
         interpolation
             ``"linear"``: on the line between both values around, the place on which has six digits; ``"lower"``: a value that
             is there.
+
+        >>> col("price").quantile(0.95)
+        percentile_cont(price, 0.95)
         """
         if not 0 <= share <= 1:
             raise ValueError(f"a share lies between 0 and 1, not at {share}")
@@ -106,39 +148,75 @@ class Aggregates(Base):
         raise ValueError(f"interpolation is 'linear' or 'lower', not {interpolation!r}")
 
     def std(self, ddof: int = 1) -> "Expr":
-        """The standard deviation, of a sample; of a population with ``ddof=0``."""
+        """The standard deviation, of a sample; of a population with ``ddof=0``.
+
+        >>> col("price").std()
+        stddev(price)
+        """
         return self._aggregate(_by_ddof(ddof, "stddev_pop({})", "stddev({})"))
 
     def var(self, ddof: int = 1) -> "Expr":
-        """The variance, of a sample; of a population with ``ddof=0``."""
+        """The variance, of a sample; of a population with ``ddof=0``.
+
+        >>> col("price").var()
+        var(price)
+        """
         return self._aggregate(_by_ddof(ddof, "var_pop({})", "var({})"))
 
     def skew(self) -> "Expr":
-        """The skewness of a sample."""
+        """The skewness of a sample.
+
+        >>> col("price").skew()
+        skewness(price)
+        """
         return self._aggregate("skewness({})")
 
     def kurtosis(self) -> "Expr":
-        """The excess kurtosis of a sample."""
+        """The excess kurtosis of a sample.
+
+        >>> col("price").kurtosis()
+        kurtosis(price)
+        """
         return self._aggregate("kurtosis({})")
 
     def mode(self) -> "Expr":
-        """The most frequent value; of several the least."""
+        """The most frequent value; of several the least.
+
+        >>> col("side").mode()
+        mode(side)
+        """
         return self._aggregate("mode({})")
 
     def product(self) -> "Expr":
-        """The product, as a float."""
+        """The product, as a float.
+
+        >>> col("factor").product()
+        product(factor)
+        """
         return self._aggregate("product({})")
 
     def any(self) -> "Expr":
-        """Whether it holds of some row."""
+        """Whether it holds of some row.
+
+        >>> (col("price") > 100).any()
+        bool_or(price > 100)
+        """
         return self._aggregate("bool_or({})")
 
     def all(self) -> "Expr":
-        """Whether it holds of all rows."""
+        """Whether it holds of all rows.
+
+        >>> (col("price") > 100).all()
+        bool_and(price > 100)
+        """
         return self._aggregate("bool_and({})")
 
     def implode(self, order_by: Any = None) -> "Expr":
-        """All values as a list, nulls among them."""
+        """All values as a list, nulls among them.
+
+        >>> col("price").implode(order_by="time")
+        array_agg(price ORDER BY time)
+        """
         return self._aggregate("array_agg({})", needs_order=True, order_by=order_by)
 
     def wavg(self, weight: Any) -> "Expr":
@@ -153,15 +231,27 @@ class Aggregates(Base):
     vwap = wavg
 
     def twap(self, time: Any, order_by: Any = None) -> "Expr":
-        """The mean weighted by the time for which each value stood."""
+        """The mean weighted by the time for which each value stood.
+
+        >>> col("price").twap("time")
+        twap(price, time)
+        """
         return self._aggregate("twap({}, {})", time, needs_order=True, order_by=order_by)
 
     def corr(self, other: Any) -> "Expr":
-        """The correlation with another column."""
+        """The correlation with another column.
+
+        >>> col("bid").corr("ask")
+        corr(bid, ask)
+        """
         return self._aggregate("corr({}, {})", other)
 
     def cov(self, other: Any, ddof: int = 1) -> "Expr":
-        """The covariance with another column."""
+        """The covariance with another column.
+
+        >>> col("bid").cov("ask")
+        covar_samp(bid, ask)
+        """
         return self._aggregate(_by_ddof(ddof, "covar_pop({}, {})", "covar_samp({}, {})"), other)
 
     def filter(self, condition: Any) -> "Expr":

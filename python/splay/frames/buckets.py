@@ -57,6 +57,9 @@ class Buckets(GroupBy):
         """A row for each bucket of each series: the series, the start of the bucket, then the aggregates. In any order.
 
         ``first`` and ``last`` follow the time, unless the frame is sorted.
+
+        >>> trade.bucket("1d").agg(n=splay.count()).columns
+        ['symbol', 'time', 'n']
         """
         items = self._frame._items(aggregates, named_aggregates)
         if not self._is_in_order:
@@ -67,7 +70,7 @@ class Buckets(GroupBy):
             items = [Item(item.name, _wrapped(item.node, template)) for item in items]
         return self._timed(super().agg(*(Expr(item.node, item.name) for item in items)))
 
-    def filled(self, aggregates: Mapping[str, Expr], carried: str | None, zeros: Sequence[str]) -> "Frame":
+    def _filled(self, aggregates: Mapping[str, Expr], carried: str | None, zeros: Sequence[str]) -> "Frame":
         """Aggregates in which buckets without rows repeat one of the bucket before and count none of others."""
         if carried is None:
             return self.agg(**aggregates)
@@ -131,7 +134,12 @@ class Rolling:
         self._time, self._min_samples = time, min_samples
 
     def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
-        """The frame with the aggregates of each row's window as further columns."""
+        """The frame with the aggregates of each row's window as further columns.
+
+        >>> print(trade.rolling(20).agg(high=col("price").max()).sql())
+        SELECT *, CASE WHEN count(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) >= 20 THEN max(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) END AS high
+        FROM trade
+        """
         new = []
         for item in self._frame._items(aggregates, named_aggregates):
             if not isinstance(item.node, Call) or not item.node.is_aggregate:

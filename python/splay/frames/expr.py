@@ -40,7 +40,11 @@ class Expr(Operators, Numbers, Aggregates, Windows):
     # Text
 
     def sql(self) -> Text:
-        """Its SQL, names as they are."""
+        """Its SQL, names as they are.
+
+        >>> (col("price") * 2).sql()
+        'price * 2'
+        """
         return self.node.render(nodes.PLAIN)
 
     def __repr__(self) -> Text:
@@ -80,25 +84,41 @@ class Expr(Operators, Numbers, Aggregates, Windows):
     # Order, for `sort` and `order_by`
 
     def asc(self, nulls_last: bool | None = None) -> "Ordering":
-        """A key of a sort, least first. Nulls come last unless it says otherwise."""
+        """A key of a sort, least first. Nulls come last unless it says otherwise.
+
+        >>> col("price").asc(nulls_last=False)
+        price NULLS FIRST
+        """
         return Ordering(SortKey(self.node, False, nulls_last))
 
     def desc(self, nulls_last: bool | None = None) -> "Ordering":
-        """A key of a sort, greatest first. Nulls come first unless it says otherwise."""
+        """A key of a sort, greatest first. Nulls come first unless it says otherwise.
+
+        >>> col("price").desc()
+        price DESC
+        """
         return Ordering(SortKey(self.node, True, nulls_last))
 
     # More of text and times
 
     @property
     def str(self) -> "TextNamespace":
-        """What is computed of text."""
+        """What is computed of text.
+
+        >>> col("side").str.to_uppercase()
+        upper(side)
+        """
         from splay.frames.namespaces import TextNamespace
 
         return TextNamespace(self)
 
     @property
     def dt(self) -> "TimeNamespace":
-        """What is computed of times."""
+        """What is computed of times.
+
+        >>> col("time").dt.hour("America/New_York")
+        date_part('hour', time AT TIME ZONE 'America/New_York')
+        """
         from splay.frames.namespaces import TimeNamespace
 
         return TimeNamespace(self)
@@ -111,16 +131,28 @@ class Expr(Operators, Numbers, Aggregates, Windows):
         return self._frame.select(self.alias("value"))
 
     def to_arrow(self) -> "pyarrow.ChunkedArray":
-        """All values, where the expression was made of a frame's columns: ``t.price.to_arrow()``."""
+        """All values, where the expression was made of a frame's columns: ``t.price.to_arrow()``.
+
+        >>> len(trade.price.to_arrow())
+        400
+        """
         return self._of_frame().to_arrow().column(0)
 
     def to_list(self) -> list[Any]:
-        """All values as Python has them."""
+        """All values as Python has them.
+
+        >>> trade.head(2).price.to_list()
+        [99.51, 99.31]
+        """
         values: list[Any] = self.to_arrow().to_pylist()
         return values
 
     def to_numpy(self) -> Any:
-        """All values as NumPy has them; a view of Arrow's where that has one chunk, no null, and a type of NumPy."""
+        """All values as NumPy has them; a view of Arrow's where that has one chunk, no null, and a type of NumPy.
+
+        >>> trade.price.to_numpy().dtype
+        dtype('float64')
+        """
         array = self.to_arrow()
         if array.num_chunks == 1:
             return array.chunk(0).to_numpy(zero_copy_only=False)
@@ -133,6 +165,9 @@ class Expr(Operators, Numbers, Aggregates, Windows):
         ------
         FrameError
             If there isn't exactly one.
+
+        >>> trade["size"].max().item()
+        498
         """
         values = self._of_frame().limit(2).to_arrow().column(0)
         if len(values) != 1:

@@ -6,6 +6,7 @@ from typing import Any
 from splay.errors import FrameError
 from splay.frames import display
 from splay.frames.base import Ordering, named, of, sort_keys
+from splay.frames.books import BookVerbs
 from splay.frames.checks import has_loose_column, is_constant, needs_order
 from splay.frames.expr import Expr
 from splay.frames.grouped import GroupBy
@@ -20,11 +21,14 @@ from splay.frames.time_joins import TimeJoins
 from splay.frames.times import TimeVerbs
 
 
-class Frame(Joins, TimeJoins, TimeVerbs, Results):
+class Frame(Joins, TimeJoins, TimeVerbs, BookVerbs, Results):
     """Rows that are not read yet. Made by ``db["trade"]`` and :func:`splay.scan`.
 
     Its verbs give new frames and read nothing; each frame is one SQL statement, which :meth:`sql` shows and
     :meth:`to_arrow`, :meth:`df`, :meth:`pl` and their kin run. A frame that is run again reads again.
+
+    In the examples ``trade`` has the columns time, symbol, price, size and side, ``quote`` time, symbol, bid and ask, ``book`` levels of
+    both sides, and ``col`` is :func:`splay.col`.
 
     >>> import splay
     >>> trade = splay.open("market")["trade"]                               # doctest: +SKIP
@@ -47,22 +51,40 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
     # What it is
 
     def sql(self) -> str:
-        """The statement that it is."""
+        """The statement that it is.
+
+        >>> print(trade.head(2).sql())
+        SELECT *
+        FROM trade
+        LIMIT 2
+        """
         return self._query.sql()
 
     @property
     def columns(self) -> list[str]:
-        """Names of its columns."""
+        """Names of its columns.
+
+        >>> trade.columns
+        ['time', 'symbol', 'price', 'size', 'side', 'date']
+        """
         return list(self._query.columns)
 
     @property
     def time_column(self) -> str | None:
-        """The column that the verbs of time series take for the time, None if there is none."""
+        """The column that the verbs of time series take for the time, None if there is none.
+
+        >>> trade.time_column
+        'time'
+        """
         return self._query.time
 
     @property
     def symbol_column(self) -> str | None:
-        """The column by which the verbs of time series tell series apart, None if there is none."""
+        """The column by which the verbs of time series tell series apart, None if there is none.
+
+        >>> trade.symbol_column
+        'symbol'
+        """
         return self._query.symbol
 
     def __repr__(self) -> str:
@@ -88,7 +110,14 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
             raise AttributeError(f"a frame has no method and no column {name!r}; columns are {', '.join(self.columns)}") from error
 
     def __getitem__(self, key: Any) -> Any:
-        """``t["price"]`` is a column, ``t[["a", "b"]]`` some columns, ``t[t.price > 10]`` some rows, ``t[:10]`` the first."""
+        """``t["price"]`` is a column, ``t[["a", "b"]]`` some columns, ``t[t.price > 10]`` some rows, ``t[:10]`` the first.
+
+        >>> print(trade[trade.price > 100][["time", "price"]][:2].sql())
+        SELECT time, price
+        FROM trade
+        WHERE price > 100
+        LIMIT 2
+        """
         if isinstance(key, str):
             return Expr(Column(self._query.spelled(key)), frame=self)
         if isinstance(key, Expr):
@@ -100,7 +129,13 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         raise TypeError(f"a frame is indexed by a name, a list of names, a condition or a slice, not by {key!r}")
 
     def __setitem__(self, name: str, given: Any) -> None:
-        """Add or replace a virtual column: ``t["mid"] = (t.bid + t.ask) / 2``. The frame itself changes; nothing is stored."""
+        """Add or replace a virtual column: ``t["mid"] = (t.bid + t.ask) / 2``. The frame itself changes; nothing is stored.
+
+        >>> frame = trade.head(2)
+        >>> frame["value"] = frame.price * frame["size"]
+        >>> frame.columns[-1]
+        'value'
+        """
         if not isinstance(name, str):
             raise TypeError("a column is added under its name")
         changed = self.with_columns(of(given).alias(name))
@@ -150,6 +185,11 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         """Rows of which all conditions hold. A null doesn't.
 
         A condition may be an aggregate over partitions: ``splay.col("price") == splay.col("price").max().over("symbol")``.
+
+        >>> print(trade.filter(col("price") > 100, col("symbol").is_in(["A", "B"])).sql())
+        SELECT *
+        FROM trade
+        WHERE (price > 100) AND (symbol IN ('A', 'B'))
         """
         query = self._query
         for condition in flattened(conditions):
@@ -159,7 +199,14 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         return self._with(query)
 
     def select(self, *columns: Any, **named_columns: Any) -> "Frame":
-        """These columns alone: names and expressions, with keywords under other names. Aggregates alone give one row."""
+        """These columns alone: names and expressions, with keywords under other names. Aggregates alone give one row.
+
+        >>> print(trade.select("symbol", value=col("price") * col("size")).sql())
+        SELECT symbol, price * size AS value
+        FROM trade
+        >>> trade.select(col("size").min(), rows=splay.count()).fetchall()
+        [(1, 400)]
+        """
         items = self._items(columns, named_columns)
         if not items:
             raise FrameError("a frame has a column or more")
@@ -176,7 +223,12 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         return self._with(self._query.grouped([], items, any(needs_order(item.node) for item in items)))
 
     def with_columns(self, *columns: Any, **named_columns: Any) -> "Frame":
-        """All columns and further ones, which replace those of the same name. All are computed of the columns before."""
+        """All columns and further ones, which replace those of the same name. All are computed of the columns before.
+
+        >>> print(trade.with_columns(value=col("price") * col("size")).sql())
+        SELECT *, price * size AS value
+        FROM trade
+        """
         new = self._items(columns, named_columns)
         for item in new:
             if item.node.kind == Kind.AGGREGATE:
@@ -190,17 +242,31 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
     assign = with_columns
 
     def drop(self, *columns: str) -> "Frame":
-        """All columns but some."""
+        """All columns but some.
+
+        >>> trade.drop("side", "date").columns
+        ['time', 'symbol', 'price', 'size']
+        """
         gone = {self._query.spelled(name) for name in flattened(columns)}
         return self.select(*(name for name in self.columns if name not in gone))
 
     def rename(self, names: Mapping[str, str]) -> "Frame":
-        """Other names for some columns."""
+        """Other names for some columns.
+
+        >>> trade.rename({"size": "volume"}).columns
+        ['time', 'symbol', 'price', 'volume', 'side', 'date']
+        """
         spelled = {self._query.spelled(old): new for old, new in names.items()}
         return self._with(self._query.projected([Item(spelled.get(name, name), Column(name)) for name in self.columns]))
 
     def group_by(self, *keys: Any, **named_keys: Any) -> GroupBy:
-        """Rows that are equal in some columns as one; say what is computed of them by ``agg``. Null is a group."""
+        """Rows that are equal in some columns as one; say what is computed of them by ``agg``. Null is a group.
+
+        >>> print(trade.group_by("symbol").agg(col("size").sum(), rows=splay.count()).sql())
+        SELECT symbol, sum(size) AS size, count(*) AS "rows"
+        FROM trade
+        GROUP BY symbol
+        """
         items = self._items(keys, named_keys)
         for item in items:
             if item.node.kind != Kind.ROW:
@@ -222,6 +288,11 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
             Whether the greatest come first; for each column, or for all.
         nulls_last
             Whether nulls come last. Default: nulls are greater than everything.
+
+        >>> print(trade.sort("symbol", col("price").desc()).sql())
+        SELECT *
+        FROM trade
+        ORDER BY symbol, price DESC
         """
         keys = [self._sort_key(key) for key in flattened(by)]
         # SQL takes a number for the place of a column.
@@ -243,17 +314,29 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         return sort_keys([given])[0]
 
     def limit(self, rows: int) -> "Frame":
-        """The first rows. Without a sort those of a table in its order; of files, joins and groups any."""
+        """The first rows. Without a sort those of a table in its order; of files, joins and groups any.
+
+        >>> len(trade.limit(3))
+        3
+        """
         if isinstance(rows, bool) or not isinstance(rows, int) or rows < 0:
             raise ValueError(f"a limit is a number of rows, not {rows!r}")
         return self._with(self._query.sliced(0, rows))
 
     def head(self, rows: int = 5) -> "Frame":
-        """The first rows; see :meth:`limit`."""
+        """The first rows; see :meth:`limit`.
+
+        >>> trade.head(2).select("symbol", "price").fetchall()
+        [('A', 99.51), ('A', 99.31)]
+        """
         return self.limit(rows)
 
     def tail(self, rows: int = 5) -> "Frame":
-        """The last rows in the order of the sort, which the frame must have."""
+        """The last rows in the order of the sort, which the frame must have.
+
+        >>> trade.sort("time").tail(2).select("symbol", "price").fetchall()
+        [('A', 100.47), ('B', 99.88)]
+        """
         query = self._query
         if not query.order or query.is_cut:
             raise FrameError("which rows are last is said by a sort: frame.sort('time').tail(5)")
@@ -274,6 +357,13 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
         keep
             Which of the rows that are equal in `subset` stays: ``"any"``, or ``"first"`` or ``"last"`` in the order of `order_by`,
             of the frame's sort, or of its time.
+
+        >>> trade.select("symbol", "side").unique().sort("symbol", "side").fetchall()
+        [('A', 'buy'), ('A', 'sell'), ('B', 'buy'), ('B', 'sell')]
+        >>> print(trade.unique("symbol", keep="last").sql())
+        SELECT *
+        FROM trade
+        QUALIFY row_number() OVER (PARTITION BY symbol ORDER BY time DESC) = 1
         """
         if subset is None and keep == "any":
             return self._with(self._query.distinct())
@@ -302,11 +392,21 @@ class Frame(Joins, TimeJoins, TimeVerbs, Results):
 
     @property
     def plot(self) -> Plots:
-        """Plots by Matplotlib, of rows that the engine aggregates first: ``t.plot.line("price", by="symbol")``."""
+        """Plots of rows that the engine aggregates first: ``t.plot.line("price", by="symbol")``, ``t.plot.interactive.candles("5m")``.
+
+        >>> axes = trade.plot.line("price", by="symbol")
+        >>> figure = trade.plot.interactive.histogram("size")
+        """
         return Plots(self)
 
     def pipe(self, function: Any, *arguments: Any, **options: Any) -> Any:
-        """What a function makes of the frame: ``t.pipe(f, 1)`` is ``f(t, 1)``."""
+        """What a function makes of the frame: ``t.pipe(f, 1)`` is ``f(t, 1)``.
+
+        >>> def large(frame, least):
+        ...     return frame.filter(col("size") >= least)
+        >>> len(trade.pipe(large, 400))
+        80
+        """
         return function(self, *arguments, **options)
 
 

@@ -22,7 +22,12 @@ def col(name: str) -> Expr:
 
 
 def left(name: str) -> Expr:
-    """A column of the left side, within the aggregates of a window join."""
+    """A column of the left side, within the aggregates of a window join.
+
+    >>> print(trade.window_join(quote, "5s", paid=(splay.left("price") - col("bid")).mean()).sql())
+    SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, avg(l.price - r.bid) AS paid
+    FROM trade AS l WINDOW JOIN quote AS r ON l.symbol = r.symbol AND r.time BETWEEN (l.time - INTERVAL '5 seconds') AND (l.time + INTERVAL '0 seconds')
+    """
     return Expr(Column(name, is_left=True))
 
 
@@ -50,7 +55,11 @@ def count() -> Expr:
 
 
 def row_number() -> Expr:
-    """The place of each row in the order of the frame, or of ``.over(..., order_by=...)``, from 1."""
+    """The place of each row in the order of the frame, or of ``.over(..., order_by=...)``, from 1.
+
+    >>> splay.row_number().over("symbol", order_by="time")
+    row_number() OVER (PARTITION BY symbol ORDER BY time)
+    """
     return Expr(Call("row_number()", (), is_aggregate=False, needs_order=True), "row_number")
 
 
@@ -98,22 +107,38 @@ def call(function: str, *arguments: Any, kind: str = "row", name: str | None = N
 
 
 def coalesce(*columns: Any) -> Expr:
-    """The first that isn't null."""
+    """The first that isn't null.
+
+    >>> splay.coalesce("bid", "ask")
+    coalesce(bid, ask)
+    """
     return call("coalesce", *map(_column, columns))
 
 
 def max_horizontal(*columns: Any) -> Expr:
-    """The greatest of several columns of a row, nulls left out."""
+    """The greatest of several columns of a row, nulls left out.
+
+    >>> splay.max_horizontal("bid", "ask")
+    greatest(bid, ask)
+    """
     return call("greatest", *map(_column, columns))
 
 
 def min_horizontal(*columns: Any) -> Expr:
-    """The least of several columns of a row, nulls left out."""
+    """The least of several columns of a row, nulls left out.
+
+    >>> splay.min_horizontal("bid", "ask")
+    least(bid, ask)
+    """
     return call("least", *map(_column, columns))
 
 
 def concat_str(columns: Sequence[Any], separator: str = "") -> Expr:
-    """Texts of a row put together; null if one of them is null."""
+    """Texts of a row put together; null if one of them is null.
+
+    >>> splay.concat_str(["symbol", "side"], "-")
+    symbol || '-' || side
+    """
     parts: list[Node] = []
     for column in columns:
         if parts and separator:

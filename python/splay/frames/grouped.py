@@ -20,7 +20,11 @@ class GroupBy:
         self._frame, self._keys = frame, list(keys)
 
     def agg(self, *aggregates: Any, **named_aggregates: Any) -> "Frame":
-        """One row for each group: its keys, then aggregates, with keywords under other names. In any order."""
+        """One row for each group: its keys, then aggregates, with keywords under other names. In any order.
+
+        >>> trade.group_by("symbol").agg(col("size").max(), rows=splay.count()).sort("symbol").fetchall()
+        [('A', 498, 196), ('B', 492, 204)]
+        """
         items = self._frame._items(aggregates, named_aggregates)
         for item in items:
             check_nesting(item.node)
@@ -30,12 +34,20 @@ class GroupBy:
         return self._frame._with(query)
 
     def __getitem__(self, columns: str | list[str]) -> "GroupedColumns":
-        """Some columns, of which all the same is computed: ``t.group_by("symbol")["price"].mean()``."""
+        """Some columns, of which all the same is computed: ``t.group_by("symbol")["price"].mean()``.
+
+        >>> trade.group_by("symbol")["price"].max().sort("symbol").fetchall()
+        [('A', 103.05), ('B', 102.54)]
+        """
         names = [columns] if isinstance(columns, str) else list(columns)
         return GroupedColumns(self, [self._frame._query.spelled(name) for name in names])
 
     def count(self) -> "Frame":
-        """How many rows each group has, as ``count``."""
+        """How many rows each group has, as ``count``.
+
+        >>> trade.group_by("symbol").count().sort("symbol").fetchall()
+        [('A', 196), ('B', 204)]
+        """
         return self.agg(count())
 
     len = size = count
@@ -55,7 +67,11 @@ class GroupedColumns:
         return self._groups.agg(*(getattr(col(name), function)() for name in self._columns))
 
     def sum(self) -> "Frame":
-        """Sums."""
+        """Sums.
+
+        >>> trade.group_by("symbol")["size"].sum().sort("symbol").fetchall()
+        [('A', 51364), ('B', 51410)]
+        """
         return self._all("sum")
 
     def mean(self) -> "Frame":
@@ -91,7 +107,11 @@ class GroupedColumns:
         return self._all("median")
 
     def ohlc(self) -> "Frame":
-        """First, greatest, least and last value of one column: ``open``, ``high``, ``low``, ``close``."""
+        """First, greatest, least and last value of one column: ``open``, ``high``, ``low``, ``close``.
+
+        >>> trade.group_by("symbol")["price"].ohlc().columns
+        ['symbol', 'open', 'high', 'low', 'close']
+        """
         if len(self._columns) != 1:
             raise FrameError("ohlc is of one column")
         price = col(self._columns[0])

@@ -66,6 +66,11 @@ class Joins:
         Frame
             Columns of the left, then those of the right without its keys and its virtual ``date``. In a right or full join a key is that of the side
             that has the row.
+
+        >>> totals = trade.group_by("symbol").agg(total=col("size").sum())
+        >>> print(trade.join(totals, "symbol", how="left").select("time", "total").sql())
+        SELECT time, total
+        FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, r.total FROM trade AS l LEFT JOIN (SELECT symbol, sum(size) AS total FROM trade GROUP BY symbol) AS r ON l.symbol = r.symbol) AS s
         """
         if how not in KINDS:
             raise ValueError(f"how is one of {', '.join(KINDS)}, not {how!r}")
@@ -172,6 +177,9 @@ def concat(frames: "Sequence[Frame]") -> "Frame":
     ------
     FrameError
         If their columns have other names.
+
+    >>> len(splay.concat([trade, trade]))
+    800
     """
     from splay.frames.frame import Frame
 

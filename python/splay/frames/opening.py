@@ -1,10 +1,13 @@
 """Where frames begin: tables of databases and servers, files."""
 
+import glob
 import os
 from collections.abc import Iterable
 from typing import Any
 
+from splay.errors import NoMatchError
 from splay.frames.frame import Frame
+from splay.frames.hdf5 import ENDINGS
 from splay.frames.joins import concat
 from splay.frames.source import FILES, Source, files_query, table_query
 
@@ -21,7 +24,8 @@ def scan(
     time: str | None = None,
     symbol: str | None = None,
 ) -> Frame:
-    """A lazy frame of files, which are read in place: Parquet, Arrow IPC, CSV and its kin, DBN.
+    """A lazy frame of files, which are read in place: Parquet, Arrow IPC, CSV and its kin, DBN. HDF5 files of Vaex are copied to Arrow
+    files first, which needs h5py.
 
     Parameters
     ----------
@@ -43,10 +47,23 @@ def scan(
     >>> splay.scan("days/*.parquet").group_by("symbol").agg(splay.count()).df()    # doctest: +SKIP
     """
     source: Source = FILES if database is None else database
-    if isinstance(files, (str, os.PathLike)):
-        return Frame(source, files_query(_path(files), time, symbol))
-    frames = [Frame(source, files_query(_path(file), time, symbol)) for file in files]
+    given = [files] if isinstance(files, (str, os.PathLike)) else list(files)
+    frames = [Frame(source, files_query(path, time, symbol)) for file in given for path in _readable(_path(file))]
     return frames[0] if len(frames) == 1 else concat(frames)
+
+
+def _readable(path: str) -> list[str]:
+    """What the engine reads for a path."""
+    if not path.lower().endswith(ENDINGS):
+        return [path]
+    from splay.frames.hdf5 import copied
+
+    found = [path] if os.path.exists(path) else sorted(glob.glob(path, recursive=True))
+    if not found:
+        error = NoMatchError(f"{path!r} names no file")
+        error.pattern = path
+        raise error
+    return [copied(file) for file in found]
 
 
 def _path(file: "str | os.PathLike[str]") -> str:

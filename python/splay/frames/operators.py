@@ -125,27 +125,51 @@ class Operators(Base):
         )
 
     def is_null(self) -> "Expr":
-        """Whether it is null."""
+        """Whether it is null.
+
+        >>> col("price").is_null()
+        price IS NULL
+        """
         return self._operation("{} IS NULL")
 
     def is_not_null(self) -> "Expr":
-        """Whether it isn't null."""
+        """Whether it isn't null.
+
+        >>> col("price").is_not_null()
+        price IS NOT NULL
+        """
         return self._operation("{} IS NOT NULL")
 
     def is_nan(self) -> "Expr":
-        """Whether it is not a number; null of null."""
+        """Whether it is not a number; null of null.
+
+        >>> col("price").is_nan()
+        isnan(price)
+        """
         return self._operation("isnan({})", is_call=True)
 
     def is_finite(self) -> "Expr":
-        """Whether it is neither infinite nor NaN; null of null."""
+        """Whether it is neither infinite nor NaN; null of null.
+
+        >>> col("price").is_finite()
+        isfinite(price)
+        """
         return self._operation("isfinite({})", is_call=True)
 
     def eq_missing(self, other: Any) -> "Expr":
-        """Whether both are equal, two nulls among it."""
+        """Whether both are equal, two nulls among it.
+
+        >>> col("a").eq_missing(col("b"))
+        a IS NOT DISTINCT FROM b
+        """
         return self._operation("{} IS NOT DISTINCT FROM {}", other)
 
     def ne_missing(self, other: Any) -> "Expr":
-        """Whether they differ, null from a value among it."""
+        """Whether they differ, null from a value among it.
+
+        >>> col("a").ne_missing(col("b"))
+        a IS DISTINCT FROM b
+        """
         return self._operation("{} IS DISTINCT FROM {}", other)
 
     def is_in(self, values: Iterable[Any]) -> "Expr":

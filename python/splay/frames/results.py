@@ -3,13 +3,15 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
-from splay.errors import FrameError
+from splay.errors import Error, FrameError
 from splay.frames.nodes import Column
+from splay.frames.progress import Watch
 from splay.frames.query import Query
 from splay.frames.relation import Item
 from splay.frames.source import Source, columns_of
+from splay.frames.text import identifier
 
 if TYPE_CHECKING:
     import pandas
@@ -24,6 +26,7 @@ class Results:
 
     _source: Source
     _query: Query
+    _roots: frozenset[tuple[int, str]]
 
     def run(self) -> "AnyAnswer":
         """Start the statement.
@@ -32,41 +35,97 @@ class Results:
         -------
         Answer
             Batches as they are made, to be read once.
+
+        >>> with trade.head(3).run() as answer:
+        ...     rows = answer.fetchall()
+        >>> answer.stats.rows_returned
+        3
         """
         return self._source.sql(self._query.sql())
 
     def to_arrow(self) -> "pyarrow.Table":
-        """All rows as a pyarrow table."""
-        return self.run().to_arrow()
+        """All rows as a pyarrow table.
+
+        >>> trade.select("price").to_arrow().num_rows
+        400
+        """
+        with self._watched() as start:
+            return start(self._query.sql()).to_arrow()
 
     collect = to_arrow
 
     def df(self, **options: Any) -> "pandas.DataFrame":
-        """All rows as pandas has them; options are those of ``pyarrow.Table.to_pandas``."""
-        return self.run().to_pandas(**options)
+        """All rows as pandas has them; options are those of ``pyarrow.Table.to_pandas``.
+
+        >>> trade.head(3).df().shape
+        (3, 6)
+        """
+        with self._watched() as start:
+            return start(self._query.sql()).to_pandas(**options)
 
     to_pandas = df
 
-    def pl(self) -> "polars.DataFrame":
-        """All rows as Polars has them."""
-        return self.run().to_polars()
+    @overload
+    def pl(self, lazy: Literal[False] = False) -> "polars.DataFrame": ...
+    @overload
+    def pl(self, lazy: Literal[True]) -> "polars.LazyFrame": ...
+    @overload
+    def pl(self, lazy: bool) -> "polars.DataFrame | polars.LazyFrame": ...
+    def pl(self, lazy: bool = False) -> "polars.DataFrame | polars.LazyFrame":
+        """All rows as Polars has them.
+
+        Parameters
+        ----------
+        lazy
+            Whether it is a lazy frame of Polars, which runs the statement when it is collected and asks only for the columns and the
+            first rows that Polars needs.
+
+        >>> trade.head(3).pl().shape
+        (3, 6)
+        >>> trade.pl(lazy=True).select("price").collect().shape
+        (400, 1)
+        """
+        if lazy:
+            from splay.frames.polars_source import scan
+
+            return scan(self)  # type: ignore[arg-type]
+        with self._watched() as start:
+            return start(self._query.sql()).to_polars()
 
     to_polars = pl
 
     def fetchall(self) -> list[tuple[Any, ...]]:
-        """All rows as tuples."""
-        return self.run().fetchall()
+        """All rows as tuples.
+
+        >>> trade.select("symbol", "price").head(2).fetchall()
+        [('A', 99.51), ('A', 99.31)]
+        """
+        with self._watched() as start:
+            return start(self._query.sql()).fetchall()
 
     def iter_batches(self) -> "Iterator[pyarrow.RecordBatch]":
-        """The rows batch by batch, without collecting them. Leaving early stops the statement."""
+        """The rows batch by batch, without collecting them. Leaving early stops the statement.
+
+        >>> sum(batch.num_rows for batch in trade.iter_batches())
+        400
+        """
         return iter(self.run())
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows for whoever takes Arrow streams: Polars, DuckDB, pyarrow, pandas."""
+        """The rows for whoever takes Arrow streams: Polars, DuckDB, pyarrow, pandas.
+
+        >>> import polars
+        >>> polars.DataFrame(trade.select("price")).shape
+        (400, 1)
+        """
         return self.run().__arrow_c_stream__(requested_schema)
 
     def __len__(self) -> int:
-        """How many rows there are; of a table alone that is known, else they are counted."""
+        """How many rows there are; of a table alone that is known, else they are counted.
+
+        >>> len(trade)
+        400
+        """
         from splay.frames.functions import count
 
         query = self._query.grouped([], [Item("rows", count().node)], needs_order=False)
@@ -74,23 +133,39 @@ class Results:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """How many rows and columns there are."""
+        """How many rows and columns there are.
+
+        >>> trade.shape
+        (400, 6)
+        """
         return len(self), len(self._query.columns)
 
     @property
     def dtypes(self) -> dict[str, str]:
-        """Types of the columns, by SplayDB's names on a local database and Arrow's on a server. No row is read."""
+        """Types of the columns, by SplayDB's names on a local database and Arrow's on a server. No row is read.
+
+        >>> trade.select("time", "price").dtypes
+        {'time': 'timestamp', 'price': 'float64'}
+        """
         names, types = columns_of(self._source, self._query.sliced(0, 0).sql())
         return dict(zip(names, types))
 
     def explain(self, analyze: bool = False) -> str:
-        """How the statement is run; with `analyze` it is, and each step tells what it cost."""
+        """How the statement is run; with `analyze` it is, and each step tells what it cost.
+
+        >>> "tick_plan" in trade.group_by("symbol").agg(splay.count()).explain()
+        True
+        """
         prefix = "EXPLAIN ANALYZE" if analyze else "EXPLAIN"
         rows = self._source.sql(f"{prefix} {self._query.sql()}").fetchall()
         return "\n".join(f"{kind}\n{text}" for kind, text in rows)
 
     def describe(self) -> "pyarrow.Table":
-        """A row about each column: least and greatest value, mean, quantiles, nulls. Reads all rows once."""
+        """A row about each column: least and greatest value, mean, quantiles, nulls. Reads all rows once.
+
+        >>> trade.select("price", "size").describe().num_rows
+        2
+        """
         return self._source.sql(f"SUMMARIZE {self._query.sql()}").to_arrow()
 
     def to_parquet(self, path: "str | os.PathLike[str]", *, compression: str = "zstd", row_group_rows: int = 1 << 20) -> int:
@@ -107,30 +182,12 @@ class Results:
         -------
         int
             Rows that were written.
-        """
-        import pyarrow
-        import pyarrow.parquet
 
-        target = Path(path)
-        part = target.with_name(f".{target.name}.{os.getpid()}.tmp")
-        answer = self.run()
-        rows = 0
-        try:
-            with pyarrow.parquet.ParquetWriter(part, _arrow_schema(answer), compression=compression) as writer:
-                waiting: list[pyarrow.RecordBatch] = []
-                for batch in answer:
-                    waiting.append(batch)
-                    rows += batch.num_rows
-                    if sum(kept.num_rows for kept in waiting) >= row_group_rows:
-                        writer.write_table(pyarrow.Table.from_batches(waiting), row_group_rows)
-                        waiting = []
-                if waiting:
-                    writer.write_table(pyarrow.Table.from_batches(waiting), row_group_rows)
-            os.replace(part, target)
-        except BaseException:
-            part.unlink(missing_ok=True)
-            raise
-        return rows
+        >>> trade.to_parquet("trades.parquet")
+        400
+        """
+        with self._watched() as start:
+            return _written(start(self._query.sql()), Path(path), compression, row_group_rows)
 
     def write_to(self, table: str, database: Any = None, **options: Any) -> Any:
         """Write the rows into a table, all by one commit, batch by batch.
@@ -148,11 +205,15 @@ class Results:
         -------
         LoadReport or Ack
             What became of them. A server takes the rows as one message, which must not be larger than it allows.
+
+        >>> trade.bars("1h").write_to("hours").rows
+        16
         """
         target = self._source if database is None else database
         if not hasattr(target, "write"):
             raise FrameError("a frame over files belongs to no database: say which one takes its rows, by database=")
-        return target.write(table, self._storable().run(), **options)
+        with self._watched() as start:
+            return target.write(table, start(self._storable()._query.sql()), **options)
 
     def _storable(self) -> "Results":
         """The frame without the virtual column that every table has by itself."""
@@ -161,6 +222,48 @@ class Results:
             return self
         items = [Item(name, Column(name)) for name in query.columns if name != query.virtual]
         return type(self)(self._source, query.projected(items))  # type: ignore[call-arg]
+
+
+    def _watched(self) -> Watch:
+        """A bar while a statement is long."""
+        return Watch(self._source, self._rows_of_tables)
+
+    def _rows_of_tables(self) -> int | None:
+        """Rows of the tables that it was made of, None if that isn't known."""
+        names = {text for _, text in self._roots}
+        try:
+            there: dict[str, str] = {identifier(name): name for name in self._source.tables()}  # type: ignore[attr-defined]
+            # Names of tables are matched without regard to case.
+            spelled = {text.lower(): name for text, name in there.items()}
+            tables = [self._source.table(spelled[text.lower()]) for text in names]  # type: ignore[attr-defined]
+            return sum(int(table.rows) for table in tables)
+        except (AttributeError, LookupError, Error):
+            return None
+
+
+def _written(answer: "AnyAnswer", target: Path, compression: str, row_group_rows: int) -> int:
+    """Write the rows of an answer to a Parquet file, which gets its name when it is complete."""
+    import pyarrow
+    import pyarrow.parquet
+
+    part = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    rows = 0
+    try:
+        with pyarrow.parquet.ParquetWriter(part, _arrow_schema(answer), compression=compression) as writer:
+            waiting: list[pyarrow.RecordBatch] = []
+            for batch in answer:
+                waiting.append(batch)
+                rows += batch.num_rows
+                if sum(kept.num_rows for kept in waiting) >= row_group_rows:
+                    writer.write_table(pyarrow.Table.from_batches(waiting), row_group_rows)
+                    waiting = []
+            if waiting:
+                writer.write_table(pyarrow.Table.from_batches(waiting), row_group_rows)
+        os.replace(part, target)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
+    return rows
 
 
 def _arrow_schema(answer: Any) -> "pyarrow.Schema":

@@ -71,6 +71,9 @@ def set_memory_limit(memory_bytes: int | None) -> None:
     """Say how much a statement over files may hold before it spills or fails. None: 4 GiB.
 
     A database has a limit of its own: ``splay.open(..., memory_bytes=...)``.
+
+    >>> splay.set_memory_limit(2 << 30)
+    >>> splay.set_memory_limit(None)
     """
     if memory_bytes is not None and memory_bytes <= 0:
         raise ValueError(f"a memory limit is above zero, not {memory_bytes}")

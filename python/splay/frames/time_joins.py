@@ -72,6 +72,10 @@ class TimeJoins:
         -------
         Frame
             Columns of this frame, then those of the other without keys and time. In any order.
+
+        >>> print(trade.asof_join(quote, tolerance="5s").select("time", "price", "bid").sql())
+        SELECT time, price, bid
+        FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, r.bid, r.ask FROM trade AS l ASOF LEFT JOIN quote AS r MATCH_CONDITION (l.time >= r.time, TOLERANCE INTERVAL '5 seconds') ON l.symbol = r.symbol) AS s
         """
         kinds = {"left": "ASOF LEFT JOIN", "inner": "ASOF INNER JOIN", "semi": "ASOF SEMI JOIN", "anti": "ASOF ANTI JOIN"}
         if how not in kinds:
@@ -119,6 +123,10 @@ class TimeJoins:
         -------
         Frame
             Columns of this frame, then the aggregates; one row for each row, whether its window holds rows or not.
+
+        >>> print(trade.window_join(quote, "5s", "5s", bid=col("bid").mean()).sql())
+        SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, avg(r.bid) AS bid
+        FROM trade AS l WINDOW JOIN quote AS r ON l.symbol = r.symbol AND r.time BETWEEN (l.time - INTERVAL '5 seconds') AND (l.time + INTERVAL '5 seconds')
         """
         if not aggregates:
             raise FrameError("a window join needs aggregates: bid=splay.col('bid').mean()")
@@ -170,6 +178,10 @@ class TimeJoins:
         -------
         Frame
             Columns of this frame, ``offset`` as a duration, then those of the other without keys and time.
+
+        >>> print(trade.horizon_join(quote, ["-1s", "10s"]).select("time", "offset", "bid").sql())
+        SELECT time, "offset", bid
+        FROM (SELECT l.time, l.symbol, l.price, l.size, l.side, l.date, arrow_cast(h."offset", 'Duration(ns)') AS "offset", r.bid, r.ask FROM trade AS l HORIZON JOIN quote AS r ON l.symbol = r.symbol AND l.time >= r.time LIST (INTERVAL '-1 second', INTERVAL '10 seconds') AS h) AS s
         """
         keys, conditions = self._equal(other, by)
         times = _time(self._query, left_time, "left"), _time(other._query, right_time, "right")

@@ -63,6 +63,11 @@ class TimeVerbs:
             no such buckets. Columns that count and add up are null there, too, unless it is ``"previous"``.
         start, stop
             The range of times that is filled, its end not included.
+
+        >>> print(trade.bucket("1h").agg(col("size").sum()).sql())
+        SELECT symbol, time_bucket(INTERVAL '1 hour', time) AS time, sum(size) AS size
+        FROM trade
+        GROUP BY symbol, time_bucket(INTERVAL '1 hour', time)
         """
         return Buckets(
             self._frame(), every, self._series(by), self._time(time), zone=zone, origin=origin, fill=fill, start=start, stop=stop
@@ -93,6 +98,9 @@ class TimeVerbs:
         Frame
             `by`, the start of each bar under the name of the time, ``open``, ``high``, ``low``, ``close``, ``volume``, ``vwap``,
             ``count``; in any order.
+
+        >>> trade.bars("1h").columns
+        ['symbol', 'time', 'open', 'high', 'low', 'close', 'volume', 'vwap', 'count']
         """
         prices = col(self._one_of(price, PRICE_NAMES, "price"))
         sizes = col(self._one_of(size, SIZE_NAMES, "size"))
@@ -109,10 +117,14 @@ class TimeVerbs:
             "vwap": prices.wavg(sizes),
             "count": count(),
         }
-        return buckets.filled(named_aggregates, "close" if fill == "previous" else None, ("volume", "count"))
+        return buckets._filled(named_aggregates, "close" if fill == "previous" else None, ("volume", "count"))
 
     def resample(self, rule: Any, by: "str | Sequence[str] | None" = None, **options: Any) -> Buckets:
-        """:meth:`bucket` for pandas' hands: ``t.resample("5min")["price"].ohlc()``."""
+        """:meth:`bucket` for pandas' hands: ``t.resample("5min")["price"].ohlc()``.
+
+        >>> trade.resample("5min")["price"].ohlc().columns
+        ['symbol', 'time', 'open', 'high', 'low', 'close']
+        """
         return self.bucket(rule, by, **options)
 
     def latest(self, by: "str | Sequence[str] | None" = None, *, time: str | None = None) -> "Frame":
@@ -122,6 +134,11 @@ class TimeVerbs:
         ----------
         by
             Columns that tell series apart. Default: the symbol column; ``[]``: one row of all.
+
+        >>> print(quote.latest().sql())
+        SELECT *
+        FROM quote
+        LATEST ON time PARTITION BY symbol
         """
         series, order = self._series(by), self._time(time)
         frame = self._frame()
@@ -147,6 +164,10 @@ class TimeVerbs:
             Columns that tell series apart. Default: the symbol column; ``[]``: none.
         min_samples
             Values that aren't null that there must be. Default: all rows of a window of rows, one of a span.
+
+        >>> print(trade.rolling("5m").agg(mean=col("price").mean()).sql())
+        SELECT *, avg(price) OVER (PARTITION BY symbol ORDER BY time RANGE BETWEEN INTERVAL '299999999999 nanoseconds' PRECEDING AND CURRENT ROW) AS mean
+        FROM trade
         """
         return Rolling(self._frame(), window, self._series(by), self._time(time), min_samples)
 
@@ -169,6 +190,10 @@ class TimeVerbs:
             ``"log"``: the logarithm of the ratio; ``"simple"``: the ratio less 1.
         name
             The new column.
+
+        >>> print(trade.returns().sql())
+        SELECT *, log_return(price) OVER (PARTITION BY symbol ORDER BY time) AS return
+        FROM trade
         """
         prices = col(self._one_of(price, ("close", *PRICE_NAMES), "price"))
         if kind not in ("log", "simple"):
@@ -200,6 +225,9 @@ class TimeVerbs:
         -------
         Frame
             `by`, ``volatility`` and the number of ``returns`` in it.
+
+        >>> trade.volatility("5m").columns
+        ['symbol', 'volatility', 'returns']
         """
         series, clock = self._series(by), self._time(time)
         prices = col(self._one_of(price, ("close", *PRICE_NAMES), "price"))
@@ -220,6 +248,9 @@ class TimeVerbs:
             Times of day, as text or ``datetime.time``. With a `start` behind `stop` the rows around midnight come.
         closed
             Which ends belong to it: ``"left"``, ``"right"``, ``"both"``, ``"none"``.
+
+        >>> len(trade.between_time("09:30", "10:00", "America/New_York"))
+        35
         """
         first, last = _time_of_day(start), _time_of_day(stop)
         clock = self._clock(self._time(time)).dt.time(zone)
@@ -230,7 +261,13 @@ class TimeVerbs:
         return self._frame().filter(behind & before if first <= last else behind | before)
 
     def wavg(self, column: Any, weight: Any, by: "str | Sequence[str] | None" = None) -> "Frame":
-        """The mean of a column weighted by another, of each series; in a column of its name."""
+        """The mean of a column weighted by another, of each series; in a column of its name.
+
+        >>> print(trade.wavg("price", "size").sql())
+        SELECT symbol, vwap(price, size) AS price
+        FROM trade
+        GROUP BY symbol
+        """
         expression = named(column) if isinstance(column, str) else of(column)
         return self._frame().group_by(*self._series(by)).agg(expression.wavg(weight))
 
@@ -249,6 +286,9 @@ class TimeVerbs:
             Columns by which rows are grouped.
         columns
             The values. Default: all that aren't null, in their order, which are read by a statement when this is called.
+
+        >>> trade.pivot("side", col("size").sum(), index="symbol").sort("symbol").fetchall()
+        [('A', 25446, 25918), ('B', 23943, 27467)]
         """
         frame = self._frame()
         key = col(self._query.spelled(on))

@@ -79,53 +79,97 @@ class Windows(Base):
     # Neighbours
 
     def shift(self, rows: int = 1, fill: Any = None) -> "Expr":
-        """The value so many rows before; behind if negative."""
+        """The value so many rows before; behind if negative.
+
+        >>> col("price").shift(1).over("symbol", order_by="time")
+        lag(price, 1) OVER (PARTITION BY symbol ORDER BY time)
+        """
         if fill is None:
             return self._window("lag({}, {})", _count(rows, None))
         return self._window("lag({}, {}, {})", _count(rows, None), fill)
 
     def diff(self, rows: int = 1) -> "Expr":
-        """The difference from the value so many rows before."""
+        """The difference from the value so many rows before.
+
+        >>> col("price").diff().over("symbol", order_by="time")
+        price - lag(price, 1) OVER (PARTITION BY symbol ORDER BY time)
+        """
         before = self.shift(rows)
         return self._new(Operation("{} - {}", (self.node, before.node)), name=self.name)
 
     def pct_change(self, rows: int = 1) -> "Expr":
-        """The relative change from the value so many rows before."""
+        """The relative change from the value so many rows before.
+
+        >>> col("price").pct_change().over("symbol", order_by="time")
+        price / CAST(lag(price, 1) OVER (PARTITION BY symbol ORDER BY time) AS double) - 1
+        """
         before = self.shift(rows).cast(float)
         return self._new(Operation("{} / {} - 1", (self.node, before.node)), name=self.name)
 
     def log_return(self) -> "Expr":
-        """The logarithm of the ratio to the value in the row before."""
+        """The logarithm of the ratio to the value in the row before.
+
+        >>> col("price").log_return().over("symbol", order_by="time")
+        log_return(price) OVER (PARTITION BY symbol ORDER BY time)
+        """
         return self._window("log_return({})")
 
     def differs(self) -> "Expr":
-        """Whether it isn't the value in the row before; true in the first row."""
+        """Whether it isn't the value in the row before; true in the first row.
+
+        >>> col("side").differs().over("symbol", order_by="time")
+        differ(side) OVER (PARTITION BY symbol ORDER BY time)
+        """
         return self._window("differ({})")
 
     def forward_fill(self) -> "Expr":
-        """The value, or where it is null the last one that isn't."""
+        """The value, or where it is null the last one that isn't.
+
+        >>> col("price").forward_fill().over("symbol", order_by="time")
+        fills(price) OVER (PARTITION BY symbol ORDER BY time)
+        """
         return self._window("fills({})")
 
     # Running
 
     def cum_sum(self) -> "Expr":
-        """The sum so far; in a row whose value is null that of the rows before, null before the first value."""
+        """The sum so far; in a row whose value is null that of the rows before, null before the first value.
+
+        >>> col("size").cum_sum().over("symbol", order_by="time")
+        sum(size) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        """
         return self._running("sum({})")
 
     def cum_min(self) -> "Expr":
-        """The least value so far."""
+        """The least value so far.
+
+        >>> col("price").cum_min().over("symbol", order_by="time")
+        min(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        """
         return self._running("min({})")
 
     def cum_max(self) -> "Expr":
-        """The greatest value so far."""
+        """The greatest value so far.
+
+        >>> col("price").cum_max().over("symbol", order_by="time")
+        max(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        """
         return self._running("max({})")
 
     def cum_count(self) -> "Expr":
-        """How many values so far aren't null."""
+        """How many values so far aren't null.
+
+        >>> col("price").cum_count().over("symbol", order_by="time")
+        count(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW)
+        """
         return self._running("count({})")
 
     def cum_prod(self) -> "Expr":
-        """The product so far, as a float; 1 before the first value."""
+        """The product so far, as a float; 1 before the first value.
+
+        >>> col("factor").cum_prod().over("symbol", order_by="time")
+        prds(factor) OVER (PARTITION BY symbol ORDER BY time)
+        """
         return self._window("prds({})")
 
     def ema(self, alpha: float | None = None, *, span: float | None = None) -> "Expr":
@@ -137,6 +181,9 @@ class Windows(Base):
             Above 0, at most 1.
         span
             Periods in place of alpha, which is ``2 / (span + 1)`` then.
+
+        >>> col("price").ema(20).over("symbol", order_by="time")
+        ema(price, 20.0) OVER (PARTITION BY symbol ORDER BY time)
         """
         if (alpha is None) == (span is None):
             raise ValueError("an ema has an alpha or a span")
@@ -149,23 +196,43 @@ class Windows(Base):
     # Moving
 
     def rolling_mean(self, window: Any, min_samples: int | None = None) -> "Expr":
-        """The mean of the last rows, or of a span of time before. See :meth:`rolling`."""
+        """The mean of the last rows, or of a span of time before. See :meth:`rolling`.
+
+        >>> col("price").rolling_mean(20).over("symbol", order_by="time")
+        CASE WHEN count(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) >= 20 THEN avg(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) END
+        """
         return self._rolling("avg({})", window, min_samples)
 
     def rolling_sum(self, window: Any, min_samples: int | None = None) -> "Expr":
-        """The sum of the last rows, or of a span of time before. See :meth:`rolling`."""
+        """The sum of the last rows, or of a span of time before. See :meth:`rolling`.
+
+        >>> col("size").rolling_sum(20).over("symbol", order_by="time")
+        CASE WHEN count(size) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) >= 20 THEN sum(size) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) END
+        """
         return self._rolling("sum({})", window, min_samples)
 
     def rolling_min(self, window: Any, min_samples: int | None = None) -> "Expr":
-        """The least of the last rows, or of a span of time before. See :meth:`rolling`."""
+        """The least of the last rows, or of a span of time before. See :meth:`rolling`.
+
+        >>> col("price").rolling_min("5m").over("symbol", order_by="time")
+        min(price) OVER (PARTITION BY symbol ORDER BY time RANGE BETWEEN INTERVAL '299999999999 nanoseconds' PRECEDING AND CURRENT ROW)
+        """
         return self._rolling("min({})", window, min_samples)
 
     def rolling_max(self, window: Any, min_samples: int | None = None) -> "Expr":
-        """The greatest of the last rows, or of a span of time before. See :meth:`rolling`."""
+        """The greatest of the last rows, or of a span of time before. See :meth:`rolling`.
+
+        >>> col("price").rolling_max("5m").over("symbol", order_by="time")
+        max(price) OVER (PARTITION BY symbol ORDER BY time RANGE BETWEEN INTERVAL '299999999999 nanoseconds' PRECEDING AND CURRENT ROW)
+        """
         return self._rolling("max({})", window, min_samples)
 
     def rolling_std(self, window: Any, min_samples: int | None = None) -> "Expr":
-        """The standard deviation of the last rows, of a sample. See :meth:`rolling`."""
+        """The standard deviation of the last rows, of a sample. See :meth:`rolling`.
+
+        >>> col("price").rolling_std(20).over("symbol", order_by="time")
+        CASE WHEN count(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) >= 20 THEN stddev(price) OVER (PARTITION BY symbol ORDER BY time ROWS BETWEEN 19 PRECEDING AND CURRENT ROW) END
+        """
         return self._rolling("stddev({})", window, min_samples)
 
     def rolling(self, window: Any, min_samples: int | None = None) -> "Expr":
@@ -178,6 +245,9 @@ class Windows(Base):
             other end doesn't, as in pandas and Polars.
         min_samples
             Values that aren't null that there must be; null otherwise. Default: all rows of a window of rows, one of a span.
+
+        >>> col("price").mean().rolling("5m").over("symbol", order_by="time")
+        avg(price) OVER (PARTITION BY symbol ORDER BY time RANGE BETWEEN INTERVAL '299999999999 nanoseconds' PRECEDING AND CURRENT ROW)
         """
         if not isinstance(self.node, Call) or not self.node.is_aggregate:
             raise FrameError(f"rolling stands behind an aggregate, not behind {self}: splay.col('x').mean().rolling(20)")
@@ -195,6 +265,9 @@ class Windows(Base):
         ----------
         method
             What equal values get: ``"min"`` their least place, ``"dense"`` places without gaps, ``"ordinal"`` different ones.
+
+        >>> col("price").rank().over("symbol")
+        rank() OVER (PARTITION BY symbol ORDER BY price NULLS LAST)
         """
         functions = {"min": "rank()", "dense": "dense_rank()", "ordinal": "row_number()"}
         if method not in functions:
