@@ -103,7 +103,9 @@ fn formats_and_tiers_give_the_same_answers() {
         "format,bytes,factorToCsv,writeTime,readTime,cold,exact,select,volume by symbol,\"volume by symbol, exchange\"";
     assert_eq!(text.lines().next(), Some(heading));
     let names: Vec<&str> = text.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
-    for name in ["feather", "feather zstd", "parquet brotli 9", "csv gzip 6", "splay mapped", "splay fast", "splay small"] {
+    for name in
+        ["feather", "feather zstd", "parquet brotli 9", "csv gzip 6", "splay mapped", "splay fast", "splay small"]
+    {
         assert!(names.contains(&name), "{names:?}");
     }
     assert!(text.lines().skip(1).all(|line| line.split(',').nth(6) == Some("true")), "{text}");
