@@ -2,8 +2,8 @@
 
     PYTHONPATH=benchmarks python -m frames compare --splay target/release/splay
 
-`compare` checks that all answers are equal before it prints ratios, all of one run: medians of `--passes` runs of each question, divided
-by those of SplayDB's frames over the database. `limits` measures what frames promise by themselves, `renderers` libraries for plots.
+`compare` checks that all answers are equal before it prints ratios, all of one run: the fastest of `--passes` runs of each question, divided
+by that of SplayDB's frames over the database. `limits` measures what frames promise by themselves, `renderers` libraries for plots.
 """
 
 import argparse

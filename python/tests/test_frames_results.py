@@ -1,5 +1,6 @@
 """Frames, databases and answers give their rows to whoever asks, show themselves without reading columns, and clean up."""
 
+import datetime
 import subprocess
 import sys
 
@@ -12,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import splay
+from splay.frames.opening import table_frame
 
 
 @pytest.fixture
@@ -222,3 +224,25 @@ def test_frames_of_joins_group_and_sort(market):
     moved = seen.with_columns(mid=(splay.col("bid") + splay.col("ask")) / 2).rolling("5m").agg(m=splay.col("mid").mean())
     assert moved.shape == (400, 9)
 
+
+def test_a_frame_begins_without_a_statement(tmp_path):
+    """The first statement over many dates looks at all of them."""
+    db = splay.open(tmp_path / "db")
+    db.write("trade", frame_day.trades())
+    db.write("dated", frame_day.trades().append_column("Date", pa.array([datetime.date(2024, 1, 2)] * 400)))
+    asked = []
+
+    class Spy:
+        def sql(self, statement, params=None):
+            asked.append(statement)
+            return db.sql(statement, params)
+
+        def table(self, name):
+            return db.table(name)
+
+    for name in ("trade", "dated"):
+        frame = table_frame(Spy(), name)
+        assert asked == []
+        assert frame.columns == db.sql(f"select * from {name} limit 0").columns
+    with pytest.raises(splay.NoSuchTableError):
+        db["nothing"]

@@ -167,3 +167,17 @@ def test_what_is_not_there_is_refused_by_name(tmp_path, column):
     with pytest.raises(sa.exc.CompileError, match="SplayDB has no"):
         sa.Table("t", sa.MetaData(), sa.Column("time", sa.DateTime(timezone=True)), column).create(engine)
     assert sa.inspect(engine).get_table_names() == []
+
+
+def test_a_rollback_behind_a_change_is_refused(tmp_path):
+    splay.open(tmp_path / "db").write("trade", frame_day.trades())
+    engine = sa.create_engine(f"splay:///{tmp_path / 'db'}")
+    with pytest.raises(sa.exc.NotSupportedError, match="undo"), engine.connect() as connection:
+        connection.execute(sa.text("delete from trade where symbol = 'A'"))
+    with engine.connect() as connection:
+        assert connection.scalar(sa.text("select count(*) from trade where symbol = 'A'")) == 0
+        connection.execute(sa.text("delete from trade where size < 10"))
+        connection.commit()
+    with pytest.raises(ZeroDivisionError), engine.begin() as connection:
+        connection.scalar(sa.text("select 1"))
+        raise ZeroDivisionError

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 TIME_NAMES = ("ts_event", "timestamp", "time", "ts", "datetime", "ts_recv", "participant_timestamp", "date_time")
 """Columns of files that are taken for the time of a row, the likeliest first."""
 _NAIVE = {"Timestamp(s)": "s", "Timestamp(ms)": "ms", "Timestamp(µs)": "us", "Timestamp(ns)": "ns"}
+DATE_COLUMN = "date"
+"""The virtual column of tables: the date of a row's partition."""
 SYMBOL_NAMES = ("symbol", "sym", "ticker", "instrument")
 """Columns of files that are taken for the symbol of a row, the likeliest first."""
 
@@ -93,13 +95,14 @@ def table_query(source: Source, name: str) -> Query:
     NoSuchTableError
         If there is none.
     """
-    names, _ = columns_of(source, f"SELECT * FROM {identifier(name)} LIMIT 0")
     table: Any = source.table(name)  # type: ignore[attr-defined]
-    stored = table.columns if hasattr(table, "columns") else table.schema.names
-    # The virtual date is the one column that isn't stored.
-    virtual = next((column for column in names if column not in stored), None)
+    names = list(table.columns if hasattr(table, "columns") else table.schema.names)
+    # The one column that isn't stored stands behind the others, unless a stored one has its name. A statement would know it as well, but
+    # the first one of a table of many dates looks at all of them.
+    virtual = None if any(column.lower() == DATE_COLUMN for column in names) else DATE_COLUMN
     text = identifier(name)
-    return Query(Relation(text, tuple(names), text, True, table.time, table.symbol, virtual=virtual, table=name))
+    columns = (*names, virtual) if virtual else tuple(names)
+    return Query(Relation(text, columns, text, True, table.time, table.symbol, virtual=virtual, table=name))
 
 
 def files_query(path: str, time: str | None, symbol: str | None) -> Query:
