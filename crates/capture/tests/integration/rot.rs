@@ -64,7 +64,7 @@ fn base(is_killed: bool) -> Base {
                 let table = database.table("trade").unwrap();
                 let date = table.stored().unwrap().partitions()[0].date;
                 let options =
-                    CompactOptions { format: Some(Tier::Small), before: Some(date + 1), ..CompactOptions::default() };
+                    CompactOptions { tier: Some(Tier::Small), before: Some(date + 1), ..CompactOptions::default() };
                 table.compact(&options, &mut |_| ControlFlow::Continue(())).unwrap();
             }
             _ => {}
