@@ -126,9 +126,12 @@ def files_query(path: str, time: str | None, symbol: str | None) -> Query:
 
 
 def _zoned(column: str, unit: str) -> Node:
-    """A time without a zone as an instant in UTC."""
+    """A time without a zone as an instant in UTC.
+
+    Through its number, which costs nothing: Arrow asks the calendar of a zone for each value of the direct cast, 170 ns a row.
+    """
     kind = literal(f'Timestamp({unit}, "UTC")')
-    return Operation(f"arrow_cast({{}}, {kind})", (Column(column),), is_call=True)
+    return Operation(f"arrow_cast(arrow_cast({{}}, 'Int64'), {kind})", (Column(column),), is_call=True)
 
 
 def columns_of(source: Source, statement: str) -> tuple[list[str], list[str]]:
