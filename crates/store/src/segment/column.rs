@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, new_null_array};
 use arrow::compute::{cast, concat, take};
@@ -16,9 +16,6 @@ use crate::error::Result;
 
 /// Rows of a batch of the `parquet` crate. Ranges are put together from such batches.
 const PARQUET_BATCH_ROWS: usize = 1 << 16;
-
-/// The page that was decoded last, with its first row: who reads few rows at a time mostly goes on in the same one.
-type LastPage = Mutex<Option<(usize, ArrayRef)>>;
 
 /// Reads ranges of a column in the type that the table gives it.
 #[derive(Debug)]
@@ -37,7 +34,6 @@ enum Source<'a> {
     Parquet {
         file: &'a ParquetFile,
         position: usize,
-        last: LastPage,
     },
     Memory(&'a ArrayRef),
     /// The column is younger than the segment.
@@ -55,7 +51,7 @@ impl<'a> ColumnReader<'a> {
         data_type: DataType,
         rows: usize,
     ) -> ColumnReader<'a> {
-        ColumnReader { source: Source::Parquet { file, position, last: LastPage::default() }, data_type, rows }
+        ColumnReader { source: Source::Parquet { file, position }, data_type, rows }
     }
 
     pub(crate) fn of_memory(values: &'a ArrayRef, data_type: DataType) -> ColumnReader<'a> {
@@ -81,7 +77,7 @@ impl<'a> ColumnReader<'a> {
         let stored = match &self.source {
             Source::Absent => return Ok(new_null_array(&self.data_type, rows.len())),
             Source::Arrow { file, position } => file.read(*position, rows)?,
-            Source::Parquet { file, position, last } => decode(file, *position, rows, &self.data_type, last)?,
+            Source::Parquet { file, position } => decode(file, *position, rows, &self.data_type)?,
             Source::Memory(values) => values.slice(rows.start, rows.len()),
         };
         Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? })
@@ -109,7 +105,7 @@ impl<'a> ColumnReader<'a> {
         let rows = rows.start.min(self.rows)..rows.end.min(self.rows);
         match &self.source {
             Source::Arrow { file, position } => file.read_ahead(*position, &rows),
-            Source::Parquet { file, position, .. } => file.read_ahead(*position, &rows),
+            Source::Parquet { file, position } => file.read_ahead(*position, &rows),
             Source::Memory(_) | Source::Absent => {}
         }
     }
@@ -174,30 +170,10 @@ fn have_one_dictionary(parts: &[&DictionaryArray<Int32Type>]) -> bool {
 }
 
 /// Rows of a Parquet column, as `wanted` or in the type that the file declares.
-fn decode(
-    file: &ParquetFile,
-    position: usize,
-    rows: Range<usize>,
-    wanted: &DataType,
-    last: &LastPage,
-) -> Result<ArrayRef> {
+fn decode(file: &ParquetFile, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<ArrayRef> {
     let stored = file.schema().field(position).data_type();
     if rows.is_empty() {
         return Ok(arrow::array::new_empty_array(stored));
-    }
-    // A few rows of a page: the whole page is decoded once.
-    if let Some(page) =
-        file.page_rows(position, rows.start)?.filter(|page| rows.end <= page.end && rows.len() * 2 < page.len())
-    {
-        let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((first, values)) = last.as_ref().filter(|(first, _)| *first == page.start) {
-            return Ok(values.slice(rows.start - first, rows.len()));
-        }
-        if let Some(values) = file.decode(position, page.clone(), wanted)? {
-            let some = values.slice(rows.start - page.start, rows.len());
-            *last = Some((page.start, values));
-            return Ok(some);
-        }
     }
     if let Some(values) = file.decode(position, rows.clone(), wanted)? {
         return Ok(values);

@@ -1,6 +1,7 @@
 //! An opened Parquet segment: mapped bytes that are checked as they are touched.
 
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
@@ -19,12 +20,18 @@ use parquet::file::reader::{ChunkReader, Length};
 use super::super::checksum::CheckedFile;
 use super::super::guarded;
 use super::column::Column;
+use super::recent::{self, PageKey};
 use crate::error::{Error, Result};
 use crate::storage::Mapped;
+
+/// Files that the process has opened.
+static OPENED: AtomicU64 = AtomicU64::new(0);
 
 /// An opened file.
 #[derive(Debug)]
 pub(crate) struct ParquetFile {
+    /// Tells it from all others that the process opens.
+    number: u64,
     file: Arc<CheckedFile>,
     /// The footer.
     metadata: ArrowReaderMetadata,
@@ -43,7 +50,13 @@ impl ParquetFile {
             return Err(Error::corrupt(&file.path, 0, format!("{rows} rows"), format!("{found} rows")));
         }
         let columns = metadata.schema().fields().iter().map(|_| OnceLock::new()).collect();
-        Ok(ParquetFile { file, metadata, listed: OnceLock::new(), columns })
+        Ok(ParquetFile {
+            number: OPENED.fetch_add(1, Ordering::Relaxed),
+            file,
+            metadata,
+            listed: OnceLock::new(),
+            columns,
+        })
     }
 
     pub(crate) fn mapped(&self) -> &Mapped {
@@ -93,15 +106,23 @@ impl ParquetFile {
     /// A range of rows of a column, as `wanted` or in the type that the file declares; `None` for a column that [`ParquetFile::read`]
     /// reads.
     pub(crate) fn decode(&self, position: usize, rows: Range<usize>, wanted: &DataType) -> Result<Option<ArrayRef>> {
-        match self.column(position)? {
-            Some(column) => Ok(Some(column.read(&self.file, rows, wanted)?)),
-            None => Ok(None),
-        }
-    }
-
-    /// The rows of the page that holds a row of a column; `None` for a column that [`ParquetFile::read`] reads.
-    pub(crate) fn page_rows(&self, position: usize, row: usize) -> Result<Option<Range<usize>>> {
-        Ok(self.column(position)?.and_then(|column| column.page_rows(row)))
+        let Some(column) = self.column(position)? else { return Ok(None) };
+        // Of a few rows the whole page is decoded: who reads few at a time mostly goes on in the same one.
+        let page = column.page_rows(rows.start);
+        let Some(page) = page.filter(|page| rows.end <= page.end && rows.len() * 2 < page.len() && !rows.is_empty())
+        else {
+            return Ok(Some(column.read(&self.file, rows, wanted)?));
+        };
+        let key = PageKey { file: self.number, position, first_row: page.start };
+        let values = match recent::get(key, wanted) {
+            Some(values) => values,
+            None => {
+                let values = column.read(&self.file, page.clone(), wanted)?;
+                recent::put(key, wanted, &values);
+                values
+            }
+        };
+        Ok(Some(values.slice(rows.start - page.start, rows.len())))
     }
 
     /// Asks for the bytes of a range of rows of a column, without waiting for them.

@@ -11,6 +11,7 @@ mod encodings;
 mod exact;
 mod file;
 mod page;
+mod recent;
 mod stored;
 mod thrift;
 mod unpack;
