@@ -5,7 +5,6 @@ import os
 import pathlib
 import statistics
 import subprocess
-import sys
 
 import pyarrow.parquet as pq
 from engine.compare import Different, check_equal
@@ -52,7 +51,7 @@ def _has_hdf5(python: pathlib.Path, place: pathlib.Path) -> bool:
 
 def _asked(python: pathlib.Path, system: str, kind: str, place: pathlib.Path, out: pathlib.Path, passes: int) -> dict:
     command = [python, "-m", "frames.worker", system, kind, place.resolve(), out.resolve(), str(passes)]
-    subprocess.run(list(map(str, command)), check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=sys.stderr)
+    subprocess.run(list(map(str, command)), check=True, env=os.environ | {"PYTHONPATH": str(ROOT)}, stdout=subprocess.DEVNULL)
     return json.loads((out / f"{system}-{kind}.json").read_text())
 
 
