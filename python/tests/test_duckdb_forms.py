@@ -118,6 +118,11 @@ STARS = [
 ]
 
 ALIASES = [
+    "select n as size, size as x from tick t where n < 50 order by t.size, n",
+    "select size as n, sym as size from tick t where t.n < 50 order by t.size, t.n desc",
+    "select price as x, n from tick qualify row_number() over (partition by sym order by n) < 9 order by x, n",
+    "select n, row_number() over (partition by sym order by n) as r from tick qualify price > 500 order by n",
+    "select price as price, size as Size, n as n from tick where n < 5 order by n",
     "select n, price * size as amount, amount / 4 as quarter, quarter + amount as both from tick where amount > 1000 order by n",
     "select sym as s, sum(size) as total, total * 2 as twice from tick group by s having total > 3 order by s",
     "select n % 7 as k, count(*) as c, c * 10 as tens from tick group by k order by k",
@@ -131,7 +136,23 @@ ALIASES = [
 ]
 
 
-@pytest.mark.parametrize("text", STARS + ALIASES)
+CORRELATED = [
+    "select n, (select avg(price) from tick b where b.n < a.n and b.n > a.n - 20) as m from tick a order by n",
+    "select n, (select count(*) from tick b where b.sym = a.sym and b.n < a.n and a.n < 100) + 1 as c from tick a order by n",
+    "select n from tick a where price > (select avg(price) from tick b where b.sym = a.sym) order by n",
+    "select n from tick a where price > (select avg(price) from tick b where b.sym <> a.sym and b.n % 10 = a.n % 10) order by n",
+    "select sym, avg(price) as m from tick a group by sym having avg(price) > (select avg(price) from tick b where b.sym <> a.sym) order by sym",
+    "select sym, (select max(b.price) from tick b where b.sym > a.sym) - min(price) as m from tick a group by sym order by sym",
+    "select n, (select max(b.price - a.price) from tick b where b.sym = a.sym) as d from tick a order by n",
+    "select n, (select price from tick b where b.sym = a.sym and b.n < a.n and price is not null order by n desc limit 1) as p from tick a order by n",
+    "select n, (select count(b.size) from tick b where b.n <= a.size) as c from tick a where n < 200 order by n",
+    "select n from tick a where size = (select max(size) from tick b where b.sym = a.sym and b.n <= a.n) order by n",
+    "select n, case when size > (select avg(size) from tick b where b.n < a.n) then 'above' else 'below' end as w from tick a where n < 100 order by n",
+    "select sum(n) as s from tick a where exists (select 1 from tick b where b.sym = a.sym and b.n > a.n and b.price > a.price)",
+]
+
+
+@pytest.mark.parametrize("text", STARS + ALIASES + CORRELATED)
 def test_stars_and_aliases(engines, text):
     agree(engines, text)
 
@@ -337,6 +358,14 @@ regexp_extract('zzz', '[0-9]+')
 regexp_extract('abc', 'b|c')
 regexp_extract('aBc', 'b', 0, 'i')
 regexp_extract(null, 'a')
+regexp_extract_all('a1b22', '[0-9]+')
+regexp_extract_all('a1b22', '([a-z])([0-9]+)', 2)
+regexp_extract_all('ab', '(a)|(b)', 1)
+regexp_extract_all('aBc', 'b', 0, 'i')
+regexp_extract_all('abc', '')
+regexp_extract_all('a', null)
+list_transform([1, 2, 3], lambda x: x * 2)
+list_filter([1, 2, 3], lambda x: x > 1 and x < 3)
 regexp_full_match('hello', 'l+')
 regexp_full_match('lll', 'l+')
 len('héllo')
@@ -400,6 +429,8 @@ BY_ROW = [
     "decade(ts)",
     "last_day(ts)",
     "n // 7",
+    "regexp_extract_all(sym || n::varchar, '[0-9]')",
+    "list_transform([n, 1], lambda x: x + n)",
 ]
 
 
@@ -410,6 +441,7 @@ def test_functions_of_columns(engines, call):
 
 @pytest.mark.parametrize(
     "call", ["favg(price)", "fsum(price)", "variance(price)", "count_star()", "weighted_avg(price, size)", "sum_no_overflow(size)", "count_if(size > 5)"]
+    + ["sum(size > 450)", "quantile_cont(price, 0.123456789)", "percentile_cont(0.9) within group (order by price desc)", "quantile_cont(size, [0.1, 0.77777777])"],
 )
 def test_aggregates(engines, call):
     agree(engines, f"select sym, {call} as r from tick group by sym order by sym")
@@ -482,3 +514,21 @@ def test_servers_summarize(tmp_path):
         with adbc.connect(server.flight, autocommit=True) as connection, connection.cursor() as cursor:
             cursor.execute("summarize trade")
             assert [row[0] for row in cursor.fetchall()] == ["time", "sym", "price", "size", "date"]
+
+
+@pytest.mark.parametrize(
+    "text, names",
+    [
+        ("select Price as price, price AS PRICE_2 from trade", ["price", "PRICE_2"]),
+        ("select price AS Price, Size from trade", ["Price", "Size"]),
+        ("select Time, cast('10:00' as TIME) as T from trade", ["Time", "T"]),
+        ("select * from (select Price as price from trade)", ["price"]),
+        ("select Price from trade where Price > (select avg(Price) as price from trade)", ["Price"]),
+    ],
+)
+def test_aliases_keep_their_case(tmp_path, text, names):
+    database = splay.open(tmp_path / "db", threads=1)
+    columns = {"Time": pa.array([OPENING], pa.timestamp("ns", "UTC")), "Price": pa.array([1.5]), "Size": pa.array([7])}
+    database.write("trade", pa.table(columns), time="Time")
+    assert database.sql(text).to_arrow().column_names == names
+    assert database.sql(f"{text} limit 1000000").to_arrow().column_names == names

@@ -219,7 +219,7 @@ pub fn parameters(given: &[String]) -> Result<HashMap<String, ScalarValue>> {
         .collect()
 }
 
-/// A value by its looks: quotes make it a text whatever it looks like.
+/// A value by its looks: quotes make it a text whatever it looks like. Words for infinity and for no number are texts, which symbols are called.
 fn value_of(text: &str) -> ScalarValue {
     if let Some(quoted) = text.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
         return ScalarValue::from(quoted);
@@ -227,7 +227,7 @@ fn value_of(text: &str) -> ScalarValue {
     if let Ok(number) = text.parse::<i64>() {
         return ScalarValue::from(number);
     }
-    if let Ok(number) = text.parse::<f64>() {
+    if let Some(number) = text.parse::<f64>().ok().filter(|number| number.is_finite()) {
         return ScalarValue::from(number);
     }
     match text {

@@ -1,4 +1,5 @@
-//! Rows in memory, and what is done with them once the table has been read: filter, sort, cut.
+//! Rows in memory, and what is done with them once the table has been read: filter, sort, cut. Columns that nobody looks at stay where they are
+//! (`late.rs`).
 
 use std::sync::Arc;
 
@@ -12,13 +13,14 @@ use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
 use crate::kept::Kept;
+use crate::late::{Choices, FrameColumn, JoinedChoices};
 use crate::order::{order, order_by};
 use crate::parallel::{each, threads_for};
 
 /// Rows in memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
-    columns: Vec<ArrayRef>,
+    columns: Vec<FrameColumn>,
     rows: usize,
 }
 
@@ -35,6 +37,11 @@ pub struct SortKey {
 
 impl Frame {
     pub fn new(columns: Vec<ArrayRef>, rows: usize) -> Frame {
+        Frame::of(columns.into_iter().map(FrameColumn::Made).collect(), rows)
+    }
+
+    /// Rows of columns of which some may be looked at later.
+    pub fn of(columns: Vec<FrameColumn>, rows: usize) -> Frame {
         Frame { columns, rows }
     }
 
@@ -50,19 +57,27 @@ impl Frame {
         }
         let rows = frames.iter().map(|frame| frame.rows).sum();
         let threads = threads_for(rows, 0, threads);
-        let column = |position: usize| joined(parts_of(&frames, position), &types[position]);
+        let mut choices = JoinedChoices::default();
+        let mut later = |position: usize| {
+            let columns: Vec<&FrameColumn> = frames.iter().map(|frame| &frame.columns[position]).collect();
+            if columns.is_empty() { None } else { choices.joined(&columns) }
+        };
+        let later: Vec<Option<FrameColumn>> = (0..types.len()).map(&mut later).collect();
+        let column = |position: usize| match &later[position] {
+            Some(late) => Ok(late.clone()),
+            None => joined(parts_of(&frames, position)?, &types[position]).map(FrameColumn::Made),
+        };
         Ok(Frame { columns: each(types.len(), threads, column)?, rows })
     }
 
     /// The rows of several frames in order, equal ones as they stand. Only the keys are looked at; whatever else there is of a row is taken to
     /// its place, each column by a thread.
     pub fn sorted(frames: Vec<Frame>, keys: &[SortKey], constants: &[ArrayRef], threads: usize) -> Result<Frame> {
-        let types: Vec<DataType> =
-            frames.iter().take(1).flat_map(Frame::columns).map(|column| column.data_type().clone()).collect();
+        let types: Vec<DataType> = frames.first().map(|frame| frame.types().cloned().collect()).unwrap_or_default();
         let rows = frames.iter().map(Frame::len).sum();
         let threads = threads_for(rows, 0, threads);
         let of_keys = each(keys.len(), threads, |key| match &keys[key].expr {
-            Expr::Column(column) => joined(parts_of(&frames, *column), &types[*column]),
+            Expr::Column(column) => joined(parts_of(&frames, *column)?, &types[*column]),
             expr => {
                 let parts = frames.iter().map(|frame| expr.evaluate(frame, constants)?.into_array(frame.rows));
                 let parts = parts.collect::<Result<Vec<_>>>()?;
@@ -79,9 +94,9 @@ impl Frame {
             let is_it = |key: &SortKey| matches!(key.expr, Expr::Column(column) if column == position);
             let column = match keys.iter().position(is_it) {
                 Some(key) => Arc::clone(&of_keys[key]),
-                None => joined(parts_of(&frames, position), &types[position])?,
+                None => joined(parts_of(&frames, position)?, &types[position])?,
             };
-            Ok(take(&column, &indices, None)?)
+            Ok(FrameColumn::Made(take(&column, &indices, None)?))
         })?;
         Ok(Frame { columns, rows })
     }
@@ -90,38 +105,52 @@ impl Frame {
         self.rows
     }
 
-    pub fn into_columns(self) -> Vec<ArrayRef> {
-        self.columns
+    pub fn into_columns(self) -> Result<Vec<ArrayRef>> {
+        self.columns.iter().map(FrameColumn::values).collect()
     }
 
-    pub fn columns(&self) -> &[ArrayRef] {
+    pub fn columns(&self) -> &[FrameColumn] {
         &self.columns
     }
 
+    pub fn types(&self) -> impl Iterator<Item = &DataType> {
+        self.columns.iter().map(FrameColumn::data_type)
+    }
+
     pub fn push(&mut self, column: ArrayRef) {
-        self.columns.push(column);
+        self.columns.push(FrameColumn::Made(column));
     }
 
     pub fn filter(&self, predicate: &Expr, constants: &[ArrayRef]) -> Result<Frame> {
         let mask = condition(predicate, self, constants)?;
-        let kept = Kept::new(mask, self.columns.len());
-        let columns = self.columns.iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>>>()?;
+        self.kept(Kept::new(mask, self.columns.len()))
+    }
+
+    /// The rows that a mask keeps.
+    pub fn kept(&self, kept: Kept) -> Result<Frame> {
+        let (kept, mut choices) = (Arc::new(kept), Choices::default());
+        let columns = self.columns.iter().map(|column| choices.masked(column, &kept)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: kept.rows() })
     }
 
     pub fn project(&self, outputs: &[Expr], constants: &[ArrayRef]) -> Result<Frame> {
-        let columns = outputs.iter().map(|output| output.evaluate(self, constants)?.into_array(self.rows));
+        let columns = outputs.iter().map(|output| match output {
+            Expr::Column(position) => Ok(self.columns[*position].clone()),
+            computed => computed.evaluate(self, constants)?.into_array(self.rows).map(FrameColumn::Made),
+        });
         Ok(Frame { columns: columns.collect::<Result<Vec<_>>>()?, rows: self.rows })
     }
 
     pub fn slice(&self, start: usize, rows: usize) -> Frame {
         let start = start.min(self.rows);
         let rows = rows.min(self.rows - start);
-        Frame { columns: self.columns.iter().map(|column| column.slice(start, rows)).collect(), rows }
+        let mut choices = Choices::default();
+        Frame { columns: self.columns.iter().map(|column| choices.sliced(column, start, rows)).collect(), rows }
     }
 
     pub fn take(&self, indices: &UInt32Array) -> Result<Frame> {
-        let columns = self.columns.iter().map(|column| take(column, indices, None)).collect::<Result<Vec<_>, _>>()?;
+        let mut choices = Choices::default();
+        let columns = self.columns.iter().map(|column| choices.taken(column, indices)).collect::<Result<Vec<_>>>()?;
         Ok(Frame { columns, rows: indices.len() })
     }
 
@@ -134,8 +163,8 @@ impl Frame {
     }
 }
 
-fn parts_of(frames: &[Frame], column: usize) -> Vec<ArrayRef> {
-    frames.iter().map(|frame| Arc::clone(&frame.columns[column])).collect()
+fn parts_of(frames: &[Frame], column: usize) -> Result<Vec<ArrayRef>> {
+    frames.iter().map(|frame| frame.columns[column].values()).collect()
 }
 
 /// Arrays one behind the other. A dictionary of several has no value twice.
@@ -241,6 +270,6 @@ impl Columns for Frame {
     }
 
     fn column(&self, position: usize) -> Result<Value> {
-        Ok(Value::Array(Arc::clone(&self.columns[position])))
+        self.columns[position].values().map(Value::Array)
     }
 }

@@ -168,7 +168,7 @@ fn rows_of_part(positions: &[u64]) -> RowList {
 }
 
 /// Dictionaries of the same values put together as one of these values: Arrow's kernel would write them behind each other.
-fn interleaved_codes(arrays: &[ArrayRef], indices: &[(usize, usize)]) -> Result<Option<ArrayRef>> {
+pub(crate) fn interleaved_codes(arrays: &[ArrayRef], indices: &[(usize, usize)]) -> Result<Option<ArrayRef>> {
     let codes: Option<Vec<&DictionaryArray<Int32Type>>> =
         arrays.iter().map(|array| array.as_dictionary_opt()).collect();
     let Some(codes) = codes else { return Ok(None) };

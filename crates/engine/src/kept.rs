@@ -3,9 +3,8 @@
 //! Where a filter asks for what changes with the symbol, a price for one, kept rows stand in runs, which are copied as such. Others are
 //! Arrow's to pick one by one.
 
-use std::cell::OnceCell;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::{
     Array, ArrayRef, ArrowPrimitiveType, BooleanArray, BooleanBufferBuilder, DictionaryArray, PrimitiveArray,
@@ -29,7 +28,7 @@ pub(crate) struct Kept {
     runs: Option<Vec<Range<usize>>>,
     /// Whether several columns are filtered, so that it pays to find the rows once.
     are_many: bool,
-    picked: OnceCell<FilterPredicate>,
+    picked: OnceLock<FilterPredicate>,
 }
 
 impl Kept {
@@ -37,7 +36,7 @@ impl Kept {
     pub fn new(mask: BooleanArray, columns: usize) -> Kept {
         let rows = mask.true_count();
         let runs = runs(&mask, rows / RUN_ROWS);
-        Kept { mask, rows, runs, are_many: columns > 1, picked: OnceCell::new() }
+        Kept { mask, rows, runs, are_many: columns > 1, picked: OnceLock::new() }
     }
 
     /// How many rows are kept.

@@ -16,6 +16,7 @@ mod frame;
 mod gather;
 mod join;
 mod kept;
+mod late;
 mod lookup;
 pub mod moving;
 mod natives;

@@ -1,5 +1,7 @@
 //! Rows of a table as a plan's outputs: read by blocks, without those that its filter leaves out.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
@@ -9,6 +11,7 @@ use crate::error::{Error, Result};
 use crate::expr::{Chosen, Columns, Expr, Value};
 use crate::frame::Frame;
 use crate::kept::Kept;
+use crate::late::{FrameColumn, LateColumn, RowChoice};
 use crate::parallel;
 use crate::plan::Scan;
 use crate::reads::{Reads, column_bytes};
@@ -36,7 +39,7 @@ pub(crate) fn rows(
     let reader = RowReader { snapshot, predicate, outputs, constants, stop, reads: &setting.reads };
     let total: usize = covers.iter().map(Cover::wanted).sum();
     let rows = fetch.map_or(total, |fetch| fetch.min(total));
-    reader.check_memory(rows, types, setting.memory_bytes)?;
+    reader.check_memory(rows, types, covers, setting.memory_bytes)?;
     reader.check_decoded(covers, fetch, setting)?;
     let frames = match fetch {
         Some(fetch) => reader.read_first(covers, fetch)?,
@@ -57,9 +60,12 @@ struct RowReader<'a> {
 }
 
 impl RowReader<'_> {
-    /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none.
-    fn check_memory(&self, rows: usize, types: &[DataType], limit: usize) -> Result<()> {
-        let plain = |output: &Expr| self.predicate.is_none() && matches!(output, Expr::Column(_));
+    /// Refuses rows that would take too much memory. Plain columns are slices of the mapped file and take none, until those that pass the filter
+    /// are looked at.
+    fn check_memory(&self, rows: usize, types: &[DataType], covers: &[Cover], limit: usize) -> Result<()> {
+        let is_mapped = |cover: &Cover| are_mapped(cover) && !is_short(cover);
+        let are_passed_on = self.predicate.is_none() || covers.iter().all(is_mapped);
+        let plain = |output: &Expr| are_passed_on && matches!(output, Expr::Column(_));
         let made = self.outputs.iter().zip(types).filter(|(output, _)| !plain(output));
         check_memory(rows, made.map(|(_, data_type)| data_type), limit)
     }
@@ -70,8 +76,7 @@ impl RowReader<'_> {
         let (mut all, mut largest) = (0_usize, 0_usize);
         let rows_max = fetch.unwrap_or(usize::MAX);
         for cover in covers {
-            // Known without opening the file.
-            if cover.segment.entry().tier.is_mapped() {
+            if are_mapped(cover) {
                 continue;
             }
             let columns = self.columns();
@@ -112,7 +117,7 @@ impl RowReader<'_> {
                     pieces.add(next);
                 }
                 if pieces.are_many() {
-                    frames.push(self.chosen(&pieces)?);
+                    frames.push(self.chosen(&pieces, false)?);
                     continue;
                 }
                 for cover in &covers[number..number + pieces.covers] {
@@ -183,31 +188,53 @@ impl RowReader<'_> {
     }
 
     fn block(&self, columns: &CoverColumns<'_>, block: &Block) -> Result<Frame> {
-        self.chosen(&BlockRows { columns, block })
+        self.chosen(&BlockRows { columns, block }, are_mapped(columns.cover()))
     }
 
-    /// The wanted ones of some rows.
-    fn chosen(&self, all: &dyn Columns) -> Result<Frame> {
+    /// The wanted ones of some rows. Of slices of mapped files plain columns are looked at later.
+    fn chosen(&self, all: &dyn Columns, are_mapped: bool) -> Result<Frame> {
         self.stop.check()?;
-        let mut rows = all.rows();
-        let Some(predicate) = self.predicate else {
-            return Ok(Frame::new(self.evaluate(all)?, rows));
+        let kept = match self.predicate {
+            None => None,
+            Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?, self.outputs.len())),
         };
-        let mask = condition(predicate, all, self.constants)?;
-        let kept = Kept::new(mask, self.outputs.len());
-        if kept.rows() == rows {
-            return Ok(Frame::new(self.evaluate(all)?, rows));
-        }
-        rows = kept.rows();
-        if rows == 0 {
+        let kept = kept.filter(|kept| kept.rows() < all.rows()).map(Arc::new);
+        let rows = kept.as_ref().map_or(all.rows(), |kept| kept.rows());
+        if rows == 0 && kept.is_some() {
             return Ok(Frame::new(Vec::new(), 0));
         }
+        let choice = match &kept {
+            _ if !are_mapped => None,
+            None => RowChoice::all(rows),
+            Some(kept) => RowChoice::kept(Arc::clone(kept)),
+        };
+        let choice = choice.map(Arc::new);
+        let is_late = |output: &Expr| {
+            choice.is_some() && matches!(output, Expr::Column(column) if *column < date_position(self.snapshot))
+        };
+        let filtered = match &kept {
+            Some(kept) => Some(self.filtered(all, self.outputs.iter().filter(|output| !is_late(output)), kept)?),
+            None => None,
+        };
+        let looked_at = filtered.as_ref().map_or(all, |filtered| filtered as &dyn Columns);
+        let columns = self.outputs.iter().map(|output| match (output, &choice) {
+            (Expr::Column(position), Some(choice)) if is_late(output) => {
+                let slice = all.column(*position)?.into_array(all.rows())?;
+                Ok(FrameColumn::Late(LateColumn::of_slice(slice, choice)))
+            }
+            _ => output.evaluate(looked_at, self.constants)?.into_array(rows).map(FrameColumn::Made),
+        });
+        Ok(Frame::of(columns.collect::<Result<Vec<_>>>()?, rows))
+    }
+
+    /// The columns that some outputs read, of the rows that a mask keeps.
+    fn filtered<'o>(&self, all: &dyn Columns, outputs: impl Iterator<Item = &'o Expr>, kept: &Kept) -> Result<Chosen> {
         let mut columns: Vec<Option<Value>> = vec![None; self.snapshot.spec().columns.len() + 1];
-        for output in self.outputs {
+        for output in outputs {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.column(position).and_then(|value| filtered(value, &kept)) {
+                    match all.column(position).and_then(|value| filtered(value, kept)) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }
@@ -217,13 +244,14 @@ impl RowReader<'_> {
                 return Err(error);
             }
         }
-        Ok(Frame::new(self.evaluate(&Chosen { columns, rows })?, rows))
+        Ok(Chosen { columns, rows: kept.rows() })
     }
+}
 
-    fn evaluate(&self, columns: &dyn Columns) -> Result<Vec<ArrayRef>> {
-        let evaluate = |output: &Expr| output.evaluate(columns, self.constants)?.into_array(columns.rows());
-        self.outputs.iter().map(evaluate).collect()
-    }
+/// Whether the columns of a cover are slices of a mapped file, or of captured rows that are held anyway.
+fn are_mapped(cover: &Cover) -> bool {
+    // Known without opening the file.
+    cover.segment.entry().tier.is_mapped()
 }
 
 /// Parts of about as many rows as are evaluated at once: each thread takes the next.

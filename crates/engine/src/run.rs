@@ -13,6 +13,7 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::frame::{Frame, SortKey};
 use crate::join::{join, window_join};
+use crate::late::FrameColumn;
 use crate::parallel;
 use crate::plan::{Plan, Scan};
 use crate::reads::Reads;
@@ -23,6 +24,9 @@ use crate::window::{WindowCall, windows};
 
 /// Most rows at an end of time that are found by the ends of each symbol's.
 const ENDS_ROWS_MAX: usize = 4096;
+
+/// Values that are copied in the time in which a row is looked at, more or less.
+const VALUES_OF_ROW: usize = 4;
 
 /// What a plan runs over and within.
 #[derive(Debug)]
@@ -47,12 +51,34 @@ pub struct Setting<'a> {
 /// [`Error::Store`] for damaged bytes. After any other error the statement may be run in another way.
 pub fn run(plan: &Plan, setting: &Setting<'_>, schema: &SchemaRef) -> Result<Vec<RecordBatch>> {
     let frames = frames(plan, setting)?;
+    take_out(&frames, setting)?;
     let mut batches = Vec::with_capacity(frames.len());
     for frame in frames.into_iter().filter(|frame| frame.len() > 0) {
         let options = RecordBatchOptions::new().with_row_count(Some(frame.len()));
-        batches.push(RecordBatch::try_new_with_options(Arc::clone(schema), frame.into_columns(), &options)?);
+        batches.push(RecordBatch::try_new_with_options(Arc::clone(schema), frame.into_columns()?, &options)?);
     }
     Ok(batches)
+}
+
+/// Takes out the values that nobody has looked at yet, by threads where that pays.
+fn take_out(frames: &[Frame], setting: &Setting<'_>) -> Result<()> {
+    let columns = frames.iter().flat_map(|frame| frame.columns().iter().map(|column| (frame.len(), column)));
+    let columns: Vec<(usize, &FrameColumn)> = columns.filter(|(_, column)| column.is_to_be_copied()).collect();
+    let bytes = |(rows, column): &(usize, &FrameColumn)| {
+        rows.saturating_mul(column.data_type().primitive_width().unwrap_or(16))
+    };
+    let (needed, limit) = (columns.iter().map(bytes).fold(0, usize::saturating_add), setting.memory_bytes);
+    if needed > limit {
+        return Err(Error::Memory { needed, limit });
+    }
+    let values = columns.iter().map(|(rows, _)| *rows).sum::<usize>();
+    let threads = parallel::threads_for(values / VALUES_OF_ROW, 0, setting.threads);
+    let stop = setting.stop;
+    parallel::each(columns.len(), threads, |number| {
+        stop.check()?;
+        columns[number].1.values().map(|_| ())
+    })?;
+    Ok(())
 }
 
 /// The rows of a plan, one frame behind the other.
@@ -111,13 +137,8 @@ fn made_frames(plan: &Plan, setting: &Setting<'_>) -> Result<Vec<Frame>> {
 
 fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
     match plan {
-        Plan::Rows { types, .. } => {
-            let frames = made_frames(plan, setting)?;
-            let rows: usize = frames.iter().map(Frame::len).sum();
-            check_memory(rows, types.iter(), setting.memory_bytes / 2)?;
-            Frame::concat_by(frames, types, setting.threads)
-        }
-        Plan::Cross { .. }
+        Plan::Rows { .. }
+        | Plan::Cross { .. }
         | Plan::Asof { .. }
         | Plan::WindowJoin { .. }
         | Plan::Window { .. }
@@ -160,7 +181,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
         }
         Plan::Sort { input, keys, fetch: None } => {
             let frames = frames(input, setting)?;
-            check_whole(&frames, setting)?;
+            check_whole(&frames, setting, true)?;
             Frame::sorted(frames, keys, setting.constants, setting.threads)
         }
         Plan::Limit { input, skip, fetch } => {
@@ -172,18 +193,22 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
 
 /// Frames one behind the other.
 pub(crate) fn whole(frames: Vec<Frame>, setting: &Setting<'_>) -> Result<Frame> {
-    let types = check_whole(&frames, setting)?;
+    let types = check_whole(&frames, setting, false)?;
     Frame::concat_by(frames, &types, setting.threads)
 }
 
-/// Refuses frames that would take too much memory as one; their types.
-fn check_whole(frames: &[Frame], setting: &Setting<'_>) -> Result<Vec<DataType>> {
+/// Refuses frames that would take too much memory as one, of which all columns are copied or those whose values are there; their types.
+fn check_whole(frames: &[Frame], setting: &Setting<'_>, copies_all: bool) -> Result<Vec<DataType>> {
     let types: Vec<DataType> = match frames.first() {
-        Some(frame) => frame.columns().iter().map(|column| column.data_type().clone()).collect(),
+        Some(frame) => frame.types().cloned().collect(),
         None => return Err(Error::Unsupported("rows of which there are none".to_owned())),
     };
     if frames.len() > 1 {
-        check_memory(frames.iter().map(Frame::len).sum(), types.iter(), setting.memory_bytes / 2)?;
+        let rows = frames.iter().map(Frame::len).sum();
+        let is_late = |place: usize| frames.iter().all(|frame| matches!(frame.columns()[place], FrameColumn::Late(_)));
+        // Of columns that are looked at later there is a number for each row.
+        let copied = types.iter().enumerate().filter(|(place, _)| copies_all || !is_late(*place)).map(|(_, of)| of);
+        check_memory(rows, copied.chain([&DataType::UInt32]), setting.memory_bytes / 2)?;
     }
     Ok(types)
 }

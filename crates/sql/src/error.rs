@@ -106,9 +106,9 @@ impl Error {
             }
             DataFusionError::ResourcesExhausted(message) => Error::of_memory(&message, limit_bytes),
             DataFusionError::SQL(error, _) => Error::Statement { message: error.to_string() },
-            DataFusionError::NotImplemented(message) if message.contains("OuterReferenceColumn") => Error::Statement {
-                message: "a sub-query that reads columns from around it isn't supported in this form: write it as a join, or by \
-                          = and an aggregate"
+            DataFusionError::NotImplemented(message) if is_of_a_query(&message) => Error::Statement {
+                message: "a sub-query that reads columns from around it isn't supported in this form: write it as a join, as an \
+                          aggregate, or with LIMIT 1"
                     .to_owned(),
             },
             DataFusionError::Plan(message) | DataFusionError::NotImplemented(message) => Error::Statement { message },
@@ -155,6 +155,11 @@ fn is_of_values(error: &DataFusionError) -> bool {
             | ArrowError::ParquetError(_)
             | ArrowError::SchemaError(_)
     )
+}
+
+/// Whether a query within an expression was left that nothing plans.
+fn is_of_a_query(message: &str) -> bool {
+    message.contains("OuterReferenceColumn") || message.contains("logical expression ScalarSubquery")
 }
 
 /// Whether a regular expression was refused, which DataFusion takes for a fault of its own.

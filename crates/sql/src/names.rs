@@ -2,7 +2,9 @@
 //!
 //! SQL folds unquoted names to lower case; tables here keep names as written. So inside a statement every table shows its
 //! columns in lower case, quoted names are folded too, and the answer gets the names back: an alias as the statement wrote
-//! it, a column as its table has it.
+//! it (`written.rs`), a column as its table has it.
+
+mod written;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,9 +13,14 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use self::written::Spelling;
+pub(crate) use self::written::Written;
 use crate::error::Result;
 use crate::limits::TokenLimits;
 use crate::{syntax, unsupported};
+
+/// Calls whose `AS` has a type behind it.
+const CASTS: [&str; 3] = ["cast", "try_cast", "safe_cast"];
 
 /// Stands in the name of a column before a number that tells it from others of its name, and isn't a part of the answer.
 pub(crate) const SAME_NAME: char = '\u{1}';
@@ -21,9 +28,11 @@ pub(crate) const SAME_NAME: char = '\u{1}';
 /// Spellings by folded name.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Spellings {
+    /// Of words behind `AS` that have capitals.
     aliases: HashMap<String, String>,
     columns: HashMap<String, String>,
     tables: Vec<String>,
+    written: Written,
 }
 
 impl Spellings {
@@ -40,10 +49,24 @@ impl Spellings {
         let mut limits = TokenLimits::default();
         let mut after_as = false;
         let mut folded_any = false;
+        // Whether each bracket that is open is that of a cast, and whether the next one is.
+        let (mut casts, mut is_cast) = (Vec::new(), false);
         for token in &mut tokens {
             limits.take(token)?;
+            let after_cast = is_cast;
+            if !matches!(token, Token::Whitespace(_)) {
+                is_cast = matches!(token, Token::Word(word) if CASTS.contains(&word.value.to_lowercase().as_str()));
+            }
             match token {
                 Token::Whitespace(_) => {}
+                Token::LParen => {
+                    casts.push(after_cast);
+                    after_as = false;
+                }
+                Token::RParen => {
+                    casts.pop();
+                    after_as = false;
+                }
                 Token::Word(word) if after_as => {
                     let folded = word.value.to_lowercase();
                     if folded != word.value {
@@ -56,7 +79,8 @@ impl Spellings {
                     after_as = false;
                 }
                 Token::Word(word) => {
-                    after_as = word.quote_style.is_none() && word.value.eq_ignore_ascii_case("as");
+                    let is_as = word.quote_style.is_none() && word.value.eq_ignore_ascii_case("as");
+                    after_as = is_as && casts.last() != Some(&true);
                     let folded = word.value.to_lowercase();
                     if word.quote_style == Some('"') && folded != word.value {
                         folded_any = true;
@@ -72,6 +96,11 @@ impl Spellings {
         Ok((folded, spellings))
     }
 
+    /// Learns how the parsed statement spells its columns.
+    pub(crate) fn add_statement(&mut self, written: Written) {
+        self.written = written;
+    }
+
     /// Learns how a table spells its columns. The first table wins.
     pub(crate) fn add_table<'a>(&mut self, table: &str, columns: impl Iterator<Item = &'a str>) {
         self.tables.push(table.to_lowercase());
@@ -82,7 +111,8 @@ impl Spellings {
 
     /// The schema with names as a person wrote them.
     pub(crate) fn restore(&self, schema: &Schema) -> SchemaRef {
-        let spelled: Vec<String> = schema.fields().iter().map(|field| self.spell(field.name())).collect();
+        let spelled = schema.fields().iter().enumerate().map(|(place, field)| self.spell(place, field.name()));
+        let spelled: Vec<String> = spelled.collect();
         let fields = schema.fields().iter().zip(&spelled).map(|(field, name)| {
             if field.name().contains(SAME_NAME) {
                 return Arc::new(field.as_ref().clone().with_name(name));
@@ -99,9 +129,15 @@ impl Spellings {
         Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
     }
 
-    fn spell(&self, name: &str) -> String {
+    fn spell(&self, place: usize, name: &str) -> String {
         let name = name.split_once(SAME_NAME).map_or(name, |(name, _)| name);
-        match self.aliases.get(name).or_else(|| self.columns.get(name)) {
+        let written = match self.written.spelling(place, name) {
+            Some(Spelling::Alias(written)) => return written.clone(),
+            Some(Spelling::Quoted) => return self.aliases.get(name).map_or_else(|| name.to_owned(), Clone::clone),
+            Some(Spelling::Table) => self.columns.get(name).or_else(|| self.aliases.get(name)),
+            None => self.aliases.get(name).or_else(|| self.columns.get(name)),
+        };
+        match written {
             Some(written) => written.clone(),
             None if name.contains('.') => self.spell_expression(name),
             None => name.to_owned(),
@@ -136,7 +172,9 @@ mod tests {
     use arrow::datatypes::DataType;
 
     fn names(statement: &str, columns: &[&str], answer: &[&str]) -> Vec<String> {
-        let (_, mut spellings) = Spellings::fold(statement).unwrap();
+        let (folded, mut spellings) = Spellings::fold(statement).unwrap();
+        let parsed = datafusion::sql::parser::DFParser::parse_sql(&folded).unwrap();
+        spellings.add_statement(Written::of(&parsed[0]));
         spellings.add_table("t", columns.iter().copied());
         let fields: Vec<Field> = answer.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect();
         spellings.restore(&Schema::new(fields)).fields().iter().map(|field| field.name().clone()).collect()
@@ -156,5 +194,31 @@ mod tests {
         assert_eq!(names("select cast(p as Double) from t", &["P"], &["p"]), ["P"]);
         assert_eq!(names("select sum(p) from t", &["P"], &["sum(t.p)"]), ["sum(P)"]);
         assert_eq!(names("select 1.5", &["P"], &["float64(1.5)", "x.p"]), ["float64(1.5)", "x.p"]);
+    }
+
+    #[test]
+    fn aliases_keep_their_case() {
+        assert_eq!(names("select P as p from t", &["P"], &["p"]), ["p"]);
+        assert_eq!(names("select P as \"p\" from t", &["P"], &["p"]), ["p"]);
+        assert_eq!(names("select p AS P, q from t", &["p", "Q"], &["p", "q"]), ["P", "Q"]);
+        assert_eq!(names("select * from (select P as p from t)", &["P"], &["p"]), ["p"]);
+        assert_eq!(
+            names("with w as (select P as p from t) select w.p, w.p as X from w", &["P"], &["p", "x"]),
+            ["p", "X"]
+        );
+        assert_eq!(names("select a from (select P from t) as u(A)", &["P"], &["a"]), ["A"]);
+        assert_eq!(names("select P, P as p from t", &["P"], &["p", "p\u{1}1"]), ["P", "p"]);
+        // Names within queries that aren't those of columns of the answer.
+        assert_eq!(names("select P from t where P > (select avg(P) as p from t)", &["P"], &["p"]), ["P"]);
+        assert_eq!(names("select P from t where P > (select avg(P) as pRICE from t)", &["P"], &["p"]), ["P"]);
+    }
+
+    #[test]
+    fn types_of_casts_are_no_names() {
+        let answer = ["time", "x"];
+        let columns = ["Time", "x"];
+        for cast in ["cast(x as TIME)", "try_cast(x + (1) as TIME)", "CAST (x AS TIME)"] {
+            assert_eq!(names(&format!("select *, {cast} from t"), &columns, &answer), columns, "{cast}");
+        }
     }
 }

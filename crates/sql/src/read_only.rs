@@ -12,24 +12,30 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Select, Visitor};
 
+use crate::dialect;
 use crate::error::Error;
 use crate::expand::expand;
 use crate::joins;
 use crate::limits::{self, StatementLimits};
+use crate::names::Written;
 use crate::resolve::resolve;
 use crate::unsupported;
 use crate::walk::syntax::visit;
 
-/// The plan of a statement that only reads; of one whose joins were rewritten if `has_joins`.
+/// The plan of a statement that only reads, and how it spells its columns; of one whose joins were rewritten if `has_joins`.
 ///
 /// # Errors
 /// [`Error::ReadOnly`], wrapped, for any other; those of DataFusion.
-pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> DataFusionResult<LogicalPlan> {
-    let dialect = state.config().options().sql_parser.dialect;
-    let mut statement = state.sql_to_statement(text, &dialect)?;
+pub(crate) async fn plan(
+    state: &SessionState,
+    text: &str,
+    has_joins: bool,
+) -> DataFusionResult<(LogicalPlan, Written)> {
+    let mut statement = dialect::parse(text, state)?;
     if let ControlFlow::Break(error) = check(&statement, state) {
         return Err(wrapped(error));
     }
+    let written = Written::of(&statement);
     if expand(&mut statement, state, has_joins).await?
         && let ControlFlow::Break(error) = check(&statement, state)
     {
@@ -44,7 +50,7 @@ pub(crate) async fn plan(state: &SessionState, text: &str, has_joins: bool) -> D
     // The list of what reads is ours; this one is DataFusion's.
     let options = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     options.verify_plan(&plan).map_err(|_| wrapped(refusal("a statement within the statement")))?;
-    Ok(plan)
+    Ok((plan, written))
 }
 
 fn refusal(statement: &str) -> Error {

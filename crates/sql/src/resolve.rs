@@ -10,8 +10,9 @@
 //!   have one name are named as they are written (`casts.rs`).
 //! - `arg_max(x, y)` is `first(x ORDER BY y DESC)` of the rows in which neither is null, and `strftime` is `to_char`; other names of functions are
 //!   in `calls.rs`, `names_of_calls.rs` and `templates.rs`.
-//! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side
-//!   (`clauses.rs`).
+//! - `FETCH FIRST n ROWS ONLY` is `LIMIT n`, `ORDER BY ALL` the order by all columns, `SEMI JOIN` and `ANTI JOIN` those of the left side, and
+//!   `QUALIFY` may read no window where the select list does (`clauses.rs`).
+//! - `ORDER BY t.x` is that column, also where an alias is called `x` (`order_keys.rs`).
 //! - The `ORDER BY` of a call over a window, and offsets of its frame that aren't literals, go where `functions/over_frames.rs` finds them.
 //! - `a IS [NOT] DISTINCT FROM b AND c` is `(a IS … b) AND c`. The parser takes all that follows for the second operand.
 
@@ -19,6 +20,7 @@ mod calls;
 mod casts;
 mod clauses;
 mod names_of_calls;
+mod order_keys;
 mod templates;
 
 use std::collections::{HashMap, HashSet};
@@ -92,6 +94,7 @@ impl VisitorMut for Resolver {
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<Error> {
         clauses::complete_query(query);
+        order_keys::name_apart(query);
         let order = query.order_by.as_mut().map(|order| &mut order.kind);
         if let (SetExpr::Select(select), Some(ast::OrderByKind::Expressions(keys))) = (query.body.as_mut(), order) {
             casts::name_apart(select, keys);
@@ -111,6 +114,7 @@ impl VisitorMut for Resolver {
             select.projection.push(SelectItem::Wildcard(WildcardAdditionalOptions::default()));
         }
         clauses::complete_joins(select);
+        clauses::complete_qualify(select);
         casts::name_apart(select, &mut []);
         for column in &mut select.projection {
             calls::name_as_written(column);

@@ -32,6 +32,7 @@ use tokio::task::JoinSet;
 use crate::answer::{Answer, Source, Threads, Watches};
 use crate::bounds::{self, BoundFunctions, Bounds};
 use crate::coercion::PrepareCoercion;
+use crate::correlated::JoinCorrelated;
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
@@ -42,6 +43,7 @@ use crate::joins;
 use crate::limits;
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::names::Spellings;
+use crate::null_safe_keys::NullSafeKeys;
 use crate::numbers::Numbers;
 use crate::one_nan::OneNan;
 use crate::pivot::PivotPlanner;
@@ -527,11 +529,12 @@ impl Session {
     /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
     async fn plan_logically(&self, state: &SessionState, text: &str) -> Result<(LogicalPlan, Spellings, bool)> {
         let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
-        let (folded, spellings) = Spellings::fold(text)?;
+        let (folded, mut spellings) = Spellings::fold(text)?;
         let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
         let text = rewritten.as_deref().unwrap_or(&folded);
         let plan = read_only::plan(state, text, rewritten.is_some()).await;
-        let plan = plan.map_err(|error| self.name_tables(wrap(error)))?;
+        let (plan, written) = plan.map_err(|error| self.name_tables(wrap(error)))?;
+        spellings.add_statement(written);
         Ok((plan, spellings, rewritten.is_some()))
     }
 
@@ -747,6 +750,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let mut analyzer_rules = Analyzer::new().rules;
     analyzer_rules.insert(0, Arc::new(PrepareCoercion));
     analyzer_rules.insert(0, Arc::new(JoinInSelect));
+    analyzer_rules.insert(0, Arc::new(JoinCorrelated));
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     // DataFusion's own answers for every aggregate.
     expr_planners.insert(0, Arc::new(functions::FramePlanner));
@@ -778,6 +782,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
+    context.add_optimizer_rule(Arc::new(NullSafeKeys));
     Ok(bounds::register(context.state()))
 }
 

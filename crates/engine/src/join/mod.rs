@@ -161,17 +161,16 @@ impl Joiner<'_> {
     /// The joined rows, and how many have a match.
     fn chunk(&mut self, left: &Frame) -> Result<(Frame, usize)> {
         let positions = self.positions(left)?;
-        let (mut columns, gather, rows) = if self.join.inner && positions.contains(&NOTHING) {
+        let (mut joined, gather) = if self.join.inner && positions.contains(&NOTHING) {
             let found: Vec<u64> = positions.iter().copied().filter(|position| *position != NOTHING).collect();
             let mask: BooleanArray = positions.iter().map(|position| Some(*position != NOTHING)).collect();
-            let kept = Kept::new(mask, left.columns().len());
-            let columns = left.columns().iter().map(|column| kept.filter(column)).collect::<Result<Vec<_>>>()?;
-            (columns, Gather::new(&found), found.len())
+            (left.kept(Kept::new(mask, left.columns().len()))?, Gather::new(&found))
         } else {
-            (left.columns().to_vec(), Gather::new(&positions), positions.len())
+            (left.clone(), Gather::new(&positions))
         };
+        let rows = joined.len();
         for (output, data_type) in self.join.outputs.iter().zip(&self.join.types) {
-            columns.push(match output {
+            joined.push(match output {
                 Expr::Column(column) => {
                     gather.stored(data_type, |source, rows| self.right.take(source, *column, rows))?
                 }
@@ -183,7 +182,7 @@ impl Joiner<'_> {
                 })?,
             });
         }
-        Ok((Frame::new(columns, rows), gather.found()))
+        Ok((joined, gather.found()))
     }
 
     /// For each left row where its match stands.

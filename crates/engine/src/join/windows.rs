@@ -127,8 +127,9 @@ impl Joiner<'_> {
             }
         }
         let looked_at = results.looked_at;
-        let columns = left.columns().iter().cloned().chain(results.finish()?).collect();
-        Ok((Frame::new(columns, left.len()), looked_at))
+        let mut joined = left.clone();
+        results.finish()?.into_iter().for_each(|column| joined.push(column));
+        Ok((joined, looked_at))
     }
 
     /// The first and the last time of each left row's window; `None` for one that is empty.

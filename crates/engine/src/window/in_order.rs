@@ -119,7 +119,7 @@ impl Partitions {
         })?;
         let Some(looks) = looks.into_iter().collect::<Option<Vec<Look>>>() else { return Ok(None) };
         let Some(first) = looks.first() else { return Ok(None) };
-        let types: Vec<DataType> = first.keys.columns().iter().map(|column| column.data_type().clone()).collect();
+        let types: Vec<DataType> = first.keys.types().cloned().collect();
         let keys = Frame::concat(looks.iter().map(|look| look.keys.clone()).collect(), &types)?;
         let columns: Vec<Expr> = (0..types.len()).map(Expr::Column).collect();
         let numbers = match group_rows(&keys, &columns, setting.constants) {

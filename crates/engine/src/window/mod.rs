@@ -169,7 +169,7 @@ pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Se
             Some(rows) => {
                 // Relaxed: nothing but the sum matters.
                 let all = taken.fetch_add(rows.len(), Ordering::Relaxed).saturating_add(rows.len());
-                check_memory(all, frame.columns().iter().map(|column| column.data_type()), setting.memory_bytes / 2)?;
+                check_memory(all, frame.types(), setting.memory_bytes / 2)?;
                 frame.take(&rows)
             }
             None => Ok(frame),
@@ -184,13 +184,21 @@ pub(crate) fn windows(mut frames: Vec<Frame>, calls: &[WindowCall], setting: &Se
             Err(error) => return Err(error),
         }
     }
-    let mut frame = whole(frames, setting)?;
+    let mut frame = whole(frames.clone(), setting)?;
     if let Some(rows) = first_rows(&frame, calls, setting.constants)? {
         frame = frame.take(&rows)?;
+        let results = in_sorted_order(&frame, calls, setting)?;
+        results.into_iter().for_each(|result| frame.push(result));
+        return Ok(vec![frame]);
     }
+    // The rows stand as they came: columns that no call looks at needn't be put together.
     let results = in_sorted_order(&frame, calls, setting)?;
-    results.into_iter().for_each(|result| frame.push(result));
-    Ok(vec![frame])
+    let lengths: Vec<usize> = frames.iter().map(Frame::len).collect();
+    let cut = |result: ArrayRef| -> Vec<ArrayRef> {
+        let begins = lengths.iter().scan(0, |next, rows| Some(std::mem::replace(next, *next + rows)));
+        begins.zip(&lengths).map(|(begin, rows)| result.slice(begin, *rows)).collect()
+    };
+    Ok(with_columns(frames, results.into_iter().map(cut).collect()))
 }
 
 /// The results of a call over whole partitions, by frame.

@@ -86,7 +86,7 @@ impl Growth {
             "concat" | "make_array" | "array_concat" | "array_append" | "array_prepend" | "array_union"
             | "arrays_zip" | "overlay" | "translate" => Growth::Sum,
             "map" => Growth::Map,
-            "regexp_count" | "regexp_instr" | "regexp_like" | "regexp_match" => Growth::Pattern,
+            "regexp_count" | "regexp_extract_all" | "regexp_instr" | "regexp_like" | "regexp_match" => Growth::Pattern,
             "levenshtein" | "array_has_all" | "array_has_any" => Growth::Pairs,
             _ => return None,
         })

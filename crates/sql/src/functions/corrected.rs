@@ -4,10 +4,12 @@
 //!   it, by what stands before and behind it (`groups_accumulator` of `min_max.rs`), and gives the least finite number for a group of
 //!   infinities alone.
 //! - `sum` of whole numbers ends in an error where 64 bits don't hold it. DataFusion's wraps.
+//! - `sum` of booleans counts those that are true.
 //! - `avg` of decimals is rounded, half away from zero. DataFusion's cuts off what its four further digits don't hold.
 //! - `bit_xor` of a frame that has lost its rows is null. DataFusion's is 0.
 //! - `corr` keeps means and distances from them, as everywhere. DataFusion's, of groups, subtracts sums of squares, which leaves no digit of numbers far
 //!   from zero such as times; and of one NaN it makes null, of two NaN.
+//! - `percentile_cont` interpolates with all digits (`percentile.rs`). DataFusion's weight has six.
 //! - Sums, averages, spreads and relations of floats over moving frames forget what has left (`moving_floats.rs`). DataFusion's don't.
 //!
 //! The first three are DataFusion's own accumulators over other values: of floats over integers of the same order, of whole numbers over
@@ -22,10 +24,12 @@ use arrow::datatypes::{
     DECIMAL256_MAX_PRECISION, DataType, Field, FieldRef, Float16Type, Float32Type, Float64Type, Int16Type, Int32Type,
     Int64Type,
 };
+use datafusion::common::types::{NativeType, logical_boolean, logical_int64};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err};
 use datafusion::functions_aggregate::average::avg_udaf;
 use datafusion::functions_aggregate::bit_and_or_xor::bit_xor_udaf;
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
+use datafusion::functions_aggregate::percentile_cont::percentile_cont_udaf;
 use datafusion::functions_aggregate::regr::{
     regr_avgx_udaf, regr_avgy_udaf, regr_count_udaf, regr_intercept_udaf, regr_r2_udaf, regr_slope_udaf, regr_sxx_udaf,
     regr_sxy_udaf, regr_syy_udaf,
@@ -36,12 +40,13 @@ use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams}
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification, StateFieldsArgs};
 use datafusion::logical_expr::utils::{AggregateOrderSensitivity, format_state_name};
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, EmitTo, Expr, GroupsAccumulator, Operator,
-    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs,
+    Accumulator, AggregateUDF, AggregateUDFImpl, Coercion, Documentation, EmitTo, Expr, GroupsAccumulator, Operator,
+    ReversedUDAF, SetMonotonicity, Signature, StatisticsArgs, TypeSignature, TypeSignatureClass,
 };
 
 use super::folds::{self, GroupsFold, RowsFold};
 use super::moving_floats::{self, Relation};
+use super::percentile::{self, Percentile};
 
 /// Holds the sum of as many 64-bit numbers as there can be rows.
 const WIDE: DataType = DataType::Decimal128(38, 0);
@@ -62,18 +67,30 @@ pub(super) fn aggregates() -> Vec<AggregateUDF> {
         regr_sxy_udaf(),
     ];
     let inner = [min_udaf(), max_udaf(), sum_udaf(), avg_udaf(), bit_xor_udaf(), var_pop_udaf()];
-    inner.into_iter().chain(regressions).map(corrected).collect()
+    let inner = inner.into_iter().chain([percentile_cont_udaf()]);
+    inner.chain(regressions).map(corrected).collect()
 }
 
 /// An aggregate of DataFusion's with the answers of this file.
 pub(super) fn corrected(inner: Arc<AggregateUDF>) -> AggregateUDF {
-    AggregateUDF::from(Corrected { inner })
+    let signature = (inner.name() == "sum").then(|| with_booleans(inner.signature()));
+    AggregateUDF::from(Corrected { inner, signature })
 }
 
 /// An aggregate of DataFusion's over other values.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Corrected {
     inner: Arc<AggregateUDF>,
+    /// What it takes, if that isn't what DataFusion's takes.
+    signature: Option<Signature>,
+}
+
+/// A signature that takes booleans, too, as whole numbers.
+fn with_booleans(signature: &Signature) -> Signature {
+    let whole = TypeSignatureClass::Native(logical_int64());
+    let booleans = vec![TypeSignatureClass::Native(logical_boolean())];
+    let boolean = TypeSignature::Coercible(vec![Coercion::new_implicit(whole, booleans, NativeType::Int64)]);
+    Signature::one_of(vec![signature.type_signature.clone(), boolean], signature.volatility)
 }
 
 impl Corrected {
@@ -96,6 +113,12 @@ impl Corrected {
 
     fn is_correlation(&self, is_distinct: bool) -> bool {
         self.inner.name() == "corr" && !is_distinct
+    }
+
+    /// Whether it is a percentile of values, which those of no type aren't.
+    fn is_percentile(&self, args: &AccumulatorArgs<'_>) -> bool {
+        self.inner.name() == "percentile_cont"
+            && args.expr_fields.first().is_some_and(|field| !field.data_type().is_null())
     }
 
     /// What `make` makes for the arguments of the call, over the stand-in where there is one.
@@ -303,6 +326,10 @@ impl AggregateUDFImpl for Corrected {
         if self.is_correlation(args.is_distinct) {
             return Ok(Box::new(RowsFold::new(Relation::Correlation)));
         }
+        if self.is_percentile(&args) {
+            let (share, is_distinct) = (percentile::share(&args)?, args.is_distinct);
+            return Ok(Box::new(Percentile { inner: self.inner.accumulator(args)?, share, is_distinct }));
+        }
         self.made(args, |args| self.inner.accumulator(args), |made| Box::new(made))
     }
 
@@ -310,10 +337,18 @@ impl AggregateUDFImpl for Corrected {
         if self.is_correlation(args.is_distinct) {
             return Ok(Box::new(GroupsFold::new(Relation::Correlation)));
         }
+        if self.is_percentile(&args) {
+            let share = percentile::share(&args)?;
+            let inner = self.inner.create_groups_accumulator(args)?;
+            return Ok(Box::new(Percentile { inner, share, is_distinct: false }));
+        }
         self.made(args, |args| self.inner.create_groups_accumulator(args), |made| Box::new(made))
     }
 
     fn create_sliding_accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        if self.is_percentile(&args) {
+            return self.accumulator(args);
+        }
         // Which there is of 64-bit numbers alone.
         if args.is_distinct {
             return self.inner.create_sliding_accumulator(args);
@@ -366,7 +401,7 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        self.signature.as_ref().unwrap_or_else(|| self.inner.signature())
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
@@ -382,7 +417,8 @@ impl AggregateUDFImpl for Corrected {
     }
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
-        self.inner.simplify()
+        // The least and the greatest would be DataFusion's.
+        if self.inner.name() == "percentile_cont" { None } else { self.inner.simplify() }
     }
 
     fn simplify_expr_op_literal(
@@ -398,6 +434,10 @@ impl AggregateUDFImpl for Corrected {
 
     fn reverse_expr(&self) -> ReversedUDAF {
         self.inner.reverse_udf()
+    }
+
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.supports_within_group_clause()
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {

@@ -15,9 +15,9 @@
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
 //! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp` | `strptime.rs`, `spans.rs` |
-//! | text | `glob`, `printf`, `format`, `md5`, `len` | `glob.rs`, `printf.rs`, `md5.rs`, `len.rs` |
+//! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `len` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `len.rs` |
 //! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
-//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `moving_floats.rs` over `frame_fold.rs` |
+//! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
 //! What each one returns, with its edges and examples, is in `docs/reference/functions.md`.
@@ -43,8 +43,10 @@ mod neighbours;
 mod of_values;
 mod order_keys;
 mod over_frames;
+mod percentile;
 mod pick_groups;
 mod printf;
+mod regexp_extract_all;
 mod row_order;
 mod shape;
 mod shifted;
@@ -90,6 +92,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
     ];
     functions.push(ScalarUDF::from(len::Len::new()));
     functions.push(ScalarUDF::from(md5::Md5::new()));
+    functions.push(ScalarUDF::from(regexp_extract_all::RegexpExtractAll::new()));
     functions.extend(printf::Formatted::all().map(ScalarUDF::from));
     functions.extend(spans::Span::all().into_iter().map(ScalarUDF::from));
     functions.extend(strptime::Strptime::all().map(ScalarUDF::from));

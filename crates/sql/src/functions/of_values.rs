@@ -5,7 +5,7 @@
 //! - NaN is above all numbers, and both zeros are one, as everywhere.
 //! - Of values that are equally frequent `mode` is the least, whatever the order of rows; DuckDB's is the first that it meets.
 //! - `quantile_disc(x, p)` is the first value that a share of `p` of the values doesn't exceed. `p` is a constant from 0 to 1, or a list of them
-//!   for a list of results. `quantile_cont` is DataFusion's.
+//!   for a list of results. `quantile_cont` is in `percentile.rs`.
 //! - All values of a group are held in memory.
 //!
 //! Source: duckdb.org/docs/stable/sql/functions/aggregates.

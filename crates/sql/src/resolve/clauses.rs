@@ -1,9 +1,11 @@
 //! Clauses of queries that DataFusion's planner takes in another spelling.
 
 use datafusion::sql::sqlparser::ast::{
-    Expr, JoinOperator, LimitClause, OrderByExpr, OrderByKind, OrderByOptions, Query, Select, SelectItem, SetExpr,
-    Value,
+    BinaryOperator, Expr, JoinOperator, LimitClause, OrderByExpr, OrderByKind, OrderByOptions, Query, Select,
+    SelectItem, SetExpr, Value,
 };
+
+use crate::walk::syntax::any_expression;
 
 /// Completes what surrounds a select: `FETCH FIRST n ROWS ONLY` is `LIMIT n`, and `ORDER BY ALL` the order by every column.
 pub(super) fn complete_query(query: &mut Query) {
@@ -51,4 +53,39 @@ pub(super) fn complete_joins(select: &mut Select) {
             other => join.join_operator = other,
         }
     }
+}
+
+/// A `QUALIFY` that reads no window, beside a select list that does, also says that one of these is null or not, which the planner looks for.
+pub(super) fn complete_qualify(select: &mut Select) {
+    let Some(condition) = &mut select.qualify else { return };
+    if window_in(condition).is_some() {
+        return;
+    }
+    let of_items = select.projection.iter().find_map(|item| match item {
+        SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } => window_in(expr),
+        _ => None,
+    });
+    let Some(window) = of_items else { return };
+    let both = |left: Expr, op, right: Expr| Expr::BinaryOp {
+        left: Box::new(Expr::Nested(Box::new(left))),
+        op,
+        right: Box::new(Expr::Nested(Box::new(right))),
+    };
+    let is_null = Expr::IsNull(Box::new(window.clone()));
+    let always = both(is_null, BinaryOperator::Or, Expr::IsNotNull(Box::new(window)));
+    let given = std::mem::replace(condition, super::nothing());
+    *condition = both(given, BinaryOperator::And, always);
+}
+
+/// The first call over a window within an expression.
+fn window_in(expression: &Expr) -> Option<Expr> {
+    let mut found = None;
+    any_expression(expression, |inner| {
+        let is_window = matches!(inner, Expr::Function(call) if call.over.is_some());
+        if is_window {
+            found = Some(inner.clone());
+        }
+        is_window
+    });
+    found
 }

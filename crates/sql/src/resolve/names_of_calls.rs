@@ -13,9 +13,10 @@ use super::templates;
 use crate::error::{Result, fault};
 
 /// Names, and what they are called here, with the same arguments.
-const RENAMED: [(&str, &str); 25] = [
+const RENAMED: [(&str, &str); 27] = [
     ("approx_count_distinct", "approx_distinct"),
     ("approx_quantile", "approx_percentile_cont"),
+    ("array_apply", "array_transform"),
     ("editdist3", "levenshtein"),
     ("favg", "avg"),
     ("fsum", "sum"),
@@ -24,6 +25,7 @@ const RENAMED: [(&str, &str); 25] = [
     ("kahan_sum", "sum"),
     ("lcase", "lower"),
     ("least_common_multiple", "lcm"),
+    ("list_apply", "array_transform"),
     ("list_value", "make_array"),
     ("listagg", "string_agg"),
     ("ord", "ascii"),
@@ -110,6 +112,7 @@ pub(super) fn stands_for_another(call: &Function) -> bool {
     match name.as_str() {
         "max" | "min" => args == 2,
         "mode" => !call.within_group.is_empty(),
+        "percentile_cont" | "quantile_cont" => shares_of(call).is_some(),
         "string_agg" => args == 1,
         "time_bucket" => is_of_numbers(call),
         name => {
@@ -173,6 +176,7 @@ pub(super) fn spelt_out(call: &mut Function) -> Result<Option<Expr>> {
                 rename(call, "to_char");
             }
         }
+        "percentile_cont" | "quantile_cont" => return Ok(of_each_share(call)),
         "count_star" => {
             call.args = one_list(vec![FunctionArg::Unnamed(FunctionArgExpr::Wildcard)]);
             rename(call, "count");
@@ -273,6 +277,39 @@ fn count_if(call: &mut Function) -> Result<()> {
     Ok(())
 }
 
+/// The shares of `quantile_cont(x, [p, …])`.
+fn shares_of(call: &Function) -> Option<&[Expr]> {
+    let FunctionArguments::List(list) = &call.args else { return None };
+    match list.args.as_slice() {
+        [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Array(shares)))] => Some(&shares.elem),
+        _ => None,
+    }
+}
+
+/// `quantile_cont(x, [p, …])` as a list of `quantile_cont(x, p)`, null where there is no value.
+fn of_each_share(call: &Function) -> Option<Expr> {
+    let of_share = |share: &Expr| {
+        let mut one = call.clone();
+        if let Some([_, place]) = plain(&mut one, 2).map(Vec::as_mut_slice) {
+            *place = argument(share.clone());
+        }
+        Expr::Function(one)
+    };
+    let each: Vec<Expr> = shares_of(call)?.iter().map(of_share).collect();
+    let is_there = Expr::IsNotNull(Box::new(each.first()?.clone()));
+    Some(case(is_there, self::call("make_array", each), None))
+}
+
+fn case(condition: Expr, result: Expr, other: Option<Expr>) -> Expr {
+    Expr::Case {
+        case_token: AttachedToken::empty(),
+        end_token: AttachedToken::empty(),
+        operand: None,
+        conditions: vec![CaseWhen { condition, result }],
+        else_result: other.map(Box::new),
+    }
+}
+
 /// Whether the width of a bucket is a number.
 fn is_of_numbers(call: &Function) -> bool {
     let FunctionArguments::List(list) = &call.args else { return false };
@@ -310,13 +347,7 @@ fn choice(call: &mut Function) -> Result<Option<Expr>> {
     let Some(Ok([condition, result, other])) = parts.map(<[Expr; 3]>::try_from) else {
         return fault("if takes (condition, x, y)");
     };
-    Ok(Some(Expr::Case {
-        case_token: AttachedToken::empty(),
-        end_token: AttachedToken::empty(),
-        operand: None,
-        conditions: vec![CaseWhen { condition, result }],
-        else_result: Some(Box::new(other)),
-    }))
+    Ok(Some(case(condition, result, Some(other))))
 }
 
 /// `max(x, n)` and `arg_max(x, y, n)`: the first n of all values in their order.

@@ -50,10 +50,10 @@ impl Recogniser<'_> {
         match stage {
             Stage::Frame(input) => {
                 let keys = keys.iter().map(|key| self.convert(key, schema)).collect::<Result<Vec<_>, _>>()?;
-                let (key_types, pivoted) = (key_types.to_vec(), self.pivoted(&aggregates));
-                let (aggregates, columns) = pivoted.map_or((aggregates, None), |(made, columns)| (made, Some(columns)));
+                let (number, key_types) = (keys.len(), key_types.to_vec());
+                let (aggregates, outputs) = self.in_one_pass(aggregates);
                 let plan = Plan::Aggregate { input: Box::new(input), keys, key_types, aggregates };
-                Ok(Stage::Frame(as_asked(plan, columns)))
+                Ok(Stage::Frame(as_asked(plan, number, outputs)))
             }
             Stage::Table { scan, columns } => {
                 let spec = self.spec(&scan);
@@ -75,10 +75,10 @@ impl Recogniser<'_> {
                         }
                     }
                 }
-                let (key_types, pivoted) = (key_types.to_vec(), self.pivoted(&aggregates));
-                let (aggregates, columns) = pivoted.map_or((aggregates, None), |(made, columns)| (made, Some(columns)));
+                let (number, key_types) = (table_keys.len(), key_types.to_vec());
+                let (aggregates, outputs) = self.in_one_pass(aggregates);
                 let plan = Plan::AggregateTable { scan, keys: table_keys, key_types, aggregates };
-                Ok(Stage::Frame(as_asked(plan, columns)))
+                Ok(Stage::Frame(as_asked(plan, number, outputs)))
             }
         }
     }
@@ -180,7 +180,8 @@ impl Recogniser<'_> {
             return;
         }
         for argument in &mut aggregate.arguments {
-            let Some((condition, value)) = self.choice_or_null(argument) else { continue };
+            let is_null = |rest: Option<ScalarValue>| rest.is_none_or(|rest| rest.is_null());
+            let Some((condition, value)) = self.choice_or(argument, &is_null) else { continue };
             *argument = value;
             aggregate.filter = Some(match aggregate.filter.take() {
                 Some(filter) => TickExpr::Binary(BinaryOp::And, Box::new(filter), Box::new(condition)),
@@ -195,20 +196,24 @@ impl Recogniser<'_> {
         }
     }
 
-    /// The condition and the value of an expression that is null where the condition isn't true.
-    fn choice_or_null(&self, expr: &TickExpr) -> Option<(TickExpr, TickExpr)> {
+    /// The condition and the value of an expression that is such a constant, or nothing, where the condition isn't true.
+    pub(super) fn choice_or(
+        &self,
+        expr: &TickExpr,
+        is_rest: &dyn Fn(Option<ScalarValue>) -> bool,
+    ) -> Option<(TickExpr, TickExpr)> {
         match expr {
             TickExpr::Case { branches, otherwise, .. } => {
-                let is_null = match otherwise.as_deref() {
-                    None => true,
+                let is_it = match otherwise.as_deref() {
+                    None => is_rest(None),
                     Some(TickExpr::Constant(number)) => {
-                        self.constants.fixed(*number).is_some_and(|value| value.is_null())
+                        self.constants.fixed(*number).is_some_and(|value| is_rest(Some(value)))
                     }
                     Some(_) => false,
                 };
                 let [choice] = branches.as_slice() else { return None };
                 // What the condition leaves out may be what a division is refused for.
-                (is_null && !divides(&choice.1)).then(|| choice.clone())
+                (is_it && !divides(&choice.1)).then(|| choice.clone())
             }
             // A cast that every value passes, so that none fails in a row that the condition leaves out.
             TickExpr::Cast(inner, to) => {
@@ -219,7 +224,7 @@ impl Recogniser<'_> {
                     DataType::UInt64 => from.is_unsigned_integer(),
                     _ => false,
                 };
-                let (condition, value) = self.choice_or_null(inner).filter(|_| widens)?;
+                let (condition, value) = self.choice_or(inner, is_rest).filter(|_| widens)?;
                 Some((condition, TickExpr::Cast(Box::new(value), to.clone())))
             }
             _ => None,
@@ -311,11 +316,12 @@ fn with_equalities(filter: &Expr) -> Expr {
     }
 }
 
-/// Groups with the aggregates that were asked for, given which of the plan's columns behind the keys each of them is.
-fn as_asked(plan: Plan, columns: Option<Vec<usize>>) -> Plan {
-    let Some(columns) = columns else { return plan };
-    let keys = plan.width() - columns.len();
-    let outputs = (0..keys).chain(columns.iter().map(|column| keys + column)).map(TickExpr::Column).collect();
+/// Groups with the aggregates that were asked for, given what each of them is over the plan's columns behind the keys.
+fn as_asked(plan: Plan, keys: usize, outputs: Option<Vec<TickExpr>>) -> Plan {
+    let Some(outputs) = outputs else { return plan };
+    let made: Vec<TickExpr> = (keys..plan.width()).map(TickExpr::Column).collect();
+    let outputs = outputs.iter().map(|output| output.substitute(&made));
+    let outputs = (0..keys).map(TickExpr::Column).chain(outputs).collect();
     Plan::Project { input: Box::new(plan), outputs }
 }
 

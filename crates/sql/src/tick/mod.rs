@@ -430,11 +430,13 @@ impl TickStatements {
 
 /// The plan with names resolved, the values of parameters marked, and the names as the statement spells them.
 async fn logical_plan(given: &Given, state: &SessionState) -> datafusion::error::Result<(LogicalPlan, Spellings)> {
-    let (folded, spellings) = Spellings::fold(&given.text).map_err(|error| DataFusionError::External(error.into()))?;
-    let plan = match joins::rewrite(&folded).map_err(DataFusionError::Plan)? {
+    let (folded, mut spellings) =
+        Spellings::fold(&given.text).map_err(|error| DataFusionError::External(error.into()))?;
+    let (plan, written) = match joins::rewrite(&folded).map_err(DataFusionError::Plan)? {
         Some(rewritten) => read_only::plan(state, &rewritten, true).await?,
         None => read_only::plan(state, &folded, false).await?,
     };
+    spellings.add_statement(written);
     Ok((plan.with_param_values(given.marked())?, spellings))
 }
 

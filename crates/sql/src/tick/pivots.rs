@@ -2,8 +2,12 @@
 //!
 //! `sum(x) FILTER (WHERE k = 'a'), sum(x) FILTER (WHERE k = 'b'), …` compares each row with every value. Where enough aggregates differ in such a
 //! value alone, the engine looks the value of a row up instead. Conditions that they share stay filters.
+//!
+//! `sum(CASE WHEN k = 'a' THEN x ELSE 0 END)` is the sum of the rows with 'a'; where that is null, it is 0 if there are other rows.
 
-use splay_engine::{Aggregate, BinaryOp, Expr as TickExpr, Pivot};
+use arrow::datatypes::DataType;
+use datafusion::common::ScalarValue;
+use splay_engine::{Aggregate, AggregateFunction, BinaryOp, Expr as TickExpr, Pivot};
 
 use super::constants::Constants;
 use super::recognise::Recogniser;
@@ -32,8 +36,88 @@ struct Kind {
 }
 
 impl Recogniser<'_> {
+    /// The aggregates that are computed for those given, and what these are over their columns; `None` where they are those given.
+    pub(super) fn in_one_pass(&mut self, aggregates: Vec<Aggregate>) -> (Vec<Aggregate>, Option<Vec<TickExpr>>) {
+        let before = self.constants.len();
+        let columns = |columns: Vec<usize>| columns.into_iter().map(TickExpr::Column).collect::<Vec<_>>();
+        if let Some((parts, outputs)) = self.without_zeros(&aggregates) {
+            if let Some((made, places)) = self.pivoted(&parts) {
+                let places = columns(places);
+                return (made, Some(outputs.iter().map(|output| output.substitute(&places)).collect()));
+            }
+            self.constants.truncate(before);
+        }
+        match self.pivoted(&aggregates) {
+            Some((made, places)) => (made, Some(columns(places))),
+            None => (aggregates, None),
+        }
+    }
+
+    /// Sums that take 0 where a condition doesn't hold as sums and counts of the rows where it does; what those given are over these. `None` where
+    /// there are few such.
+    fn without_zeros(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<TickExpr>)> {
+        let found: Vec<_> = aggregates.iter().map(|aggregate| self.choice_or_zero(aggregate)).collect();
+        if found.iter().flatten().count() < VALUES_MIN {
+            return None;
+        }
+        let (mut parts, mut outputs) = (Vec::new(), Vec::with_capacity(aggregates.len()));
+        // The places of counts of all rows, by the filter that the aggregates had before.
+        let mut counts: Vec<(&Option<TickExpr>, usize)> = Vec::new();
+        let count =
+            |filter| Aggregate { filter, ..Aggregate::new(AggregateFunction::CountRows, Vec::new(), DataType::Int64) };
+        for (aggregate, found) in aggregates.iter().zip(found) {
+            let Some((condition, value)) = found else {
+                outputs.push(TickExpr::Column(parts.len()));
+                parts.push(aggregate.clone());
+                continue;
+            };
+            let same = |one, other| self.constants.are_same(one, other);
+            let is_known = |known: &Option<TickExpr>| match (known, &aggregate.filter) {
+                (Some(known), Some(filter)) => known.is_same_by(filter, &same),
+                (known, filter) => known.is_none() && filter.is_none(),
+            };
+            let all = match counts.iter().find(|(known, _)| is_known(known)) {
+                Some((_, place)) => *place,
+                None => {
+                    parts.push(count(aggregate.filter.clone()));
+                    counts.push((&aggregate.filter, parts.len() - 1));
+                    parts.len() - 1
+                }
+            };
+            let filter = Some(match &aggregate.filter {
+                Some(filter) => TickExpr::Binary(BinaryOp::And, Box::new(filter.clone()), Box::new(condition)),
+                None => condition,
+            });
+            let sum = TickExpr::Column(parts.len());
+            parts.push(Aggregate { arguments: vec![value], filter: filter.clone(), ..aggregate.clone() });
+            let own = TickExpr::Column(parts.len());
+            parts.push(count(filter));
+            let zero = ScalarValue::new_zero(&aggregate.data_type).ok()?;
+            let zero = TickExpr::Constant(self.constants.fix(&zero)?);
+            let has_others = TickExpr::Binary(BinaryOp::Greater, Box::new(TickExpr::Column(all)), Box::new(own));
+            outputs.push(TickExpr::Case {
+                branches: vec![(TickExpr::IsNotNull(Box::new(sum.clone())), sum), (has_others, zero)],
+                otherwise: None,
+                data_type: aggregate.data_type.clone(),
+            });
+        }
+        Some((parts, outputs))
+    }
+
+    /// The condition and the value of a sum that takes 0 where the condition doesn't hold.
+    fn choice_or_zero(&self, aggregate: &Aggregate) -> Option<(TickExpr, TickExpr)> {
+        let [argument] = aggregate.arguments.as_slice() else { return None };
+        let is_zero = |rest: Option<ScalarValue>| {
+            rest.is_some_and(|rest| ScalarValue::new_zero(&rest.data_type()).is_ok_and(|zero| zero == rest))
+        };
+        match aggregate.function {
+            AggregateFunction::Sum => self.choice_or(argument, &is_zero),
+            _ => None,
+        }
+    }
+
     /// Aggregates with pivots, and for each of those given where its column is among theirs; `None` where no key has many values.
-    pub(super) fn pivoted(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
+    fn pivoted(&mut self, aggregates: &[Aggregate]) -> Option<(Vec<Aggregate>, Vec<usize>)> {
         if aggregates.len() < VALUES_MIN {
             return None;
         }

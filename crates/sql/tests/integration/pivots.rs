@@ -96,8 +96,19 @@ fn pivots_by_keys_of_every_type_are_tick_plans() {
                     format!("sum({when} far end), count({when} 1 end), max({when} note end)")
                 })
                 .collect();
-            let text = format!("select sym, {} from event group by sym", choices.join(", "));
-            assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+            let zeros: Vec<String> = values
+                .iter()
+                .map(|value| {
+                    let when = format!("case when {key} = {value} then");
+                    format!("sum({when} far else 0 end), sum({when} mark else 0 end) filter (where few < 4)")
+                })
+                .collect();
+            for calls in [&choices, &zeros] {
+                let text = format!("select sym, {} from event group by sym", calls.join(", "));
+                assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+                let text = format!("select {} from event where {key} = {}", calls.join(", "), values[0]);
+                assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+            }
         }
     }
 }
@@ -111,6 +122,13 @@ fn aggregates_that_differ_in_a_value_are_one() {
     let text = format!("select sym, count(*), {}, max(few) from event group by sym", sums.join(", avg(mark), "));
     let plan = both.reason(&text).unwrap();
     assert!(plan.contains("Sum for each of 30 values"), "{plan}");
+    // Sums of zero where the condition doesn't hold.
+    let sums: Vec<String> = (0..30).map(|value| format!("sum(case when few = {value} then far else 0 end)")).collect();
+    let text = format!("select sym, {} from event group by sym", sums.join(", max(few), "));
+    let plan = both.reason(&text).unwrap();
+    assert!(plan.contains("Sum for each of 30 values"), "{plan}");
+    assert!(plan.contains("CountRows for each of 30 values"), "{plan}");
+    assert_eq!(both.compare(&text), Ok(true));
     // Those of two keys, and what must have two values at once.
     let pairs: Vec<String> = (0..20)
         .flat_map(|one| (0..3).map(move |other| (one, other)))

@@ -1,0 +1,393 @@
+//! Columns of frames whose values stay where they are until somebody looks at them.
+//!
+//! A filter, a sort, a limit or a window looks at few columns of its rows and passes the others on. Columns that are slices of mapped files are
+//! passed on as what they are: the slices, and the numbers of their rows, which all such columns of a frame share. Steps change the numbers. The
+//! values are taken out when an expression reads them, or for the answer, once, and only for the rows that are left by then.
+//!
+//! What was computed or decoded is copied by each step, as its memory would be held otherwise as long as a row of it is left.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, UInt32Type};
+
+use crate::error::Result;
+use crate::frame::{joined, one_dictionary};
+use crate::gather::interleaved_codes;
+use crate::kept::Kept;
+
+/// Rows of a run, on average, from which on runs are taken and put one behind the other.
+const RUN_ROWS: usize = 64;
+
+/// A column of a frame.
+#[derive(Debug, Clone)]
+pub(crate) enum FrameColumn {
+    /// Its values.
+    Made(ArrayRef),
+    /// Rows of mapped values.
+    Late(LateColumn),
+}
+
+impl FrameColumn {
+    pub fn data_type(&self) -> &DataType {
+        match self {
+            FrameColumn::Made(values) => values.data_type(),
+            FrameColumn::Late(late) => late.parts[0].data_type(),
+        }
+    }
+
+    /// The values.
+    pub fn values(&self) -> Result<ArrayRef> {
+        match self {
+            FrameColumn::Made(values) => Ok(Arc::clone(values)),
+            FrameColumn::Late(late) => late.values(),
+        }
+    }
+
+    /// Whether values would have to be copied to be looked at.
+    pub fn is_to_be_copied(&self) -> bool {
+        match self {
+            FrameColumn::Made(_) => false,
+            FrameColumn::Late(late) => late.values.made.get().is_none() && !late.is_one_slice(),
+        }
+    }
+
+    /// The arrays that it holds outside of mapped files.
+    pub fn held(&self) -> Vec<ArrayRef> {
+        match self {
+            FrameColumn::Made(values) => vec![Arc::clone(values)],
+            FrameColumn::Late(late) => {
+                let numbers = late.rows.numbers.get().map(|numbers| Arc::new(numbers.clone()) as ArrayRef);
+                late.values.made.get().cloned().into_iter().chain(numbers).collect()
+            }
+        }
+    }
+}
+
+/// Rows of mapped values.
+#[derive(Debug, Clone)]
+pub(crate) struct LateColumn {
+    /// At least one, one behind the other.
+    parts: Arc<[ArrayRef]>,
+    rows: Arc<RowChoice>,
+    values: Arc<LateValues>,
+}
+
+/// Values, once they were looked at.
+#[derive(Debug, Default)]
+struct LateValues {
+    made: OnceLock<ArrayRef>,
+    /// Held by the thread that takes them out.
+    making: Mutex<()>,
+}
+
+impl LateColumn {
+    fn new(parts: Arc<[ArrayRef]>, rows: Arc<RowChoice>) -> LateColumn {
+        LateColumn { parts, rows, values: Arc::default() }
+    }
+
+    /// The rows of a slice of a mapped file.
+    pub fn of_slice(slice: ArrayRef, rows: &Arc<RowChoice>) -> LateColumn {
+        LateColumn::new(Arc::new([slice]), Arc::clone(rows))
+    }
+
+    fn is_one_slice(&self) -> bool {
+        self.parts.len() == 1 && matches!(self.rows.chosen, Chosen::All)
+    }
+
+    fn values(&self) -> Result<ArrayRef> {
+        let made = &self.values.made;
+        if made.get().is_none() {
+            let _making = self.values.making.lock().unwrap_or_else(PoisonError::into_inner);
+            // Another thread may have been faster.
+            if made.get().is_none() {
+                let values = self.rows.of(&self.parts)?;
+                return Ok(Arc::clone(made.get_or_init(|| values)));
+            }
+        }
+        made.get().map_or_else(|| self.rows.of(&self.parts), |values| Ok(Arc::clone(values)))
+    }
+}
+
+/// Which rows of some parts that stand one behind the other. Rows are numbered from the first one of the first part.
+#[derive(Debug)]
+pub(crate) struct RowChoice {
+    /// Where each part begins, and where the last one ends.
+    starts: Vec<u32>,
+    chosen: Chosen,
+    /// The numbers of the rows, where they are known.
+    numbers: OnceLock<UInt32Array>,
+    places: OnceLock<Places>,
+}
+
+#[derive(Debug)]
+enum Chosen {
+    All,
+    /// Of the only part.
+    Kept(Arc<Kept>),
+    Numbers,
+}
+
+/// Rows of several parts.
+#[derive(Debug)]
+enum Places {
+    /// Rows of a part that follow each other, counted from the begin of the part.
+    Runs(Vec<(usize, UInt32Array)>),
+    /// The rows of each part, and for each row the number of its part and its place among that part's rows.
+    Dealt { by_part: Vec<(usize, UInt32Array)>, indices: Vec<(usize, usize)> },
+}
+
+impl RowChoice {
+    fn new(starts: Vec<u32>, chosen: Chosen) -> RowChoice {
+        RowChoice { starts, chosen, numbers: OnceLock::new(), places: OnceLock::new() }
+    }
+
+    fn of_numbers(starts: Vec<u32>, numbers: UInt32Array) -> RowChoice {
+        let choice = RowChoice::new(starts, Chosen::Numbers);
+        RowChoice { numbers: OnceLock::from(numbers), ..choice }
+    }
+
+    /// All rows of one part; `None` of more than there are numbers for.
+    pub fn all(rows: usize) -> Option<RowChoice> {
+        Some(RowChoice::new(vec![0, u32::try_from(rows).ok()?], Chosen::All))
+    }
+
+    /// The rows of one part that a mask keeps.
+    pub fn kept(kept: Arc<Kept>) -> Option<RowChoice> {
+        let rows = u32::try_from(kept.mask().len()).ok()?;
+        Some(RowChoice::new(vec![0, rows], Chosen::Kept(kept)))
+    }
+
+    fn all_rows(&self) -> u32 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    /// The numbers of its rows.
+    fn numbers(&self) -> &UInt32Array {
+        self.numbers.get_or_init(|| match &self.chosen {
+            Chosen::Kept(kept) => {
+                let rows = kept.mask().values().set_indices();
+                rows.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect::<Vec<u32>>().into()
+            }
+            Chosen::All | Chosen::Numbers => (0..self.all_rows()).collect::<Vec<u32>>().into(),
+        })
+    }
+
+    /// Those of its rows that a mask keeps.
+    fn masked(&self, kept: &Arc<Kept>) -> Result<RowChoice> {
+        match self.chosen {
+            Chosen::All if self.starts.len() == 2 => {
+                Ok(RowChoice::new(self.starts.clone(), Chosen::Kept(Arc::clone(kept))))
+            }
+            _ => {
+                let numbers: ArrayRef = Arc::new(self.numbers().clone());
+                let numbers = kept.filter(&numbers)?.as_primitive::<UInt32Type>().clone();
+                Ok(RowChoice::of_numbers(self.starts.clone(), numbers))
+            }
+        }
+    }
+
+    /// Those of its rows that stand at these places, in their order.
+    fn taken(&self, places: &UInt32Array) -> Result<RowChoice> {
+        let numbers = match self.chosen {
+            Chosen::All => places.clone(),
+            _ => take(self.numbers(), places, None)?.as_primitive::<UInt32Type>().clone(),
+        };
+        Ok(RowChoice::of_numbers(self.starts.clone(), numbers))
+    }
+
+    fn sliced(&self, start: usize, rows: usize) -> RowChoice {
+        RowChoice::of_numbers(self.starts.clone(), self.numbers().slice(start, rows))
+    }
+
+    /// The rows of several choices, one behind the other; `None` of more than there are numbers for.
+    fn joined(choices: &[&RowChoice]) -> Option<RowChoice> {
+        let mut starts = vec![0u32];
+        let mut begins = Vec::with_capacity(choices.len());
+        for choice in choices {
+            let begin = starts.last().copied().unwrap_or(0);
+            begins.push(begin);
+            for start in &choice.starts[1..] {
+                starts.push(begin.checked_add(*start)?);
+            }
+        }
+        if choices.iter().all(|choice| matches!(choice.chosen, Chosen::All)) {
+            return Some(RowChoice::new(starts, Chosen::All));
+        }
+        let numbers = choices.iter().zip(&begins);
+        let numbers = numbers.flat_map(|(choice, begin)| choice.numbers().values().iter().map(move |row| row + begin));
+        Some(RowChoice::of_numbers(starts, numbers.collect::<Vec<u32>>().into()))
+    }
+
+    /// The values of the rows.
+    fn of(&self, parts: &[ArrayRef]) -> Result<ArrayRef> {
+        match (&self.chosen, parts) {
+            (Chosen::All, [one]) => Ok(Arc::clone(one)),
+            (Chosen::All, parts) => joined(parts.to_vec(), parts[0].data_type()),
+            (Chosen::Kept(kept), [one]) => kept.filter(one),
+            (_, [one]) => Ok(take(one, self.numbers(), None)?),
+            (_, parts) => self.of_several(parts),
+        }
+    }
+
+    fn of_several(&self, parts: &[ArrayRef]) -> Result<ArrayRef> {
+        let taken = |rows: &[(usize, UInt32Array)]| {
+            rows.iter().map(|(part, rows)| Ok(take(&parts[*part], rows, None)?)).collect::<Result<Vec<ArrayRef>>>()
+        };
+        match self.places.get_or_init(|| self.find_places()) {
+            Places::Runs(runs) => joined(taken(runs)?, parts[0].data_type()),
+            Places::Dealt { by_part, indices } => {
+                let arrays = one_dictionary(taken(by_part)?)?;
+                if let Some(coded) = interleaved_codes(&arrays, indices)? {
+                    return Ok(coded);
+                }
+                let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
+                Ok(interleave(&arrays, indices)?)
+            }
+        }
+    }
+
+    fn part_of(&self, row: u32) -> usize {
+        self.starts.partition_point(|start| *start <= row).saturating_sub(1).min(self.starts.len() - 2)
+    }
+
+    fn find_places(&self) -> Places {
+        let numbers = self.numbers().values();
+        let runs_max = numbers.len() / RUN_ROWS + 1;
+        let mut runs: Vec<(usize, usize)> = Vec::new();
+        let mut part = usize::MAX;
+        for (place, row) in numbers.iter().enumerate() {
+            if part == usize::MAX || !(self.starts[part]..self.starts[part + 1]).contains(row) {
+                part = self.part_of(*row);
+                runs.push((part, place));
+                if runs.len() > runs_max {
+                    return self.deal();
+                }
+            }
+        }
+        let ends = runs.iter().skip(1).map(|(_, place)| *place).chain([numbers.len()]);
+        let runs = runs.iter().zip(ends).map(|((part, begin), end)| {
+            let rows = numbers[*begin..end].iter().map(|row| row - self.starts[*part]);
+            (*part, rows.collect::<Vec<u32>>().into())
+        });
+        Places::Runs(runs.collect())
+    }
+
+    fn deal(&self) -> Places {
+        let mut rows: Vec<Vec<u32>> = vec![Vec::new(); self.starts.len() - 1];
+        let places = self.numbers().values().iter().map(|row| {
+            let part = self.part_of(*row);
+            rows[part].push(row - self.starts[part]);
+            (part, rows[part].len() - 1)
+        });
+        let mut indices: Vec<(usize, usize)> = places.collect();
+        let mut by_part = Vec::new();
+        let mut of_parts = vec![0; rows.len()];
+        for (part, rows) in rows.into_iter().enumerate().filter(|(_, rows)| !rows.is_empty()) {
+            of_parts[part] = by_part.len();
+            by_part.push((part, rows.into()));
+        }
+        indices.iter_mut().for_each(|(part, _)| *part = of_parts[*part]);
+        Places::Dealt { by_part, indices }
+    }
+}
+
+/// The choices that a step makes of those that columns share.
+#[derive(Default)]
+pub(crate) struct Choices {
+    made: Vec<(Arc<RowChoice>, Arc<RowChoice>)>,
+}
+
+impl Choices {
+    fn of(
+        &mut self,
+        rows: &Arc<RowChoice>,
+        make: impl FnOnce(&RowChoice) -> Result<RowChoice>,
+    ) -> Result<Arc<RowChoice>> {
+        if let Some((_, made)) = self.made.iter().find(|(known, _)| Arc::ptr_eq(known, rows)) {
+            return Ok(Arc::clone(made));
+        }
+        let made = Arc::new(make(rows)?);
+        self.made.push((Arc::clone(rows), Arc::clone(&made)));
+        Ok(made)
+    }
+
+    /// The rows of a column that a mask keeps.
+    pub fn masked(&mut self, column: &FrameColumn, kept: &Arc<Kept>) -> Result<FrameColumn> {
+        Ok(match column {
+            FrameColumn::Made(values) => FrameColumn::Made(kept.filter(values)?),
+            FrameColumn::Late(late) => {
+                let rows = self.of(&late.rows, |rows| rows.masked(kept))?;
+                FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
+            }
+        })
+    }
+
+    /// The rows of a column at these places, in their order.
+    pub fn taken(&mut self, column: &FrameColumn, places: &UInt32Array) -> Result<FrameColumn> {
+        Ok(match column {
+            FrameColumn::Made(values) => FrameColumn::Made(take(values, places, None)?),
+            FrameColumn::Late(late) => {
+                let rows = self.of(&late.rows, |rows| rows.taken(places))?;
+                FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), rows))
+            }
+        })
+    }
+
+    /// Some rows of a column that follow each other.
+    pub fn sliced(&mut self, column: &FrameColumn, start: usize, rows: usize) -> FrameColumn {
+        let late = match column {
+            FrameColumn::Made(values) => return FrameColumn::Made(values.slice(start, rows)),
+            FrameColumn::Late(late) => late,
+        };
+        if let Some(made) = late.values.made.get() {
+            return FrameColumn::Made(made.slice(start, rows));
+        }
+        if late.is_one_slice()
+            && let Some(all) = RowChoice::all(rows)
+            && let Ok(all) = self.of(&late.rows, |_| Ok(all))
+        {
+            return FrameColumn::Late(LateColumn::of_slice(late.parts[0].slice(start, rows), &all));
+        }
+        // Cutting numbers doesn't fail.
+        match self.of(&late.rows, |choice| Ok(choice.sliced(start, rows))) {
+            Ok(choice) => FrameColumn::Late(LateColumn::new(Arc::clone(&late.parts), choice)),
+            Err(_) => column.clone(),
+        }
+    }
+}
+
+/// The choices of frames that are put one behind the other.
+#[derive(Default)]
+pub(crate) struct JoinedChoices {
+    made: Vec<(Vec<Arc<RowChoice>>, Arc<RowChoice>)>,
+}
+
+impl JoinedChoices {
+    /// Columns one behind the other, if their values needn't be copied for that.
+    pub fn joined(&mut self, columns: &[&FrameColumn]) -> Option<FrameColumn> {
+        let late = columns.iter().map(|column| match column {
+            FrameColumn::Late(late) => Some(late),
+            FrameColumn::Made(_) => None,
+        });
+        let late = late.collect::<Option<Vec<&LateColumn>>>()?;
+        let is_it =
+            |known: &[Arc<RowChoice>]| known.iter().zip(&late).all(|(known, late)| Arc::ptr_eq(known, &late.rows));
+        let rows = match self.made.iter().find(|(known, _)| is_it(known)) {
+            Some((_, rows)) => Arc::clone(rows),
+            None => {
+                let choices: Vec<&RowChoice> = late.iter().map(|late| late.rows.as_ref()).collect();
+                let rows = Arc::new(RowChoice::joined(&choices)?);
+                self.made.push((late.iter().map(|late| Arc::clone(&late.rows)).collect(), Arc::clone(&rows)));
+                rows
+            }
+        };
+        let parts = late.iter().flat_map(|late| late.parts.iter().cloned()).collect();
+        Some(FrameColumn::Late(LateColumn::new(parts, rows)))
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

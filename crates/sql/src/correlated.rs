@@ -1,0 +1,378 @@
+//! Queries that stand for a value and read columns from around them, where DataFusion 55.2 has no plan: bound by more than equalities, in their
+//! select list, or by `LIMIT 1`.
+//!
+//! ```sql
+//! SELECT *, (SELECT avg(price) FROM trade b WHERE b.symbol = a.symbol AND b.time < a.time) FROM trade a
+//! ```
+//!
+//! The values that the query reads from around it are its *domain*: the distinct rows of these columns. The domain is joined below the query, which
+//! makes each reference a column, the aggregates are grouped by it, and the rows around look their values up by it, where null finds null. A row
+//! that finds none has what the aggregates give of no rows. `LIMIT 1` is the aggregate `first_value`.
+//!
+//! Source: Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015.
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, JoinType, NullEquality, Result, TableReference};
+use datafusion::functions_aggregate::first_last::first_value;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, FetchType, Join, Limit, SkipType, Subquery};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::{Walk, WalkPlan};
+
+/// Joins values by what their queries read from around them, before types are coerced.
+#[derive(Debug)]
+pub(crate) struct JoinCorrelated;
+
+impl AnalyzerRule for JoinCorrelated {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut number = 0;
+        Ok(plan.rewrite_steps_up(|node| joined(node, &mut number))?.data)
+    }
+
+    fn name(&self) -> &str {
+        "join_correlated"
+    }
+}
+
+fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPlan>> {
+    if !matches!(node, LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::Aggregate(_)) {
+        return Ok(Transformed::no(node));
+    }
+    let asked = queries(&node)?;
+    let mut input = match node.inputs().as_slice() {
+        [input] if !asked.is_empty() => (*input).clone(),
+        _ => return Ok(Transformed::no(node)),
+    };
+    let columns = input.schema().columns();
+    let mut values = Vec::with_capacity(asked.len());
+    for query in asked {
+        *number += 1;
+        match looked_up(&input, &query, *number)? {
+            Some((with_value, value)) => {
+                input = with_value;
+                values.push((Expr::ScalarSubquery(query), value));
+            }
+            // DataFusion says what is wrong with it.
+            None => return Ok(Transformed::no(node)),
+        }
+    }
+    let names = NamePreserver::new(&node);
+    let exprs = node.expressions().into_iter().map(|expr| {
+        let name = names.save(&expr);
+        let replaced = expr.transform_down(|expr| {
+            Ok(match values.iter().find(|(query, _)| *query == expr) {
+                Some((_, value)) => Transformed::yes(value.clone()),
+                None => Transformed::no(expr),
+            })
+        });
+        Ok(name.restore(replaced?.data))
+    });
+    let exprs = exprs.collect::<Result<Vec<_>>>()?;
+    let is_filter = matches!(node, LogicalPlan::Filter(_));
+    let node = node.with_new_exprs(exprs, vec![input])?;
+    let node = match is_filter {
+        true => LogicalPlanBuilder::from(node).project(columns.into_iter().map(Expr::Column))?.build()?,
+        false => node,
+    };
+    Ok(Transformed::yes(node))
+}
+
+/// The queries of a step that DataFusion has no plan for, each once.
+fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
+    let mut found: Vec<Subquery> = Vec::new();
+    node.walk_expressions(|expr| {
+        expr.apply(|expr| {
+            if let Expr::ScalarSubquery(query) = expr
+                && !query.outer_ref_columns.is_empty()
+                && !found.contains(query)
+                && !is_bound_by_equalities(&query.subquery)?
+            {
+                found.push(query.clone());
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
+}
+
+/// Whether all that a query reads from around it equals something of its own, which DataFusion groups it by.
+fn is_bound_by_equalities(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_bound = true;
+    plan.walk_steps(|step| {
+        is_bound &= match step {
+            LogicalPlan::Limit(_) => false,
+            LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().all(is_equality),
+            step => !step.contains_outer_reference(),
+        };
+        Ok(if is_bound { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(is_bound)
+}
+
+/// Whether a condition reads nothing from around it, or is that this equals something of the query's own.
+fn is_equality(condition: &Expr) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = condition else {
+        return !condition.contains_outer();
+    };
+    match (left.contains_outer(), right.contains_outer()) {
+        (true, true) => false,
+        (true, false) => left.column_refs().is_empty(),
+        (false, true) => right.column_refs().is_empty(),
+        (false, false) => true,
+    }
+}
+
+/// The rows around a query with the value that it has for each, and the expression of it; `None` for forms that aren't supported.
+fn looked_up(input: &LogicalPlan, query: &Subquery, number: usize) -> Result<Option<(LogicalPlan, Expr)>> {
+    let mut outer: Vec<Column> = Vec::new();
+    for reference in &query.outer_ref_columns {
+        match reference {
+            Expr::OuterReferenceColumn(_, column) if input.schema().has_column(column) => {
+                if !outer.contains(column) {
+                    outer.push(column.clone());
+                }
+            }
+            _ => return Ok(None),
+        }
+    }
+    let relation = format!("__correlated_{number}");
+    if outer.is_empty() || has_correlated(&query.subquery)? || is_volatile(input)? {
+        return Ok(None);
+    }
+    let Some(Value { input: below, aggregates, columns }) = value_of(&query.subquery, &relation)? else {
+        return Ok(None);
+    };
+    let [value] = columns.as_slice() else { return Ok(None) };
+    let domain = Domain::new(input, outer, number)?;
+    let Some(below) = domain.below(&below)? else { return Ok(None) };
+    let aggregates = aggregates.into_iter().map(|aggregate| domain.bound(aggregate)).collect::<Result<Vec<_>>>()?;
+    let grouped = LogicalPlanBuilder::from(below).aggregate(domain.columns(), aggregates)?.build()?;
+    let keys = domain.outer.len();
+    let named = grouped.schema().columns().into_iter().enumerate().map(|(place, column)| {
+        let name = if place < keys { key(place) } else { result(place - keys) };
+        Expr::Column(column).alias(name)
+    });
+    let named: Vec<Expr> = named.collect();
+    let values = LogicalPlanBuilder::from(grouped).project(named)?.alias(relation.clone())?.build()?;
+    let own: Vec<Column> = (0..keys).map(|place| Column::new(Some(relation.clone()), key(place))).collect();
+    let with_value = LogicalPlanBuilder::from(input.clone())
+        .join_detailed(values, JoinType::Left, (domain.outer, own), None, NullEquality::NullEqualsNull)?
+        .build()?;
+    Ok(Some((with_value, value.clone())))
+}
+
+fn key(place: usize) -> String {
+    format!("c{place}")
+}
+
+fn result(place: usize) -> String {
+    format!("v{place}")
+}
+
+/// Whether a query within the query reads columns from around it, which may be those around both.
+fn has_correlated(plan: &LogicalPlan) -> Result<bool> {
+    let mut has = false;
+    plan.walk_steps(|step| {
+        step.walk_expressions(|expr| {
+            has |= expr.exists(|expr| {
+                Ok(match expr {
+                    Expr::ScalarSubquery(query) => !query.outer_ref_columns.is_empty(),
+                    Expr::InSubquery(found) => !found.subquery.outer_ref_columns.is_empty(),
+                    Expr::Exists(found) => !found.subquery.outer_ref_columns.is_empty(),
+                    _ => false,
+                })
+            })?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(has)
+}
+
+fn is_volatile(plan: &LogicalPlan) -> Result<bool> {
+    let mut is_volatile = false;
+    plan.walk_steps(|step| {
+        step.walk_expressions(|expr| {
+            is_volatile |= expr.is_volatile();
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(is_volatile)
+}
+
+/// A query of one row: aggregates of the rows of a plan, and what is made of them.
+struct Value {
+    input: LogicalPlan,
+    aggregates: Vec<Expr>,
+    /// Columns of the query, over the rows around it with the aggregates.
+    columns: Vec<Expr>,
+}
+
+fn value_of(plan: &LogicalPlan, relation: &str) -> Result<Option<Value>> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => value_of(&alias.input, relation),
+        LogicalPlan::Projection(projection) => {
+            let Some(value) = value_of(&projection.input, relation)? else { return Ok(None) };
+            let over = |expr: &Expr| over(expr.clone(), projection.input.schema(), &value.columns);
+            let columns = projection.expr.iter().map(over).collect::<Result<_>>()?;
+            Ok(Some(Value { columns, ..value }))
+        }
+        LogicalPlan::Aggregate(aggregate) if aggregate.group_expr.is_empty() => {
+            of_aggregate(aggregate, relation).map(Some)
+        }
+        LogicalPlan::Limit(limit) if is_of_one(limit)? => first_row(&limit.input, relation).map(Some),
+        _ => Ok(None),
+    }
+}
+
+/// An expression over other columns, with what it reads from around the query in place.
+fn over(expr: Expr, schema: &DFSchema, columns: &[Expr]) -> Result<Expr> {
+    let replaced = expr.unalias().transform_up(|expr| {
+        Ok(match expr {
+            Expr::Column(column) => Transformed::yes(columns[schema.index_of_column(&column)?].clone()),
+            Expr::OuterReferenceColumn(_, column) => Transformed::yes(Expr::Column(column)),
+            other => Transformed::no(other),
+        })
+    });
+    Ok(replaced?.data)
+}
+
+fn of_aggregate(aggregate: &Aggregate, relation: &str) -> Result<Value> {
+    let columns =
+        aggregate.aggr_expr.iter().zip(aggregate.schema.fields()).enumerate().map(|(place, (expr, field))| {
+            let column = Expr::Column(Column::new(Some(relation.to_owned()), result(place)));
+            let of_no_rows = match expr.clone().unalias() {
+                Expr::AggregateFunction(call) => call.func.default_value(field.data_type())?,
+                _ => return Ok(column),
+            };
+            match of_no_rows.is_null() {
+                true => Ok(column),
+                false => when(column.clone().is_null(), lit(of_no_rows)).otherwise(column),
+            }
+        });
+    let columns = columns.collect::<Result<_>>()?;
+    Ok(Value { input: aggregate.input.as_ref().clone(), aggregates: aggregate.aggr_expr.clone(), columns })
+}
+
+fn is_of_one(limit: &Limit) -> Result<bool> {
+    let skips_none = matches!(limit.get_skip_type()?, SkipType::Literal(0));
+    Ok(skips_none && matches!(limit.get_fetch_type()?, FetchType::Literal(Some(1))))
+}
+
+/// The first row of a plan of one column.
+fn first_row(plan: &LogicalPlan, relation: &str) -> Result<Value> {
+    let (value, sorted) = match plan {
+        LogicalPlan::Projection(projection) if matches!(projection.input.as_ref(), LogicalPlan::Sort(_)) => {
+            (projection.expr.first().cloned().map(Expr::unalias), projection.input.as_ref())
+        }
+        plan => (None, plan),
+    };
+    let (input, keys) = match sorted {
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => (sort.input.as_ref(), sort.expr.clone()),
+        plan => (plan, Vec::new()),
+    };
+    let value = value.unwrap_or_else(|| Expr::Column(input.schema().columns().swap_remove(0)));
+    let columns = vec![Expr::Column(Column::new(Some(relation.to_owned()), result(0)))];
+    Ok(Value { input: input.clone(), aggregates: vec![first_value(value, keys)], columns })
+}
+
+/// What a query reads from around it: the distinct rows of these columns.
+struct Domain {
+    outer: Vec<Column>,
+    name: String,
+    rows: LogicalPlan,
+}
+
+impl Domain {
+    fn new(input: &LogicalPlan, outer: Vec<Column>, number: usize) -> Result<Domain> {
+        let name = format!("__outer_{number}");
+        let named = outer.iter().enumerate().map(|(place, column)| Expr::Column(column.clone()).alias(key(place)));
+        let named: Vec<Expr> = named.collect();
+        let rows = LogicalPlanBuilder::from(input.clone()).project(named)?.distinct()?.alias(name.clone())?.build()?;
+        Ok(Domain { outer, name, rows })
+    }
+
+    fn column(&self, place: usize) -> Expr {
+        Expr::Column(Column::new(Some(self.name.clone()), key(place)))
+    }
+
+    fn columns(&self) -> Vec<Expr> {
+        (0..self.outer.len()).map(|place| self.column(place)).collect()
+    }
+
+    /// An expression with columns of the domain in the place of what is read from around the query.
+    fn bound(&self, expr: Expr) -> Result<Expr> {
+        let bound = expr.transform_up(|expr| {
+            Ok(match &expr {
+                Expr::OuterReferenceColumn(_, column) => match self.outer.iter().position(|outer| outer == column) {
+                    Some(place) => Transformed::yes(self.column(place)),
+                    None => Transformed::no(expr),
+                },
+                _ => Transformed::no(expr),
+            })
+        });
+        Ok(bound?.data)
+    }
+
+    /// The rows of a plan for each row of the domain, with its columns; `None` for steps that aren't supported.
+    fn below(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        if plan.all_out_ref_exprs().is_empty() {
+            return LogicalPlanBuilder::from(self.rows.clone()).cross_join(plan.clone())?.build().map(Some);
+        }
+        match plan {
+            LogicalPlan::Filter(filter) => self.over(&filter.input, |input| {
+                LogicalPlanBuilder::from(input).filter(self.bound(filter.predicate.clone())?)
+            }),
+            LogicalPlan::Projection(projection) => self.over(&projection.input, |input| {
+                let names = NamePreserver::new(plan);
+                let bound = |expr: &Expr| Ok(names.save(expr).restore(self.bound(expr.clone())?));
+                let outputs = projection.expr.iter().map(bound).collect::<Result<Vec<_>>>()?;
+                LogicalPlanBuilder::from(input).project(outputs.into_iter().chain(self.columns()))
+            }),
+            LogicalPlan::SubqueryAlias(alias) => self.over(&alias.input, |input| {
+                let names = alias.schema.fields().iter().map(|field| field.name().clone());
+                let relation: &TableReference = &alias.alias;
+                let renamed = alias.input.schema().columns().into_iter().zip(names);
+                let renamed =
+                    renamed.map(|(column, name)| Expr::Column(column).alias_qualified(Some(relation.clone()), name));
+                LogicalPlanBuilder::from(input).project(renamed.chain(self.columns()))
+            }),
+            LogicalPlan::Sort(sort) => self.below(&sort.input),
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                self.over(input, |input| LogicalPlanBuilder::from(input).distinct())
+            }
+            LogicalPlan::Join(join) => self.below_join(join),
+            _ => Ok(None),
+        }
+    }
+
+    fn over(
+        &self,
+        input: &LogicalPlan,
+        step: impl FnOnce(LogicalPlan) -> Result<LogicalPlanBuilder>,
+    ) -> Result<Option<LogicalPlan>> {
+        match self.below(input)? {
+            Some(input) => step(input)?.build().map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// A join of two plans, one of which reads from around the query.
+    fn below_join(&self, join: &Join) -> Result<Option<LogicalPlan>> {
+        let reads = |side: &LogicalPlan| !side.all_out_ref_exprs().is_empty();
+        let is_plain = join.join_type == JoinType::Inner && join.null_equality == NullEquality::NullEqualsNothing;
+        let (left, right) = match (reads(&join.left), reads(&join.right)) {
+            (_, false) if is_plain => (self.below(&join.left)?, Some(join.right.as_ref().clone())),
+            (false, true) if is_plain => (Some(join.left.as_ref().clone()), self.below(&join.right)?),
+            _ => return Ok(None),
+        };
+        let (Some(left), Some(right)) = (left, right) else { return Ok(None) };
+        let equal = join.on.iter().map(|(left, right)| left.clone().eq(right.clone()));
+        let conditions = equal.chain(join.filter.clone()).map(|condition| self.bound(condition));
+        let conditions = conditions.collect::<Result<Vec<_>>>()?;
+        LogicalPlanBuilder::from(left).join_on(right, JoinType::Inner, conditions)?.build().map(Some)
+    }
+}

@@ -1,0 +1,87 @@
+//! The dialect that statements are parsed by: the generic one of the parser, with functions as arguments, `x -> x + 1` and `lambda x: x + 1`.
+//!
+//! The parser can derive dialects by a macro behind a feature that DataFusion doesn't ask for.
+
+use std::any::TypeId;
+
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::parser::{DFParserBuilder, Statement};
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
+
+#[derive(Debug)]
+struct WithLambdas;
+
+const GENERIC: GenericDialect = GenericDialect {};
+
+macro_rules! as_generic {
+    ($($name:ident),*) => {$(
+        fn $name(&self) -> bool {
+            GENERIC.$name()
+        }
+    )*};
+}
+
+impl Dialect for WithLambdas {
+    fn dialect(&self) -> TypeId {
+        TypeId::of::<GenericDialect>()
+    }
+
+    fn is_delimited_identifier_start(&self, character: char) -> bool {
+        GENERIC.is_delimited_identifier_start(character)
+    }
+
+    fn is_identifier_start(&self, character: char) -> bool {
+        GENERIC.is_identifier_start(character)
+    }
+
+    fn is_identifier_part(&self, character: char) -> bool {
+        GENERIC.is_identifier_part(character)
+    }
+
+    fn supports_lambda_functions(&self) -> bool {
+        true
+    }
+
+    // All that the generic dialect answers otherwise than a dialect that says nothing.
+    as_generic! {
+        allow_extract_custom, allow_extract_single_quotes, support_map_literal_syntax, supports_array_join_syntax,
+        supports_array_typedef_with_brackets, supports_asc_desc_in_column_definition, supports_bitwise_shift_operators,
+        supports_comma_separated_set_assignments, supports_comma_separated_trim, supports_comment_on,
+        supports_comment_optimizer_hint, supports_connect_by, supports_constraint_keyword_without_name,
+        supports_create_index_with_clause, supports_create_view_comment_syntax, supports_cte_without_as,
+        supports_data_type_signed_suffix, supports_detach, supports_dictionary_syntax, supports_empty_projections,
+        supports_explain_with_utility_options, supports_extract_comma_syntax, supports_filter_during_aggregation,
+        supports_from_first_select, supports_group_by_expr, supports_group_by_with_modifier, supports_install,
+        supports_interpolate, supports_interval_options, supports_key_column_option,
+        supports_left_associative_joins_without_parens, supports_limit_by, supports_limit_comma, supports_load_extension,
+        supports_match_against, supports_match_recognize, supports_multiline_comment_hints,
+        supports_named_fn_args_with_assignment_operator, supports_nested_comments, supports_optimize_table,
+        supports_parens_around_table_factor, supports_parenthesized_set_variables, supports_partition_by_after_order_by,
+        supports_pipe_operator, supports_prewhere, supports_projection_trailing_commas, supports_quote_delimited_string,
+        supports_select_format, supports_select_item_multi_column_alias, supports_select_wildcard_except,
+        supports_select_wildcard_exclude, supports_select_wildcard_ilike, supports_select_wildcard_rename,
+        supports_select_wildcard_replace, supports_set_names, supports_settings, supports_start_transaction_modifier,
+        supports_string_escape_constant, supports_struct_literal, supports_try_convert, supports_unicode_string_literal,
+        supports_update_order_by, supports_user_host_grantee, supports_values_as_table_factor,
+        supports_window_clause_named_window_reference, supports_window_function_null_treatment_arg, supports_with_fill,
+        supports_xml_expressions
+    }
+}
+
+/// The statement of a text, of which there must be one.
+///
+/// # Errors
+/// Those of DataFusion's parser.
+pub(crate) fn parse(text: &str, state: &SessionState) -> Result<Statement> {
+    let depth = state.config().options().sql_parser.recursion_limit.get();
+    let parser = DFParserBuilder::new(text).with_dialect(&WithLambdas).with_recursion_limit(depth).build();
+    let mut statements = parser?.parse_statements()?;
+    match (statements.pop_front(), statements.is_empty()) {
+        (Some(statement), true) => Ok(statement),
+        (Some(_), false) => Err(DataFusionError::NotImplemented(
+            "The context currently only supports a single SQL statement".to_owned(),
+        )),
+        (None, _) => Err(DataFusionError::Plan("No SQL statements were provided in the query string".to_owned())),
+    }
+}

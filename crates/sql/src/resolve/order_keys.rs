@@ -1,0 +1,98 @@
+//! Keys of an order that the planner takes for ambiguous: `SELECT n AS size, size AS x FROM t ORDER BY t.size`. It would add the column `t.size` to
+//! the select list, beside the alias `size`.
+//!
+//! Such keys become columns of their own of a query in `FROM`, around which they are left out.
+
+use std::collections::HashSet;
+
+use datafusion::sql::sqlparser::ast::{
+    Expr, Ident, OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, TableWithJoins, Value,
+};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use crate::walk::syntax::any_expression;
+
+/// Gives the keys of a query's order names of their own, where one is a column of a relation whose name an alias has.
+pub(super) fn name_apart(query: &mut Query) {
+    let (SetExpr::Select(select), Some(order)) = (query.body.as_mut(), &mut query.order_by) else { return };
+    let OrderByKind::Expressions(keys) = &mut order.kind else { return };
+    // The rows of a distinct query have no other columns.
+    if select.distinct.is_some() || !keys.iter().any(|key| is_hidden(&key.expr, select)) {
+        return;
+    }
+    let mut names = Vec::new();
+    for key in keys {
+        if is_of_list(&key.expr, select) {
+            continue;
+        }
+        let name = Ident::with_quote('"', format!("__key_{}", names.len() + 1));
+        let expr = std::mem::replace(&mut key.expr, Expr::Identifier(name.clone()));
+        select.projection.push(SelectItem::ExprWithAlias { expr, alias: name.clone() });
+        names.push(name.to_string());
+    }
+    let text = format!("SELECT * EXCLUDE ({}) FROM (SELECT 1)", names.join(", "));
+    // The text parses: without a relation to fill, the query would stay as it is.
+    let parsed = Parser::new(&GenericDialect {}).try_with_sql(&text).and_then(|mut parser| parser.parse_query());
+    let Ok(mut around) = parsed else { return };
+    if let SetExpr::Select(outer) = around.body.as_mut()
+        && let Some(TableWithJoins { relation: TableFactor::Derived { subquery, .. }, .. }) = outer.from.first_mut()
+    {
+        std::mem::swap(&mut subquery.body, &mut query.body);
+        query.body = around.body;
+    }
+}
+
+fn folded(name: &Ident) -> String {
+    name.value.to_lowercase()
+}
+
+/// The last name of a column.
+fn column_of(expression: &Expr) -> Option<String> {
+    match expression {
+        Expr::Identifier(name) => Some(folded(name)),
+        Expr::CompoundIdentifier(parts) => parts.last().map(folded),
+        _ => None,
+    }
+}
+
+/// Whether a key reads a column of a relation by a name that another expression has as its alias.
+fn is_hidden(key: &Expr, select: &Select) -> bool {
+    let aliases = select.projection.iter().filter_map(|item| match item {
+        SelectItem::ExprWithAlias { expr, alias } => Some((column_of(expr), folded(alias))),
+        _ => None,
+    });
+    let others: HashSet<String> =
+        aliases.filter(|(column, alias)| column.as_ref() != Some(alias)).map(|(_, alias)| alias).collect();
+    // A column that the list has itself isn't added.
+    let is_listed = |parts: &[Ident]| {
+        select.projection.iter().any(|item| match item {
+            SelectItem::UnnamedExpr(Expr::CompoundIdentifier(others)) => {
+                others.len() == parts.len() && others.iter().zip(parts).all(|(one, other)| folded(one) == folded(other))
+            }
+            _ => false,
+        })
+    };
+    any_expression(key, |inner| match inner {
+        Expr::CompoundIdentifier(parts) => {
+            parts.last().is_some_and(|name| others.contains(&folded(name))) && !is_listed(parts)
+        }
+        _ => false,
+    })
+}
+
+/// Whether a key is a place in the select list, or the name of a column of it.
+fn is_of_list(key: &Expr, select: &Select) -> bool {
+    let is_named = |name: &String| {
+        select.projection.iter().any(|item| match item {
+            SelectItem::ExprWithAlias { alias, .. } => folded(alias) == *name,
+            SelectItem::UnnamedExpr(expr) => column_of(expr).as_ref() == Some(name),
+            _ => false,
+        })
+    };
+    match key {
+        Expr::Value(value) => matches!(value.value, Value::Number(_, _)),
+        Expr::Identifier(name) => is_named(&folded(name)),
+        _ => false,
+    }
+}
