@@ -17,6 +17,7 @@ use super::super::checksum::CheckedFile;
 use super::encodings;
 use super::page::{self, PageBytes};
 use super::thrift::{self, PageHeader};
+use super::unpack::GROUP;
 use super::values::{self, Values};
 use crate::error::{Error, Result};
 
@@ -257,12 +258,24 @@ impl Column {
                     let decoded =
                         self.numbers(dictionary, &header, bytes, end, &mut |some| found.extend_from_slice(some));
                     let mut found = found.get(before..).unwrap_or_default().iter();
-                    for is_valid in &valid[rows.clone()] {
-                        nulls.push(*is_valid);
-                        match if *is_valid { found.next() } else { None } {
-                            Some(number) => values.push(&[*number]),
-                            None => values.push_null(),
+                    for some in valid[rows.clone()].chunks(GROUP) {
+                        nulls.extend(some);
+                        if values.is_text() {
+                            for is_valid in some {
+                                match if *is_valid { found.next() } else { None } {
+                                    Some(number) => values.push(&[*number]),
+                                    None => values.push_null(),
+                                }
+                            }
+                            continue;
                         }
+                        let mut spread = [0; GROUP];
+                        for (number, is_valid) in spread.iter_mut().zip(some) {
+                            if *is_valid {
+                                *number = found.next().copied().unwrap_or_default();
+                            }
+                        }
+                        values.push(&spread[..some.len()]);
                     }
                     decoded
                 }
@@ -285,7 +298,7 @@ impl Column {
             (CODES, _) => {
                 let (width, codes) = bytes.split_first()?;
                 let mut known = true;
-                let mut looked_up = [0; super::unpack::GROUP];
+                let mut looked_up = [0; GROUP];
                 encodings::hybrid(codes, usize::from(*width), count, |some| {
                     for (value, code) in looked_up.iter_mut().zip(some) {
                         let found = usize::try_from(*code).ok().and_then(|code| dictionary.get(code));
@@ -406,6 +419,17 @@ impl Nulls {
         self.rows += 1;
         if let Some(valid) = &mut self.valid {
             valid.append(is_valid);
+        }
+    }
+
+    fn extend(&mut self, are_valid: &[bool]) {
+        match &mut self.valid {
+            Some(valid) => {
+                valid.append_slice(are_valid);
+                self.rows += are_valid.len();
+            }
+            None if are_valid.iter().all(|is_valid| *is_valid) => self.rows += are_valid.len(),
+            None => are_valid.iter().for_each(|is_valid| self.push(*is_valid)),
         }
     }
 

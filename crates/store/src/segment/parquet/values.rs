@@ -147,6 +147,11 @@ impl Values {
         }
     }
 
+    /// Whether it is made of texts, of which a null one has no code.
+    pub(super) fn is_text(&self) -> bool {
+        matches!(self, Values::Texts { .. })
+    }
+
     /// Adds a text as it is in a page.
     pub(super) fn push_text(&mut self, text: &[u8]) {
         if let Values::Texts { ends, bytes, .. } = self {
