@@ -77,7 +77,7 @@ fn columns_of_files_and_tables_are_measured_with_a_statement() {
     let database = database.to_str().unwrap();
     let few = ["--scheme", "pages of 1024", "--codecs", "zstd", "--times", "1"];
     let said = good(&[&["lab", "compression", &trades, "--columns", "price,SIZE"][..], &few].concat());
-    assert!(said.contains("2 columns: 2,000 values, 32.0 kB"), "{said}");
+    assert!(said.contains("2 columns: 2,000 values, 32.0 kB") && said.contains("smallest of each column, "), "{said}");
     let (is_good, said) = splay(&["lab", "compression", &trades, "--columns", "nothing"]);
     assert!(!is_good && said.contains("has no column \"nothing\""), "{said}");
 

@@ -39,8 +39,8 @@ pub type Runner<'a> = &'a mut dyn FnMut(&Place, &str) -> std::result::Result<(Du
 pub struct StatementTime {
     /// Its name.
     pub name: String,
-    /// Milliseconds.
-    pub time: f64,
+    /// Milliseconds; nothing if it failed, though not in the first format.
+    pub time: Option<f64>,
 }
 
 /// What was measured of a way of storing tables.
@@ -60,7 +60,7 @@ pub struct FormatResult {
     pub is_exact: bool,
     /// Times of statements.
     pub statements: Vec<StatementTime>,
-    /// Why there is nothing of it.
+    /// Why there is nothing of it, or which statement failed.
     pub reason: Option<String>,
 }
 
@@ -136,11 +136,26 @@ fn measure(
     result.read_time = milliseconds(read / settings.times.max(1));
     if let Some((_, place)) = place {
         for (statement, answer) in statements.iter().zip(answers) {
-            let time = timed(target, tables, &place, statement, settings.times, runner, answer)?;
+            let is_first = answer.is_none();
+            let time = match timed(target, tables, &place, statement, settings.times, runner, answer) {
+                Err(Failed::Differs(error)) => return Err(error),
+                Err(Failed::Fails(error)) if is_first => return Err(error),
+                Err(Failed::Fails(error)) => {
+                    result.reason = Some(error.to_string());
+                    None
+                }
+                Ok(time) => Some(time),
+            };
             result.statements.push(StatementTime { name: statement.name.clone(), time });
         }
     }
     Ok(result)
+}
+
+/// How a statement went wrong: it can't be run, or has another answer.
+enum Failed {
+    Fails(Error),
+    Differs(Error),
 }
 
 /// Runs a statement once to warm up and to compare its answer, then some times to measure.
@@ -152,16 +167,17 @@ fn timed(
     times: u32,
     runner: Runner<'_>,
     answer: &mut Option<Vec<Vec<String>>>,
-) -> Result<f64> {
+) -> std::result::Result<f64, Failed> {
     let text = with_places(&statement.text, tables, place);
-    let failed =
+    let error =
         |reason: String| Error::Statement { reason: format!("{}, {}: {reason}", target.name(), statement.name) };
-    let found = rows(&runner(place, &text).map_err(failed)?.1)?;
+    let failed = |reason: String| Failed::Fails(error(reason));
+    let found = rows(&runner(place, &text).map_err(failed)?.1).map_err(Failed::Fails)?;
     match answer {
         None => *answer = Some(found),
         Some(answer) => {
             if let Some(difference) = difference(answer, &found) {
-                return Err(failed(format!("the answer is another one than before: {difference}")));
+                return Err(Failed::Differs(error(format!("the answer is another one than before: {difference}"))));
             }
         }
     }
@@ -268,7 +284,7 @@ pub fn to_batch(results: &[FormatResult]) -> Result<RecordBatch> {
     ];
     let names = results.iter().map(|result| &result.statements).max_by_key(|times| times.len());
     for (place, statement) in names.into_iter().flatten().enumerate() {
-        let times = results.iter().map(|result| result.statements.get(place).map(|statement| statement.time));
+        let times = results.iter().map(|result| result.statements.get(place).and_then(|statement| statement.time));
         columns.push((statement.name.clone(), Arc::new(times.collect::<Float64Array>())));
     }
     let field = |(name, values): &(String, ArrayRef)| Field::new(name, values.data_type().clone(), true);

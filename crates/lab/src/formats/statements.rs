@@ -50,7 +50,9 @@ fn column(columns: &Columns, role: Role, what: &str) -> Result<String, String> {
 fn of_symbol((table, columns): &Named, symbol: &str) -> Result<String, String> {
     let text = |text: &str| text.replace('\'', "''");
     let by = column(columns, Role::Symbol, "symbol")?;
-    let condition = columns.quoted(Role::Condition).map(|name| format!(" and {name} like '%O%'")).unwrap_or_default();
+    // Text formats may take codes of digits for numbers.
+    let like = |name| format!(" and cast({name} as varchar) like '%O%'");
+    let condition = columns.quoted(Role::Condition).map(like).unwrap_or_default();
     let all = columns.all();
     Ok(format!("select {all} from {{{table}}} where {by} = '{}'{condition}", text(symbol)))
 }

@@ -54,7 +54,7 @@ fn every_format_gives_the_rows_back() {
     assert_eq!(found.len(), 10);
     for result in &found {
         assert!(result.is_exact, "{result:?}");
-        assert!(result.statements[0].time >= 3.0);
+        assert!(result.statements[0].time.unwrap() >= 3.0);
     }
     let bytes = |name: &str| found.iter().find(|result| result.format == name).unwrap().bytes.unwrap();
     assert!(bytes("parquet brotli 9") < bytes("csv gzip 6") && bytes("csv gzip 6") < bytes("csv"));
@@ -75,6 +75,28 @@ fn formats_that_answer_otherwise_are_found() {
     };
     let (found, _) = compared(&targets(), &[statement], answer);
     assert!(matches!(&found, Err(Error::Statement { reason }) if reason.contains("parquet snappy, all")), "{found:?}");
+}
+
+#[test]
+fn a_statement_that_one_format_cant_run_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { folder: folder.path().to_path_buf(), times: 1 };
+    let statements = [Statement { name: "all".to_owned(), text: "select * from {trade}".to_owned() }];
+    let mut runner = |place: &Place, _: &str| match place {
+        Place::Files(paths) if paths[0].extension().is_some_and(|extension| extension == "csv") => {
+            Err("a type".to_owned())
+        }
+        _ => Ok((Duration::from_millis(3), trades().batches)),
+    };
+    let found = compare(&targets(), &[trades()], &statements, &settings, &mut runner, &mut |_, _| {}).unwrap();
+    let csv = found.iter().find(|result| result.format == "csv").unwrap();
+    assert_eq!(csv.statements[0].time, None);
+    assert!(csv.reason.as_ref().unwrap().contains("csv, all: a type"), "{:?}", csv.reason);
+    assert!(found.iter().filter(|result| result.format != "csv").all(|result| result.statements[0].time.is_some()));
+
+    let mut failing = |_: &Place, _: &str| Err("no such column".to_owned());
+    let failed = compare(&targets(), &[trades()], &statements, &settings, &mut failing, &mut |_, _| {});
+    assert!(matches!(&failed, Err(Error::Statement { reason }) if reason.contains("no such column")), "{failed:?}");
 }
 
 #[test]

@@ -125,8 +125,40 @@ fn skipped_of(outcome: &Outcome) -> Vec<String> {
     reasons.into_iter().map(line).collect()
 }
 
-/// Extremes, the best by each metric, the choice, and the front.
+/// The smallest scheme of each column, if there are several.
+fn show_columns(rows: &[Measurement], arguments: &CompressionArguments) -> Result<()> {
+    let mut smallest: Vec<&Measurement> = Vec::new();
+    for row in rows {
+        match smallest.iter_mut().find(|other| other.data == row.data) {
+            Some(other) if row.bytes < other.bytes => *other = row,
+            Some(_) => {}
+            None => smallest.push(row),
+        }
+    }
+    if smallest.len() < 2 {
+        return Ok(());
+    }
+    let bytes: i64 = smallest.iter().map(|row| row.bytes).sum();
+    say!("smallest of each column, {} together", Human(bytes.unsigned_abs()))?;
+    let line = |row: &&Measurement| {
+        let bytes = Human(row.bytes.unsigned_abs()).to_string();
+        vec![
+            row.data.clone(),
+            bytes,
+            number(row.comp_factor),
+            number(row.write_time),
+            number(row.read_time),
+            row.scheme.clone(),
+        ]
+    };
+    let lines: Vec<Vec<String>> = smallest.iter().take(arguments.show.max(100)).map(line).collect();
+    let heading = ["column", "bytes", "compFactor", "writeTime", "readTime", "scheme"];
+    say!("{}\n", columns(&heading, &lines))
+}
+
+/// The smallest scheme of each column, extremes, the best by each metric, the choice, and the front.
 fn show(rows: &[Measurement], arguments: &CompressionArguments) -> Result<()> {
+    show_columns(rows, arguments)?;
     let rows = &totals(rows);
     let Some(first) = rows.first() else { bail!("there are no results that all columns have") };
     let cold = if first.is_cold { "read from the device" } else { "read from the page cache" };
