@@ -6,6 +6,7 @@ use crate::database::Table;
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
+use crate::partition::Period;
 use crate::schema::{Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
@@ -148,13 +149,14 @@ impl Table {
     /// As [`Table::delete`].
     pub fn expire(&self, retention: Retention, dry_run: bool) -> Result<ExpireReport> {
         let Retention { days, bytes } = retention;
-        let would = outlived(self.stored()?.entries(), days, bytes).1;
+        let stored = self.stored()?;
+        let would = outlived(stored.spec().partition, stored.entries(), days, bytes).1;
         if dry_run || would.dates.is_empty() {
             return Ok(would);
         }
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else { return Ok(ExpireReport::default()) };
-        let (remove, report) = outlived(state.files.values(), days, bytes);
+        let (remove, report) = outlived(state.spec.partition, state.files.values(), days, bytes);
         if report.dates.is_empty() {
             return Ok(report);
         }
@@ -218,8 +220,9 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
     })
 }
 
-/// Files of dates that are too old, or too much.
+/// Files of partitions whose last date is too old, or that are too much.
 fn outlived<'a>(
+    period: Period,
     files: impl Iterator<Item = &'a FileEntry> + Clone,
     days: Option<u32>,
     bytes: Option<u64>,
@@ -232,7 +235,7 @@ fn outlived<'a>(
     let (mut left, mut first_kept) = (by_date.values().sum::<u64>(), newest);
     for (date, of_date) in &by_date {
         // The newest date stays in any case.
-        if *date >= newest || (*date > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes) {
+        if *date >= newest || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes) {
             first_kept = *date;
             break;
         }

@@ -164,7 +164,7 @@ fn check(rows: &[Row], cuts: &[usize], by: &[usize], is_in_order: bool) {
         };
         let types = [call.data_type.clone()];
         let columns = found.remove(0).into_iter().map(|column| Frame::new(vec![column.clone()], column.len()));
-        let found = Frame::concat(columns.collect(), &types).unwrap().into_columns().remove(0);
+        let found = Frame::concat(columns.collect(), &types).unwrap().into_columns().unwrap().remove(0);
         let expected = in_sorted_order(&all, one, &setting).unwrap().remove(0);
         assert_eq!(found.len(), expected.len());
         match call.data_type {
