@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use crate::database::Table;
 use crate::error::{Error, Result};
-use crate::load::{Load, LoadOptions, LoadReport, Removal};
+use crate::load::{Load, LoadOptions, LoadReport, Removal, Replace};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::Period;
 use crate::schema::{Retention, TierRule};
@@ -94,13 +94,7 @@ impl Table {
     /// [`Error::RowsElsewhere`] where another process captures, [`Error::Captured`] if this one captures into the table; others as
     /// [`Table::delete`].
     pub fn drop_table(&self) -> Result<u64> {
-        if self.database().is_captured(self.name()) {
-            return Err(Error::Captured { table: self.name().to_owned() });
-        }
-        if self.database().is_captured_elsewhere() {
-            return Err(Error::RowsElsewhere { table: self.name().to_owned() });
-        }
-        self.refuse_live()?;
+        self.refuse_captured()?;
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
@@ -141,6 +135,35 @@ impl Table {
             spec.set_tier(TierRule { after, tier });
             Ok(())
         })
+    }
+
+    /// Changes what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more.
+    ///
+    /// # Errors
+    /// As [`Table::drop_table`], and those of a load.
+    pub fn set_partition(&self, period: Period, options: LoadOptions) -> Result<LoadReport> {
+        self.refuse_captured()?;
+        let stored = self.stored()?;
+        if stored.spec().partition == period {
+            return Ok(LoadReport { epoch: stored.epoch(), ..LoadReport::default() });
+        }
+        let tier = stored.entries().next().map(|entry| entry.tier).filter(|_| stored.spec().tiers.is_empty());
+        let options =
+            LoadOptions { tier: options.tier.or(tier), partition: None, replace: Replace::Nothing, ..options };
+        let mut load = Load::begin(self.database(), stored.spec(), options)?;
+        load.partition_by(period)?;
+        load.commit()
+    }
+
+    /// Refuses a change of what captured rows go by, as long as such come in.
+    fn refuse_captured(&self) -> Result<()> {
+        if self.database().is_captured(self.name()) {
+            return Err(Error::Captured { table: self.name().to_owned() });
+        }
+        if self.database().is_captured_elsewhere() {
+            return Err(Error::RowsElsewhere { table: self.name().to_owned() });
+        }
+        self.refuse_live()
     }
 
     /// Removes the dates that are beyond a retention, by one commit. With `dry_run` it only says which.
@@ -235,7 +258,8 @@ fn outlived<'a>(
     let (mut left, mut first_kept) = (by_date.values().sum::<u64>(), newest);
     for (date, of_date) in &by_date {
         // The newest date stays in any case.
-        if *date >= newest || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes) {
+        if *date >= newest || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes)
+        {
             first_kept = *date;
             break;
         }

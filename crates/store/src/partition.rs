@@ -3,7 +3,7 @@
 use std::fmt::{Display, Formatter};
 use std::str::FromStr;
 
-use chrono::{DateTime, Datelike, Months, NaiveDate, Offset, TimeDelta, TimeZone};
+use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDate, NaiveTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
@@ -186,6 +186,27 @@ impl Dates {
     }
 }
 
+/// The instant at which a date begins in a time zone; `None` where a clock that is put back passes midnight twice, and beyond what an instant can
+/// be.
+#[must_use]
+pub fn start_of_date(zone: Tz, day: i32) -> Option<i64> {
+    let midnight = date(day).and_time(NaiveTime::MIN);
+    match zone.from_local_datetime(&midnight) {
+        LocalResult::Single(start) => start.timestamp_nanos_opt(),
+        LocalResult::Ambiguous(_, _) => None,
+        // A clock that is put forward skips it.
+        LocalResult::None => {
+            let around = midnight.and_utc().timestamp_nanos_opt()?;
+            let (mut low, mut high) = (around.checked_sub(2 * NS_PER_DAY)?, around.checked_add(2 * NS_PER_DAY)?);
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if Dates::new(zone).of(middle) < day { low = middle } else { high = middle }
+            }
+            Some(high)
+        }
+    }
+}
+
 /// Days since 1970-01-01.
 #[must_use]
 pub fn days(date: NaiveDate) -> i32 {
@@ -258,6 +279,28 @@ mod tests {
         ] {
             assert_eq!(date(dates.of(ns(time))).to_string(), expected, "{time}");
         }
+    }
+
+    #[test]
+    fn a_date_begins_with_its_first_instant() {
+        for zone in
+            ["UTC", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu"]
+        {
+            let zone: Tz = zone.parse().unwrap();
+            let (mut dates, mut unknown) = (Dates::new(zone), 0);
+            for day in days("2005-01-01".parse().unwrap())..days("2013-01-01".parse().unwrap()) {
+                match start_of_date(zone, day) {
+                    Some(start) => {
+                        assert!(dates.of(start) >= day && dates.of(start - 1) < day, "{zone} {}", date(day));
+                        // Apia left one date out.
+                        assert!(dates.of(start) == day || date(day).to_string() == "2011-12-30", "{zone}");
+                    }
+                    None => unknown += 1,
+                }
+            }
+            assert!(unknown < 20, "{zone} {unknown}");
+        }
+        assert_eq!(start_of_date(Tz::UTC, i32::MAX / 20_000), None);
     }
 
     #[test]

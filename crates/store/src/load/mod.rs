@@ -97,7 +97,14 @@ const MEMORY_BYTES_MIN: usize = 1 << 20;
 impl Default for LoadOptions {
     fn default() -> LoadOptions {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        LoadOptions { memory_bytes: 1 << 30, again: false, threads, tier: None, replace: Replace::Nothing, partition: None }
+        LoadOptions {
+            memory_bytes: 1 << 30,
+            again: false,
+            threads,
+            tier: None,
+            replace: Replace::Nothing,
+            partition: None,
+        }
     }
 }
 
@@ -232,6 +239,16 @@ impl Load {
             removal.each(&snapshot, &mut |rows| self.append(&change(rows)?))?;
         }
         Ok(rows)
+    }
+
+    /// Takes all rows out, and in again by partitions of another length.
+    pub(crate) fn partition_by(&mut self, period: Period) -> Result<()> {
+        self.spec.partition = period;
+        self.dates = self.spec.partitions()?;
+        let all = Removal::of(&self.spec, crate::select::Selection::default())?;
+        self.update(all, &mut Ok)?;
+        self.operation = Operation::Partition;
+        Ok(())
     }
 
     /// The table's files as they are: nobody else changes them meanwhile.
@@ -396,8 +413,11 @@ impl Load {
             self.write_partition(*date, incoming, remaining, &mut change)?;
         }
         let (segments, bytes) = (change.add.len(), change.add.iter().map(|f| f.bytes + f.index_bytes).sum());
-        let (rows, removed) = (self.rows, change.rows.1);
-        change.rows.0 = rows;
+        let (rows, removed) = match self.operation {
+            Operation::Partition => (0, 0),
+            _ => (self.rows, change.rows.1),
+        };
+        change.rows = (rows, removed);
         let epoch = self.writer.commit(change)?;
         Ok(LoadReport { rows, removed, partitions: dates.len(), segments, bytes, epoch })
     }
@@ -406,7 +426,9 @@ impl Load {
     /// them, judged by these rows.
     fn choose_partition(&mut self) -> Result<()> {
         let dates = self.partitions.len();
-        let Some(fullest) = self.partitions.values().max_by_key(|incoming| incoming.batches.len()) else { return Ok(()) };
+        let Some(fullest) = self.partitions.values().max_by_key(|incoming| incoming.batches.len()) else {
+            return Ok(());
+        };
         if dates < CHOOSING_DATES_MIN {
             return Ok(());
         }
@@ -588,7 +610,8 @@ fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -
     let rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
     let stored: u64 = existing.iter().map(|entry| entry.rows).sum();
     let latest = existing.iter().map(|entry| entry.time_max).max().unwrap_or(i64::MIN);
-    let times = batches.iter().map(|batch| batch.column(spec.time_position()).as_primitive::<TimestampNanosecondType>());
+    let times =
+        batches.iter().map(|batch| batch.column(spec.time_position()).as_primitive::<TimestampNanosecondType>());
     rows > 0
         && stored >= APPENDED_TO_ROWS_MIN
         && rows <= stored / APPENDED_SHARE

@@ -93,8 +93,7 @@ impl Removal {
         (selection.date.min, selection.date.max) = (first, spec.partition.last(first));
         let symbol = spec.symbol_position().filter(|_| by_symbol);
         let is_day = spec.partition.is_day();
-        let mut columns: Vec<usize> =
-            symbol.into_iter().chain((!is_day).then_some(spec.time_position())).collect();
+        let mut columns: Vec<usize> = symbol.into_iter().chain((!is_day).then_some(spec.time_position())).collect();
         columns.sort_unstable();
         if columns.is_empty() {
             return Ok(Removal { selection, columns, matches: None });
