@@ -123,7 +123,7 @@ impl PyDatabase {
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
         table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,
-        tier=None, replace=None
+        tier=None, replace=None, partition=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -139,9 +139,10 @@ impl PyDatabase {
         threads: Option<usize>,
         tier: Option<&str>,
         replace: Option<&str>,
+        partition: Option<&str>,
     ) -> Result<LoadReport> {
         let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)? };
-        let options = options(memory_bytes, threads, tier, replace)?;
+        let options = options(memory_bytes, threads, tier, replace, partition)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
         Ok(LoadReport::new(table, &report))
@@ -151,7 +152,7 @@ impl PyDatabase {
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
         on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
-        progress=None, replace=None
+        progress=None, replace=None, partition=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn load(
@@ -174,8 +175,9 @@ impl PyDatabase {
         tier: Option<&str>,
         progress: Option<Py<PyAny>>,
         replace: Option<&str>,
+        partition: Option<&str>,
     ) -> Result<LoadReport> {
-        let mut options = options(memory_bytes, threads, tier, replace)?;
+        let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.again = again;
         let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
         let format = format.map(|name| name.parse::<Format>().map_err(PyValueError::new_err)).transpose()?;
@@ -212,6 +214,7 @@ fn options(
     threads: Option<usize>,
     tier: Option<&str>,
     replace: Option<&str>,
+    partition: Option<&str>,
 ) -> PyResult<LoadOptions> {
     let defaults = LoadOptions::default();
     Ok(LoadOptions {
@@ -220,6 +223,7 @@ fn options(
         threads: threads.unwrap_or(defaults.threads).max(1),
         tier: tier.map(load::tier).transpose()?,
         replace: load::replace(replace)?,
+        partition: partition.map(load::period).transpose()?,
     })
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
-use splay_store::{ColumnType, Database, Error, FileFormat, LoadOptions, LoadReport, Replace, Source, Tier};
+use splay_store::{ColumnType, Database, Error, FileFormat, LoadOptions, LoadReport, Period, Replace, Source, Tier};
 
 use crate::error::{Failure, Result};
 use crate::signals::Signals;
@@ -111,6 +111,14 @@ pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(Strin
 /// # Errors
 /// `ValueError` for another name.
 pub(crate) fn tier(name: &str) -> PyResult<Tier> {
+    name.parse().map_err(PyValueError::new_err)
+}
+
+/// What a partition spans by name.
+///
+/// # Errors
+/// `ValueError` for another name.
+pub(crate) fn period(name: &str) -> PyResult<Period> {
     name.parse().map_err(PyValueError::new_err)
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use splay_store::{ColumnSpec, ColumnType, CompactOptions, Observer, Retention, Table, TableSnapshot};
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, LoadOptions, Observer, Retention, Table, TableSnapshot};
 
 use crate::database::PyDatabase;
 use crate::dates;
@@ -203,6 +203,19 @@ impl PyTable {
     fn set_tier(&self, py: Python<'_>, tier: &str, after: u32) -> Result<()> {
         let tier = load::tier(tier)?;
         Ok(py.detach(|| self.table.set_tier(tier, after))?)
+    }
+
+    /// Changes what a partition spans.
+    fn set_partition(&self, py: Python<'_>, period: &str) -> Result<()> {
+        let period = load::period(period)?;
+        py.detach(|| self.table.set_partition(period, LoadOptions::default()))?;
+        Ok(())
+    }
+
+    /// What a partition spans.
+    #[getter]
+    fn partition(&self, py: Python<'_>) -> Result<String> {
+        Ok(py.detach(|| self.table.stored())?.spec().partition.to_string())
     }
 
     /// Moves dates to the tiers of their age; gives these.

@@ -10,7 +10,7 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, Tier};
+use splay_store::{ColumnType, Period, Tier};
 
 use crate::lab_args::LabCommand;
 use crate::size::Bytes;
@@ -173,6 +173,10 @@ pub struct LoadArguments {
     /// Number of threads; default: one per core
     #[arg(long)]
     pub threads: Option<usize>,
+    /// What a partition of a new table spans: day, month, year or all; default: what suits its rows
+    #[arg(long, value_name = "PERIOD")]
+    pub partition: Option<Period>,
+
     /// How the new rows are kept: mapped (fastest), fast or small; default: as the table's tiers say, else mapped
     #[arg(long, value_name = "TIER")]
     pub tier: Option<Tier>,
@@ -691,6 +695,8 @@ pub enum AlterCommand {
         #[arg(long, default_value = "0", value_name = "DAYS")]
         after: u32,
     },
+    /// Change what a partition spans: day, month, year or all. Writes all rows anew
+    Partition { period: Period },
     /// Set how long rows stay; without an option they stay for ever
     Retain {
         /// Days that the table has, the newest date's among them

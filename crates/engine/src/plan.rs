@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, TimestampNanosecondType};
-use splay_store::Bounds;
+use splay_store::{Bounds, Tz, start_of_date};
 
 use crate::aggregate::{Aggregate, Key};
 use crate::error::{Error, Result};
@@ -158,6 +158,8 @@ pub enum Bound {
     Time(BinaryOp, usize),
     /// The date compares so with a date.
     Date(BinaryOp, usize),
+    /// The date of the time in a zone compares so with a date.
+    DateOfTime(BinaryOp, usize, Tz),
 }
 
 impl Scan {
@@ -205,10 +207,12 @@ impl Scan {
                     };
                     wanted.times.intersect(bounds);
                 }
+                Bound::DateOfTime(op, number, zone) => {
+                    let Some(value) = date_of(&constants[*number])? else { return Ok(None) };
+                    wanted.times.intersect(times_of_dates(*op, value, *zone)?);
+                }
                 Bound::Date(op, number) => {
-                    let value = constants[*number].as_primitive_opt::<Date32Type>();
-                    let value = value.ok_or_else(|| Error::Unsupported("a date of another type".to_owned()))?;
-                    let Some(value) = value.is_valid(0).then(|| value.value(0)) else { return Ok(None) };
+                    let Some(value) = date_of(&constants[*number])? else { return Ok(None) };
                     let full = Bounds::<i32>::default();
                     let Some(bounds) = bounds(*op, value, full, value.checked_sub(1), value.checked_add(1)) else {
                         return Ok(None);
@@ -228,6 +232,29 @@ impl Scan {
             wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
         Ok((!nothing).then_some(wanted))
     }
+}
+
+/// The date that a constant is; `None` if it is null.
+fn date_of(constant: &ArrayRef) -> Result<Option<i32>> {
+    let value = constant.as_primitive_opt::<Date32Type>();
+    let value = value.ok_or_else(|| Error::Unsupported("a date of another type".to_owned()))?;
+    Ok(value.is_valid(0).then(|| value.value(0)))
+}
+
+/// The instants whose date compares so with one.
+fn times_of_dates(op: BinaryOp, date: i32, zone: Tz) -> Result<Bounds<i64>> {
+    let unknown = || Error::Unsupported("a date that doesn't begin with one instant".to_owned());
+    let start = |date: i32| start_of_date(zone, date).ok_or_else(unknown);
+    let after = || start(date.checked_add(1).ok_or_else(unknown)?);
+    let full = Bounds::<i64>::default();
+    Ok(match op {
+        BinaryOp::Equal => Bounds { min: start(date)?, max: after()? - 1 },
+        BinaryOp::LessOrEqual => Bounds { max: after()? - 1, ..full },
+        BinaryOp::GreaterOrEqual => Bounds { min: start(date)?, ..full },
+        BinaryOp::Less => Bounds { max: start(date)? - 1, ..full },
+        BinaryOp::Greater => Bounds { min: after()?, ..full },
+        _ => return Err(unknown()),
+    })
 }
 
 /// Inclusive bounds of a comparison with `value`, whose neighbours are `below` and `above`; `None` if nothing passes.

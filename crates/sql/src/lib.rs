@@ -20,6 +20,7 @@ mod bounds;
 mod change;
 mod coercion;
 mod correlated;
+mod dates;
 mod dialect;
 mod dictionaries;
 mod dynamic_filters;

@@ -1,51 +1,94 @@
-//! Equalities beside keys of a join that null equals null by.
+//! Equalities above joins by keys of which null equals null.
 //!
 //! DataFusion 55.2 makes `ON a.k IS NOT DISTINCT FROM b.k` keys of which null equals null, and then takes `WHERE a.v = b.v` for another such key, so
-//! that rows come whose `v` are null. Where the join has such keys, each equality in its condition also says that its value isn't null. Can go once
-//! `extract_equijoin_predicate.rs` leaves equalities of such a join in its condition.
+//! that rows come whose `v` are null. Where a condition stands above such a join, or is its own, each equality in it also says that its value isn't
+//! null. Can go once `extract_equijoin_predicate.rs` and `eliminate_cross_join.rs` leave equalities out of the keys of such a join.
 
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{NullEquality, Result};
-use datafusion::logical_expr::utils::{conjunction, split_conjunction_owned};
-use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
-use datafusion::optimizer::optimizer::ApplyOrder;
-use datafusion::optimizer::{OptimizerConfig, OptimizerRule};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction, split_conjunction_owned};
+use datafusion::logical_expr::{BinaryExpr, Expr, Filter, LogicalPlan, Operator};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::walk::WalkPlan;
 
 /// Keeps null from equalling null where a statement says `=`.
 #[derive(Debug)]
 pub(crate) struct NullSafeKeys;
 
-impl OptimizerRule for NullSafeKeys {
+impl AnalyzerRule for NullSafeKeys {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        if !has_null_safe_keys(&plan)? {
+            return Ok(plan);
+        }
+        Ok(plan.rewrite_steps_up(kept_apart)?.data)
+    }
+
     fn name(&self) -> &str {
         "null_safe_keys"
     }
+}
 
-    fn apply_order(&self) -> Option<ApplyOrder> {
-        Some(ApplyOrder::BottomUp)
-    }
-
-    fn rewrite(&self, plan: LogicalPlan, _: &dyn OptimizerConfig) -> Result<Transformed<LogicalPlan>> {
-        let LogicalPlan::Join(mut join) = plan else { return Ok(Transformed::no(plan)) };
-        let Some(filter) = join.filter.take_if(|_| join.null_equality == NullEquality::NullEqualsNull) else {
-            return Ok(Transformed::no(LogicalPlan::Join(join)));
-        };
-        let mut conditions = split_conjunction_owned(filter);
-        let said = |conditions: &[Expr], value: &Expr| {
-            conditions.iter().any(|condition| matches!(condition, Expr::IsNotNull(inner) if inner.as_ref() == value))
-        };
-        let mut added = Vec::new();
-        for condition in &conditions {
-            if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, .. }) = condition
-                && !said(&conditions, left)
-                && !said(&added, left)
-            {
-                added.push(left.as_ref().clone().is_not_null());
+fn kept_apart(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    Ok(match node {
+        LogicalPlan::Filter(filter) if has_null_safe_keys(&filter.input)? => match strict(&filter.predicate) {
+            Some(predicate) => Transformed::yes(LogicalPlan::Filter(Filter::try_new(predicate, filter.input)?)),
+            None => Transformed::no(LogicalPlan::Filter(filter)),
+        },
+        LogicalPlan::Join(mut join) => match join.filter.as_ref().and_then(strict) {
+            Some(predicate) => {
+                join.filter = Some(predicate);
+                Transformed::yes(LogicalPlan::Join(join))
             }
+            None => Transformed::no(LogicalPlan::Join(join)),
+        },
+        other => Transformed::no(other),
+    })
+}
+
+/// Whether null equals null among the keys of some join of a plan, or would once its condition became keys.
+fn has_null_safe_keys(plan: &LogicalPlan) -> Result<bool> {
+    let mut has = false;
+    plan.walk_steps(|step| {
+        let is_null_safe = |condition: &Expr| {
+            matches!(condition, Expr::BinaryExpr(BinaryExpr { op: Operator::IsNotDistinctFrom, .. }))
+        };
+        has |= match step {
+            LogicalPlan::Join(join) => {
+                join.null_equality == NullEquality::NullEqualsNull
+                    || join
+                        .filter
+                        .as_ref()
+                        .is_some_and(|filter| split_conjunction(filter).into_iter().any(is_null_safe))
+            }
+            // It may become the condition of a join below.
+            LogicalPlan::Filter(filter) => split_conjunction(&filter.predicate).into_iter().any(is_null_safe),
+            _ => false,
+        };
+        Ok(if has { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(has)
+}
+
+/// A condition whose equalities say that their values aren't null; `None` if all of them do.
+fn strict(condition: &Expr) -> Option<Expr> {
+    let mut conditions = split_conjunction_owned(condition.clone());
+    let said = |conditions: &[Expr], value: &Expr| {
+        conditions.iter().any(|condition| matches!(condition, Expr::IsNotNull(inner) if inner.as_ref() == value))
+    };
+    let mut added = Vec::new();
+    for condition in &conditions {
+        if let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, .. }) = condition
+            && !said(&conditions, left)
+            && !said(&added, left)
+        {
+            added.push(left.as_ref().clone().is_not_null());
         }
-        let is_changed = !added.is_empty();
-        conditions.extend(added);
-        join.filter = conjunction(conditions);
-        let join = LogicalPlan::Join(join);
-        Ok(if is_changed { Transformed::yes(join) } else { Transformed::no(join) })
     }
+    if added.is_empty() {
+        return None;
+    }
+    conditions.extend(added);
+    conjunction(conditions)
 }

@@ -49,10 +49,17 @@ pub(crate) struct TickTable {
 
 impl TickTable {
     pub(crate) fn new(snapshot: TableSnapshot) -> TickTable {
-        TickTable::with_row_number(snapshot, false)
+        let has_date = snapshot.spec().has_virtual_date();
+        TickTable::with(snapshot, has_date, false)
     }
 
-    fn with_row_number(snapshot: TableSnapshot, numbered: bool) -> TickTable {
+    /// The same table without the date, which is computed from its times; `None` where partitions are dates.
+    pub(crate) fn without_date(&self) -> Option<TickTable> {
+        let is_computed = self.has_date() && !self.spec().partition.is_day();
+        is_computed.then(|| TickTable::with(self.snapshot.clone(), false, self.is_numbered()))
+    }
+
+    fn with(snapshot: TableSnapshot, has_date: bool, numbered: bool) -> TickTable {
         let spec = snapshot.spec();
         let mut fields: Vec<Field> = spec
             .arrow()
@@ -61,7 +68,7 @@ impl TickTable {
             .map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()))
             .collect();
         let mut columns: Vec<ColumnSource> = (0..fields.len()).map(ColumnSource::Stored).collect();
-        if spec.has_virtual_date() {
+        if has_date {
             fields.push(Field::new(DATE_COLUMN, DataType::Date32, false));
             columns.push(ColumnSource::Date);
         }
@@ -70,6 +77,11 @@ impl TickTable {
             columns.push(ColumnSource::Row);
         }
         TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot }
+    }
+
+    /// Whether it shows the date of its partitions, behind the stored columns.
+    pub(crate) fn has_date(&self) -> bool {
+        self.columns.contains(&ColumnSource::Date)
     }
 
     /// Whether its rows are numbered, in a column behind the others.
@@ -206,7 +218,7 @@ impl RowOrder for TickRowOrder {
         if scan.projection.is_some() || scan.fetch.is_some() || table.columns.contains(&ColumnSource::Row) {
             return Ok(None);
         }
-        let numbered = TickTable::with_row_number(table.snapshot.clone(), true);
+        let numbered = TickTable::with(table.snapshot.clone(), table.has_date(), true);
         let source = provider_as_source(Arc::new(numbered));
         let mut plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
         if let Some(filter) = conjunction(scan.filters.iter().cloned()) {

@@ -33,6 +33,7 @@ use crate::answer::{Answer, Source, Threads, Watches};
 use crate::bounds::{self, BoundFunctions, Bounds};
 use crate::coercion::PrepareCoercion;
 use crate::correlated::JoinCorrelated;
+use crate::dates::ComputeDates;
 use crate::dictionaries::Distinct;
 use crate::error::{Error, Result};
 use crate::files::FileTable;
@@ -751,6 +752,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     analyzer_rules.insert(0, Arc::new(PrepareCoercion));
     analyzer_rules.insert(0, Arc::new(JoinInSelect));
     analyzer_rules.insert(0, Arc::new(JoinCorrelated));
+    analyzer_rules.insert(0, Arc::new(ComputeDates));
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     // DataFusion's own answers for every aggregate.
     expr_planners.insert(0, Arc::new(functions::FramePlanner));
@@ -778,11 +780,11 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     planned.map_err(wrap)?;
     context.register_relation_planner(Arc::new(UnpivotPlanner)).map_err(wrap)?;
     functions::register_row_order(&context, Arc::new(TickRowOrder));
+    context.add_analyzer_rule(Arc::new(NullSafeKeys));
     context.add_analyzer_rule(Arc::new(Numbers));
     context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
-    context.add_optimizer_rule(Arc::new(NullSafeKeys));
     Ok(bounds::register(context.state()))
 }
 

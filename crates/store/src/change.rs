@@ -4,8 +4,9 @@ use arrow::array::RecordBatch;
 
 use crate::database::Table;
 use crate::error::{Error, Result};
-use crate::load::{Load, LoadOptions, LoadReport, Removal};
+use crate::load::{Load, LoadOptions, LoadReport, Removal, Replace};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
+use crate::partition::Period;
 use crate::schema::{Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
@@ -93,13 +94,7 @@ impl Table {
     /// [`Error::RowsElsewhere`] where another process captures, [`Error::Captured`] if this one captures into the table; others as
     /// [`Table::delete`].
     pub fn drop_table(&self) -> Result<u64> {
-        if self.database().is_captured(self.name()) {
-            return Err(Error::Captured { table: self.name().to_owned() });
-        }
-        if self.database().is_captured_elsewhere() {
-            return Err(Error::RowsElsewhere { table: self.name().to_owned() });
-        }
-        self.refuse_live()?;
+        self.refuse_captured()?;
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
@@ -142,19 +137,49 @@ impl Table {
         })
     }
 
+    /// Changes what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more.
+    ///
+    /// # Errors
+    /// As [`Table::drop_table`], and those of a load.
+    pub fn set_partition(&self, period: Period, options: LoadOptions) -> Result<LoadReport> {
+        self.refuse_captured()?;
+        let stored = self.stored()?;
+        if stored.spec().partition == period {
+            return Ok(LoadReport { epoch: stored.epoch(), ..LoadReport::default() });
+        }
+        let tier = stored.entries().next().map(|entry| entry.tier).filter(|_| stored.spec().tiers.is_empty());
+        let options =
+            LoadOptions { tier: options.tier.or(tier), partition: None, replace: Replace::Nothing, ..options };
+        let mut load = Load::begin(self.database(), stored.spec(), options)?;
+        load.partition_by(period)?;
+        load.commit()
+    }
+
+    /// Refuses a change of what captured rows go by, as long as such come in.
+    fn refuse_captured(&self) -> Result<()> {
+        if self.database().is_captured(self.name()) {
+            return Err(Error::Captured { table: self.name().to_owned() });
+        }
+        if self.database().is_captured_elsewhere() {
+            return Err(Error::RowsElsewhere { table: self.name().to_owned() });
+        }
+        self.refuse_live()
+    }
+
     /// Removes the dates that are beyond a retention, by one commit. With `dry_run` it only says which.
     ///
     /// # Errors
     /// As [`Table::delete`].
     pub fn expire(&self, retention: Retention, dry_run: bool) -> Result<ExpireReport> {
         let Retention { days, bytes } = retention;
-        let would = outlived(self.stored()?.entries(), days, bytes).1;
+        let stored = self.stored()?;
+        let would = outlived(stored.spec().partition, stored.entries(), days, bytes).1;
         if dry_run || would.dates.is_empty() {
             return Ok(would);
         }
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else { return Ok(ExpireReport::default()) };
-        let (remove, report) = outlived(state.files.values(), days, bytes);
+        let (remove, report) = outlived(state.spec.partition, state.files.values(), days, bytes);
         if report.dates.is_empty() {
             return Ok(report);
         }
@@ -218,8 +243,9 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
     })
 }
 
-/// Files of dates that are too old, or too much.
+/// Files of partitions whose last date is too old, or that are too much.
 fn outlived<'a>(
+    period: Period,
     files: impl Iterator<Item = &'a FileEntry> + Clone,
     days: Option<u32>,
     bytes: Option<u64>,
@@ -232,7 +258,8 @@ fn outlived<'a>(
     let (mut left, mut first_kept) = (by_date.values().sum::<u64>(), newest);
     for (date, of_date) in &by_date {
         // The newest date stays in any case.
-        if *date >= newest || (*date > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes) {
+        if *date >= newest || (period.last(*date) > first || days.is_none()) && bytes.is_none_or(|bytes| left <= bytes)
+        {
             first_kept = *date;
             break;
         }

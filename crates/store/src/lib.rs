@@ -69,6 +69,7 @@ mod write_down;
 
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use change::{CommitReport, ExpireReport, of_dates};
+pub use chrono_tz::Tz;
 pub use database::{Database, Partition, Table, TableSnapshot};
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
@@ -77,7 +78,7 @@ pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, Removal, Replace};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
-pub use partition::{Dates, date, days};
+pub use partition::{Dates, Period, date, days, start_of_date};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,
 };

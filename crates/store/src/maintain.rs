@@ -9,7 +9,6 @@ use crate::database::{Database, Table};
 use crate::error::{Error, Result};
 use crate::load::{follow_each_other, rewrite};
 use crate::manifest::{FileEntry, Operation, Tier};
-use crate::partition;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::segment::{self, FileFormat};
 use crate::storage::Storage;
@@ -68,8 +67,11 @@ impl Table {
         let memory = if options.memory_bytes == 0 { 1 << 30 } else { options.memory_bytes };
         let (mut change, mut report) = (Change::new(Operation::Compact), CompactReport::default());
         let newest = dates.last().copied().unwrap_or_default();
-        let is_wanted =
-            |date: &i32| options.before.is_none_or(|b| *date < b) && options.date.is_none_or(|d| *date == d);
+        let is_of = |first: i32, date: i32| spec.partition.first(date) == first;
+        let is_wanted = |first: &i32| {
+            options.before.is_none_or(|before| spec.partition.last(*first) < before)
+                && options.date.is_none_or(|date| is_of(*first, date))
+        };
         for date in dates.into_iter().filter(is_wanted) {
             let files = writer.partition(date);
             let by_age = || spec.tier_of(date, newest);
@@ -257,7 +259,7 @@ impl Table {
         for partition in snapshot.partitions() {
             for (number, segment) in partition.segments.iter().enumerate() {
                 let name = format!("{:06}.{}", number + 1, format.extension());
-                let path = format!("{}/{name}", partition::folder(partition.date));
+                let path = format!("{}/{name}", snapshot.spec().partition.export_folder(partition.date));
                 let batch = segment.read_all(snapshot.spec(), &all)?;
                 bytes += segment::export(storage, &path, format, snapshot.spec(), &batch, written)?;
                 snapshot.watch().check()?;

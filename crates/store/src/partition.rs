@@ -1,15 +1,120 @@
-//! Dates: which partition an instant belongs to, in the table's time zone.
+//! Dates and partitions: which of them an instant belongs to, in the table's time zone.
 
-use chrono::{DateTime, NaiveDate, Offset, TimeDelta, TimeZone};
+use std::fmt::{Display, Formatter};
+use std::str::FromStr;
+
+use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDate, NaiveTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
+use serde::{Deserialize, Serialize};
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
 const NS_PER_QUARTER_HOUR: i64 = 900_000_000_000;
 
-/// Finds the dates of instants. Remembers the last date's bounds, since neighbours mostly share one.
+/// The time that a partition of a table spans. Tables of few rows a date, such as daily bars, have longer ones: what is kept for each
+/// partition and symbol costs as much for one row as for thousands.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Period {
+    /// A date. The default.
+    #[default]
+    Day,
+    /// A month of the calendar.
+    Month,
+    /// A year of the calendar.
+    Year,
+    /// All time: the table has one partition.
+    All,
+}
+
+/// The first date of the only partition of a table without periods, in days since 1970-01-01: before that of every instant.
+const FIRST_OF_ALL: i32 = -109_572;
+/// The last date of that partition.
+const LAST_OF_ALL: i32 = 109_572;
+
+impl Period {
+    /// All, from the shortest.
+    pub const ALL: [Period; 4] = [Period::Day, Period::Month, Period::Year, Period::All];
+
+    /// Whether it is the default, of which older releases know no other.
+    #[must_use]
+    pub fn is_day(&self) -> bool {
+        *self == Period::Day
+    }
+
+    /// The first date of the period that a date is in, which names its partition. Days since 1970-01-01.
+    #[must_use]
+    pub fn first(self, day: i32) -> i32 {
+        let of = date(day);
+        let first = match self {
+            Period::Day => return day,
+            Period::Month => of.with_day(1),
+            Period::Year => of.with_ordinal(1),
+            Period::All => return FIRST_OF_ALL,
+        };
+        first.map_or(day, days)
+    }
+
+    /// The last date of the period that a date is in.
+    #[must_use]
+    pub fn last(self, day: i32) -> i32 {
+        let first = date(self.first(day));
+        let next = match self {
+            Period::Day => return day,
+            Period::Month => first.checked_add_months(Months::new(1)),
+            Period::Year => first.checked_add_months(Months::new(12)),
+            Period::All => return LAST_OF_ALL,
+        };
+        next.map_or(day, |next| days(next) - 1)
+    }
+
+    /// What a partition is called, given its first date.
+    #[must_use]
+    pub fn name_of(self, first: i32) -> String {
+        match self {
+            Period::Day => date(first).to_string(),
+            Period::Month => date(first).format("%Y-%m").to_string(),
+            Period::Year => date(first).format("%Y").to_string(),
+            Period::All => "all".to_owned(),
+        }
+    }
+
+    /// What a folder of exported rows is called, given the partition's first date.
+    #[must_use]
+    pub fn export_folder(self, first: i32) -> String {
+        match self {
+            Period::Day => folder(first),
+            Period::Month => format!("month={}", self.name_of(first)),
+            Period::Year => format!("year={}", self.name_of(first)),
+            Period::All => "all".to_owned(),
+        }
+    }
+}
+
+impl Display for Period {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Period::Day => "day",
+            Period::Month => "month",
+            Period::Year => "year",
+            Period::All => "all",
+        })
+    }
+}
+
+impl FromStr for Period {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Period, String> {
+        let found = Period::ALL.into_iter().find(|period| text.eq_ignore_ascii_case(&period.to_string()));
+        found.ok_or_else(|| format!("{text:?} is no period of partitions: day, month, year or all"))
+    }
+}
+
+/// Finds the dates of instants, or the first dates of their partitions. Remembers the last one's bounds, since neighbours mostly share one.
 #[derive(Debug)]
 pub struct Dates {
     zone: Tz,
+    period: Period,
     date: i32,
     start: i64,
     end: i64,
@@ -19,7 +124,13 @@ impl Dates {
     /// Those of a time zone.
     #[must_use]
     pub fn new(zone: Tz) -> Dates {
-        Dates { zone, date: 0, start: 0, end: 0 }
+        Dates { zone, period: Period::Day, date: 0, start: 0, end: 0 }
+    }
+
+    /// The first dates of the periods that the dates of a time zone are in.
+    #[must_use]
+    pub fn of_partitions(zone: Tz, period: Period) -> Dates {
+        Dates { period, ..Dates::new(zone) }
     }
 
     /// Days since 1970-01-01 of an instant given in nanoseconds since the epoch.
@@ -36,8 +147,13 @@ impl Dates {
         from >= self.start && to < self.end && from <= to
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]
     fn locate(&mut self, instant: i64) {
+        self.locate_day(instant);
+        self.date = self.period.first(self.date);
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]
+    fn locate_day(&mut self, instant: i64) {
         if self.zone == Tz::UTC {
             let day = instant.div_euclid(NS_PER_DAY);
             self.date = day as i32;
@@ -70,6 +186,27 @@ impl Dates {
     }
 }
 
+/// The instant at which a date begins in a time zone; `None` where a clock that is put back passes midnight twice, and beyond what an instant can
+/// be.
+#[must_use]
+pub fn start_of_date(zone: Tz, day: i32) -> Option<i64> {
+    let midnight = date(day).and_time(NaiveTime::MIN);
+    match zone.from_local_datetime(&midnight) {
+        LocalResult::Single(start) => start.timestamp_nanos_opt(),
+        LocalResult::Ambiguous(_, _) => None,
+        // A clock that is put forward skips it.
+        LocalResult::None => {
+            let around = midnight.and_utc().timestamp_nanos_opt()?;
+            let (mut low, mut high) = (around.checked_sub(2 * NS_PER_DAY)?, around.checked_add(2 * NS_PER_DAY)?);
+            while high - low > 1 {
+                let middle = low + (high - low) / 2;
+                if Dates::new(zone).of(middle) < day { low = middle } else { high = middle }
+            }
+            Some(high)
+        }
+    }
+}
+
 /// Days since 1970-01-01.
 #[must_use]
 pub fn days(date: NaiveDate) -> i32 {
@@ -82,7 +219,7 @@ pub fn date(days: i32) -> NaiveDate {
     NaiveDate::default() + TimeDelta::days(i64::from(days))
 }
 
-/// Name of a partition's folder.
+/// Name of a partition's folder, given its first date.
 pub(crate) fn folder(days: i32) -> String {
     format!("date={}", date(days))
 }
@@ -141,6 +278,54 @@ mod tests {
             ("2010-11-07T03:30:00Z", "2010-11-07"),
         ] {
             assert_eq!(date(dates.of(ns(time))).to_string(), expected, "{time}");
+        }
+    }
+
+    #[test]
+    fn a_date_begins_with_its_first_instant() {
+        for zone in
+            ["UTC", "America/New_York", "America/Sao_Paulo", "America/St_Johns", "Pacific/Apia", "Asia/Kathmandu"]
+        {
+            let zone: Tz = zone.parse().unwrap();
+            let (mut dates, mut unknown) = (Dates::new(zone), 0);
+            for day in days("2005-01-01".parse().unwrap())..days("2013-01-01".parse().unwrap()) {
+                match start_of_date(zone, day) {
+                    Some(start) => {
+                        assert!(dates.of(start) >= day && dates.of(start - 1) < day, "{zone} {}", date(day));
+                        // Apia left one date out.
+                        assert!(dates.of(start) == day || date(day).to_string() == "2011-12-30", "{zone}");
+                    }
+                    None => unknown += 1,
+                }
+            }
+            assert!(unknown < 20, "{zone} {unknown}");
+        }
+        assert_eq!(start_of_date(Tz::UTC, i32::MAX / 20_000), None);
+    }
+
+    #[test]
+    fn a_partition_is_named_by_the_first_date_of_its_period() {
+        let day = |text: &str| days(text.parse().unwrap());
+        for (period, first, last, name) in [
+            (Period::Day, "2024-02-29", "2024-02-29", "2024-02-29"),
+            (Period::Month, "2024-02-01", "2024-02-29", "2024-02"),
+            (Period::Year, "2024-01-01", "2024-12-31", "2024"),
+        ] {
+            let of = day("2024-02-29");
+            assert_eq!((period.first(of), period.last(of)), (day(first), day(last)), "{period}");
+            assert_eq!((period.first(day(first)), period.last(day(last))), (day(first), day(last)), "{period}");
+            assert_eq!(period.name_of(period.first(of)), name);
+            assert_eq!(period.to_string().to_uppercase().parse(), Ok(period));
+        }
+        let mut months = Dates::of_partitions("America/New_York".parse().unwrap(), Period::Month);
+        assert_eq!(date(months.of(ns("2024-03-01T04:59:59Z"))).to_string(), "2024-02-01");
+        assert_eq!(date(months.of(ns("2024-03-01T05:00:00Z"))).to_string(), "2024-03-01");
+        assert!("week".parse::<Period>().is_err());
+        let mut all = Dates::of_partitions(Tz::UTC, Period::All);
+        assert_eq!(all.of(i64::MIN), all.of(i64::MAX));
+        for instant in [i64::MIN, i64::MAX] {
+            let of = Dates::new("Asia/Tokyo".parse().unwrap()).of(instant);
+            assert!(Period::All.first(of) <= of && of <= Period::All.last(of));
         }
     }
 

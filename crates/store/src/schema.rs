@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::manifest::Tier;
+use crate::partition::{Dates, Period};
 
 /// Name of the virtual column that holds a row's partition.
 pub const DATE_COLUMN: &str = "date";
@@ -293,6 +294,9 @@ pub struct TableSpec {
     pub symbol: Option<String>,
     /// IANA time zone in which a row's date is taken. Default `UTC`.
     pub time_zone: String,
+    /// What a partition spans. Default: a date.
+    #[serde(default, skip_serializing_if = "Period::is_day")]
+    pub partition: Period,
     /// How long rows stay. Default: for ever.
     #[serde(default, skip_serializing_if = "Retention::is_unbounded")]
     pub retention: Retention,
@@ -333,10 +337,10 @@ impl Retention {
 }
 
 impl TableSpec {
-    /// The tier of a date by its age, if the table has one for it.
+    /// The tier of a partition by the age of its last date, if the table has one for it. Partitions are given by their first dates.
     #[must_use]
-    pub fn tier_of(&self, date: i32, newest: i32) -> Option<Tier> {
-        let age = newest.saturating_sub(date).max(0).unsigned_abs();
+    pub fn tier_of(&self, partition: i32, newest: i32) -> Option<Tier> {
+        let age = newest.saturating_sub(self.partition.last(partition)).max(0).unsigned_abs();
         self.tiers.iter().rev().find(|rule| rule.after <= age).map(|rule| rule.tier)
     }
 
@@ -361,6 +365,7 @@ impl TableSpec {
             time: time.into(),
             symbol: symbol.map(str::to_owned),
             time_zone: "UTC".to_owned(),
+            partition: Period::Day,
             retention: Retention::default(),
             tiers: Vec::new(),
             dropped: Vec::new(),
@@ -372,6 +377,21 @@ impl TableSpec {
     pub fn with_time_zone(mut self, time_zone: impl Into<String>) -> TableSpec {
         self.time_zone = time_zone.into();
         self
+    }
+
+    /// The same table with partitions of another length.
+    #[must_use]
+    pub fn with_partition(mut self, partition: Period) -> TableSpec {
+        self.partition = partition;
+        self
+    }
+
+    /// Finds the partitions of instants: the first date of each.
+    ///
+    /// # Errors
+    /// As [`TableSpec::zone`].
+    pub fn partitions(&self) -> Result<Dates> {
+        Ok(Dates::of_partitions(self.zone()?, self.partition))
     }
 
     /// Position of a column, matched without regard to case.

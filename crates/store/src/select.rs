@@ -55,7 +55,7 @@ impl<T: Ord + Copy> Bounds<T> {
 /// Which rows are wanted. All parts must hold.
 #[derive(Debug, Clone, Default)]
 pub struct Selection {
-    /// Bounds of the date.
+    /// Bounds of the date. Partitions that reach into them are kept whole.
     pub date: Bounds<i32>,
     /// Bounds of the time, in nanoseconds since the epoch.
     pub time: Bounds<i64>,
@@ -118,7 +118,8 @@ impl TableSnapshot {
         let (mut pieces, mut stats) = (Vec::new(), SelectionStats::default());
         for partition in self.partitions() {
             let kept_before = pieces.len();
-            let wanted = selection.date.contains(partition.date);
+            let last = self.spec().partition.last(partition.date);
+            let wanted = partition.date <= selection.date.max && last >= selection.date.min;
             for segment in partition.segments.iter() {
                 stats.rows.total += segment.rows();
                 stats.blocks.total += blocks_of(segment);

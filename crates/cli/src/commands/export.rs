@@ -1,11 +1,11 @@
-//! `splay export`: a table as files for other tools, one folder a date.
+//! `splay export`: a table as files for other tools, one folder a partition.
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use splay_lab::formats::{FileFormat, Table as Rows};
-use splay_store::{Table, date};
+use splay_store::Table;
 
 use super::place::open_to_read;
 use crate::args::{ExportArguments, ExportFormat};
@@ -49,7 +49,7 @@ fn files(
     let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
     let (mut rows, mut bytes) = (0, 0);
     for partition in snapshot.partitions() {
-        let folder = folder.join(format!("date={}", date(partition.date)));
+        let folder = folder.join(snapshot.spec().partition.export_folder(partition.date));
         std::fs::create_dir_all(&folder).with_context(|| format!("create {}", folder.display()))?;
         for (number, segment) in partition.segments.iter().enumerate() {
             let path = folder.join(format!("{:06}.{}", number + 1, format.extension()));

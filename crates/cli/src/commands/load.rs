@@ -15,6 +15,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         again: arguments.again,
         threads: arguments.threads.unwrap_or(LoadOptions::default().threads).max(1),
         tier: arguments.tier,
+        partition: arguments.partition,
         replace: match arguments.replace {
             None => Replace::Nothing,
             Some(ReplaceArgument::Date) => Replace::Dates,

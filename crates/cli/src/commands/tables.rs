@@ -43,7 +43,8 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     let spec = snapshot.spec();
     say!("table      {}", spec.name)?;
     say!("rows       {}", Thousands(snapshot.rows()))?;
-    say!("partitions {} ({})", snapshot.partitions().len(), dates(&snapshot))?;
+    let of = if spec.partition.is_day() { String::new() } else { format!(" by {}", spec.partition) };
+    say!("partitions {}{of} ({})", snapshot.partitions().len(), dates(&snapshot))?;
     say!("segments   {}", snapshot.partitions().iter().map(|p| p.segments.len()).sum::<usize>())?;
     say!("size       {}", Human(snapshot.bytes()))?;
     for (tier, (dates, bytes)) in tiers(&snapshot) {

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use anyhow::{Result, bail};
 use indicatif::ProgressBar;
 use splay_capture::FollowSettings;
-use splay_store::{ColumnSpec, CompactOptions, Database, Table};
+use splay_store::{ColumnSpec, CompactOptions, Database, LoadOptions, Table};
 
 use crate::args::{AlterArguments, AlterCommand, CompactArguments, VerifyArguments};
 use crate::print::say;
@@ -98,6 +98,13 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
     match arguments.change {
         AlterCommand::AddColumn { name, column_type } => table.add_column(ColumnSpec::new(name, column_type))?,
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
+        AlterCommand::Partition { period } => {
+            let report = table.set_partition(period, LoadOptions::default())?;
+            say!("{} partitions of a {period}", table.stored()?.partitions().len())?;
+            if report.segments > 0 {
+                say!("{} segments, {}", report.segments, Human(report.bytes))?;
+            }
+        }
         AlterCommand::Tier { tier, after } => table.set_tier(tier, after)?,
         AlterCommand::Retain { days, bytes } => {
             super::changes::retain(&table, days, bytes.map(|bytes| bytes.0 as u64))?;

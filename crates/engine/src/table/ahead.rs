@@ -59,8 +59,7 @@ impl<'a> Ahead<'a> {
         let mut bytes = rows as u64 * row_bytes(Part::Whole);
         let of_edges = row_bytes(Part::Edges);
         if of_edges > 0 {
-            let spans = self.covers.iter().flat_map(|cover| &cover.spans);
-            let rows: usize = spans.flat_map(edges_of).map(|rows| rows.len()).sum();
+            let rows: usize = self.covers.iter().flat_map(edges_of_cover).map(|rows| rows.len()).sum();
             bytes += rows as u64 * of_edges;
         }
         self.reads.add_bytes(bytes);
@@ -77,7 +76,7 @@ impl<'a> Ahead<'a> {
                 let reader = cover.segment.column(self.snapshot.spec(), *column)?;
                 match part {
                     Part::Whole => reader.read_ahead(cover.rows.clone()),
-                    Part::Edges => cover.spans.iter().flat_map(edges_of).for_each(|rows| reader.read_ahead(rows)),
+                    Part::Edges => edges_of_cover(cover).for_each(|rows| reader.read_ahead(rows)),
                 }
             }
             self.rows += cover.wanted();
@@ -85,6 +84,18 @@ impl<'a> Ahead<'a> {
         }
         Ok(())
     }
+}
+
+/// The rows of a cover that are in no whole block of a span. Those that are close together are one range: a system call costs more than a block.
+fn edges_of_cover(cover: &Cover) -> impl Iterator<Item = Range<usize>> {
+    let mut edges = cover.spans.iter().flat_map(edges_of).filter(|rows| !rows.is_empty()).peekable();
+    std::iter::from_fn(move || {
+        let mut rows = edges.next()?;
+        while let Some(next) = edges.next_if(|next| next.start <= rows.end + BLOCK_ROWS) {
+            rows.end = next.end;
+        }
+        Some(rows)
+    })
 }
 
 /// The rows of a span that are in no whole block.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, Date32Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{Schema, SchemaRef, TimestampNanosecondType};
+use datafusion::catalog::TableProvider;
 use datafusion::common::DFSchema;
 use datafusion::common::tree_node::TreeNode;
 use datafusion::datasource::source_as_provider;
@@ -90,8 +91,13 @@ pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResul
     let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
     let LogicalPlan::Projection(node) = plan else { return Err(unsupported("such a value")) };
     let mut input = node.input.as_ref();
-    while let LogicalPlan::SubqueryAlias(alias) = input {
-        input = &alias.input;
+    loop {
+        input = match input {
+            LogicalPlan::SubqueryAlias(alias) => &alias.input,
+            // The date, which is computed here from the time in any case.
+            LogicalPlan::Projection(dated) => &dated.input,
+            _ => break,
+        };
     }
     let LogicalPlan::TableScan(scan) = input else {
         return Err(unsupported("an aggregate, a window or a query as a value"));
@@ -114,10 +120,10 @@ fn table_of(scan: &TableScan) -> DataFusionResult<(TableSpec, SchemaRef)> {
     };
     // All conditions of our tables are left to them.
     debug_assert!(matches!(
-        datafusion::catalog::TableProvider::supports_filters_pushdown(table, &[])?.as_slice(),
+        TableProvider::supports_filters_pushdown(table, &[])?.as_slice(),
         [] | [TableProviderFilterPushDown::Exact]
     ));
-    Ok((table.spec().clone(), scan.source.schema()))
+    Ok((table.spec().clone(), TickTable::new(table.snapshot().clone()).schema()))
 }
 
 /// An error of DataFusion as one of the store, through which it goes to the caller.

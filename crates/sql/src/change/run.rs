@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, LoadReport, Removal, Selection, Table, TableSpec};
+use splay_store::{
+    ColumnSpec, ColumnType, Database, LoadOptions, LoadReport, Period, Removal, Selection, Table, TableSpec,
+};
 
 use super::condition::{self, Matching, OfRows};
 use super::fit::{fitted, fitted_rows};
@@ -283,9 +285,10 @@ fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
 
 /// The table that a statement describes.
 fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> Result<TableSpec> {
-    if let Some((name, _)) = options.iter().find(|(name, _)| !["time", "symbol", "time_zone"].contains(&name.as_str()))
+    if let Some((name, _)) =
+        options.iter().find(|(name, _)| !["time", "symbol", "time_zone", "partition"].contains(&name.as_str()))
     {
-        return fault(format!("{name} is no option of a table; there are time, symbol and time_zone"));
+        return fault(format!("{name} is no option of a table; there are time, symbol, time_zone and partition"));
     }
     let of_type =
         |wanted: &ColumnType| columns.iter().filter(|column| column.column_type == *wanted).collect::<Vec<_>>();
@@ -308,8 +311,16 @@ fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> 
     if let Some(zone) = option(options, "time_zone") {
         spec = spec.with_time_zone(zone);
     }
+    if let Some(period) = option(options, "partition") {
+        spec = spec.with_partition(period_of(period)?);
+    }
     spec.validate()?;
     Ok(spec)
+}
+
+/// A period by name. Without one, as QuestDB says, there is one partition.
+fn period_of(name: &str) -> Result<Period> {
+    if name.eq_ignore_ascii_case("none") { Ok(Period::All) } else { name.parse().or_else(fault) }
 }
 
 fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Changed> {
@@ -330,6 +341,9 @@ fn alter(table: &Table, change: Alteration) -> Result<Changed> {
         Alteration::Widen { column, column_type } => table.widen_column(&column, column_type)?,
         Alteration::DropColumn { column } => table.drop_column(&column)?,
         Alteration::RenameColumn { column, to } => table.rename_column(&column, &to)?,
+        Alteration::Partition { period } => {
+            table.set_partition(period_of(&period)?, LoadOptions::default())?;
+        }
         Alteration::Rename { .. } => {
             return fault(
                 "RENAME TO is not supported: CREATE TABLE … AS SELECT … and DROP TABLE give a table another name",

@@ -57,6 +57,7 @@ pub(super) enum Alteration {
     DropColumn { column: String },
     RenameColumn { column: String, to: String },
     Rename { to: String },
+    Partition { period: String },
 }
 
 /// Whether a text begins as such a statement does.
@@ -189,6 +190,9 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
         words.expect(&Token::RParen, ") behind the columns")?;
     }
     let mut options = Vec::new();
+    if words.take(&["partition", "by"]) {
+        options.push(("partition".to_owned(), words.name("a period")?));
+    }
     if words.take(&["with"]) {
         words.expect(&Token::LParen, "( behind WITH")?;
         loop {
@@ -219,6 +223,9 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         let column = words.name("a column")?;
         return Ok(Alteration::Add { column, column_type: words.column_type()? });
     }
+    if words.take(&["partition", "by"]) {
+        return Ok(Alteration::Partition { period: words.name("a period")? });
+    }
     if words.take(&["rename", "to"]) {
         return Ok(Alteration::Rename { to: words.name("a table")? });
     }
@@ -243,7 +250,9 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         }
         return Ok(Alteration::Widen { column, column_type: words.column_type()? });
     }
-    fault("ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN and RENAME TO")
+    fault(
+        "ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN, PARTITION BY and RENAME TO",
+    )
 }
 
 /// The tokens of a statement, read from the first to the last.

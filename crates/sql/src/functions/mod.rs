@@ -13,6 +13,7 @@
 //! | places | `bin`, `binr` | `bin.rs` |
 //! | other rows by computed offsets, lines through nulls | `lag`, `lead`, `fill` | `shifted.rs` |
 //! | windows beyond DataFusion's | aggregates with `DISTINCT`, `ORDER BY`, `EXCLUDE` | `over_frames.rs` over `frame_rows.rs` |
+//! | dates of times in a zone | `local_date` | `local_date.rs` |
 //! | times as numbers | `epoch_ms`, `epoch_us`, `epoch_ns`, `date_diff` | `boundaries.rs` |
 //! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp` | `strptime.rs`, `spans.rs` |
 //! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `len` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `len.rs` |
@@ -35,6 +36,7 @@ mod gap_fill;
 mod glob;
 mod grid;
 mod len;
+mod local_date;
 mod md5;
 mod moving;
 mod moving_floats;
@@ -72,6 +74,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 pub(crate) use buckets::buckets;
 pub(crate) use gap_fill::SAMPLE_FILL;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
+pub(crate) use local_date::{LOCAL_DATE, local_date};
 pub(crate) use named_cast::CAST;
 pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{RowOrder, RowOrderRule};
@@ -91,6 +94,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
         ScalarUDF::from(bin::Bin::first_at_or_above()),
     ];
     functions.push(ScalarUDF::from(len::Len::new()));
+    functions.push(local_date());
     functions.push(ScalarUDF::from(md5::Md5::new()));
     functions.push(ScalarUDF::from(regexp_extract_all::RegexpExtractAll::new()));
     functions.extend(printf::Formatted::all().map(ScalarUDF::from));

@@ -13,6 +13,8 @@ use datafusion::physical_expr::expressions::{Column, Literal};
 use datafusion::physical_expr_common::physical_expr::PhysicalExpr;
 use splay_engine::{Error, PartitionFunction, Result, ScalarFunction, Value};
 
+use crate::functions::LOCAL_DATE;
+
 /// A scalar function with the types of its arguments.
 #[derive(Debug)]
 pub(super) struct ScalarCall {
@@ -57,6 +59,10 @@ impl ScalarFunction for ScalarCall {
         let (said, instant) = match (arguments, self.name()) {
             ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
             ([None, Some(format)], "to_char") => (format, 0),
+            ([None, Some(zone)], LOCAL_DATE) => {
+                let Ok(ScalarValue::Utf8(Some(zone))) = ScalarValue::try_from_array(zone, 0) else { return None };
+                return Some(DAY.min(grain_of_zone(&zone)));
+            }
             _ => return None,
         };
         let DataType::Timestamp(TimeUnit::Nanosecond, zone) = self.arguments.get(instant)?.data_type() else {

@@ -50,6 +50,7 @@ use self::recognise::{Recognised, Side};
 use self::results::{Asked, Kept, Results};
 use self::shape::{LIFTED, SHAPE_BYTES_MAX, Shape};
 use crate::coercion;
+use crate::dates;
 use crate::error::{Error, Result};
 use crate::intervals;
 use crate::joins;
@@ -454,7 +455,8 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
         return convert::unknown("a statement that isn't a query of one table");
     }
     let options = state.config_options();
-    let coerced = coercion::prepare(plan).and_then(|plan| TypeCoercion::new().analyze(plan, options));
+    let coerced =
+        dates::compute(plan).and_then(coercion::prepare).and_then(|plan| TypeCoercion::new().analyze(plan, options));
     let plan = coerced.and_then(intervals::by_length).map_err(said)?;
     crate::session::learn_columns(&plan, &mut spellings).map_err(said)?;
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));

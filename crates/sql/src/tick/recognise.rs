@@ -20,6 +20,7 @@ use splay_store::{TableSnapshot, TableSpec};
 use super::combine;
 use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
+use crate::functions::LOCAL_DATE;
 use crate::joins::window_parts;
 use crate::provider::TickTable;
 use crate::walk::{Walk, WalkPlan};
@@ -225,7 +226,7 @@ impl Recogniser<'_> {
         if is_numbered && !self.in_window_join {
             return unknown("a scan with row numbers");
         }
-        let width = snapshot.spec().columns.len() + usize::from(snapshot.spec().has_virtual_date());
+        let width = snapshot.spec().columns.len() + usize::from(table.has_date());
         let name = scan.table_name.table().to_owned();
         let number = match self.tables.iter().position(|(known, _)| *known == name) {
             Some(number) => number,
@@ -343,16 +344,18 @@ impl Recogniser<'_> {
             }
             return both;
         }
+        if let Some(bound) =
+            self.bound_of_date(*op, left, right, spec).or_else(|| self.bound_of_date(op.swapped(), right, left, spec))
+        {
+            bounds.push(bound);
+            return true;
+        }
         let (column, op, constant) = match (instants(left), instants(right)) {
             (TickExpr::Column(column), TickExpr::Constant(constant)) => (*column, *op, *constant),
             (TickExpr::Constant(constant), TickExpr::Column(column)) => (*column, op.swapped(), *constant),
             _ => return false,
         };
-        let is_range = matches!(
-            op,
-            BinaryOp::Equal | BinaryOp::Less | BinaryOp::LessOrEqual | BinaryOp::Greater | BinaryOp::GreaterOrEqual
-        );
-        if !is_range {
+        if !is_range(op) {
             return false;
         }
         if column == spec.time_position() {
@@ -365,6 +368,18 @@ impl Recogniser<'_> {
         true
     }
 
+    /// A comparison of the time's date in a zone with a date.
+    fn bound_of_date(&self, op: BinaryOp, value: &TickExpr, date: &TickExpr, spec: &TableSpec) -> Option<Bound> {
+        let (TickExpr::Call(function, arguments), TickExpr::Constant(date)) = (value, date) else { return None };
+        let [time, TickExpr::Constant(zone)] = arguments.as_slice() else { return None };
+        let is_time = matches!(instants(time), TickExpr::Column(column) if *column == spec.time_position());
+        if function.name() != LOCAL_DATE || !is_time || !is_range(op) {
+            return None;
+        }
+        let Some(ScalarValue::Utf8(Some(zone))) = self.constants.fixed(*zone) else { return None };
+        Some(Bound::DateOfTime(op, *date, zone.parse().ok()?))
+    }
+
     pub(super) fn sort_keys(&mut self, keys: &[SortExpr], schema: &DFSchema) -> Result<Vec<SortKey>, Unknown> {
         let mut converted = Vec::with_capacity(keys.len());
         for key in keys {
@@ -373,6 +388,13 @@ impl Recogniser<'_> {
         }
         Ok(converted)
     }
+}
+
+fn is_range(op: BinaryOp) -> bool {
+    matches!(
+        op,
+        BinaryOp::Equal | BinaryOp::Less | BinaryOp::LessOrEqual | BinaryOp::Greater | BinaryOp::GreaterOrEqual
+    )
 }
 
 /// Whether a condition says something of the symbol and of nothing else.

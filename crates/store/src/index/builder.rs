@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use super::directory::Directory;
 use super::format::{SectionKind, assemble};
-use super::summary::{Summarised, Summary, ValueKind, summarise};
+use super::summary::{Summary, ValueKind, summarise};
 use crate::schema::TableSpec;
 
 /// In a stored summary's count: its sum is unknown, its first value is null, its last value is null.
@@ -26,11 +26,9 @@ pub(crate) fn build(spec: &TableSpec, rows: &RecordBatch, checksums: &[u32]) -> 
         (SectionKind::SymbolRows, 0, words(directory.rows.iter().map(|row| row.to_le_bytes()))),
         (SectionKind::SymbolNull, 0, vec![u8::from(directory.first_is_null)]),
     ];
-    let (mut names, ends) = (Vec::new(), directory.ends());
-    let mut number = 0;
+    let (mut names, mut number) = (Vec::new(), 0);
     for (field, column) in rows.schema_ref().fields().iter().zip(rows.columns()) {
-        let Some(Summarised { by_run, by_block }) = summarise(column, &ends) else { continue };
-        sections.push((SectionKind::SymbolSummaries, number, words(words_of(&by_run).iter().map(|w| w.to_le_bytes()))));
+        let Some(by_block) = summarise(column) else { continue };
         sections.push((
             SectionKind::BlockSummaries,
             number,

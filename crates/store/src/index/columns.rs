@@ -9,7 +9,7 @@ use super::builder::{COUNT_MASK, FIRST_NULL, LAST_NULL, SUM_UNKNOWN, words_of};
 use super::summary::{Summary, ValueKind};
 use crate::words::u32_at;
 
-/// Summaries of one column, by symbol or by block.
+/// Summaries of one column by block.
 #[derive(Debug, Clone)]
 pub struct ColumnSummaries {
     kind: ValueKind,
@@ -78,13 +78,12 @@ impl ColumnSummaries {
 pub(super) struct Column {
     pub(super) name: String,
     pub(super) kind: ValueKind,
-    pub(super) by_symbol: OnceLock<ColumnSummaries>,
     pub(super) by_block: OnceLock<ColumnSummaries>,
 }
 
 impl Column {
     fn new(name: String, kind: ValueKind) -> Column {
-        Column { name, kind, by_symbol: OnceLock::new(), by_block: OnceLock::new() }
+        Column { name, kind, by_block: OnceLock::new() }
     }
 }
 

@@ -47,11 +47,6 @@ impl Directory {
         Directory { offsets: offsets.into(), texts: texts.into(), rows: firsts.into(), first_is_null }
     }
 
-    /// The row behind each run.
-    pub(super) fn ends(&self) -> Vec<usize> {
-        self.rows.iter().skip(1).map(|row| usize::try_from(*row).unwrap_or(usize::MAX)).collect()
-    }
-
     /// How many runs there are.
     pub(super) fn len(&self) -> usize {
         self.rows.len() - 1

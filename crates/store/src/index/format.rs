@@ -37,7 +37,7 @@ pub(crate) enum SectionKind {
     SymbolRows = 5,
     /// One bit: whether the first symbol is null.
     SymbolNull = 6,
-    /// Summaries of one column by symbol.
+    /// Summaries of one column by symbol, which releases up to 0.1 wrote and nothing reads.
     SymbolSummaries = 7,
     /// Summaries of one column by block.
     BlockSummaries = 8,

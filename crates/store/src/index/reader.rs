@@ -138,24 +138,6 @@ impl SegmentIndex {
         }
     }
 
-    /// Summaries of a column by run of equal symbols; `None` if the column has none, or runs were cut. Costs a search by name once they were
-    /// read.
-    ///
-    /// # Errors
-    /// [`Error::Corrupt`](crate::Error::Corrupt).
-    pub fn by_symbol(&self, column: &str) -> Result<Option<&ColumnSummaries>> {
-        if !self.ends.is_empty() {
-            return Ok(None);
-        }
-        let columns = self.columns()?;
-        let Some(number) = columns.find(column) else { return Ok(None) };
-        let read = &columns.get(number).by_symbol;
-        if read.get().is_none() {
-            self.summarise(number, SectionKind::SymbolSummaries, read)?;
-        }
-        Ok(read.get().filter(|summaries| !summaries.is_empty()))
-    }
-
     /// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the column has none. Costs a search by name once they
     /// were read.
     ///
@@ -166,7 +148,7 @@ impl SegmentIndex {
         let Some(number) = columns.find(column) else { return Ok(None) };
         let read = &columns.get(number).by_block;
         if read.get().is_none() {
-            self.summarise(number, SectionKind::BlockSummaries, read)?;
+            self.summarise(number)?;
         }
         Ok(read.get().filter(|summaries| !summaries.is_empty()))
     }
@@ -174,40 +156,33 @@ impl SegmentIndex {
     /// Summarises all columns of rows in memory, so that no reader has to.
     pub(crate) fn summarise_all(&self) -> Result<()> {
         for number in 0..self.columns()?.len() {
-            let column = self.columns()?.get(number);
-            self.summarise(number, SectionKind::BlockSummaries, &column.by_block)?;
+            self.summarise(number)?;
         }
         Ok(())
     }
 
-    /// Fills in summaries of a column: those of a file in `read`, which are a section of their own, those of rows by symbol and by
-    /// block.
-    fn summarise(&self, number: usize, section: SectionKind, read: &OnceLock<ColumnSummaries>) -> Result<()> {
-        let Column { name, kind, by_symbol, by_block } = self.columns()?.get(number);
-        match &self.content {
+    /// Fills in the summaries of a column.
+    fn summarise(&self, number: usize) -> Result<()> {
+        let Column { name, kind, by_block } = self.columns()?.get(number);
+        let summaries = match &self.content {
             Content::File(file) => {
                 let blocks = usize::try_from(self.rows).unwrap_or(usize::MAX).div_ceil(BLOCK_ROWS);
-                let len = if section == SectionKind::SymbolSummaries { self.symbols()? } else { blocks };
-                let summaries = match file.summaries(section, number, *kind, len) {
+                match file.summaries(SectionKind::BlockSummaries, number, *kind, blocks) {
                     // Without them more is read, and the rows are the same.
                     Err(error) if error.is_damage() => {
                         tracing::warn!(%error, "summaries in an index are unusable; blocks are read instead");
                         ColumnSummaries::of(*kind, &[])
                     }
                     found => found?,
-                };
-                // Somebody else may have been first, with the same.
-                let _ = read.set(summaries);
-            }
-            Content::Rows(rows, directory) => {
-                let ends = directory.ends();
-                let made = rows.column_by_name(name).and_then(|column| summarise(column, &ends));
-                if let Some(made) = made {
-                    let _ = by_symbol.set(ColumnSummaries::of(*kind, &made.by_run));
-                    let _ = by_block.set(ColumnSummaries::of(*kind, &made.by_block));
                 }
             }
-        }
+            Content::Rows(rows, _) => match rows.column_by_name(name).and_then(summarise) {
+                Some(made) => ColumnSummaries::of(*kind, &made),
+                None => return Ok(()),
+            },
+        };
+        // Somebody else may have been first, with the same.
+        let _ = by_block.set(summaries);
         Ok(())
     }
 

@@ -85,63 +85,41 @@ pub fn sortable(kind: ValueKind, bits: u64) -> u64 {
     }
 }
 
-/// Summaries of a column by run and by block of [`BLOCK_ROWS`] rows, from one pass over its values.
-#[derive(Debug)]
-pub(crate) struct Summarised {
-    pub(crate) by_run: Vec<Summary>,
-    pub(crate) by_block: Vec<Summary>,
-}
-
-/// Summarises a column whose runs end at the rows `ends`, ascending, the last of them at the column's; `None` if the type isn't
-/// summarised.
-pub(crate) fn summarise(array: &ArrayRef, ends: &[usize]) -> Option<Summarised> {
+/// Summaries of a column by block of [`BLOCK_ROWS`] rows; `None` if the type isn't summarised.
+pub(crate) fn summarise(array: &ArrayRef) -> Option<Vec<Summary>> {
     Some(match array.data_type() {
-        DataType::Int8 => typed::<Int8Type>(array, ends),
-        DataType::Int16 => typed::<Int16Type>(array, ends),
-        DataType::Int32 => typed::<Int32Type>(array, ends),
-        DataType::Int64 => typed::<Int64Type>(array, ends),
-        DataType::Date32 => typed::<Date32Type>(array, ends),
-        DataType::Time64(_) => typed::<Time64NanosecondType>(array, ends),
-        DataType::Timestamp(_, _) => typed::<TimestampNanosecondType>(array, ends),
-        DataType::UInt8 => typed::<UInt8Type>(array, ends),
-        DataType::UInt16 => typed::<UInt16Type>(array, ends),
-        DataType::UInt32 => typed::<UInt32Type>(array, ends),
-        DataType::UInt64 => typed::<UInt64Type>(array, ends),
-        DataType::Float32 => typed::<Float32Type>(array, ends),
-        DataType::Float64 => typed::<Float64Type>(array, ends),
+        DataType::Int8 => typed::<Int8Type>(array),
+        DataType::Int16 => typed::<Int16Type>(array),
+        DataType::Int32 => typed::<Int32Type>(array),
+        DataType::Int64 => typed::<Int64Type>(array),
+        DataType::Date32 => typed::<Date32Type>(array),
+        DataType::Time64(_) => typed::<Time64NanosecondType>(array),
+        DataType::Timestamp(_, _) => typed::<TimestampNanosecondType>(array),
+        DataType::UInt8 => typed::<UInt8Type>(array),
+        DataType::UInt16 => typed::<UInt16Type>(array),
+        DataType::UInt32 => typed::<UInt32Type>(array),
+        DataType::UInt64 => typed::<UInt64Type>(array),
+        DataType::Float32 => typed::<Float32Type>(array),
+        DataType::Float64 => typed::<Float64Type>(array),
         _ => return None,
     })
 }
 
-/// Runs and blocks are put together from the pieces between the ends of either.
-fn typed<T>(array: &ArrayRef, ends: &[usize]) -> Summarised
+fn typed<T>(array: &ArrayRef) -> Vec<Summary>
 where
     T: ArrowPrimitiveType,
     T::Native: Value,
 {
     let array = array.as_primitive::<T>();
-    let mut by_run = Vec::with_capacity(ends.len());
-    let mut by_block = Vec::with_capacity(array.len().div_ceil(BLOCK_ROWS));
-    let (mut run, mut block, mut row) = (None, None, 0);
-    for end in ends {
-        while row < *end {
-            let piece = row..(row / BLOCK_ROWS + 1).saturating_mul(BLOCK_ROWS).min(*end);
-            row = piece.end;
-            background::did(piece.len());
-            let part = match array.nulls() {
-                None => Part::of(&array.values()[piece]),
-                Some(nulls) => Part::of_nullable(array.values(), nulls, piece),
-            };
-            Part::add(&mut run, part);
-            Part::add(&mut block, part);
-            if row.is_multiple_of(BLOCK_ROWS) {
-                by_block.push(Part::summary(block.take()));
-            }
+    let of_block = |start: usize| {
+        let rows = start..array.len().min(start + BLOCK_ROWS);
+        background::did(rows.len());
+        match array.nulls() {
+            None => Part::of(&array.values()[rows]),
+            Some(nulls) => Part::of_nullable(array.values(), nulls, rows),
         }
-        by_run.push(Part::summary(run.take()));
-    }
-    by_block.extend(block.map(|block| Part::summary(Some(block))));
-    Summarised { by_run, by_block }
+    };
+    (0..array.len()).step_by(BLOCK_ROWS).map(|start| of_block(start).summary()).collect()
 }
 
 /// Some rows, at least one of them. Without a value among them the extremes are of no meaning.
@@ -169,32 +147,18 @@ impl<V: Value> Part<V> {
         Part { first: ends.0, last: ends.1, ..part }
     }
 
-    /// Adds rows that come next.
-    fn add(to: &mut Option<Part<V>>, next: Part<V>) {
-        *to = Some(match *to {
-            None => next,
-            Some(before) if next.count == 0 => Part { last: next.last, ..before },
-            Some(before) if before.count == 0 => Part { first: before.first, ..next },
-            Some(before) => Part {
-                count: before.count + next.count,
-                min: before.min.least(next.min),
-                max: before.max.greatest(next.max),
-                sum: before.sum + next.sum,
-                first: before.first,
-                last: next.last,
-            },
-        });
-    }
-
-    fn summary(part: Option<Part<V>>) -> Summary {
-        part.filter(|part| part.count > 0).map_or_else(Summary::default, |part| Summary {
-            count: part.count,
-            min: part.min.bits(),
-            max: part.max.bits(),
-            sum: V::sum_bits(part.sum),
-            first: part.first.map(V::bits),
-            last: part.last.map(V::bits),
-        })
+    fn summary(self) -> Summary {
+        if self.count == 0 {
+            return Summary::default();
+        }
+        Summary {
+            count: self.count,
+            min: self.min.bits(),
+            max: self.max.bits(),
+            sum: V::sum_bits(self.sum),
+            first: self.first.map(V::bits),
+            last: self.last.map(V::bits),
+        }
     }
 }
 
@@ -323,8 +287,7 @@ mod tests {
     use std::sync::Arc;
 
     fn one(array: ArrayRef) -> Summary {
-        let rows = array.len();
-        summarise(&array, &[rows]).unwrap().by_run[0]
+        summarise(&array).unwrap()[0]
     }
 
     #[test]
@@ -379,21 +342,13 @@ mod tests {
 
     type V0<T> = <T as ArrowPrimitiveType>::Native;
 
-    fn check<T: ArrowPrimitiveType>(rows: &[Option<T::Native>], lengths: &[usize])
+    fn check<T: ArrowPrimitiveType>(rows: &[Option<T::Native>])
     where
         T::Native: Value,
     {
-        let mut ends: Vec<usize> = Vec::new();
-        for length in lengths {
-            ends.push((ends.last().copied().unwrap_or(0) + length).min(rows.len()));
-        }
-        ends.push(rows.len());
         let array: ArrayRef = Arc::new(arrow::array::PrimitiveArray::<T>::from_iter(rows.iter().copied()));
-        let found = summarise(&array, &ends).unwrap();
-        let starts = std::iter::once(&0).chain(&ends);
-        let by_run: Vec<Summary> = starts.zip(&ends).map(|(start, end)| plainly::<T>(&rows[*start..*end])).collect();
         let by_block: Vec<Summary> = rows.chunks(BLOCK_ROWS).map(plainly::<T>).collect();
-        assert_eq!((found.by_run, found.by_block), (by_run, by_block));
+        assert_eq!(summarise(&array).unwrap(), by_block);
     }
 
     proptest! {
@@ -401,24 +356,23 @@ mod tests {
 
         /// Floats are small multiples of a quarter, whose sums are exact in any order, and one odd one again and again.
         #[test]
-        fn runs_and_blocks_are_what_their_rows_say(
+        fn blocks_are_what_their_rows_say(
             numbers in prop::collection::vec(prop::option::weighted(0.9, -40..40i64), 0..3_000),
-            lengths in prop::collection::vec(0..700usize, 0..12),
             odd in prop::option::of(prop::sample::select(vec![-0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY])),
             base in prop::sample::select(vec![0, 1_700_000_000_000_000_000, i64::MAX - 40, i64::MIN + 40]),
             has_nulls in any::<bool>(),
         ) {
             let numbers: Vec<Option<i64>> =
                 numbers.into_iter().map(|number| if has_nulls { number } else { Some(number.unwrap_or(3)) }).collect();
-            check::<Int64Type>(&numbers.iter().map(|row| row.map(|n| base + n)).collect::<Vec<_>>(), &lengths);
+            check::<Int64Type>(&numbers.iter().map(|row| row.map(|n| base + n)).collect::<Vec<_>>());
             check::<UInt64Type>(
-                &numbers.iter().map(|row| row.map(|n| (base ^ n).cast_unsigned())).collect::<Vec<_>>(), &lengths);
-            check::<Int8Type>(&numbers.iter().map(|row| row.map(|n| n as i8)).collect::<Vec<_>>(), &lengths);
-            check::<UInt32Type>(&numbers.iter().map(|row| row.map(|n| n as u32)).collect::<Vec<_>>(), &lengths);
+                &numbers.iter().map(|row| row.map(|n| (base ^ n).cast_unsigned())).collect::<Vec<_>>());
+            check::<Int8Type>(&numbers.iter().map(|row| row.map(|n| n as i8)).collect::<Vec<_>>());
+            check::<UInt32Type>(&numbers.iter().map(|row| row.map(|n| n as u32)).collect::<Vec<_>>());
             let float = |n: i64| if n % 37 == 5 { odd.unwrap_or(1.0) } else { n as f64 / 4.0 + 20.5 };
-            check::<Float64Type>(&numbers.iter().map(|row| row.map(float)).collect::<Vec<_>>(), &lengths);
+            check::<Float64Type>(&numbers.iter().map(|row| row.map(float)).collect::<Vec<_>>());
             check::<Float32Type>(
-                &numbers.iter().map(|row| row.map(|n| n as f32 / 4.0)).collect::<Vec<_>>(), &lengths);
+                &numbers.iter().map(|row| row.map(|n| n as f32 / 4.0)).collect::<Vec<_>>());
         }
     }
 }

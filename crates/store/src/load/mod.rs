@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::floats::one_nan;
 use crate::maintain::{Observer, go_on};
 use crate::manifest::{FileEntry, Operation, Source, Tier};
-use crate::partition::Dates;
+use crate::partition::{Dates, Period};
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::write::{Change, Writer};
@@ -39,6 +39,27 @@ use spill::{Run, RunWriter};
 
 /// Most runs of a partition before they are merged into one.
 const RUNS_MAX: usize = 64;
+
+/// Dates of a new table from which on what its partitions span is chosen; tables of fewer have one for each.
+const CHOOSING_DATES_MIN: usize = 32;
+
+/// Rows that a partition has, on average, if its period is long enough.
+const PARTITION_ROWS_MIN: u64 = 1 << 18;
+
+/// Rows that a symbol has in it.
+const RUN_ROWS_MIN: u64 = 64;
+
+/// Rows of a partition that are enough however few each symbol has.
+const PARTITION_ROWS_MAX: u64 = 1 << 24;
+
+/// Rows of a partition from which on a few later ones get a segment of their own.
+const APPENDED_TO_ROWS_MIN: u64 = 1 << 18;
+
+/// The part of the stored rows that these are at most.
+const APPENDED_SHARE: u64 = 8;
+
+/// Segments of a partition up to which there may be such ones.
+const APPENDED_SEGMENTS_MAX: usize = 32;
 
 /// How a load is done.
 #[derive(Debug, Clone)]
@@ -54,6 +75,8 @@ pub struct LoadOptions {
     pub tier: Option<Tier>,
     /// Which stored rows the new ones replace. Default: none.
     pub replace: Replace,
+    /// What a partition of the table spans. `None` means as it is, and for a new table what suits its rows ([`Period`]).
+    pub partition: Option<Period>,
 }
 
 /// Which stored rows a load replaces, in the commit that brings its own.
@@ -74,7 +97,14 @@ const MEMORY_BYTES_MIN: usize = 1 << 20;
 impl Default for LoadOptions {
     fn default() -> LoadOptions {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        LoadOptions { memory_bytes: 1 << 30, again: false, threads, tier: None, replace: Replace::Nothing }
+        LoadOptions {
+            memory_bytes: 1 << 30,
+            again: false,
+            threads,
+            tier: None,
+            replace: Replace::Nothing,
+            partition: None,
+        }
     }
 }
 
@@ -102,7 +132,9 @@ pub struct Load {
     spec: TableSpec,
     schema: SchemaRef,
     options: LoadOptions,
+    /// Finds the partition of a row.
     dates: Dates,
+    /// By their first dates.
     partitions: BTreeMap<i32, Incoming>,
     held_bytes: usize,
     runs: usize,
@@ -121,10 +153,12 @@ struct Incoming {
     /// Sorted, older ones first.
     runs: Vec<Run>,
     batches: Vec<RecordBatch>,
+    /// How many they are.
+    rows: u64,
     /// Bytes of a row, estimated.
     row_bytes: usize,
-    /// Its symbols, where the load replaces those.
-    symbols: HashSet<Option<String>>,
+    /// Its symbols by date, where the load replaces those; its dates without any, where it replaces dates and a partition has several.
+    replaced: BTreeMap<i32, HashSet<Option<String>>>,
 }
 
 impl Incoming {
@@ -141,16 +175,20 @@ impl Load {
             return Err(Error::Setting { setting: "memory_bytes", reason });
         }
         let writer = Writer::begin(database, &spec.name)?;
-        let spec = match writer.table() {
-            Some(state) => fit_spec(&state.spec, spec)?,
-            None => spec.clone(),
+        let spec = match (writer.table(), options.partition) {
+            (Some(state), Some(wanted)) if wanted != state.spec.partition => {
+                let has = state.spec.partition;
+                return Err(state.spec.error(format!("its partitions are those of \"{has}\", not of \"{wanted}\"")));
+            }
+            (Some(state), _) => fit_spec(&state.spec, spec)?,
+            (None, wanted) => spec.clone().with_partition(wanted.unwrap_or(spec.partition)),
         };
         spec.validate()?;
         if options.replace == Replace::Symbols && spec.symbol.is_none() {
             return Err(spec.error("it has no symbol column, so that only dates can be replaced".to_owned()));
         }
         let operation = if options.replace == Replace::Nothing { Operation::Load } else { Operation::Replace };
-        let (schema, dates) = (spec.arrow(), Dates::new(spec.zone()?));
+        let (schema, dates) = (spec.arrow(), spec.partitions()?);
         let partitions = BTreeMap::new();
         let sources = Vec::new();
         Ok(Load {
@@ -201,6 +239,16 @@ impl Load {
             removal.each(&snapshot, &mut |rows| self.append(&change(rows)?))?;
         }
         Ok(rows)
+    }
+
+    /// Takes all rows out, and in again by partitions of another length.
+    pub(crate) fn partition_by(&mut self, period: Period) -> Result<()> {
+        self.spec.partition = period;
+        self.dates = self.spec.partitions()?;
+        let all = Removal::of(&self.spec, crate::select::Selection::default())?;
+        self.update(all, &mut Ok)?;
+        self.operation = Operation::Partition;
+        Ok(())
     }
 
     /// The table's files as they are: nobody else changes them meanwhile.
@@ -270,8 +318,13 @@ impl Load {
         for (date, part) in self.split(&batch)? {
             let incoming = self.partitions.entry(date).or_default();
             incoming.row_bytes = incoming.row_bytes.max(bytes.div_ceil(rows));
-            if self.options.replace == Replace::Symbols {
-                removal::add_symbols(&self.spec, &part, &mut incoming.symbols);
+            incoming.rows += part.num_rows() as u64;
+            match self.options.replace {
+                Replace::Symbols => removal::add_symbols(&self.spec, &part, &mut incoming.replaced)?,
+                Replace::Dates if !self.spec.partition.is_day() => {
+                    removal::add_dates(&self.spec, &part, &mut incoming.replaced)?;
+                }
+                _ => {}
             }
             incoming.batches.push(part);
         }
@@ -319,10 +372,7 @@ impl Load {
                 run.write(&gather(&self.schema, &batches, &chunk)?)?;
             }
             incoming.runs.push(run.finish());
-            if incoming.runs.len() >= RUNS_MAX {
-                incoming.merge_runs(&self.spec, &storage, self.runs)?;
-                self.runs += 1;
-            }
+            incoming.merge_runs(&self.spec, &storage, &mut self.runs)?;
         }
         self.held_bytes = 0;
         Ok(())
@@ -336,6 +386,9 @@ impl Load {
     pub fn commit(mut self) -> Result<LoadReport> {
         if self.failed {
             return Err(Error::Poisoned);
+        }
+        if self.writer.table().is_none() && self.options.partition.is_none() && self.spec.partition.is_day() {
+            self.choose_partition()?;
         }
         let mut partitions = std::mem::take(&mut self.partitions);
         let mut change = Change::new(self.operation);
@@ -352,23 +405,58 @@ impl Load {
         let dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).collect();
         for date in &dates {
             let incoming = partitions.remove(date).unwrap_or_default();
-            let removal = match self.options.replace {
-                Replace::Symbols => Some(self.removal_of_symbols(*date, &incoming)?),
-                _ => removal.clone(),
+            let removal = match incoming.replaced.is_empty() {
+                true => removal.clone(),
+                false => Some(self.removal_of_replaced(*date, &incoming)?),
             };
             let remaining = self.take_out(*date, removal.as_ref(), &mut change);
             self.write_partition(*date, incoming, remaining, &mut change)?;
         }
         let (segments, bytes) = (change.add.len(), change.add.iter().map(|f| f.bytes + f.index_bytes).sum());
-        let (rows, removed) = (self.rows, change.rows.1);
-        change.rows.0 = rows;
+        let (rows, removed) = match self.operation {
+            Operation::Partition => (0, 0),
+            _ => (self.rows, change.rows.1),
+        };
+        change.rows = (rows, removed);
         let epoch = self.writer.commit(change)?;
         Ok(LoadReport { rows, removed, partitions: dates.len(), segments, bytes, epoch })
     }
 
-    /// The rows whose place a date's new ones take.
-    fn removal_of_symbols(&self, date: i32, incoming: &Incoming) -> Result<(Removal, Counts)> {
-        let removal = Removal::of_symbols(&self.spec, date, incoming.symbols.clone());
+    /// Chooses what a partition of a new table spans: the shortest period whose partitions have rows enough, and each symbol rows enough in
+    /// them, judged by these rows.
+    fn choose_partition(&mut self) -> Result<()> {
+        let dates = self.partitions.len();
+        let Some(fullest) = self.partitions.values().max_by_key(|incoming| incoming.batches.len()) else {
+            return Ok(());
+        };
+        if dates < CHOOSING_DATES_MIN {
+            return Ok(());
+        }
+        let symbols = fullest.symbols(&self.spec)?;
+        let is_enough = |period: &Period| {
+            let firsts: BTreeSet<i32> = self.partitions.keys().map(|date| period.first(*date)).collect();
+            let rows = self.rows / firsts.len() as u64;
+            rows >= PARTITION_ROWS_MIN && rows / symbols >= RUN_ROWS_MIN || rows >= PARTITION_ROWS_MAX
+        };
+        let period = [Period::Day, Period::Month].into_iter().find(is_enough).unwrap_or(Period::Year);
+        if period.is_day() {
+            return Ok(());
+        }
+        self.spec.partition = period;
+        self.dates = self.spec.partitions()?;
+        let storage = Arc::clone(self.writer.storage());
+        for (date, incoming) in std::mem::take(&mut self.partitions) {
+            let together = self.partitions.entry(period.first(date)).or_default();
+            together.add(incoming);
+            together.merge_runs(&self.spec, &storage, &mut self.runs)?;
+        }
+        Ok(())
+    }
+
+    /// The rows whose place a partition's new ones take.
+    fn removal_of_replaced(&self, first: i32, incoming: &Incoming) -> Result<(Removal, Counts)> {
+        let by_symbol = self.options.replace == Replace::Symbols;
+        let removal = Removal::replaced(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
         let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;
         Ok((removal, counts.unwrap_or_default()))
     }
@@ -378,7 +466,7 @@ impl Load {
         let mut remaining = Remaining { files: self.writer.partition(date), first: None, removal: None };
         let counts = removal.and_then(|(_, counts)| counts.get(&date));
         let goes = |entry: &FileEntry| match self.options.replace {
-            Replace::Dates => entry.rows,
+            Replace::Dates if self.spec.partition.is_day() => entry.rows,
             _ => counted(counts, entry),
         };
         change.rows.1 += remaining.files.iter().map(goes).sum::<u64>();
@@ -412,7 +500,9 @@ impl Load {
         let segment_rows = segment_rows(&self.writer, self.options.memory_bytes, incoming.row_bytes);
         if incoming.runs.is_empty()
             && removal.is_none()
-            && (existing.is_empty() || self.is_behind(&existing, &batches, &order)?)
+            && (existing.is_empty()
+                || self.is_behind(&existing, &batches, &order)?
+                || is_later(&self.spec, &existing, &batches))
         {
             change.add.extend(self.write_ordered(date, &batches, &order, segment_rows)?);
             return Ok(());
@@ -514,6 +604,21 @@ impl Load {
     }
 }
 
+/// Whether new rows are later than all that a partition has, and so few that its segments stay as they are: then each symbol's come behind
+/// those that it has, in a segment of their own. Where segments have become many, they are joined.
+fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -> bool {
+    let rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
+    let stored: u64 = existing.iter().map(|entry| entry.rows).sum();
+    let latest = existing.iter().map(|entry| entry.time_max).max().unwrap_or(i64::MIN);
+    let times =
+        batches.iter().map(|batch| batch.column(spec.time_position()).as_primitive::<TimestampNanosecondType>());
+    rows > 0
+        && stored >= APPENDED_TO_ROWS_MIN
+        && rows <= stored / APPENDED_SHARE
+        && existing.len() < APPENDED_SEGMENTS_MAX
+        && times.flat_map(|times| times.values().iter()).all(|time| *time >= latest)
+}
+
 /// What remains of a date's files.
 struct Remaining {
     /// Those that keep rows.
@@ -525,22 +630,42 @@ struct Remaining {
 }
 
 impl Incoming {
+    /// Merges the oldest runs while there are too many. `number` is that of the next run.
     fn merge_runs(
         &mut self,
         spec: &TableSpec,
         storage: &Arc<dyn crate::storage::Storage>,
-        number: usize,
+        number: &mut usize,
     ) -> Result<()> {
-        let runs = std::mem::take(&mut self.runs);
-        let sources =
-            runs.iter().map(|run| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) }).collect();
-        let mut merged = RunWriter::create(storage.as_ref(), number)?;
-        merge::merge(spec, sources, RunWriter::chunk_rows(self.row_bytes), &mut |rows| merged.write(&rows))?;
-        for run in &runs {
-            run.remove(storage.as_ref())?;
+        while self.runs.len() >= RUNS_MAX {
+            let runs: Vec<Run> = self.runs.drain(..RUNS_MAX).collect();
+            let read = |run: &Run| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) };
+            let mut merged = RunWriter::create(storage.as_ref(), *number)?;
+            *number += 1;
+            let chunk_rows = RunWriter::chunk_rows(self.row_bytes);
+            merge::merge(spec, runs.iter().map(read).collect(), chunk_rows, &mut |rows| merged.write(&rows))?;
+            for run in &runs {
+                run.remove(storage.as_ref())?;
+            }
+            self.runs.insert(0, merged.finish());
         }
-        self.runs.push(merged.finish());
         Ok(())
+    }
+
+    /// Takes the rows of another date in.
+    fn add(&mut self, other: Incoming) {
+        self.runs.extend(other.runs);
+        self.batches.extend(other.batches);
+        self.rows += other.rows;
+        self.row_bytes = self.row_bytes.max(other.row_bytes);
+        self.replaced.extend(other.replaced);
+    }
+
+    /// How many symbols the rows have that are in memory; 1 without a symbol column.
+    fn symbols(&self, spec: &TableSpec) -> Result<u64> {
+        let mut seen = removal::Replaced::new();
+        self.batches.iter().try_for_each(|batch| removal::add_symbols(spec, batch, &mut seen))?;
+        Ok(seen.values().map(|symbols| symbols.len() as u64).max().unwrap_or(1).max(1))
     }
 }
 

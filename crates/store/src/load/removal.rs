@@ -53,7 +53,8 @@ impl Removal {
         if selection.symbols.is_some() && spec.symbol.is_none() {
             return Err(spec.error("it has no symbol column".to_owned()));
         }
-        let is_all_of_dates = selection.symbols.is_none() && selection.time == Selection::default().time;
+        let is_whole = spec.partition.is_day() || selection.date == Selection::default().date;
+        let is_all_of_dates = is_whole && selection.symbols.is_none() && selection.time == Selection::default().time;
         if is_all_of_dates {
             return Ok(Removal { selection, columns: Vec::new(), matches: None });
         }
@@ -86,19 +87,42 @@ impl Removal {
         Removal { selection, columns, matches: Some(Arc::new(matches)) }
     }
 
-    /// All rows of a date that have one of these symbols.
-    pub(super) fn of_symbols(spec: &TableSpec, date: i32, symbols: HashSet<Option<String>>) -> Removal {
+    /// The rows of a partition whose date is one of these, and with `by_symbol` whose symbol is one of those of the date.
+    pub(super) fn replaced(spec: &TableSpec, first: i32, replaced: Replaced, by_symbol: bool) -> Result<Removal> {
         let mut selection = Selection::default();
-        (selection.date.min, selection.date.max) = (date, date);
-        let columns: Vec<usize> = spec.symbol_position().into_iter().collect();
-        let matches = move |rows: &RecordBatch| match rows.columns().first() {
-            Some(column) => Ok(of_symbols(column.as_dictionary(), &symbols)),
-            None => Ok(BooleanArray::from(vec![true; rows.num_rows()])),
-        };
+        (selection.date.min, selection.date.max) = (first, spec.partition.last(first));
+        let symbol = spec.symbol_position().filter(|_| by_symbol);
+        let is_day = spec.partition.is_day();
+        let mut columns: Vec<usize> = symbol.into_iter().chain((!is_day).then_some(spec.time_position())).collect();
+        columns.sort_unstable();
         if columns.is_empty() {
-            return Removal { selection, columns, matches: None };
+            return Ok(Removal { selection, columns, matches: None });
         }
-        Removal { selection, columns, matches: Some(Arc::new(matches)) }
+        let (spec, zone) = (spec.clone(), spec.zone()?);
+        let matches = move |rows: &RecordBatch| {
+            let codes = match &spec.symbol {
+                Some(symbol) if by_symbol => Some(column(&spec, rows, symbol)?.as_dictionary::<Int32Type>()),
+                _ => None,
+            };
+            if is_day {
+                let of_date = replaced.get(&first);
+                return Ok(match (codes, of_date) {
+                    (Some(codes), Some(symbols)) => of_symbols(codes, symbols),
+                    _ => BooleanArray::from(vec![false; rows.num_rows()]),
+                });
+            }
+            let times = column(&spec, rows, &spec.time)?.as_primitive::<TimestampNanosecondType>();
+            let mut dates = Dates::new(zone);
+            let mut of_dates: HashMap<i32, Option<BooleanArray>> = HashMap::new();
+            let found = times.values().iter().enumerate().map(|(row, time)| {
+                let date = dates.of(*time);
+                let Some(symbols) = replaced.get(&date) else { return Some(false) };
+                let of_date = of_dates.entry(date).or_insert_with(|| codes.map(|codes| of_symbols(codes, symbols)));
+                Some(of_date.as_ref().is_none_or(|of_date| of_date.value(row)))
+            });
+            Ok(found.collect())
+        };
+        Ok(Removal { selection, columns, matches: Some(Arc::new(matches)) })
     }
 
     /// How many rows of each segment match, by date and path; segments without any are left out.
@@ -181,21 +205,38 @@ pub(super) fn counted(counts: Option<&HashMap<String, u64>>, entry: &FileEntry) 
     counts.and_then(|counts| counts.get(&entry.path)).copied().unwrap_or(0)
 }
 
-/// Adds the symbols that rows have.
-pub(super) fn add_symbols(spec: &TableSpec, rows: &RecordBatch, symbols: &mut HashSet<Option<String>>) {
-    let Some(position) = spec.symbol_position() else { return };
+/// The symbols whose rows go, by date.
+pub(super) type Replaced = std::collections::BTreeMap<i32, HashSet<Option<String>>>;
+
+/// Adds the dates that rows have, without symbols.
+pub(super) fn add_dates(spec: &TableSpec, rows: &RecordBatch, replaced: &mut Replaced) -> Result<()> {
+    let mut dates = Dates::new(spec.zone()?);
+    for time in rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values() {
+        replaced.entry(dates.of(*time)).or_default();
+    }
+    Ok(())
+}
+
+/// Adds the symbols that rows have, by date.
+pub(super) fn add_symbols(spec: &TableSpec, rows: &RecordBatch, replaced: &mut Replaced) -> Result<()> {
+    let Some(position) = spec.symbol_position() else { return Ok(()) };
     let column = rows.column(position).as_dictionary::<Int32Type>();
     let values = column.values().as_string::<i32>();
-    let mut seen = vec![false; values.len()];
-    for key in column.keys() {
-        match key {
-            Some(key) if !std::mem::replace(&mut seen[key as usize], true) => {
-                symbols.insert(Some(values.value(key as usize).to_owned()));
-            }
-            Some(_) => {}
-            None => drop(symbols.insert(None)),
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
+    let mut dates = Dates::new(spec.zone()?);
+    // The codes that were seen on the date that came last, null behind all others.
+    let (mut last, mut seen) = (None, Vec::new());
+    for (key, time) in column.keys().iter().zip(times) {
+        let date = dates.of(*time);
+        if last != Some(date) {
+            (last, seen) = (Some(date), vec![false; values.len() + 1]);
+        }
+        let code = key.map_or(values.len(), |key| key as usize);
+        if !std::mem::replace(&mut seen[code], true) {
+            replaced.entry(date).or_default().insert(key.map(|key| values.value(key as usize).to_owned()));
         }
     }
+    Ok(())
 }
 
 fn column<'a>(spec: &TableSpec, rows: &'a RecordBatch, name: &str) -> Result<&'a Arc<dyn Array>> {

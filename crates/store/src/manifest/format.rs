@@ -9,7 +9,7 @@ use crate::words::{u32_at, u64_at};
 
 /// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
 /// was captured. 2: removed files weren't kept, and no commit could be undone. 3: there was no tier `fast`.
-pub(crate) const VERSION: u32 = 4;
+pub(crate) const VERSION: u32 = 5;
 
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
 const HEAD_BYTES: usize = 40;
@@ -103,6 +103,8 @@ pub(crate) enum Operation {
     /// Rows came in the place of others.
     Replace,
     Update,
+    /// What a partition spans has changed; the rows stay what they are.
+    Partition,
     /// Dates beyond the table's retention went.
     Expire,
     /// What another commit did was taken back.
@@ -132,6 +134,7 @@ impl Operation {
             Operation::Delete => "delete",
             Operation::Replace => "replace",
             Operation::Update => "update",
+            Operation::Partition => "partition",
             Operation::Expire => "expire",
             Operation::Undo => "undo",
             Operation::Drop => "drop",

@@ -58,6 +58,9 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
             return Ok(Some(format!("commit {drop} dropped the table: undo that one first")));
         }
     }
+    if let Some(by) = partitioned_since(state, epoch) {
+        return Ok(Some(format!("commit {by} changed what a partition spans")));
+    }
     for date in note.dates.keys() {
         if way_back(state, epoch, *date)?.is_none() {
             return Ok(Some(format!("files that {} had are gone", crate::partition::folder(*date))));
@@ -70,6 +73,12 @@ pub(crate) fn why_not(state: &TableState, epoch: u64) -> Result<Option<String>> 
 fn undone_by(state: &TableState, epoch: u64) -> Option<u64> {
     let undone = |(other, note): (&u64, &CommitNote)| (note.undoes == Some(epoch)).then_some(*other);
     state.history.commits().range(epoch..).find_map(undone)
+}
+
+/// The first commit after another that changed what a partition spans: files from before are of other partitions.
+fn partitioned_since(state: &TableState, epoch: u64) -> Option<u64> {
+    let mut since = state.history.commits().range(epoch + 1..);
+    since.find_map(|(number, note)| (note.operation == Operation::Partition).then_some(*number))
 }
 
 /// How a date gets back what it had before a commit; `None` if files for that are gone.
@@ -169,8 +178,9 @@ impl Table {
         if epoch == now.epoch() {
             return Ok(now);
         }
-        let first = now.state().history.readable_from();
-        let past = if epoch < now.epoch() { now.state().at(epoch)? } else { None };
+        let partitioned = partitioned_since(now.state(), epoch);
+        let first = now.state().history.readable_from().max(partitioned.unwrap_or(0));
+        let past = if epoch < now.epoch() && partitioned.is_none() { now.state().at(epoch)? } else { None };
         match past {
             Some(state) => Ok(self.past(&now, state)),
             None => Err(Error::NoSuchCommit { table: self.name().to_owned(), commit: epoch, first, last: now.epoch() }),

@@ -78,12 +78,7 @@ pub(crate) fn summaries(database: &Database) -> Result<Summaries> {
         let index = segment.index()?;
         for column in snapshot.spec().columns.iter().map(|column| &column.name) {
             for run in 0..index.symbols()? {
-                let by_symbol = index.by_symbol(column)?.map(|s| s.get(run));
-                found.push((
-                    index.symbol_rows(run)?.start,
-                    index.symbol(run)?.map(str::to_owned),
-                    by_symbol.into_iter().collect(),
-                ));
+                found.push((index.symbol_rows(run)?.start, index.symbol(run)?.map(str::to_owned), Vec::new()));
             }
             let by_block = index.by_block(column)?;
             found.push((index.rows(), None, by_block.iter().flat_map(|s| (0..s.len()).map(|i| s.get(i))).collect()));

@@ -16,6 +16,7 @@ use splay_engine::{AggregateFunction, Expr as TickExpr, Key, Plan};
 
 use super::node::TickPart;
 use super::{General, Part};
+use crate::dates;
 use crate::joins::asof_parts;
 use crate::tick::recognise::recognise;
 use crate::walk::{Walk, WalkPlan};
@@ -26,6 +27,7 @@ use crate::walk::{Walk, WalkPlan};
 /// # Errors
 /// Those of DataFusion for a plan that can't be put together again.
 pub(crate) fn with_tick_parts(plan: LogicalPlan, state: &Arc<SessionState>, has_joins: bool) -> Result<LogicalPlan> {
+    let plan = dates::compute(plan)?;
     let options = Arc::new(state.config_options().as_ref().clone());
     let finder = Finder { state, options, has_joins };
     let whole = match &plan {

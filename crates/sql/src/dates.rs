@@ -1,0 +1,70 @@
+//! The date of rows whose partition is longer than a date: it is computed from their time.
+//!
+//! A table of daily partitions has the date of each row for nothing. One of months, years or a single partition shows the same column, which is
+//! `local_date(time, zone)` above the scan. Conditions on it bound the time, so that they are found as those on the time are.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, Result};
+use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::optimizer::AnalyzerRule;
+use splay_store::DATE_COLUMN;
+
+use crate::functions::local_date;
+use crate::provider::TickTable;
+use crate::walk::WalkPlan;
+
+/// Computes the dates of tables whose partitions are longer, before anything else looks at the plan.
+#[derive(Debug)]
+pub(crate) struct ComputeDates;
+
+impl AnalyzerRule for ComputeDates {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        compute(plan)
+    }
+
+    fn name(&self) -> &str {
+        "compute_dates"
+    }
+}
+
+/// The plan with dates that are computed where partitions aren't dates.
+///
+/// # Errors
+/// Those of DataFusion for a plan that can't be put together again.
+pub(crate) fn compute(plan: LogicalPlan) -> Result<LogicalPlan> {
+    Ok(plan.rewrite_steps_up(computed)?.data)
+}
+
+fn computed(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let found = match &node {
+        LogicalPlan::TableScan(scan) => with_computed_date(scan)?,
+        _ => None,
+    };
+    Ok(found.map_or_else(|| Transformed::no(node), Transformed::yes))
+}
+
+fn with_computed_date(scan: &TableScan) -> Result<Option<LogicalPlan>> {
+    let Ok(provider) = source_as_provider(&scan.source) else { return Ok(None) };
+    let Some(table) = provider.downcast_ref::<TickTable>() else { return Ok(None) };
+    let Some(without) = table.without_date() else { return Ok(None) };
+    if scan.projection.is_some() || !scan.filters.is_empty() || scan.fetch.is_some() {
+        return Ok(None);
+    }
+    let spec = table.spec();
+    let column = |name: &str| Expr::Column(Column::new(Some(scan.table_name.clone()), name));
+    let time = column(&spec.time.to_lowercase());
+    let zone = lit(spec.time_zone.clone());
+    let date = local_date().call(vec![time, zone]).alias_qualified(Some(scan.table_name.clone()), DATE_COLUMN);
+    let shown = scan.source.schema();
+    let columns = shown.fields().iter().map(|field| match field.name().as_str() {
+        DATE_COLUMN => date.clone(),
+        name => column(name),
+    });
+    let plan = LogicalPlanBuilder::scan(scan.table_name.clone(), provider_as_source(Arc::new(without)), None)?;
+    Ok(Some(plan.project(columns.collect::<Vec<_>>())?.build()?))
+}
