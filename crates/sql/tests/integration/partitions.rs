@@ -23,7 +23,9 @@ fn rows() -> RecordBatch {
     let columns: Vec<ArrayRef> = vec![
         Arc::new(TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC")),
         Arc::new(symbols.collect::<DictionaryArray<Int32Type>>()),
-        Arc::new((0..count).map(|n| (mix(n) % 50 != 0).then(|| (mix(n + 3) % 1000) as f64 / 8.0)).collect::<Float64Array>()),
+        Arc::new(
+            (0..count).map(|n| (mix(n) % 50 != 0).then(|| (mix(n + 3) % 1000) as f64 / 8.0)).collect::<Float64Array>(),
+        ),
         Arc::new(Int64Array::from_iter_values((0..count).map(|n| mix(n * 5) % 900))),
     ];
     RecordBatch::try_new(spec("bar", Period::Day).arrow(), columns).unwrap()
@@ -119,7 +121,9 @@ fn longer_partitions_give_the_same_answers() {
         let general = market::session_without_tick_plans(&database);
         for statement in STATEMENTS {
             let expected = cells(&answer(&general, statement, Period::Day).batches().unwrap());
-            for (session, period) in [&tick, &general].into_iter().flat_map(|one| Period::ALL.map(|period| (one, period))) {
+            for (session, period) in
+                [&tick, &general].into_iter().flat_map(|one| Period::ALL.map(|period| (one, period)))
+            {
                 let found = cells(&answer(session, statement, period).batches().unwrap());
                 let is_same = found.len() == expected.len()
                     && found.iter().zip(&expected).all(|(one, other)| one.iter().zip(other).all(|(a, b)| a.matches(b)));

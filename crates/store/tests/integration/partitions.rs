@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    Bounds, CompactOptions, Database, Error, LoadOptions, Period, Removal, Replace, Retention, Selection, TableSpec, Tier,
-    of_dates,
+    Bounds, CompactOptions, Database, Error, LoadOptions, Period, Removal, Replace, Retention, Selection, TableSpec,
+    Tier, of_dates,
 };
 
 use crate::model::{self, DAY, Model, Row, batch, go_on, open, read_snapshot, read_table, rows};
@@ -51,7 +51,9 @@ fn rows_of_all_periods_are_the_same() {
             assert_eq!(read_table(&database, "trade").unwrap(), in_order(&all, period), "{period}");
             let table = database.table("trade").unwrap();
             assert_eq!(table.snapshot().unwrap().partitions().len(), partitions(&all, period), "{period}");
-            table.compact(&CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() }, &mut go_on).unwrap();
+            table
+                .compact(&CompactOptions { tier: Some(Tier::Small), ..CompactOptions::default() }, &mut go_on)
+                .unwrap();
             assert!(table.verify(&mut go_on).unwrap().is_empty());
             drop((table, database));
             assert_eq!(read_table(&open(&storage).unwrap(), "trade").unwrap(), in_order(&all, period), "{period}");
@@ -91,8 +93,7 @@ fn dates_are_deleted_out_of_their_partition() {
         load_into(&database, &spec(period), &all, LoadOptions::default());
         let table = database.table("trade").unwrap();
         table.delete(Removal::of(&spec(period), of_dates(first, first + 24)).unwrap()).unwrap();
-        let left: Vec<Row> =
-            all.iter().filter(|row| !(first..=first + 24).contains(&row.date())).cloned().collect();
+        let left: Vec<Row> = all.iter().filter(|row| !(first..=first + 24).contains(&row.date())).cloned().collect();
         assert_eq!(read_table(&database, "trade").unwrap(), in_order(&left, period), "{period}");
     }
 }
@@ -130,7 +131,8 @@ fn a_table_changes_what_its_partitions_span() {
     let table = database.table("trade").unwrap();
     for period in [Period::Month, Period::All, Period::Year, Period::Day] {
         let before = table.snapshot().unwrap();
-        let report = table.set_partition(period, LoadOptions { memory_bytes: 1 << 20, ..LoadOptions::default() }).unwrap();
+        let report =
+            table.set_partition(period, LoadOptions { memory_bytes: 1 << 20, ..LoadOptions::default() }).unwrap();
         assert_eq!((report.rows, report.removed, report.partitions > 0), (0, 0, true));
         assert_eq!(read_table(&database, "trade").unwrap(), in_order(&all, period), "{period}");
         assert_eq!(before.rows(), 3000, "readers go on with what they see");
@@ -252,13 +254,12 @@ fn retention_goes_by_the_last_date_of_a_partition() {
         load_into(&database, &spec(period), &all, LoadOptions::default());
         let table = database.table("trade").unwrap();
         // The newest partition begins on 2024-02-01: of January the last dates are younger than ten days.
-        assert!(table.expire(Retention { days: Some(10), bytes: None }, false).unwrap().dates.is_empty()
-            || period == Period::Month);
-        let left: Vec<Row> = all
-            .iter()
-            .filter(|row| period != Period::Month || i64::from(row.date()) >= FIRST + 31)
-            .cloned()
-            .collect();
+        assert!(
+            table.expire(Retention { days: Some(10), bytes: None }, false).unwrap().dates.is_empty()
+                || period == Period::Month
+        );
+        let left: Vec<Row> =
+            all.iter().filter(|row| period != Period::Month || i64::from(row.date()) >= FIRST + 31).cloned().collect();
         assert_eq!(Model::new(left).rows.len() as u64, table.snapshot().unwrap().rows(), "{period}");
     }
 }
