@@ -244,6 +244,7 @@ class Database:
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
         replace: Literal["date", "symbol"] | None = None,
+        partition: Literal["day", "month", "year", "all"] | None = None,
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
 
@@ -278,11 +279,13 @@ class Database:
             Bytes that are held before rows are set aside on disk, at least 1 MiB. Default 1 GiB.
         threads
             Threads that sort and write. Default: as many as the machine runs at once.
-        segment_format
-            Format of the new segments.
+        tier
+            How the new rows are kept (:meth:`Table.set_tier`). Default: as the table says, else as their partition is, else ``"mapped"``.
         replace
             Which stored rows the new ones take the place of, in the same commit: ``"date"``: all of the dates that they have;
             ``"symbol"``: on each date those of the symbols that they have there. Default: none.
+        partition
+            What a partition of a new table spans. Default: what suits its rows. A table that has other partitions is refused.
 
         Returns
         -------
@@ -324,6 +327,7 @@ class Database:
         tier: Literal["mapped", "fast", "small"] | None = None,
         progress: Callable[[int, int], object] | Literal[False] | None = None,
         replace: Literal["date", "symbol"] | None = None,
+        partition: Literal["day", "month", "year", "all"] | None = None,
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 

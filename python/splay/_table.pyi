@@ -205,6 +205,19 @@ class Table:
             Days that a date is older than the table's newest.
         """
 
+    @property
+    def partition(self) -> Literal["day", "month", "year", "all"]:
+        """What a partition of the table spans."""
+
+    def set_partition(self, period: Literal["day", "month", "year", "all"]) -> None:
+        """Change what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more.
+
+        Raises
+        ------
+        SplayError
+            If rows are captured into the table.
+        """
+
     def move_to_tiers(self) -> list[datetime.date]:
         """Move dates to the tiers of their age, a commit each, and give them. Ctrl-C ends it behind a segment."""
 
@@ -246,7 +259,7 @@ class Table:
         """
 
     def export(self, folder: str | os.PathLike[str], *, format: Literal["arrow", "parquet"] = "parquet") -> tuple[int, int]:
-        """Copy the table to files for other tools, one folder ``date=YYYY-MM-DD`` a partition.
+        """Copy the table to files for other tools, one folder a partition: ``date=YYYY-MM-DD``, ``month=YYYY-MM``, ``year=YYYY`` or ``all``.
 
         Files that were written are removed if it fails or is ended by Ctrl-C.
 

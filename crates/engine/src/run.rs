@@ -166,6 +166,7 @@ fn made_frame(plan: &Plan, setting: &Setting<'_>) -> Result<Frame> {
                 memory_bytes: setting.memory_bytes,
                 stop: setting.stop,
                 reads: &setting.reads,
+                by_rows: false,
             };
             over_table(&asked, covers).map(of_columns)
         }

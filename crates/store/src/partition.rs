@@ -118,13 +118,22 @@ pub struct Dates {
     date: i32,
     start: i64,
     end: i64,
+    /// Spans that were looked up, by their day in UTC, once spans are left again and again: of rows by symbol each begins anew.
+    known: Vec<(i64, i64, i32)>,
+    misses: u32,
 }
+
+/// Spans that are remembered: those of some years of dates.
+const KNOWN_SPANS: usize = 1 << 11;
+
+/// Lookups after which they are.
+const MISSES_MIN: u32 = 64;
 
 impl Dates {
     /// Those of a time zone.
     #[must_use]
     pub fn new(zone: Tz) -> Dates {
-        Dates { zone, period: Period::Day, date: 0, start: 0, end: 0 }
+        Dates { zone, period: Period::Day, date: 0, start: 0, end: 0, known: Vec::new(), misses: 0 }
     }
 
     /// The first dates of the periods that the dates of a time zone are in.
@@ -148,8 +157,20 @@ impl Dates {
     }
 
     fn locate(&mut self, instant: i64) {
+        let day = usize::try_from(instant.div_euclid(NS_PER_DAY).rem_euclid(KNOWN_SPANS as i64)).unwrap_or(0);
+        if let Some((start, end, date)) =
+            self.known.get(day).filter(|(start, end, _)| (*start..*end).contains(&instant))
+        {
+            (self.start, self.end, self.date) = (*start, *end, *date);
+            return;
+        }
         self.locate_day(instant);
         self.date = self.period.first(self.date);
+        self.misses = self.misses.saturating_add(1);
+        if self.misses > MISSES_MIN {
+            self.known.resize(KNOWN_SPANS, (0, 0, 0));
+            self.known[day] = (self.start, self.end, self.date);
+        }
     }
 
     #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]

@@ -114,7 +114,7 @@ impl TextWords {
         texts: &mut Texts,
         values: impl FnOnce() -> Result<ArrayRef>,
     ) -> Result<Arc<[Option<u64>]>> {
-        let is_known = self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
+        let is_known = self.dictionary.as_ref().is_some_and(|known| has_same_texts(known, dictionary));
         if self.computed != computed || !is_known {
             self.computed = computed;
             let values = values()?;
@@ -127,6 +127,15 @@ impl TextWords {
         }
         Ok(Arc::clone(&self.words))
     }
+}
+
+/// Whether two dictionaries hold the same texts in the same order, as those of one table's segments often do.
+fn has_same_texts(one: &ArrayRef, other: &ArrayRef) -> bool {
+    if is_same(one, other) {
+        return true;
+    }
+    let (Some(one), Some(other)) = (one.as_string_opt::<i32>(), other.as_string_opt::<i32>()) else { return false };
+    one.len() == other.len() && one == other
 }
 
 /// The word of each value; `None` for null.

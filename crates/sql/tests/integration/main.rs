@@ -11,6 +11,7 @@ mod logic;
 mod many_rows;
 mod market;
 mod own_types;
+mod partitions;
 mod parts;
 mod pivots;
 mod pruning;

@@ -13,6 +13,7 @@ mod life;
 mod locks;
 mod model;
 mod order;
+mod partitions;
 mod random;
 mod scenario;
 mod schema;

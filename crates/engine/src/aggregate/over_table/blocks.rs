@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray};
+use arrow::array::{ArrayRef, BooleanArray, Int64Array};
 use arrow::buffer::NullBuffer;
 use arrow::compute::nullif;
 
@@ -15,9 +15,9 @@ use crate::aggregate::keys::ValueKey;
 use crate::aggregate::parted::{Ordered, Parted, Places, runs_as_they_stand};
 use crate::aggregate::picks::Positions;
 use crate::aggregate::pivot::Cells;
-use crate::aggregate::{AggregateFunction, Key};
+use crate::aggregate::{AggregateFunction, Buckets, Key};
 use crate::codes;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::expr::Columns;
 use crate::gather::position;
 use crate::kept::Kept;
@@ -285,11 +285,20 @@ impl State<'_> {
     fn value_keys(&mut self, chunk: &BlockColumns<'_>) -> Result<Vec<ValueKey>> {
         let (asked, mut keys) = (self.asked, Vec::new());
         for (position, key) in asked.keys.iter().enumerate() {
-            let Some(expr) = (match key {
-                Key::Value(expr) if !self.cuts.is_step(position) => Some(expr),
-                _ => None,
-            }) else {
-                continue;
+            let expr = match key {
+                Key::Value(expr) if !self.cuts.is_step(position) => expr,
+                Key::Bucket(buckets) if asked.by_rows => {
+                    let times = chunk.column(asked.snapshot.spec().time_position())?.into_array(chunk.rows())?;
+                    let starts: ArrayRef = Arc::new(starts_of(buckets.as_ref(), crate::table::times_of(&times)?)?);
+                    keys.push(ValueKey::new(
+                        position,
+                        &starts,
+                        &mut self.texts[position],
+                        &mut self.text_words[position],
+                    )?);
+                    continue;
+                }
+                _ => continue,
             };
             let (texts, known) = (&mut self.texts[position], &mut self.text_words[position]);
             if let Some((column, dictionary)) = codes::coded_column(expr, chunk, chunk.rows())? {
@@ -319,6 +328,20 @@ impl State<'_> {
         }
         self.groups.find(&self.words)
     }
+}
+
+/// The start of the bucket of each time.
+pub(super) fn starts_of(buckets: &dyn Buckets, times: &[i64]) -> Result<Int64Array> {
+    let (mut start, mut end) = (i64::MAX, i64::MIN);
+    let mut starts = Vec::with_capacity(times.len());
+    for time in times {
+        if !(start..end).contains(time) {
+            let none = || Error::Function(format!("the instant {time} ns has no bucket"));
+            (start, end) = buckets.bucket(*time).ok_or_else(none)?;
+        }
+        starts.push(start);
+    }
+    Ok(starts.into())
 }
 
 /// The rows of a block that an aggregate's filter keeps.

@@ -76,7 +76,7 @@ impl<'a> Cuts<'a> {
             time_type: spec.columns[time_position].column_type.arrow(),
             time_position,
         };
-        for (key, of_key) in asked.keys.iter().enumerate() {
+        for (key, of_key) in asked.keys.iter().enumerate().filter(|_| !asked.by_rows) {
             match of_key {
                 Key::Bucket(buckets) => cuts.bucket = Some((key, buckets.as_ref())),
                 Key::Value(expr) => {

@@ -37,7 +37,11 @@ impl State<'_> {
 
     /// Whether a key has to be looked at row by row.
     fn looks_at_values(&self) -> bool {
-        let by_value = |(key, of_key): (usize, &Key)| matches!(of_key, Key::Value(_)) && !self.cuts.is_step(key);
+        let by_value = |(key, of_key): (usize, &Key)| match of_key {
+            Key::Value(_) => !self.cuts.is_step(key),
+            Key::Bucket(_) => self.asked.by_rows,
+            Key::Symbol | Key::Date => false,
+        };
         self.asked.keys.iter().enumerate().any(by_value)
     }
 

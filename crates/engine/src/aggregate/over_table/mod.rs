@@ -4,10 +4,12 @@
 //! - Where all arguments are plain columns, whole blocks of 1,024 rows are taken from their summaries, and only the rows at the
 //!   edges of a range are read (`direct.rs`). First and last read one row of each group.
 //! - Otherwise filters and arguments are evaluated over blocks of rows that stay in cache (`blocks.rs`).
+//! - Where runs of a symbol, or stretches of a key of time, are of few rows each, keys are looked at row by row (`by_rows.rs`).
 //! - Where groups turn out to be very many, the work begins anew in two passes (`scatter.rs`).
 //! - Large work is dealt out to threads by rows (`table/deal.rs`); each has its own groups, which are merged in the order of the rows.
 
 mod blocks;
+mod by_rows;
 mod by_symbol;
 mod columns;
 mod cuts;
@@ -21,6 +23,7 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
+use self::by_rows::by_rows;
 use self::by_symbol::by_symbol;
 use self::columns::EmptyColumns;
 use self::cuts::{Cuts, is_step};
@@ -60,6 +63,8 @@ pub(crate) struct TableAggregate<'a> {
     pub memory_bytes: usize,
     pub stop: Stop<'a>,
     pub reads: &'a Reads,
+    /// Whether keys of the time are looked at row by row, since they change with nearly every one.
+    pub by_rows: bool,
 }
 
 /// Whether each span must be of one symbol: for the symbol itself, which a filter may ask for, and because time rises only
@@ -82,6 +87,33 @@ fn picks_by_time(aggregates: &[Aggregate]) -> bool {
 
 /// Keys and results, a row for each group.
 pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
+    match by_rows(asked, &covers)? {
+        Some((keys, covers)) => {
+            let TableAggregate { snapshot, predicate, key_types, aggregates, constants, .. } = *asked;
+            let TableAggregate { threads, memory_bytes, stop, reads, .. } = *asked;
+            let keys = &keys;
+            over_covers(
+                &TableAggregate {
+                    snapshot,
+                    predicate,
+                    keys,
+                    key_types,
+                    aggregates,
+                    constants,
+                    threads,
+                    memory_bytes,
+                    stop,
+                    reads,
+                    by_rows: true,
+                },
+                covers,
+            )
+        }
+        None => over_covers(asked, covers),
+    }
+}
+
+fn over_covers(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
     let rows: usize = covers.iter().map(Cover::wanted).sum();
     let covers = if matches!(asked.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
     let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();

@@ -12,6 +12,7 @@ use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use hashbrown::DefaultHashBuilder;
 
+use super::blocks::starts_of;
 use super::columns::BlockColumns;
 use super::scattered::{DealtBlock, PartState, put_together};
 use super::{State, TableAggregate, same_arguments, same_filters};
@@ -234,15 +235,8 @@ impl Dealing<'_> {
             }
             Key::Bucket(buckets) => {
                 let times = chunk.column(spec.time_position())?.into_array(chunk.rows())?;
-                let (mut start, mut end) = (i64::MAX, i64::MIN);
-                for (words, time) in rows.zip(times_of(&times)?) {
-                    if !(start..end).contains(time) {
-                        let bucket = buckets.bucket(*time);
-                        let none = || Error::Function(format!("the instant {time} ns has no bucket"));
-                        (start, end) = bucket.ok_or_else(none)?;
-                    }
-                    words[key] = start.cast_unsigned();
-                }
+                let starts = starts_of(buckets.as_ref(), times_of(&times)?)?;
+                rows.zip(starts.values()).for_each(|(words, start)| words[key] = start.cast_unsigned());
                 return Ok(None);
             }
             Key::Symbol => {

@@ -1,0 +1,76 @@
+//! Keys that change with nearly every row, though rows are in their order: the symbol where each has a row or two a segment, and keys of the time
+//! where rows are as far from each other as these reach. Found span by span they cost more than looked at as any other key.
+
+use crate::aggregate::Key;
+use crate::error::{Error, Result};
+use crate::expr::Expr;
+use crate::table::{Cover, CoverColumns, Span};
+
+use super::TableAggregate;
+use super::cuts::Cuts;
+
+/// Rows of a run or a stretch, on average, from which on it is found as such.
+const ROWS_OF_SPAN_MIN: usize = 8;
+
+/// Spans from which on it matters.
+const SPANS_MIN: usize = 1 << 12;
+
+/// Rows of a cover whose times are looked at, and how many covers are.
+const SAMPLE: (usize, usize) = (1 << 10, 4);
+
+/// The keys, and the covers, of what is better grouped row by row; `None` where the order of the rows does.
+pub(super) fn by_rows(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<Option<(Vec<Key>, Vec<Cover>)>> {
+    let rows: usize = covers.iter().map(Cover::wanted).sum();
+    if rows < SPANS_MIN {
+        return Ok(None);
+    }
+    let spans: usize = covers.iter().map(|cover| cover.spans.len()).sum();
+    let has_short_runs = spans >= SPANS_MIN && rows < spans * ROWS_OF_SPAN_MIN;
+    if !has_short_runs {
+        let is_short = has_short_stretches(asked, covers)?;
+        return Ok(is_short.then(|| (asked.keys.to_vec(), covers.to_vec())));
+    }
+    let keys = asked.keys.iter().map(|key| match key {
+        Key::Symbol => match asked.snapshot.spec().symbol_position() {
+            Some(symbol) => Ok(Key::Value(Expr::Column(symbol))),
+            None => Err(Error::Unsupported("a table without symbols".to_owned())),
+        },
+        other => Ok(other.clone()),
+    });
+    Ok(Some((keys.collect::<Result<_>>()?, covers.iter().map(joined).collect())))
+}
+
+/// A cover whose spans are of several symbols where they stand side by side.
+fn joined(cover: &Cover) -> Cover {
+    let mut spans: Vec<Span> = Vec::new();
+    for span in &cover.spans {
+        match spans.last_mut().filter(|last| last.rows.end == span.rows.start) {
+            Some(last) => last.rows.end = span.rows.end,
+            None => spans.push(Span { rows: span.rows.clone(), run: None }),
+        }
+    }
+    Cover { spans, ..cover.clone() }
+}
+
+/// Whether keys of the time change every few rows, judged by some of them.
+fn has_short_stretches(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<bool> {
+    let cuts = Cuts::new(asked);
+    if cuts.is_empty() {
+        return Ok(false);
+    }
+    let (mut rows, mut stretches) = (0, 0);
+    for cover in covers.iter().step_by((covers.len() / SAMPLE.1).max(1)).take(SAMPLE.1) {
+        let first = cover.first(SAMPLE.0);
+        let columns = CoverColumns::new(asked.snapshot, &first);
+        let times = columns.times()?;
+        for span in &first.spans {
+            rows += span.rows.len();
+            let of_cover = span.rows.start - first.rows.start..span.rows.end - first.rows.start;
+            cuts.each(of_cover, times, |_, _| {
+                stretches += 1;
+                Ok(())
+            })?;
+        }
+    }
+    Ok(rows < stretches * ROWS_OF_SPAN_MIN)
+}
