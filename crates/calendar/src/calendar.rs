@@ -9,7 +9,7 @@ use chrono_tz::Tz;
 
 use crate::error::{Error, Result};
 use crate::exchanges;
-use crate::schedule::Exchange;
+use crate::schedule::{Exchange, Schedule};
 
 /// A date on which an exchange trades.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,28 @@ pub struct TradingDay {
     /// Why its hours differ.
     pub note: Option<Cow<'static, str>>,
     pub(crate) sessions: Range<usize>,
+}
+
+/// A date that differs from others of its weekday: a holiday, or a day of other hours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecialDay {
+    /// The date.
+    pub date: NaiveDate,
+    /// Why.
+    pub name: Cow<'static, str>,
+    /// What it is.
+    pub kind: SpecialDayKind,
+}
+
+/// What is special about a date.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpecialDayKind {
+    /// There is no trading.
+    Closed,
+    /// Trading ends before its usual time.
+    EarlyClose,
+    /// Trading begins after its usual time.
+    LateOpen,
 }
 
 /// A time in which an exchange trades without a break.
@@ -51,6 +73,7 @@ pub struct Calendar {
     covered: RangeInclusive<NaiveDate>,
     days: Vec<TradingDay>,
     sessions: Vec<Session>,
+    special_days: Vec<SpecialDay>,
     /// The instants whose trading dates are covered.
     instants: Range<i64>,
 }
@@ -87,7 +110,7 @@ impl Calendar {
     }
 
     fn of(exchange: &'static Exchange) -> Arc<Calendar> {
-        let (days, sessions) = exchange.schedule();
+        let Schedule { days, sessions, special_days } = exchange.schedule();
         let instant = |date: Option<NaiveDate>, otherwise| {
             date.and_then(|date| exchange.instant(date, exchange.day_start)).unwrap_or(otherwise)
         };
@@ -101,6 +124,7 @@ impl Calendar {
             covered: exchange.dates.clone(),
             days,
             sessions,
+            special_days,
             instants: start..end,
         })
     }
@@ -157,6 +181,21 @@ impl Calendar {
         self.cover(to)?;
         let to = self.days.partition_point(|day| day.date <= to);
         Ok(&self.days[from..to])
+    }
+
+    /// The holidays and the days of other hours from one date to another, both included. Holidays on a weekend aren't among them.
+    ///
+    /// # Errors
+    /// As [`Calendar::days`].
+    pub fn special_days(&self, from: NaiveDate, to: NaiveDate) -> Result<&[SpecialDay]> {
+        if from > to {
+            return Ok(&[]);
+        }
+        self.cover(from)?;
+        self.cover(to)?;
+        let from = self.special_days.partition_point(|day| day.date < from);
+        let to = self.special_days.partition_point(|day| day.date <= to);
+        Ok(&self.special_days[from..to])
     }
 
     /// The sessions of a trading day of this calendar.

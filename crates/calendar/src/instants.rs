@@ -39,6 +39,18 @@ impl<'a> SessionSearch<'a> {
         Ok(self.session)
     }
 
+    /// The session that an instant is in, else the next one; none at the end of the calendar.
+    ///
+    /// # Errors
+    /// [`crate::Error::NotCovered`]
+    pub fn session_or_next(&mut self, instant: i64) -> Result<Option<&'a Session>> {
+        if let Some(session) = self.session(instant)? {
+            return Ok(Some(session));
+        }
+        let sessions = self.calendar.all_sessions();
+        Ok(sessions.get(sessions.partition_point(|session| session.close <= instant)))
+    }
+
     fn find(&mut self, instant: i64) -> Result<()> {
         let covered = self.calendar.instants();
         if !covered.contains(&instant) {

@@ -25,7 +25,7 @@ mod instants;
 mod rules;
 mod schedule;
 
-pub use calendar::{Calendar, Session, TradingDay};
+pub use calendar::{Calendar, Session, SpecialDay, SpecialDayKind, TradingDay};
 pub use error::{Error, Result};
 pub use instants::SessionSearch;
 pub use rules::date;

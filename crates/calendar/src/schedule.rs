@@ -11,7 +11,7 @@ use std::ops::RangeInclusive;
 use chrono::{Datelike, NaiveDate, TimeDelta, TimeZone, Weekday};
 use chrono_tz::Tz;
 
-use crate::calendar::{Session, TradingDay};
+use crate::calendar::{Session, SpecialDay, SpecialDayKind, TradingDay};
 use crate::rules::Rule;
 
 /// A time of day as minutes since midnight.
@@ -76,30 +76,55 @@ pub(crate) struct Exchange {
     pub one_offs: &'static [OneOff],
 }
 
+/// What an exchange does on its dates, each in order.
+#[derive(Debug, Default)]
+pub(crate) struct Schedule {
+    pub days: Vec<TradingDay>,
+    pub sessions: Vec<Session>,
+    pub special_days: Vec<SpecialDay>,
+}
+
+impl SpecialDayKind {
+    fn of(effect: Effect) -> Option<SpecialDayKind> {
+        match effect {
+            Effect::Closed => Some(SpecialDayKind::Closed),
+            Effect::ClosesAt(_) => Some(SpecialDayKind::EarlyClose),
+            Effect::OpensAt(_) => Some(SpecialDayKind::LateOpen),
+            Effect::Regular => None,
+        }
+    }
+}
+
 impl Exchange {
-    /// All trading days in order, and all their sessions.
-    pub(crate) fn schedule(&self) -> (Vec<TradingDay>, Vec<Session>) {
+    pub(crate) fn schedule(&self) -> Schedule {
         let changes = self.changes();
-        let (mut days, mut sessions) = (Vec::new(), Vec::new());
+        let Schedule { mut days, mut sessions, mut special_days } = Schedule::default();
         for date in self.dates.start().iter_days().take_while(|date| date <= self.dates.end()) {
+            if self.weekend.contains(&date.weekday()) {
+                continue;
+            }
             let change = changes.get(&date).copied();
-            if self.weekend.contains(&date.weekday()) || change.is_some_and(|change| change.1 == Effect::Closed) {
+            let kind = change.and_then(|(_, effect)| SpecialDayKind::of(effect));
+            if let (Some(kind), Some((name, _))) = (kind, change) {
+                special_days.push(SpecialDay { date, name: Cow::Borrowed(name), kind });
+            }
+            if kind == Some(SpecialDayKind::Closed) {
                 continue;
             }
             let first = sessions.len();
-            self.add_sessions(date, change.map(|change| change.1), &mut sessions);
+            self.add_sessions(date, change.map(|(_, effect)| effect), &mut sessions);
             let (Some(open), Some(close)) = (sessions.get(first), sessions.last()) else { continue };
             days.push(TradingDay {
                 date,
                 open: open.open,
                 close: close.close,
-                early_close: matches!(change, Some((_, Effect::ClosesAt(_)))),
-                late_open: matches!(change, Some((_, Effect::OpensAt(_)))),
-                note: change.filter(|change| change.1 != Effect::Regular).map(|change| Cow::Borrowed(change.0)),
+                early_close: kind == Some(SpecialDayKind::EarlyClose),
+                late_open: kind == Some(SpecialDayKind::LateOpen),
+                note: kind.and(change).map(|(name, _)| Cow::Borrowed(name)),
                 sessions: first..sessions.len(),
             });
         }
-        (days, sessions)
+        Schedule { days, sessions, special_days }
     }
 
     fn changes(&self) -> BTreeMap<NaiveDate, (&'static str, Effect)> {

@@ -238,3 +238,31 @@ fn trading_days_are_counted_and_stepped_over() {
         day += TimeDelta::days(1);
     }
 }
+
+#[test]
+fn special_days_are_named() {
+    let cme = calendar("CME");
+    let days = cme.special_days(date(2025, 1, 1), date(2025, 1, 31)).unwrap();
+    let found: Vec<_> = days.iter().map(|day| (day.date, day.name.as_ref(), day.kind)).collect();
+    assert_eq!(
+        found,
+        [
+            (date(2025, 1, 1), "New Year's Day", SpecialDayKind::Closed),
+            (date(2025, 1, 9), "mourning for President Carter", SpecialDayKind::EarlyClose),
+            (date(2025, 1, 20), "Martin Luther King Jr. Day", SpecialDayKind::EarlyClose),
+        ]
+    );
+    // A holiday that was moved away leaves an ordinary day.
+    assert!(calendar("LSE").special_days(date(2020, 5, 4), date(2020, 5, 4)).unwrap().is_empty());
+    assert!(cme.special_days(date(2015, 1, 1), date(2025, 1, 31)).is_err());
+}
+
+#[test]
+fn the_next_session_is_that_behind_a_break() {
+    let nyse = calendar("NYSE");
+    let next = |time| nyse.search().session_or_next(ns(time)).unwrap().map(|session| session.date);
+    assert_eq!(next("2024-11-28T15:00:00Z"), Some(date(2024, 11, 29)));
+    assert_eq!(next("2024-11-29T15:00:00Z"), Some(date(2024, 11, 29)));
+    assert_eq!(next("2024-11-29T18:00:00Z"), Some(date(2024, 12, 2)));
+    assert_eq!(next("2030-12-31T21:00:00Z"), None);
+}
