@@ -122,8 +122,8 @@ impl PyDatabase {
 
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
-        table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,
-        tier=None, replace=None
+        table, frame, *, time=None, symbol=None, time_zone=None, day_start=None, types=None, memory_bytes=None,
+        threads=None, tier=None, replace=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -134,13 +134,15 @@ impl PyDatabase {
         time: Option<String>,
         symbol: Option<String>,
         time_zone: Option<String>,
+        day_start: Option<&str>,
         types: Option<&Bound<'_, PyDict>>,
         memory_bytes: Option<usize>,
         threads: Option<usize>,
         tier: Option<&str>,
         replace: Option<&str>,
     ) -> Result<LoadReport> {
-        let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)? };
+        let day_start = load::day_start(day_start)?;
+        let wishes = Wishes { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)? };
         let options = options(memory_bytes, threads, tier, replace)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
@@ -150,7 +152,7 @@ impl PyDatabase {
     /// Loads files into a table.
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
-        on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
+        day_start=None, on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
         progress=None, replace=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -166,6 +168,7 @@ impl PyDatabase {
         time: Option<String>,
         symbol: Option<String>,
         time_zone: Option<String>,
+        day_start: Option<&str>,
         on_error: &str,
         quarantine_path: Option<PathBuf>,
         again: bool,
@@ -187,6 +190,7 @@ impl PyDatabase {
             time,
             symbol,
             time_zone,
+            day_start: load::day_start(day_start)?,
             on_error: load::on_error(on_error, quarantine_path)?,
             threads: options.threads,
         };

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
-use splay_store::{ColumnType, Database, Error, FileFormat, LoadOptions, LoadReport, Replace, Source, Tier};
+use splay_store::{ColumnType, Database, DayStart, Error, FileFormat, LoadOptions, LoadReport, Replace, Source, Tier};
 
 use crate::error::{Failure, Result};
 use crate::signals::Signals;
@@ -112,6 +112,14 @@ pub(crate) fn types(given: Option<Vec<(String, String)>>) -> PyResult<Vec<(Strin
 /// `ValueError` for another name.
 pub(crate) fn tier(name: &str) -> PyResult<Tier> {
     name.parse().map_err(PyValueError::new_err)
+}
+
+/// When dates begin.
+///
+/// # Errors
+/// `ValueError` for what no day starts at.
+pub(crate) fn day_start(text: Option<&str>) -> PyResult<Option<DayStart>> {
+    text.map(|text| text.parse().map_err(PyValueError::new_err)).transpose()
 }
 
 /// A format of exported files by name.

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CapturedRows, CompactOptions, Dates, Table, background};
+use splay_store::{CapturedRows, CompactOptions, Table, background};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
@@ -319,7 +319,7 @@ impl Capture {
 fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
     let spec = live.spec();
     let at = now.saturating_sub(shared.calendars.of(&spec.name).roll_delay);
-    Ok(Dates::new(spec.zone()?).of(at))
+    Ok(spec.dates()?.of(at))
 }
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
@@ -333,7 +333,7 @@ fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
 /// Whether there are live rows of dates before this one.
 fn has_ended(live: &LiveTable, today: i32) -> Result<bool> {
     let size = live.size();
-    Ok(size.rows > 0 && Dates::new(live.spec().zone()?).of(size.earliest) < today)
+    Ok(size.rows > 0 && live.spec().dates()?.of(size.earliest) < today)
 }
 
 fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollReport> {

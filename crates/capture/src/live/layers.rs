@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::{Array, AsArray, RecordBatch, UInt32Array};
 use arrow::compute::take_record_batch;
 use arrow::datatypes::TimestampNanosecondType;
-use splay_store::{Dates, Segment, TableSnapshot, TableSpec, chain, follows};
+use splay_store::{Segment, TableSnapshot, TableSpec, chain, follows};
 
 use super::Tail;
 use crate::conform::conform;
@@ -87,7 +87,7 @@ fn in_ordered_parts(spec: &TableSpec, date: i32, batches: Vec<RecordBatch>) -> R
 
 /// Rows of each date, in order of arrival, with all columns that the table has now.
 pub(super) fn by_date(spec: &TableSpec, tail: &[Arc<Tail>]) -> Result<BTreeMap<i32, Vec<RecordBatch>>> {
-    let mut dates = Dates::new(spec.zone()?);
+    let mut dates = spec.dates()?;
     let mut parts: BTreeMap<i32, Vec<RecordBatch>> = BTreeMap::new();
     for batch in tail {
         let rows = conform(spec, &batch.rows)?;

@@ -16,6 +16,7 @@ use arrow::array::RecordBatch;
 use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::Date32Type;
+use chrono::Timelike;
 use splay_store::{Database, TableSpec};
 
 pub use self::pace::{Pace, Speed};
@@ -339,8 +340,13 @@ fn instant(spec: &TableSpec, request: &ReplayRequest, text: Option<&String>) -> 
     let zone = spec.time_zone.parse::<Tz>().map_err(|error| wrong(&error))?;
     let is_of_day = text.find([':', 'T', ' ']).is_some_and(|at| at <= 2);
     let seconds = if text.matches(':').count() == 1 && is_of_day { ":00" } else { "" };
-    let whole = match (&request.date, is_of_day) {
-        (Some(date), true) => format!("{date}T{text}{seconds}"),
+    let whole = match (date(request)?, is_of_day) {
+        (Some(date), true) => {
+            // A date may begin on the evening before: its 18:00 is that of the day before.
+            let of_day = chrono::NaiveTime::parse_from_str(&format!("{text}{seconds}"), "%H:%M:%S%.f");
+            let is_before = of_day.is_ok_and(|time| spec.day_start.is_next_date(time.num_seconds_from_midnight()));
+            format!("{}T{text}{seconds}", splay_store::date(date - i32::from(is_before)))
+        }
         (None, true) => return Err(wrong(&"it has no date")),
         (_, false) => text.clone(),
     };

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
-use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, LoadReport, Removal, Selection, Table, TableSpec};
+use splay_store::{
+    ColumnSpec, ColumnType, Database, DayStart, LoadOptions, LoadReport, Removal, Selection, Table, TableSpec,
+};
 
 use super::condition::{self, Matching, OfRows};
 use super::fit::{fitted, fitted_rows};
@@ -283,9 +285,9 @@ fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
 
 /// The table that a statement describes.
 fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> Result<TableSpec> {
-    if let Some((name, _)) = options.iter().find(|(name, _)| !["time", "symbol", "time_zone"].contains(&name.as_str()))
-    {
-        return fault(format!("{name} is no option of a table; there are time, symbol and time_zone"));
+    let known = ["time", "symbol", "time_zone", "day_start"];
+    if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return fault(format!("{name} is no option of a table; there are time, symbol, time_zone and day_start"));
     }
     let of_type =
         |wanted: &ColumnType| columns.iter().filter(|column| column.column_type == *wanted).collect::<Vec<_>>();
@@ -307,6 +309,12 @@ fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> 
     let mut spec = TableSpec::new(table, columns, time, symbol.as_deref());
     if let Some(zone) = option(options, "time_zone") {
         spec = spec.with_time_zone(zone);
+    }
+    if let Some(start) = option(options, "day_start") {
+        match start.parse::<DayStart>() {
+            Ok(start) => spec = spec.with_day_start(start),
+            Err(reason) => return fault(reason),
+        }
     }
     spec.validate()?;
     Ok(spec)

@@ -150,7 +150,7 @@ impl Load {
             return Err(spec.error("it has no symbol column, so that only dates can be replaced".to_owned()));
         }
         let operation = if options.replace == Replace::Nothing { Operation::Load } else { Operation::Replace };
-        let (schema, dates) = (spec.arrow(), Dates::new(spec.zone()?));
+        let (schema, dates) = (spec.arrow(), spec.dates()?);
         let partitions = BTreeMap::new();
         let sources = Vec::new();
         Ok(Load {
@@ -678,8 +678,8 @@ fn fit_spec(existing: &TableSpec, incoming: &TableSpec) -> Result<TableSpec> {
             name(&incoming.symbol)
         )));
     }
-    if existing.time_zone != incoming.time_zone {
-        let reason = format!("its dates are in {}, not in {}", existing.time_zone, incoming.time_zone);
+    if (&existing.time_zone, existing.day_start) != (&incoming.time_zone, incoming.day_start) {
+        let reason = format!("its dates are in {}, not in {}", existing.dates_in(), incoming.dates_in());
         return Err(existing.error(reason));
     }
     Ok(spec)

@@ -14,7 +14,6 @@ use super::merge::Source;
 use crate::database::TableSnapshot;
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
-use crate::partition::Dates;
 use crate::schema::TableSpec;
 use crate::select::{Piece, Selection};
 
@@ -60,10 +59,11 @@ impl Removal {
         let mut columns: Vec<usize> = spec.symbol_position().into_iter().chain([spec.time_position()]).collect();
         columns.sort_unstable();
         let symbols = selection.symbols.iter().flatten().cloned().map(Some).collect::<HashSet<Option<String>>>();
-        let (zone, spec, bounds) = (spec.zone()?, spec.clone(), selection.clone());
+        spec.zone()?;
+        let (spec, bounds) = (spec.clone(), selection.clone());
         let matches = move |rows: &RecordBatch| {
             let times = column(&spec, rows, &spec.time)?.as_primitive::<TimestampNanosecondType>();
-            let mut dates = Dates::new(zone);
+            let mut dates = spec.dates()?;
             let mut of = |time: i64| bounds.time.contains(time) && bounds.date.contains(dates.of(time));
             let in_time: BooleanArray = times.values().iter().map(|time| Some(of(*time))).collect();
             match (&bounds.symbols, &spec.symbol) {
