@@ -107,6 +107,10 @@ pub fn plan(
         kind => (plan_binary(table, first, kind, &settings, existing)?, Reading::Binary(kind)),
     };
     spec.validate()?;
+    if let Some(start) = settings.day_start.filter(|start| *start != spec.day_start) {
+        let reason = format!("the table's dates are in {}, and its days can't start at {start}", spec.dates_in());
+        return Err(Error::Setting { setting: "day_start", reason });
+    }
     let threads = settings.threads.max(1);
     Ok(Import { spec, files, reading, on_error: settings.on_error, threads, block_bytes: BLOCK_BYTES })
 }
