@@ -13,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "python" / "splay"
 
 GROUPS = {
-    "Opening": ("open", "connect", "scan", "recipes", "set_memory_limit", "set_progress"),
+    "Opening": ("open", "connect", "scan", "calendar", "recipes", "set_memory_limit", "set_progress"),
     "Databases and tables": ("Database", "Table", "Schema", "Prepared", "Answer", "Stats"),
     "Frames": ("Frame", "GroupBy", "GroupedColumns", "Buckets", "Rolling", "Plots", "concat"),
     "Expressions": (

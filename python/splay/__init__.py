@@ -61,6 +61,7 @@ from splay.errors import (
 )
 
 if TYPE_CHECKING:
+    from splay.frames.calendars import calendar
     from splay.frames.expr import Expr
     from splay.frames.frame import Frame
     from splay.frames.functions import (
@@ -116,6 +117,7 @@ else:
 _FRAMES = {
     "Expr": "expr",
     "Frame": "frame",
+    "calendar": "calendars",
     "concat": "joins",
     "scan": "opening",
     "set_memory_limit": "source",
@@ -214,6 +216,7 @@ __all__ = [
     "UnsupportedFileError",
     "WriterStats",
     "__version__",
+    "calendar",
     "call",
     "coalesce",
     "col",

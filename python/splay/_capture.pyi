@@ -24,6 +24,7 @@ class Capture:
         time: str | None = None,
         symbol: str | None = None,
         time_zone: str | None = None,
+        day_start: str | None = None,
     ) -> Ack:
         """Take the rows of a frame, all or none, and wait until they are as safe as asked for.
 
@@ -38,8 +39,8 @@ class Capture:
         producer, sequence
             Who sends, and the number of this frame, which rises from frame to frame. One at or below the last of that name is
             acknowledged and not taken again.
-        time, symbol, time_zone
-            For a new table: its time and symbol columns and the zone of its dates, as in :meth:`Database.write`.
+        time, symbol, time_zone, day_start
+            For a new table: its time and symbol columns, the zone of its dates and when they begin, as in :meth:`Database.write`.
 
         Returns
         -------

@@ -239,6 +239,7 @@ class Database:
         time: str | None = None,
         symbol: str | None = None,
         time_zone: str | None = None,
+        day_start: str | None = None,
         types: Mapping[str, str] | None = None,
         memory_bytes: int | None = None,
         threads: int | None = None,
@@ -271,6 +272,9 @@ class Database:
             ``sym``, ``symbol``, ``ticker`` and so on, else none.
         time_zone
             IANA time zone in which a row's date is taken. Default: the table's, or UTC.
+        day_start
+            When a date begins by the clock of that zone, as ``"17:00"`` for that time of the day before. Default: the table's, or
+            midnight.
         types
             Types of columns of a new table by name, such as ``{"venue": "symbol", "price": "decimal(18,4)"}``, where the
             frame's own are not wanted. There are bool, int8 to int64, uint8 to uint64, float32, float64, decimal(P,S), date,
@@ -319,6 +323,7 @@ class Database:
         time: str | None = None,
         symbol: str | None = None,
         time_zone: str | None = None,
+        day_start: str | None = None,
         on_error: Literal["stop", "quarantine"] = "stop",
         quarantine_path: str | os.PathLike[str] | None = None,
         again: bool = False,
@@ -345,7 +350,7 @@ class Database:
             Format of the files. Default: by name and content.
         header
             Whether text files begin with names of columns. Default: found out.
-        types, time, symbol, time_zone
+        types, time, symbol, time_zone, day_start
             As for :meth:`write`; they go before the recipe.
         on_error
             ``"stop"`` at a malformed row, or put it into ``"quarantine"`` and go on; text formats only.

@@ -80,6 +80,10 @@ class Table:
         """IANA time zone in which a row's date is taken."""
 
     @property
+    def day_start(self) -> str:
+        """When a date begins by the clock of that zone: ``"17:00"`` of the day before, or ``"00:00"``."""
+
+    @property
     def epoch(self) -> int:
         """Number of the last commit."""
 

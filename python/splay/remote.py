@@ -216,6 +216,7 @@ class Client:
         time: str | None = None,
         symbol: str | None = None,
         time_zone: str | None = None,
+        day_start: str | None = None,
         create: bool = True,
     ) -> Ack:
         """Store rows, all of them or none, in one message. For more than a message holds take :meth:`tick`.
@@ -246,7 +247,13 @@ class Client:
         TypeError
             If `rows` doesn't speak the Arrow C interface.
         """
-        wishes = {"time": time, "symbol": symbol, "time_zone": time_zone, "create": None if create else "false"}
+        wishes = {
+            "time": time,
+            "symbol": symbol,
+            "time_zone": time_zone,
+            "day_start": day_start,
+            "create": None if create else "false",
+        }
         return self._transport.send(table, as_table(rows), ack, wishes=wishes)
 
     def tick(
@@ -390,6 +397,8 @@ class RemoteTable(TableMethods):
         """Name of the symbol column, by which rows are ordered before time."""
         self.time_zone: str = told["time_zone"]
         """IANA time zone in which a row's date is taken."""
+        self.day_start: str = told.get("day_start", "00:00")
+        """When a date begins by the clock of that zone: ``"17:00"`` of the day before, or ``"00:00"``."""
         self.rows: int = told["rows"]
         """Rows of all partitions."""
         self.bytes: int = told["bytes"]

@@ -48,7 +48,7 @@ impl PyCapture {
     }
 
     /// Takes the rows of a frame and waits until they are as safe as asked for.
-    #[pyo3(signature = (table, frame, *, ack=None, producer=None, sequence=None, time=None, symbol=None, time_zone=None))]
+    #[pyo3(signature = (table, frame, *, ack=None, producer=None, sequence=None, time=None, symbol=None, time_zone=None, day_start=None))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn append<'py>(
         &self,
@@ -61,6 +61,7 @@ impl PyCapture {
         time: Option<String>,
         symbol: Option<String>,
         time_zone: Option<String>,
+        day_start: Option<&str>,
     ) -> Result<Bound<'py, PyAny>> {
         let ack = ack.map(str::parse).transpose().map_err(PyValueError::new_err)?;
         let producer = match (producer, sequence) {
@@ -69,7 +70,8 @@ impl PyCapture {
             _ => return Err(PyValueError::new_err("producer and sequence belong together").into()),
         };
         let rows = write::batches(frame)?;
-        let wishes = Wishes { time, symbol, time_zone, types: Vec::new() };
+        let day_start = load::day_start(day_start)?;
+        let wishes = Wishes { time, symbol, time_zone, day_start, types: Vec::new() };
         let ack: Result<Ack> = py.detach(|| {
             let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &wishes)?;
             let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };

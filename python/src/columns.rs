@@ -4,7 +4,7 @@
 
 use arrow::datatypes::{Field, Schema};
 use splay_import::{SYMBOL_NAMES, TIME_NAMES, natural_type};
-use splay_store::{ColumnSpec, ColumnType, Error, Result, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Result, TableSpec};
 
 /// What the caller says about the table; what is not said is guessed, or as the table has it.
 #[derive(Debug, Default)]
@@ -13,6 +13,7 @@ pub(crate) struct Wishes {
     /// An empty name for a table without one.
     pub(crate) symbol: Option<String>,
     pub(crate) time_zone: Option<String>,
+    pub(crate) day_start: Option<DayStart>,
     pub(crate) types: Vec<(String, ColumnType)>,
 }
 
@@ -69,6 +70,7 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
     let (time, symbol) = (columns[time].name.clone(), symbol.map(|symbol| columns[symbol].name.clone()));
     let spec = TableSpec::new(table, columns, time, symbol.as_deref());
     let spec = spec.with_time_zone(wishes.time_zone.as_deref().unwrap_or("UTC"));
+    let spec = spec.with_day_start(wishes.day_start.unwrap_or_default());
     spec.validate()?;
     Ok(spec)
 }
@@ -96,8 +98,9 @@ pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wish
             None => "it has no symbol column".to_owned(),
         }));
     }
-    if !is(&wishes.time_zone, &existing.time_zone) {
-        return Err(wrong(format!("its dates are in {}", existing.time_zone)));
+    let starts = wishes.day_start.is_none_or(|start| start == existing.day_start);
+    if !is(&wishes.time_zone, &existing.time_zone) || !starts {
+        return Err(wrong(format!("its dates are in {}", existing.dates_in())));
     }
     for (name, wished) in &wishes.types {
         let own = find(&existing.columns, name).map(|place| &existing.columns[place].column_type);

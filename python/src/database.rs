@@ -122,8 +122,8 @@ impl PyDatabase {
 
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
-        table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,
-        tier=None, replace=None, partition=None
+        table, frame, *, time=None, symbol=None, time_zone=None, day_start=None, types=None, memory_bytes=None,
+        threads=None, tier=None, replace=None, partition=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -134,6 +134,7 @@ impl PyDatabase {
         time: Option<String>,
         symbol: Option<String>,
         time_zone: Option<String>,
+        day_start: Option<&str>,
         types: Option<&Bound<'_, PyDict>>,
         memory_bytes: Option<usize>,
         threads: Option<usize>,
@@ -141,7 +142,8 @@ impl PyDatabase {
         replace: Option<&str>,
         partition: Option<&str>,
     ) -> Result<LoadReport> {
-        let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)? };
+        let day_start = load::day_start(day_start)?;
+        let wishes = Wishes { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)? };
         let options = options(memory_bytes, threads, tier, replace, partition)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
@@ -151,7 +153,7 @@ impl PyDatabase {
     /// Loads files into a table.
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
-        on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
+        day_start=None, on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
         progress=None, replace=None, partition=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
@@ -167,6 +169,7 @@ impl PyDatabase {
         time: Option<String>,
         symbol: Option<String>,
         time_zone: Option<String>,
+        day_start: Option<&str>,
         on_error: &str,
         quarantine_path: Option<PathBuf>,
         again: bool,
@@ -189,6 +192,7 @@ impl PyDatabase {
             time,
             symbol,
             time_zone,
+            day_start: load::day_start(day_start)?,
             on_error: load::on_error(on_error, quarantine_path)?,
             threads: options.threads,
         };

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
-use splay_store::{ColumnType, Database, Error, FileFormat, LoadOptions, LoadReport, Period, Replace, Source, Tier};
+use splay_store::{
+    ColumnType, Database, DayStart, Error, FileFormat, LoadOptions, LoadReport, Period, Replace, Source, Tier,
+};
 
 use crate::error::{Failure, Result};
 use crate::signals::Signals;
@@ -120,6 +122,14 @@ pub(crate) fn tier(name: &str) -> PyResult<Tier> {
 /// `ValueError` for another name.
 pub(crate) fn period(name: &str) -> PyResult<Period> {
     name.parse().map_err(PyValueError::new_err)
+}
+
+/// When dates begin.
+///
+/// # Errors
+/// `ValueError` for what no day starts at.
+pub(crate) fn day_start(text: Option<&str>) -> PyResult<Option<DayStart>> {
+    text.map(|text| text.parse().map_err(PyValueError::new_err)).transpose()
 }
 
 /// A format of exported files by name.

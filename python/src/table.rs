@@ -110,6 +110,12 @@ impl PyTable {
         Ok(self.snapshot(py)?.spec().time_zone.clone())
     }
 
+    /// When a date begins by the clock of that zone.
+    #[getter]
+    fn day_start(&self, py: Python<'_>) -> Result<String> {
+        Ok(self.snapshot(py)?.spec().day_start.to_string())
+    }
+
     /// Number of the last commit.
     #[getter]
     fn epoch(&self, py: Python<'_>) -> Result<u64> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use splay_store::TableSpec;
+use splay_store::{DayStart, TableSpec};
 
 use crate::capture::seconds;
 use crate::error::{Error, Result};
@@ -18,6 +18,8 @@ pub(crate) const QUARANTINE: &str = "_quarantine";
 pub struct CalendarSettings {
     /// Time zone of its dates, if it is created by rows whose sender names none but UTC. A table keeps the zone it was created with.
     pub time_zone: Option<String>,
+    /// When its dates begin by the clock of that zone, as `17:00` of the day before, if its sender names neither. A table keeps it.
+    pub day_start: Option<DayStart>,
     /// How long after a date's end it is rolled, in seconds.
     pub roll_delay_s: Option<u64>,
 }
@@ -34,6 +36,8 @@ pub(crate) struct Calendars {
 pub(crate) struct Calendar {
     /// Zone of a new table's dates; `None` for UTC.
     zone: Option<String>,
+    /// When they begin; `None` for midnight.
+    day_start: Option<DayStart>,
     /// Nanoseconds after its end after which a date is rolled.
     pub(crate) roll_delay: i64,
 }
@@ -54,12 +58,13 @@ impl Calendars {
         // Rows of a date that is rolled are all older than those that stay in memory.
         let late = seconds(settings.late_s);
         let roll_delay = seconds(settings.roll_delay_s).max(late);
-        let usual = Calendar { zone: checked(&settings.time_zone)?, roll_delay };
+        let usual = Calendar { zone: checked(&settings.time_zone)?, day_start: settings.day_start, roll_delay };
         let mut of_tables = BTreeMap::new();
         for (table, own) in &settings.calendars {
             let zone = checked(&own.time_zone)?.or_else(|| usual.zone.clone());
             let roll_delay = own.roll_delay_s.map_or(usual.roll_delay, seconds).max(late);
-            of_tables.insert(table.to_lowercase(), Calendar { zone, roll_delay });
+            let day_start = own.day_start.or(usual.day_start);
+            of_tables.insert(table.to_lowercase(), Calendar { zone, day_start, roll_delay });
         }
         Ok(Calendars { usual, of_tables })
     }
@@ -74,11 +79,15 @@ impl Calendars {
 }
 
 impl Calendar {
-    /// A table that rows create, in this calendar's zone unless the rows' sender named one.
+    /// A table that rows create, with this calendar's dates unless the rows' sender said which.
     pub(crate) fn placed(&self, spec: TableSpec) -> TableSpec {
+        if spec.time_zone != "UTC" || !spec.day_start.is_midnight() {
+            return spec;
+        }
+        let spec = spec.with_day_start(self.day_start.unwrap_or_default());
         match &self.zone {
-            Some(zone) if spec.time_zone == "UTC" => spec.with_time_zone(zone),
-            _ => spec,
+            Some(zone) => spec.with_time_zone(zone),
+            None => spec,
         }
     }
 
@@ -87,6 +96,11 @@ impl Calendar {
         if let Some(wished) = self.zone.as_ref().filter(|zone| **zone != spec.time_zone) {
             let (table, zone) = (&spec.name, &spec.time_zone);
             tracing::warn!(table, zone, wished, "a table keeps the zone of dates with which it was created");
+        }
+        if let Some(wished) = self.day_start.filter(|start| *start != spec.day_start) {
+            let (table, start) = (&spec.name, spec.day_start.to_string());
+            let wished = wished.to_string();
+            tracing::warn!(table, start, wished, "a table keeps the start of its days with which it was created");
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::{Arc, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use splay_store::{CapturedRows, CompactOptions, Dates, Table, background};
+use splay_store::{CapturedRows, CompactOptions, Table, background};
 
 use crate::capture::{Capture, Shared, seconds};
 use crate::error::{Error, Result};
@@ -319,7 +319,7 @@ impl Capture {
 fn today(shared: &Shared, live: &LiveTable, now: i64) -> Result<i32> {
     let spec = live.spec();
     let at = now.saturating_sub(shared.calendars.of(&spec.name).roll_delay);
-    Ok(Dates::new(spec.zone()?).of(at))
+    Ok(spec.dates()?.of(at))
 }
 
 /// Whether rows of ended dates are coming in right now, from a file that is sent, say: they would be rolled piece by piece.
@@ -333,7 +333,7 @@ fn is_coming_in(shared: &Shared, live: &LiveTable, today: i32) -> Result<bool> {
 /// Whether there are live rows of dates before this one.
 fn has_ended(live: &LiveTable, today: i32) -> Result<bool> {
     let size = live.size();
-    Ok(size.rows > 0 && Dates::new(live.spec().zone()?).of(size.earliest) < today)
+    Ok(size.rows > 0 && live.spec().dates()?.of(size.earliest) < today)
 }
 
 fn roll_table(shared: &Shared, live: &LiveTable, today: i32) -> Result<RollReport> {
@@ -656,6 +656,45 @@ mod tests {
         keeper.rolled.values_mut().for_each(|rolled| assert!(rolled.date < 20_000, "as the clock says today"));
         assert_eq!(looked(&mut keeper, &capture), 0);
         assert_eq!(keeper.rolled["t"].date, 20_000);
+    }
+
+    #[test]
+    fn a_date_that_begins_on_the_evening_before_ends_there() {
+        let text = r#"
+            roll_delay_s = 0
+            late_s = 0
+            write_down_age_s = 1000000
+            [calendars.es]
+            time_zone = "America/Chicago"
+            day_start = "17:00"
+        "#;
+        let (capture, clock) = with(toml::from_str(text).unwrap());
+        let mut keeper = Keeper::new(Arc::downgrade(&capture.shared));
+        // Friday, 8 March 2024, 17:00 in Chicago is 23:00 in UTC; on Monday, clocks having gone forward, it is 22:00.
+        let (hour, friday, monday) = (seconds(3_600), seconds(1_709_938_800), seconds(1_710_194_400));
+        clock.0.store(friday - 1, Ordering::Relaxed);
+        let append = |at| capture.append(Append { table: "es".to_owned(), ..row(at) }).unwrap();
+        append(friday - 1);
+        let spec = capture.spec("es").unwrap().unwrap();
+        assert_eq!(spec.dates_in(), "America/Chicago from 17:00 of the day before");
+        assert_eq!(looked(&mut keeper, &capture), 1, "the last moment of Friday's date");
+        clock.0.store(friday, Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 0);
+        clock.0.store(monday - 1, Ordering::Relaxed);
+        append(monday - 24 * hour);
+        append(monday - 1);
+        assert_eq!(looked(&mut keeper, &capture), 2, "Sunday's evening is of Monday's date");
+        clock.0.store(monday, Ordering::Relaxed);
+        assert_eq!(looked(&mut keeper, &capture), 0);
+        let snapshot = capture.database().table("es").unwrap().snapshot().unwrap();
+        let dates: Vec<String> =
+            snapshot.partitions().iter().map(|partition| splay_store::date(partition.date).to_string()).collect();
+        assert_eq!(dates, ["2024-03-08", "2024-03-11"]);
+        // What comes later is late, and amends its date.
+        append(friday - 1);
+        assert_eq!(capture.status().tables[0].quality.late_day_rows, 1);
+        let wrong = toml::from_str::<CaptureSettings>("day_start = \"07:00\"").unwrap_err().to_string();
+        assert!(wrong.contains("a day starts at 00:00, or at 12:00 to 23:59 of the day before"), "{wrong}");
     }
 
     #[test]

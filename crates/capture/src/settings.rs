@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use splay_store::DayStart;
 
 use crate::append::AckClass;
 use crate::calendar::CalendarSettings;
@@ -58,6 +59,8 @@ pub struct CaptureSettings {
     pub automatic: bool,
     /// Time zone of the dates of tables that rows create, where their sender names none but UTC. Default UTC.
     pub time_zone: Option<String>,
+    /// When these dates begin by the clock of that zone, as `17:00` of the day before. Default midnight.
+    pub day_start: Option<DayStart>,
     /// Zones and delays of single tables.
     pub calendars: BTreeMap<String, CalendarSettings>,
     /// Columns by which the quality of feeds is watched, by table. Default: columns with the usual names.
@@ -88,6 +91,7 @@ impl Default for CaptureSettings {
             producer_memory_s: 86_400,
             automatic: true,
             time_zone: None,
+            day_start: None,
             calendars: BTreeMap::new(),
             quality: BTreeMap::new(),
         }

@@ -1,7 +1,7 @@
 //! What a sender says about the table of its rows: how it shall be made, or what it takes it to be.
 
 use arrow::datatypes::Schema;
-use splay_store::{ColumnSpec, ColumnType, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DayStart, TableSpec};
 
 use crate::error::{Error, Result};
 
@@ -14,6 +14,8 @@ pub struct TableWishes {
     pub symbol: Option<String>,
     /// Time zone of its dates. Default UTC.
     pub time_zone: Option<String>,
+    /// When its dates begin by the clock of that zone. Default midnight.
+    pub day_start: Option<DayStart>,
     /// Types of columns by name.
     pub types: Vec<(String, ColumnType)>,
 }
@@ -79,6 +81,7 @@ impl TableWishes {
         let (time, symbol) = (columns[time].name.clone(), symbol.map(|symbol| columns[symbol].name.clone()));
         let spec = TableSpec::new(name, columns, time, symbol.as_deref());
         let spec = spec.with_time_zone(self.time_zone.as_deref().unwrap_or("UTC"));
+        let spec = spec.with_day_start(self.day_start.unwrap_or_default());
         spec.validate()?;
         Ok(spec)
     }
@@ -100,6 +103,9 @@ impl TableWishes {
         }
         if let Some(zone) = self.time_zone.as_deref().filter(|zone| *zone != spec.time_zone) {
             return otherwise("time zone", &spec.time_zone, zone);
+        }
+        if let Some(start) = self.day_start.filter(|start| *start != spec.day_start) {
+            return otherwise("start of a day", &spec.day_start.to_string(), &start.to_string());
         }
         for (column, wished) in &self.types {
             let held = spec.position(column).map(|place| &spec.columns[place].column_type);
@@ -128,6 +134,7 @@ mod tests {
             time: time.map(str::to_owned),
             symbol: symbol.map(str::to_owned),
             time_zone: Some("America/New_York".to_owned()),
+            day_start: Some("17:00".parse().unwrap()),
             types: types.iter().map(|(name, held)| ((*name).to_owned(), held.clone())).collect(),
         }
     }
@@ -143,8 +150,8 @@ mod tests {
         let made = |time, symbol| wishes(time, symbol, &types).table("x");
         let spec = made(None, None).unwrap();
         assert_eq!(
-            (spec.time.as_str(), spec.symbol.as_deref(), spec.time_zone.as_str()),
-            ("t", Some("v"), "America/New_York")
+            (spec.time.as_str(), spec.symbol.as_deref(), spec.dates_in().as_str()),
+            ("t", Some("v"), "America/New_York from 17:00 of the day before")
         );
         let spec = made(Some("AT"), Some("S")).unwrap();
         assert_eq!((spec.time.as_str(), spec.symbol.as_deref()), ("at", Some("s")));
@@ -167,6 +174,10 @@ mod tests {
         assert!(said(None, Some(""), &[]).is_err());
         assert!(said(None, None, &[("s", ColumnType::Text)]).is_err());
         assert!(TableWishes { time_zone: Some("UTC".to_owned()), ..TableWishes::default() }.check(&spec).is_err());
+        for (start, fits) in [("17:00", true), ("18:00", false), ("00:00", false)] {
+            let wishes = TableWishes { day_start: Some(start.parse().unwrap()), ..TableWishes::default() };
+            assert_eq!(wishes.check(&spec).is_ok(), fits, "{start}");
+        }
         assert_eq!(wishes(None, None, &[("s", ColumnType::Symbol), ("new", ColumnType::Date)]).more(&spec).len(), 1);
     }
 }

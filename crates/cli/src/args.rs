@@ -10,7 +10,7 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, Period, Tier};
+use splay_store::{ColumnType, DayStart, Period, Tier};
 
 use crate::lab_args::LabCommand;
 use crate::size::Bytes;
@@ -200,6 +200,9 @@ pub struct ShapeArguments {
     /// Time zone of a new table's dates
     #[arg(long)]
     pub time_zone: Option<String>,
+    /// When a new table's dates begin by the clock of that zone, such as 17:00 of the day before; default: 00:00
+    #[arg(long, value_name = "HH:MM")]
+    pub day_start: Option<DayStart>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

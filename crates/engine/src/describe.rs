@@ -153,7 +153,7 @@ fn write_scan(f: &mut Formatter<'_>, scan: &Scan) -> Result {
             Bound::Symbol(_) => "symbol",
             Bound::SymbolCondition(_) => "symbols that pass",
             Bound::Time(_, _) => "time",
-            Bound::Date(_, _) | Bound::DateOfTime(_, _, _) => "date",
+            Bound::Date(_, _) | Bound::DateOfTime(..) => "date",
         })
         .collect();
     write!(f, ", bounds=[{}]", names.join(", "))?;

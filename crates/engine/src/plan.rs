@@ -3,7 +3,7 @@
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, TimestampNanosecondType};
-use splay_store::{Bounds, Tz, start_of_date};
+use splay_store::{Bounds, DayStart, Tz, start_of_date};
 
 use crate::aggregate::{Aggregate, Key};
 use crate::error::{Error, Result};
@@ -158,8 +158,8 @@ pub enum Bound {
     Time(BinaryOp, usize),
     /// The date compares so with a date.
     Date(BinaryOp, usize),
-    /// The date of the time in a zone compares so with a date.
-    DateOfTime(BinaryOp, usize, Tz),
+    /// The date of the time in a zone, with the start of its days, compares so with a date.
+    DateOfTime(BinaryOp, usize, Tz, DayStart),
 }
 
 impl Scan {
@@ -207,9 +207,9 @@ impl Scan {
                     };
                     wanted.times.intersect(bounds);
                 }
-                Bound::DateOfTime(op, number, zone) => {
+                Bound::DateOfTime(op, number, zone, start) => {
                     let Some(value) = date_of(&constants[*number])? else { return Ok(None) };
-                    wanted.times.intersect(times_of_dates(*op, value, *zone)?);
+                    wanted.times.intersect(times_of_dates(*op, value, (*zone, *start))?);
                 }
                 Bound::Date(op, number) => {
                     let Some(value) = date_of(&constants[*number])? else { return Ok(None) };
@@ -242,9 +242,9 @@ fn date_of(constant: &ArrayRef) -> Result<Option<i32>> {
 }
 
 /// The instants whose date compares so with one.
-fn times_of_dates(op: BinaryOp, date: i32, zone: Tz) -> Result<Bounds<i64>> {
+fn times_of_dates(op: BinaryOp, date: i32, (zone, day_start): (Tz, DayStart)) -> Result<Bounds<i64>> {
     let unknown = || Error::Unsupported("a date that doesn't begin with one instant".to_owned());
-    let start = |date: i32| start_of_date(zone, date).ok_or_else(unknown);
+    let start = |date: i32| start_of_date(zone, day_start, date).ok_or_else(unknown);
     let after = || start(date.checked_add(1).ok_or_else(unknown)?);
     let full = Bounds::<i64>::default();
     Ok(match op {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use splay_store::{ColumnSpec, ColumnType, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DayStart, TableSpec};
 
 use crate::csv::blocks::BLOCK_BYTES;
 use crate::csv::columns::ColumnPlan;
@@ -52,6 +52,8 @@ pub struct ImportSettings {
     pub symbol: Option<String>,
     /// IANA time zone of the table's dates. Default: the recipe's, the table's, or UTC.
     pub time_zone: Option<String>,
+    /// When a date begins by the clock of that zone. Default: the recipe's, the table's, or midnight.
+    pub day_start: Option<DayStart>,
     /// What becomes of malformed rows.
     pub on_error: OnError,
     /// Threads that parse. 0, the default, counts as 1.
@@ -105,6 +107,10 @@ pub fn plan(
         kind => (plan_binary(table, first, kind, &settings, existing)?, Reading::Binary(kind)),
     };
     spec.validate()?;
+    if let Some(start) = settings.day_start.filter(|start| *start != spec.day_start) {
+        let reason = format!("the table's dates are in {}, and its days can't start at {start}", spec.dates_in());
+        return Err(Error::Setting { setting: "day_start", reason });
+    }
     let threads = settings.threads.max(1);
     Ok(Import { spec, files, reading, on_error: settings.on_error, threads, block_bytes: BLOCK_BYTES })
 }
@@ -127,7 +133,7 @@ impl Import {
     pub fn describe(&self) -> String {
         let spec = &self.spec;
         let width = spec.columns.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
-        let mut text = format!("table {} from {} file(s), dates in {}\n", spec.name, self.files.len(), spec.time_zone);
+        let mut text = format!("table {} from {} file(s), dates in {}\n", spec.name, self.files.len(), spec.dates_in());
         for (index, column) in spec.columns.iter().enumerate() {
             let role = match index {
                 i if i == spec.time_position() => "   time column",
@@ -219,7 +225,9 @@ fn plan_text(
     };
     let spec = match existing {
         Some(existing) => existing.clone(),
-        None => TableSpec::new(table, column_specs(&source), time, symbol.as_deref()).with_time_zone(time_zone),
+        None => TableSpec::new(table, column_specs(&source), time, symbol.as_deref())
+            .with_time_zone(time_zone)
+            .with_day_start(day_start(settings)),
     };
     Ok((spec, source))
 }
@@ -228,6 +236,11 @@ fn time_zone(settings: &ImportSettings, existing: Option<&TableSpec>) -> String 
     let recipe = settings.recipe.as_ref().and_then(|r| r.time_zone.clone());
     let given = existing.map(|e| e.time_zone.clone()).or_else(|| settings.time_zone.clone());
     given.or(recipe).unwrap_or_else(|| "UTC".to_owned())
+}
+
+/// Of a new table.
+fn day_start(settings: &ImportSettings) -> DayStart {
+    settings.day_start.or_else(|| settings.recipe.as_ref()?.day_start).unwrap_or_default()
 }
 
 fn no_column(setting: &'static str, name: &str) -> Error {
@@ -400,5 +413,7 @@ fn plan_binary(
         let column = columns.iter_mut().find(|c| same_name(&c.name, name)).ok_or_else(|| no_column(role, name))?;
         column.column_type = column_type;
     }
-    Ok(TableSpec::new(table, columns, time, symbol.as_deref()).with_time_zone(time_zone(settings, None)))
+    Ok(TableSpec::new(table, columns, time, symbol.as_deref())
+        .with_time_zone(time_zone(settings, None))
+        .with_day_start(day_start(settings)))
 }

@@ -444,6 +444,26 @@ fn parquet_and_arrow_files_hold_the_same_rows_and_damage_is_an_error_or_rows() {
 }
 
 #[test]
+fn the_start_of_a_tables_days_is_that_of_the_settings_the_recipe_or_the_table() {
+    let settings =
+        |start: &str| ImportSettings { day_start: Some(start.parse().unwrap()), ..ImportSettings::default() };
+    let loaded = load_bytes("t.csv", b"time,n\n2024-01-02T23:00:00Z,1\n", settings("17:00")).unwrap();
+    assert_eq!(loaded.spec.dates_in(), "UTC from 17:00 of the day before");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "time,n\n2024-01-03T23:00:00Z,1\n").unwrap();
+    let again = |settings| load_with(&path, settings, Some(&loaded.spec), 1 << 20).map(|again| again.spec.dates_in());
+    assert_eq!(again(ImportSettings::default()).unwrap(), loaded.spec.dates_in());
+    assert_eq!(again(settings("17:00")).unwrap(), loaded.spec.dates_in());
+    let refused = again(settings("00:00")).unwrap_err().to_string();
+    assert!(refused.contains("UTC from 17:00 of the day before, and its days can't start at 00:00"), "{refused}");
+    let text = "description = 'x'\nformat = 'csv'\nheader = true\nday_start = '18:00'\ntime_zone = 'America/Chicago'\n\
+        columns = [{ name = 'time', type = 'timestamp' }]\n[time]\ncolumn = 'time'\n";
+    let with_start = Recipe::from_toml(text, "x").map(|recipe| recipe.day_start.map(|start| start.to_string()));
+    assert_eq!(with_start.map_err(|error| error.to_string()), Ok(Some("18:00".to_owned())));
+}
+
+#[test]
 fn a_date_as_time_is_midnight_in_the_tables_zone() {
     let dates: ArrayRef = std::sync::Arc::new(arrow::array::Date32Array::from(vec![19_724, 19_905]));
     let rows = RecordBatch::try_from_iter([("day", dates)]).unwrap();

@@ -1,7 +1,7 @@
 //! The date of rows whose partition is longer than a date: it is computed from their time.
 //!
 //! A table of daily partitions has the date of each row for nothing. One of months, years or a single partition shows the same column, which is
-//! `local_date(time, zone)` above the scan. Conditions on it bound the time, so that they are found as those on the time are.
+//! `local_date(time, zone)` above the scan, with the start of its days where that isn't midnight. Conditions on it bound the time, so that they are found as those on the time are.
 
 use std::sync::Arc;
 
@@ -58,8 +58,11 @@ fn with_computed_date(scan: &TableScan) -> Result<Option<LogicalPlan>> {
     let spec = table.spec();
     let column = |name: &str| Expr::Column(Column::new(Some(scan.table_name.clone()), name));
     let time = column(&spec.time.to_lowercase());
-    let zone = lit(spec.time_zone.clone());
-    let date = local_date().call(vec![time, zone]).alias_qualified(Some(scan.table_name.clone()), DATE_COLUMN);
+    let mut arguments = vec![time, lit(spec.time_zone.clone())];
+    if !spec.day_start.is_midnight() {
+        arguments.push(lit(spec.day_start.to_string()));
+    }
+    let date = local_date().call(arguments).alias_qualified(Some(scan.table_name.clone()), DATE_COLUMN);
     let shown = scan.source.schema();
     let columns = shown.fields().iter().map(|field| match field.name().as_str() {
         DATE_COLUMN => date.clone(),

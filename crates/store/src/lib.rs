@@ -78,7 +78,7 @@ pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
 pub use load::{Load, LoadOptions, LoadReport, Removal, Replace};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
-pub use partition::{Dates, Period, date, days, start_of_date};
+pub use partition::{Dates, DayStart, Period, date, days, start_of_date};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,
 };

@@ -1,7 +1,8 @@
-//! Dates and partitions: which of them an instant belongs to, in the table's time zone.
+//! Dates and partitions: which of them an instant belongs to, in the table's time zone, and when a date begins there.
 
-use std::fmt::{Display, Formatter};
+use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+
 
 use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDate, NaiveTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
@@ -9,6 +10,73 @@ use serde::{Deserialize, Serialize};
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
 const NS_PER_QUARTER_HOUR: i64 = 900_000_000_000;
+const NS_PER_MINUTE: i64 = 60_000_000_000;
+
+/// When the dates of a table begin, by the clock of its zone: at midnight, or on the evening before, as trading dates of futures do.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DayStart {
+    /// Minutes since midnight of the day before; 0 for midnight.
+    minutes: u16,
+}
+
+impl DayStart {
+    /// Whether dates are those of the zone's calendar.
+    #[must_use]
+    pub fn is_midnight(&self) -> bool {
+        self.minutes == 0
+    }
+
+    /// Whether a time of day, in seconds since midnight, belongs to the next date.
+    #[must_use]
+    pub fn is_next_date(&self, seconds_of_day: u32) -> bool {
+        !self.is_midnight() && seconds_of_day >= u32::from(self.minutes) * 60
+    }
+
+    /// Nanoseconds from the start of a date to its midnight.
+    fn lead(self) -> i64 {
+        match self.minutes {
+            0 => 0,
+            minutes => NS_PER_DAY - i64::from(minutes) * NS_PER_MINUTE,
+        }
+    }
+}
+
+impl FromStr for DayStart {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<DayStart, String> {
+        let digits = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_digit());
+        let wrong = || format!("a day starts at 00:00, or at 12:00 to 23:59 of the day before, not at {text:?}");
+        let (hour, minute) =
+            text.split_once(':').filter(|(hour, minute)| digits(hour) && digits(minute)).ok_or_else(wrong)?;
+        let (hour, minute): (u16, u16) = (hour.parse().map_err(|_| wrong())?, minute.parse().map_err(|_| wrong())?);
+        match (hour, minute) {
+            (0, 0) | (12..=23, 0..=59) => Ok(DayStart { minutes: hour * 60 + minute }),
+            _ => Err(wrong()),
+        }
+    }
+}
+
+impl TryFrom<String> for DayStart {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<DayStart, String> {
+        text.parse()
+    }
+}
+
+impl From<DayStart> for String {
+    fn from(start: DayStart) -> String {
+        start.to_string()
+    }
+}
+
+impl Display for DayStart {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        write!(f, "{:02}:{:02}", self.minutes / 60, self.minutes % 60)
+    }
+}
 
 /// The time that a partition of a table spans. Tables of few rows a date, such as daily bars, have longer ones: what is kept for each
 /// partition and symbol costs as much for one row as for thousands.
@@ -115,6 +183,8 @@ impl FromStr for Period {
 pub struct Dates {
     zone: Tz,
     period: Period,
+    /// Nanoseconds from the start of a date to its midnight.
+    lead: i64,
     date: i32,
     start: i64,
     end: i64,
@@ -133,13 +203,19 @@ impl Dates {
     /// Those of a time zone.
     #[must_use]
     pub fn new(zone: Tz) -> Dates {
-        Dates { zone, period: Period::Day, date: 0, start: 0, end: 0, known: Vec::new(), misses: 0 }
+        Dates { zone, period: Period::Day, lead: 0, date: 0, start: 0, end: 0, known: Vec::new(), misses: 0 }
     }
 
-    /// The first dates of the periods that the dates of a time zone are in.
+    /// Those that begin at a time of day.
     #[must_use]
-    pub fn of_partitions(zone: Tz, period: Period) -> Dates {
-        Dates { period, ..Dates::new(zone) }
+    pub fn starting_at(self, start: DayStart) -> Dates {
+        Dates { lead: start.lead(), start: 0, end: 0, known: Vec::new(), ..self }
+    }
+
+    /// The first dates of the periods that these dates are in.
+    #[must_use]
+    pub fn by(self, period: Period) -> Dates {
+        Dates { period, start: 0, end: 0, known: Vec::new(), ..self }
     }
 
     /// Days since 1970-01-01 of an instant given in nanoseconds since the epoch.
@@ -175,7 +251,7 @@ impl Dates {
 
     #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]
     fn locate_day(&mut self, instant: i64) {
-        if self.zone == Tz::UTC {
+        if self.zone == Tz::UTC && self.lead == 0 {
             let day = instant.div_euclid(NS_PER_DAY);
             self.date = day as i32;
             self.start = day.saturating_mul(NS_PER_DAY);
@@ -183,7 +259,8 @@ impl Dates {
             return;
         }
         let offset = self.offset(instant);
-        let local = i128::from(instant) + i128::from(offset);
+        // The clock of dates, on which one begins at midnight.
+        let local = i128::from(instant) + i128::from(offset) + i128::from(self.lead);
         self.date = local.div_euclid(i128::from(NS_PER_DAY)) as i32;
         (self.start, self.end) = (instant, instant.saturating_add(1));
         // On a day on which the clock is changed a date may come, go and come again: only a span without a change is remembered.
@@ -207,21 +284,21 @@ impl Dates {
     }
 }
 
-/// The instant at which a date begins in a time zone; `None` where a clock that is put back passes midnight twice, and beyond what an instant can
+/// The instant at which a date begins in a time zone; `None` where a clock that is put back passes its start twice, and beyond what an instant can
 /// be.
 #[must_use]
-pub fn start_of_date(zone: Tz, day: i32) -> Option<i64> {
-    let midnight = date(day).and_time(NaiveTime::MIN);
-    match zone.from_local_datetime(&midnight) {
-        LocalResult::Single(start) => start.timestamp_nanos_opt(),
+pub fn start_of_date(zone: Tz, start: DayStart, day: i32) -> Option<i64> {
+    let begin = date(day).and_time(NaiveTime::MIN).checked_sub_signed(TimeDelta::nanoseconds(start.lead()))?;
+    match zone.from_local_datetime(&begin) {
+        LocalResult::Single(begin) => begin.timestamp_nanos_opt(),
         LocalResult::Ambiguous(_, _) => None,
         // A clock that is put forward skips it.
         LocalResult::None => {
-            let around = midnight.and_utc().timestamp_nanos_opt()?;
+            let around = begin.and_utc().timestamp_nanos_opt()?;
             let (mut low, mut high) = (around.checked_sub(2 * NS_PER_DAY)?, around.checked_add(2 * NS_PER_DAY)?);
             while high - low > 1 {
                 let middle = low + (high - low) / 2;
-                if Dates::new(zone).of(middle) < day { low = middle } else { high = middle }
+                if Dates::new(zone).starting_at(start).of(middle) < day { low = middle } else { high = middle }
             }
             Some(high)
         }
@@ -310,7 +387,12 @@ mod tests {
             let zone: Tz = zone.parse().unwrap();
             let (mut dates, mut unknown) = (Dates::new(zone), 0);
             for day in days("2005-01-01".parse().unwrap())..days("2013-01-01".parse().unwrap()) {
-                match start_of_date(zone, day) {
+                let evening: DayStart = "17:30".parse().unwrap();
+                if let Some(start) = start_of_date(zone, evening, day) {
+                    let mut dates = Dates::new(zone).starting_at(evening);
+                    assert!(dates.of(start) >= day && dates.of(start - 1) < day, "{zone} {}", date(day));
+                }
+                match start_of_date(zone, DayStart::default(), day) {
                     Some(start) => {
                         assert!(dates.of(start) >= day && dates.of(start - 1) < day, "{zone} {}", date(day));
                         // Apia left one date out.
@@ -321,7 +403,7 @@ mod tests {
             }
             assert!(unknown < 20, "{zone} {unknown}");
         }
-        assert_eq!(start_of_date(Tz::UTC, i32::MAX / 20_000), None);
+        assert_eq!(start_of_date(Tz::UTC, DayStart::default(), i32::MAX / 20_000), None);
     }
 
     #[test]
@@ -338,15 +420,77 @@ mod tests {
             assert_eq!(period.name_of(period.first(of)), name);
             assert_eq!(period.to_string().to_uppercase().parse(), Ok(period));
         }
-        let mut months = Dates::of_partitions("America/New_York".parse().unwrap(), Period::Month);
+        let mut months = Dates::new("America/New_York".parse().unwrap()).by(Period::Month);
         assert_eq!(date(months.of(ns("2024-03-01T04:59:59Z"))).to_string(), "2024-02-01");
         assert_eq!(date(months.of(ns("2024-03-01T05:00:00Z"))).to_string(), "2024-03-01");
         assert!("week".parse::<Period>().is_err());
-        let mut all = Dates::of_partitions(Tz::UTC, Period::All);
+        let mut all = Dates::new(Tz::UTC).by(Period::All);
         assert_eq!(all.of(i64::MIN), all.of(i64::MAX));
         for instant in [i64::MIN, i64::MAX] {
             let of = Dates::new("Asia/Tokyo".parse().unwrap()).of(instant);
             assert!(Period::All.first(of) <= of && of <= Period::All.last(of));
+        }
+    }
+
+    #[test]
+    fn a_date_may_begin_on_the_evening_before() {
+        let of = |time| {
+            let mut dates = Dates::new(Tz::America__Chicago).starting_at("17:00".parse().unwrap());
+            date(dates.of(ns(time))).to_string()
+        };
+        for (time, expected) in [
+            ("2024-03-08T22:59:59.999999999Z", "2024-03-08"),
+            ("2024-03-08T23:00:00Z", "2024-03-09"),
+            // On 10 March clocks went forward: Sunday evening began an hour earlier in UTC.
+            ("2024-03-10T21:59:59Z", "2024-03-10"),
+            ("2024-03-10T22:00:00Z", "2024-03-11"),
+            ("2024-03-11T21:59:59Z", "2024-03-11"),
+            // On 3 November they went back.
+            ("2024-11-01T21:59:59Z", "2024-11-01"),
+            ("2024-11-01T22:00:00Z", "2024-11-02"),
+            ("2024-11-03T22:59:59Z", "2024-11-03"),
+            ("2024-11-03T23:00:00Z", "2024-11-04"),
+        ] {
+            assert_eq!(of(time), expected, "{time}");
+        }
+    }
+
+    #[test]
+    fn remembered_bounds_of_days_that_start_in_the_evening_give_what_a_clock_says() {
+        for (zone, first) in [
+            ("America/Chicago", "2024-03-08T00:00:00Z"),
+            ("America/Chicago", "2024-11-01T00:00:00Z"),
+            // Half an hour of daylight saving, a clock change at midnight, a date that was left out, and no zone at all.
+            ("Australia/Lord_Howe", "2024-04-05T00:00:00Z"),
+            ("America/Sao_Paulo", "2017-10-14T00:00:00Z"),
+            ("Pacific/Apia", "2011-12-28T00:00:00Z"),
+            ("UTC", "1969-12-30T00:00:00Z"),
+        ] {
+            let zone: Tz = zone.parse().unwrap();
+            for start in ["17:00", "23:59", "12:00", "18:07", "00:00"] {
+                let start: DayStart = start.parse().unwrap();
+                let mut kept = Dates::new(zone).starting_at(start);
+                for step in 0..700_i64 {
+                    // Now and then an hour back, as rows come that are late.
+                    let instant = ns(first) + step * 613_000_000_001 - (step % 5) * 3_600_000_000_000;
+                    let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone);
+                    let next = start.is_next_date(chrono::Timelike::num_seconds_from_midnight(&local));
+                    let expected = local.date_naive() + TimeDelta::days(i64::from(next));
+                    assert_eq!(date(kept.of(instant)), expected, "{zone} {start} {local}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_day_starts_at_midnight_or_on_the_evening_before() {
+        for text in ["00:00", "12:00", "17:00", "23:59"] {
+            assert_eq!(text.parse::<DayStart>().unwrap().to_string(), text);
+        }
+        for text in
+            ["", "17", "17:0", "7:00", "24:00", "17:60", "06:00", "11:59", "00:01", "+1:00", "17:00:00", "1７:00"]
+        {
+            assert!(text.parse::<DayStart>().is_err(), "{text}");
         }
     }
 

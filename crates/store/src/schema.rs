@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::manifest::Tier;
-use crate::partition::{Dates, Period};
+use crate::partition::{Dates, DayStart, Period};
 
 /// Name of the virtual column that holds a row's partition.
 pub const DATE_COLUMN: &str = "date";
@@ -297,6 +297,9 @@ pub struct TableSpec {
     /// What a partition spans. Default: a date.
     #[serde(default, skip_serializing_if = "Period::is_day")]
     pub partition: Period,
+    /// When a date begins, by the clock of that zone. Default: at midnight.
+    #[serde(default, skip_serializing_if = "DayStart::is_midnight")]
+    pub day_start: DayStart,
     /// How long rows stay. Default: for ever.
     #[serde(default, skip_serializing_if = "Retention::is_unbounded")]
     pub retention: Retention,
@@ -366,6 +369,7 @@ impl TableSpec {
             symbol: symbol.map(str::to_owned),
             time_zone: "UTC".to_owned(),
             partition: Period::Day,
+            day_start: DayStart::default(),
             retention: Retention::default(),
             tiers: Vec::new(),
             dropped: Vec::new(),
@@ -391,7 +395,31 @@ impl TableSpec {
     /// # Errors
     /// As [`TableSpec::zone`].
     pub fn partitions(&self) -> Result<Dates> {
-        Ok(Dates::of_partitions(self.zone()?, self.partition))
+        Ok(self.dates()?.by(self.partition))
+    }
+
+    /// The same table with dates that begin at another time of day.
+    #[must_use]
+    pub fn with_day_start(mut self, day_start: DayStart) -> TableSpec {
+        self.day_start = day_start;
+        self
+    }
+
+    /// Finds the dates of instants.
+    ///
+    /// # Errors
+    /// As [`TableSpec::zone`].
+    pub fn dates(&self) -> Result<Dates> {
+        Ok(Dates::new(self.zone()?).starting_at(self.day_start))
+    }
+
+    /// In which zone its dates are, and when they begin if that isn't midnight: `America/Chicago from 17:00 of the day before`.
+    #[must_use]
+    pub fn dates_in(&self) -> String {
+        match self.day_start.is_midnight() {
+            true => self.time_zone.clone(),
+            false => format!("{} from {} of the day before", self.time_zone, self.day_start),
+        }
     }
 
     /// Position of a column, matched without regard to case.

@@ -140,7 +140,7 @@ impl Bars {
             columns,
             request,
             rows,
-            dates: Dates::new(spec.zone()?),
+            dates: spec.dates()?,
             known_from: i32::MIN,
             symbols: Vec::new(),
             places: HashMap::new(),

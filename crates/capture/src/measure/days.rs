@@ -38,8 +38,8 @@ impl Days {
     /// How many of the times are of dates that had ended at `now`.
     pub(super) fn ended(&mut self, spec: &Arc<TableSpec>, times: &[i64], now: i64) -> u64 {
         if self.zone.as_ref().is_none_or(|zone| !Arc::ptr_eq(&zone.spec, spec)) {
-            let Ok(zone) = spec.zone() else { return 0 };
-            self.zone = Some(Zone { spec: Arc::clone(spec), today: Dates::new(zone), rows: Dates::new(zone) });
+            let (Ok(today), Ok(rows)) = (spec.dates(), spec.dates()) else { return 0 };
+            self.zone = Some(Zone { spec: Arc::clone(spec), today, rows });
         }
         let (Some(zone), Some(earliest)) = (&mut self.zone, times.iter().min()) else { return 0 };
         let today = zone.today.of(now.saturating_sub(self.delay));

@@ -16,6 +16,7 @@ use arrow::array::RecordBatch;
 use arrow::array::timezone::Tz;
 use arrow::compute::kernels::cast_utils::{Parser, string_to_datetime};
 use arrow::datatypes::Date32Type;
+use chrono::Timelike;
 use splay_store::{Database, TableSpec};
 
 pub use self::pace::{Pace, Speed};
@@ -339,11 +340,45 @@ fn instant(spec: &TableSpec, request: &ReplayRequest, text: Option<&String>) -> 
     let zone = spec.time_zone.parse::<Tz>().map_err(|error| wrong(&error))?;
     let is_of_day = text.find([':', 'T', ' ']).is_some_and(|at| at <= 2);
     let seconds = if text.matches(':').count() == 1 && is_of_day { ":00" } else { "" };
-    let whole = match (&request.date, is_of_day) {
-        (Some(date), true) => format!("{date}T{text}{seconds}"),
+    let whole = match (date(request)?, is_of_day) {
+        (Some(date), true) => {
+            // A date may begin on the evening before: its 18:00 is that of the day before.
+            let of_day = chrono::NaiveTime::parse_from_str(&format!("{text}{seconds}"), "%H:%M:%S%.f");
+            let is_before = of_day.is_ok_and(|time| spec.day_start.is_next_date(time.num_seconds_from_midnight()));
+            format!("{}T{text}{seconds}", splay_store::date(date - i32::from(is_before)))
+        }
         (None, true) => return Err(wrong(&"it has no date")),
         (_, false) => text.clone(),
     };
     let instant = string_to_datetime(&zone, &whole).map_err(|error| wrong(&error))?;
     instant.timestamp_nanos_opt().map(Some).ok_or_else(|| wrong(&"it is out of range"))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use splay_store::{ColumnSpec, ColumnType};
+
+    use super::*;
+
+    #[test]
+    fn a_time_of_a_date_is_that_of_the_evening_before_where_the_date_begins_there() {
+        let columns = vec![ColumnSpec::new("time", ColumnType::Timestamp)];
+        let plain = TableSpec::new("t", columns, "time", None).with_time_zone("America/Chicago");
+        let evening = plain.clone().with_day_start("17:00".parse().unwrap());
+        let at = |spec: &TableSpec, text: &str| {
+            let found = instant(spec, &ReplayRequest::new(vec!["t".to_owned()], "2024-03-11"), Some(&text.to_owned()));
+            chrono::DateTime::from_timestamp_nanos(found.unwrap().unwrap()).to_rfc3339()
+        };
+        assert_eq!(at(&plain, "17:00"), "2024-03-11T22:00:00+00:00");
+        for (text, expected) in [
+            ("17:00", "2024-03-10T22:00:00+00:00"),
+            ("18:00:00.5", "2024-03-10T23:00:00.500+00:00"),
+            ("16:59:59", "2024-03-11T21:59:59+00:00"),
+            ("00:00", "2024-03-11T05:00:00+00:00"),
+            ("2024-03-11T22:00:00Z", "2024-03-11T22:00:00+00:00"),
+        ] {
+            assert_eq!(at(&evening, text), expected, "{text}");
+        }
+    }
 }

@@ -45,7 +45,7 @@ impl Recorded {
         let chosen = specs.iter().map(|spec| {
             Ok(Chosen {
                 wanted: Wanted::new(spec, request.symbols.as_deref(), None)?,
-                dates: Dates::new(spec.zone()?),
+                dates: spec.dates()?,
                 from: instant(spec, request, request.from.as_ref())?.unwrap_or(i64::MIN),
                 to: instant(spec, request, request.to.as_ref())?.unwrap_or(i64::MAX),
             })

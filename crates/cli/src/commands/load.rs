@@ -36,6 +36,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         time: arguments.shape.time,
         symbol: arguments.shape.symbol,
         time_zone: arguments.shape.time_zone,
+        day_start: arguments.shape.day_start,
         on_error: quarantine.clone().map_or(OnError::Stop, |path| OnError::Quarantine { path }),
         threads: options.threads,
     };

@@ -54,7 +54,7 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
         say!("tier       {} from {} days on", rule.tier.name(), rule.after)?;
     }
     say!("order      {}{}, arrival", spec.symbol.as_ref().map_or(String::new(), |s| format!("{s}, ")), spec.time)?;
-    say!("dates in   {}", spec.time_zone)?;
+    say!("dates in   {}", spec.dates_in())?;
     say!("commits    {}", snapshot.epoch())?;
     say!("sources    {}", snapshot.sources().count())?;
     say!("")?;

@@ -4,7 +4,7 @@ pub(crate) mod builtin;
 pub(crate) mod template;
 
 use serde::Deserialize;
-use splay_store::ColumnType;
+use splay_store::{ColumnType, DayStart};
 
 use crate::csv::columns::ColumnPlan;
 use crate::csv::times::{Count, Spelling, Zone};
@@ -30,6 +30,7 @@ struct Keys {
     time: TimeKeys,
     symbol: Option<String>,
     time_zone: Option<String>,
+    day_start: Option<DayStart>,
     #[serde(default)]
     others: Others,
     #[serde(default)]
@@ -129,6 +130,7 @@ pub struct Recipe {
     pub(crate) time: String,
     pub(crate) symbol: Option<String>,
     pub(crate) time_zone: Option<String>,
+    pub(crate) day_start: Option<DayStart>,
 }
 
 impl Recipe {
@@ -231,6 +233,7 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
         time,
         symbol,
         time_zone: keys.time_zone,
+        day_start: keys.day_start,
     })
 }
 

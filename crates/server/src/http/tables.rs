@@ -48,6 +48,7 @@ fn describe(database: &Database, name: &str) -> Outcome<Value> {
         "time": spec.time,
         "symbol": spec.symbol,
         "time_zone": spec.time_zone,
+        "day_start": spec.day_start.to_string(),
         "rows": snapshot.rows(),
         "bytes": snapshot.bytes(),
         "partitions": snapshot.partitions().len(),

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use splay_capture::TableWishes;
 use splay_capture::line::{LineSettings, Precision};
-use splay_store::TableSpec;
+use splay_store::{DayStart, TableSpec};
 
 use super::{Server, Shared, on_thread, read_body, text};
 use crate::appends::{self, Appends};
@@ -46,6 +46,7 @@ pub(super) struct Target {
     time: Option<String>,
     symbol: Option<String>,
     time_zone: Option<String>,
+    day_start: Option<DayStart>,
     types: Option<String>,
     create: Option<bool>,
     pub(super) format: Option<String>,
@@ -64,6 +65,7 @@ impl Target {
             time: self.time.clone(),
             symbol: self.symbol.clone(),
             time_zone: self.time_zone.clone(),
+            day_start: self.day_start,
             types: self.types.as_deref().map_or_else(|| Ok(Vec::new()), text::types)?,
         })
     }

@@ -14,7 +14,7 @@ use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, utils::conjunction};
 use datafusion::physical_plan::PhysicalExpr;
-use splay_store::{DATE_COLUMN, Dates, Removal, Selection, TableSpec};
+use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
 use crate::error::external;
 use crate::provider::TickTable;
@@ -187,7 +187,7 @@ impl OfRows {
     }
 
     fn dates(&self, times: &ArrayRef) -> DataFusionResult<ArrayRef> {
-        let mut dates = Dates::new(self.spec.zone().map_err(external)?);
+        let mut dates = self.spec.dates().map_err(external)?;
         let times = times.as_primitive::<TimestampNanosecondType>();
         Ok(Arc::new(times.values().iter().map(|time| Some(dates.of(*time))).collect::<Date32Array>()))
     }

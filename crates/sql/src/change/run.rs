@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
-    ColumnSpec, ColumnType, Database, LoadOptions, LoadReport, Period, Removal, Selection, Table, TableSpec,
+    ColumnSpec, ColumnType, Database, DayStart, LoadOptions, LoadReport, Period, Removal, Selection, Table, TableSpec,
 };
 
 use super::condition::{self, Matching, OfRows};
@@ -285,10 +285,9 @@ fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
 
 /// The table that a statement describes.
 fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> Result<TableSpec> {
-    if let Some((name, _)) =
-        options.iter().find(|(name, _)| !["time", "symbol", "time_zone", "partition"].contains(&name.as_str()))
-    {
-        return fault(format!("{name} is no option of a table; there are time, symbol, time_zone and partition"));
+    let known = ["time", "symbol", "time_zone", "day_start", "partition"];
+    if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return fault(format!("{name} is no option of a table; there are {}", known.join(", ")));
     }
     let of_type =
         |wanted: &ColumnType| columns.iter().filter(|column| column.column_type == *wanted).collect::<Vec<_>>();
@@ -313,6 +312,12 @@ fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> 
     }
     if let Some(period) = option(options, "partition") {
         spec = spec.with_partition(period_of(period)?);
+    }
+    if let Some(start) = option(options, "day_start") {
+        match start.parse::<DayStart>() {
+            Ok(start) => spec = spec.with_day_start(start),
+            Err(reason) => return fault(reason),
+        }
     }
     spec.validate()?;
     Ok(spec)

@@ -9,6 +9,7 @@
 //! | neighbours | `prev`, `next`, `xprev`, `deltas`, `ratios`, `log_return`, `differ`, `fills` | `neighbours.rs` |
 //! | running and moving | `sums`, `prds`, `maxs`, `mins`, `avgs`, `msum`, `mavg`, `mdev`, `mmax`, `mmin`, `mcount`, `ema`, `wilder` | `moving.rs` over `splay_engine::moving` |
 //! | gap fill | `time_bucket_gapfill`, `locf`, `interpolate` | `gap_fill/` |
+//! | trading calendars | `in_session`, `session_date`, `next_trading_day`, … and the tables `trading_days`, `trading_sessions`, `special_days`, `calendars` | `sessions/` over `splay_calendar` |
 //! | time-weighted | `twap` | `twap.rs` |
 //! | places | `bin`, `binr` | `bin.rs` |
 //! | other rows by computed offsets, lines through nulls | `lag`, `lead`, `fill` | `shifted.rs` |
@@ -50,6 +51,7 @@ mod pick_groups;
 mod printf;
 mod regexp_extract_all;
 mod row_order;
+mod sessions;
 mod shape;
 mod shifted;
 mod spans;
@@ -79,6 +81,7 @@ pub(crate) use named_cast::CAST;
 pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{RowOrder, RowOrderRule};
 pub(crate) use row_order::{carry_order, is_ordered};
+pub use sessions::{calendars, special_days, trading_days, trading_sessions};
 pub(crate) use strptime::in_words_of_chrono;
 
 /// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
@@ -102,6 +105,7 @@ pub fn scalar() -> Vec<ScalarUDF> {
     functions.extend(strptime::Strptime::all().map(ScalarUDF::from));
     functions.extend(boundaries::Epoch::all().map(ScalarUDF::from));
     functions.extend(gap_fill::functions());
+    functions.extend(sessions::functions());
     functions
 }
 
@@ -148,6 +152,9 @@ pub fn register(context: &SessionContext) {
     }
     for function in window() {
         context.register_udwf(function);
+    }
+    for function in sessions::table_functions() {
+        context.register_udtf(function.name(), Arc::clone(function.function()));
     }
     context.add_analyzer_rule(Arc::new(GapFillRule));
 }

@@ -59,9 +59,10 @@ impl ScalarFunction for ScalarCall {
         let (said, instant) = match (arguments, self.name()) {
             ([Some(part), None], "date_part" | "date_trunc") => (part, 1),
             ([None, Some(format)], "to_char") => (format, 0),
-            ([None, Some(zone)], LOCAL_DATE) => {
+            ([None, Some(zone), rest @ ..], LOCAL_DATE) => {
                 let Ok(ScalarValue::Utf8(Some(zone))) = ScalarValue::try_from_array(zone, 0) else { return None };
-                return Some(DAY.min(grain_of_zone(&zone)));
+                // Days may start at any minute.
+                return Some(if rest.is_empty() { DAY.min(grain_of_zone(&zone)) } else { MINUTE });
             }
             _ => return None,
         };

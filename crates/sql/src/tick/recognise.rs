@@ -15,7 +15,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr, TableScan};
 use splay_engine::{BinaryOp, Bound, Expr as TickExpr, Plan, Scan, SortKey};
-use splay_store::{TableSnapshot, TableSpec};
+use splay_store::{DayStart, TableSnapshot, TableSpec};
 
 use super::combine;
 use super::constants::Constants;
@@ -371,13 +371,21 @@ impl Recogniser<'_> {
     /// A comparison of the time's date in a zone with a date.
     fn bound_of_date(&self, op: BinaryOp, value: &TickExpr, date: &TickExpr, spec: &TableSpec) -> Option<Bound> {
         let (TickExpr::Call(function, arguments), TickExpr::Constant(date)) = (value, date) else { return None };
-        let [time, TickExpr::Constant(zone)] = arguments.as_slice() else { return None };
+        let [time, TickExpr::Constant(zone), start @ ..] = arguments.as_slice() else { return None };
         let is_time = matches!(instants(time), TickExpr::Column(column) if *column == spec.time_position());
         if function.name() != LOCAL_DATE || !is_time || !is_range(op) {
             return None;
         }
-        let Some(ScalarValue::Utf8(Some(zone))) = self.constants.fixed(*zone) else { return None };
-        Some(Bound::DateOfTime(op, *date, zone.parse().ok()?))
+        let text = |number: usize| match self.constants.fixed(number) {
+            Some(ScalarValue::Utf8(Some(text))) => Some(text),
+            _ => None,
+        };
+        let start = match start {
+            [] => DayStart::default(),
+            [TickExpr::Constant(start)] => text(*start)?.parse().ok()?,
+            _ => return None,
+        };
+        Some(Bound::DateOfTime(op, *date, text(*zone)?.parse().ok()?, start))
     }
 
     pub(super) fn sort_keys(&mut self, keys: &[SortExpr], schema: &DFSchema) -> Result<Vec<SortKey>, Unknown> {

@@ -803,8 +803,8 @@ fn fit_spec(existing: &TableSpec, incoming: &TableSpec) -> Result<TableSpec> {
             name(&incoming.symbol)
         )));
     }
-    if existing.time_zone != incoming.time_zone {
-        let reason = format!("its dates are in {}, not in {}", existing.time_zone, incoming.time_zone);
+    if (&existing.time_zone, existing.day_start) != (&incoming.time_zone, incoming.day_start) {
+        let reason = format!("its dates are in {}, not in {}", existing.dates_in(), incoming.dates_in());
         return Err(existing.error(reason));
     }
     Ok(spec)

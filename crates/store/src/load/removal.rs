@@ -14,7 +14,6 @@ use super::merge::Source;
 use crate::database::TableSnapshot;
 use crate::error::{Error, Result};
 use crate::manifest::FileEntry;
-use crate::partition::Dates;
 use crate::schema::TableSpec;
 use crate::select::{Piece, Selection};
 
@@ -61,10 +60,11 @@ impl Removal {
         let mut columns: Vec<usize> = spec.symbol_position().into_iter().chain([spec.time_position()]).collect();
         columns.sort_unstable();
         let symbols = selection.symbols.iter().flatten().cloned().map(Some).collect::<HashSet<Option<String>>>();
-        let (zone, spec, bounds) = (spec.zone()?, spec.clone(), selection.clone());
+        spec.zone()?;
+        let (spec, bounds) = (spec.clone(), selection.clone());
         let matches = move |rows: &RecordBatch| {
             let times = column(&spec, rows, &spec.time)?.as_primitive::<TimestampNanosecondType>();
-            let mut dates = Dates::new(zone);
+            let mut dates = spec.dates()?;
             let mut of = |time: i64| bounds.time.contains(time) && bounds.date.contains(dates.of(time));
             let in_time: BooleanArray = times.values().iter().map(|time| Some(of(*time))).collect();
             match (&bounds.symbols, &spec.symbol) {
@@ -98,7 +98,7 @@ impl Removal {
         if columns.is_empty() {
             return Ok(Removal { selection, columns, matches: None });
         }
-        let (spec, zone) = (spec.clone(), spec.zone()?);
+        let spec = spec.clone();
         let matches = move |rows: &RecordBatch| {
             let codes = match &spec.symbol {
                 Some(symbol) if by_symbol => Some(column(&spec, rows, symbol)?.as_dictionary::<Int32Type>()),
@@ -112,7 +112,7 @@ impl Removal {
                 });
             }
             let times = column(&spec, rows, &spec.time)?.as_primitive::<TimestampNanosecondType>();
-            let mut dates = Dates::new(zone);
+            let mut dates = spec.dates()?;
             let mut of_dates: HashMap<i32, Option<BooleanArray>> = HashMap::new();
             let found = times.values().iter().enumerate().map(|(row, time)| {
                 let date = dates.of(*time);
@@ -210,7 +210,7 @@ pub(super) type Replaced = std::collections::BTreeMap<i32, HashSet<Option<String
 
 /// Adds the dates that rows have, without symbols.
 pub(super) fn add_dates(spec: &TableSpec, rows: &RecordBatch, replaced: &mut Replaced) -> Result<()> {
-    let mut dates = Dates::new(spec.zone()?);
+    let mut dates = spec.dates()?;
     for time in rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values() {
         replaced.entry(dates.of(*time)).or_default();
     }
@@ -223,7 +223,7 @@ pub(super) fn add_symbols(spec: &TableSpec, rows: &RecordBatch, replaced: &mut R
     let column = rows.column(position).as_dictionary::<Int32Type>();
     let values = column.values().as_string::<i32>();
     let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
-    let mut dates = Dates::new(spec.zone()?);
+    let mut dates = spec.dates()?;
     // The codes that were seen on the date that came last, null behind all others.
     let (mut last, mut seen) = (None, Vec::new());
     for (key, time) in column.keys().iter().zip(times) {

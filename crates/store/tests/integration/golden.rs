@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic`, `v3_changes` or `v4_tiers` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes`, `v4_tiers` or `v5_day_start` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -196,6 +196,34 @@ fn golden_v4_tiers_is_read() {
     assert_reads_tiers(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v4_tiers"));
 }
 
+/// What version 5 added: dates that begin on the evening before.
+fn write_day_start(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    let (spec, rows) = every_type();
+    let spec = spec.with_time_zone("America/Chicago").with_day_start("18:59".parse().unwrap());
+    let mut loading = database.load(&spec, LoadOptions::default()).unwrap();
+    loading.append(&rows).unwrap();
+    loading.commit().unwrap();
+}
+
+fn assert_reads_day_start(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    let types = database.table("types").unwrap();
+    let snapshot = types.snapshot().unwrap();
+    assert_eq!(snapshot.spec().dates_in(), "America/Chicago from 18:59 of the day before");
+    // Its rows are of 18:00 in Chicago, before the next date begins.
+    let dates: Vec<i32> = snapshot.partitions().iter().map(|partition| partition.date).collect();
+    assert_eq!(dates, [-1, 4]);
+    let (spec, rows) = every_type();
+    assert_eq!(read_table(&database, "types").unwrap(), concat_batches(&spec.arrow(), [&rows]).unwrap());
+    assert!(types.verify(&mut go_on).unwrap().is_empty());
+}
+
+#[test]
+fn golden_v5_day_start_is_read() {
+    assert_reads_day_start(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v5_day_start"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -207,4 +235,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_changes(&folder("v3_changes"));
     write_tiers(&folder("v4_tiers"));
     assert_reads_tiers(&folder("v4_tiers"));
+    write_day_start(&folder("v5_day_start"));
+    assert_reads_day_start(&folder("v5_day_start"));
 }

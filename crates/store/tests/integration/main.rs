@@ -6,6 +6,7 @@
 
 mod crash;
 mod damage;
+mod day_start;
 mod faults;
 mod golden;
 mod hostile;

@@ -116,6 +116,7 @@ impl Server {
             ("time", arguments.shape.time.clone()),
             ("symbol", arguments.shape.symbol.clone()),
             ("time_zone", arguments.shape.time_zone.clone()),
+            ("day_start", arguments.shape.day_start.map(|start| start.to_string())),
         ] {
             if let Some(value) = value {
                 query.push_str(&format!("{name}={}&", encoded(&value)));
@@ -182,6 +183,7 @@ impl Local {
             time: arguments.shape.time.clone(),
             symbol: arguments.shape.symbol.clone(),
             time_zone: arguments.shape.time_zone.clone(),
+            day_start: arguments.shape.day_start,
             types: arguments.shape.types.clone(),
         };
         splay_store::validate_name("table", &arguments.table)?;

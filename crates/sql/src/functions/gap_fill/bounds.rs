@@ -1,14 +1,15 @@
-//! From when to when gaps are filled: what the call says, else what `WHERE` says of the time.
+//! From when to when gaps are filled: what the call says, else what `WHERE` says of the time; and in which sessions.
 //!
 //! Only what must hold of every row counts: comparisons with constants that stand alone or are joined by `AND`, in `WHERE` or in the `ON` of an
 //! inner join. A bound that is a sub-query is refused, since its value isn't known when the fill is planned.
 
 use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{JoinType, Result};
+use datafusion::common::{JoinType, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator};
 
+use crate::functions::sessions::{IN_SESSION, calendar};
 use crate::walk::Walk;
 
 /// What a bound says of the times within the range.
@@ -58,10 +59,42 @@ pub(super) struct Bound {
 /// The bounds that filters right below `plan` set to `time`.
 pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
     let mut bounds = Vec::new();
+    for_each_term(plan, |term| of_term(term, bare(time), &mut bounds));
+    bounds
+}
+
+/// The calendar in whose sessions filters right below `plan` keep `time`.
+///
+/// # Errors
+/// If they name two, or one that there isn't.
+pub(super) fn calendar_of_filters(plan: &LogicalPlan, time: &Expr) -> Result<Option<String>> {
+    let mut names: Vec<String> = Vec::new();
+    for_each_term(plan, |term| {
+        if let Expr::ScalarFunction(call) = term
+            && call.func.name() == IN_SESSION
+            && let [instant, name] = &call.args[..]
+            && bare(instant) == bare(time)
+            && let Some(ScalarValue::Utf8(Some(name))) = name.as_literal()
+        {
+            names.push(name.clone());
+        }
+    });
+    let calendars = names.iter().map(|name| calendar(name)).collect::<Result<Vec<_>>>()?;
+    match &calendars[..] {
+        [first, others @ ..] if others.iter().any(|other| other.name() != first.name()) => {
+            plan_err!(
+                "a gap fill makes buckets in the sessions of one calendar, and WHERE names {}",
+                names.join(" and ")
+            )
+        }
+        _ => Ok(names.pop()),
+    }
+}
+
+/// Calls `of_term` for what must hold of every row that comes from filters right below `plan`.
+fn for_each_term(plan: &LogicalPlan, mut of_term: impl FnMut(&Expr)) {
     let mut plan = plan;
-    let mut add = |predicate: &Expr| {
-        split_conjunction(predicate).into_iter().for_each(|term| of_term(term, bare(time), &mut bounds));
-    };
+    let mut add = |predicate: &Expr| split_conjunction(predicate).into_iter().for_each(&mut of_term);
     while let LogicalPlan::Filter(filter) = plan {
         add(&filter.predicate);
         plan = &filter.input;
@@ -73,7 +106,6 @@ pub(super) fn of_filters(plan: &LogicalPlan, time: &Expr) -> Vec<Bound> {
     {
         add(predicate);
     }
-    bounds
 }
 
 fn of_term(term: &Expr, time: &Expr, bounds: &mut Vec<Bound>) {

@@ -38,12 +38,14 @@ use datafusion::physical_plan::{
 };
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 use futures::{Stream, StreamExt, stream};
+use splay_calendar::Calendar;
 
 use super::bounds::BoundKind;
 use super::calls::Extent;
 use super::node::{Fill, GapFill};
 use super::series::{Filling, MADE_ROWS_MAX, Series, Span, too_many};
 use crate::functions::grid::DefaultOrigin;
+use crate::functions::sessions::calendar;
 use crate::functions::time_bucket::Placement;
 
 /// Plans the gap fills of a statement.
@@ -71,6 +73,7 @@ impl ExtensionPlanner for GapFillPlanner {
             grid: node.grid.expressions.iter().map(constant).collect::<Result<_>>()?,
             extent: node.grid.extent,
             begins_with_rows: node.grid.begins_with_rows,
+            calendar: node.grid.calendar.as_deref().map(calendar).transpose()?,
             bounds: node.bounds.iter().map(|bound| Ok((bound.kind, constant(&bound.at)?))).collect::<Result<_>>()?,
             time: node.time,
             keys: node.keys.clone(),
@@ -89,6 +92,8 @@ struct GapFillPlan {
     extent: Extent,
     /// Whether buckets are counted from the first one that has rows.
     begins_with_rows: bool,
+    /// Where buckets are made in the sessions of a calendar alone.
+    calendar: Option<Arc<Calendar>>,
     bounds: Vec<(BoundKind, Arc<dyn PhysicalExpr>)>,
     time: usize,
     keys: Vec<usize>,
@@ -129,7 +134,8 @@ impl GapFillPlan {
             Some((first, _)) => placement.counted_from(first),
             None => placement,
         };
-        let mut span = Span { timeline: placement.timeline(width, DefaultOrigin::Epoch)?, from: None, to: None };
+        let timeline = placement.timeline(width, DefaultOrigin::Epoch)?;
+        let mut span = Span { timeline, calendar: self.calendar.clone(), from: None, to: None };
         for (kind, at) in &self.bounds {
             let ScalarValue::TimestampNanosecond(Some(at), _) = constant(at)? else { continue };
             let at = kind.instant(at);
@@ -193,6 +199,9 @@ impl GapFillExec {
 impl DisplayAs for GapFillExec {
     fn fmt_as(&self, _format: DisplayFormatType, f: &mut Formatter<'_>) -> fmt::Result {
         write!(f, "GapFillExec: order=[{}]", self.order)?;
+        if let Some(calendar) = &self.plan.calendar {
+            write!(f, ", sessions of {}", calendar.name())?;
+        }
         self.plan.bounds.iter().try_for_each(|(kind, at)| write!(f, ", {kind:?} {at}"))
     }
 }

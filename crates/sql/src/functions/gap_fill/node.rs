@@ -29,6 +29,8 @@ pub(super) struct Grid {
     pub extent: Extent,
     /// Whether buckets are counted from the first one that has rows.
     pub begins_with_rows: bool,
+    /// The calendar in whose sessions buckets are made, by the name that it was asked for by.
+    pub calendar: Option<String>,
 }
 
 /// Adds the buckets that an aggregate over `time_bucket` lacks.
@@ -105,6 +107,9 @@ impl UserDefinedLogicalNodeCore for GapFill {
         let name = |position: &usize| self.schema.field(*position).name().clone();
         let keys: Vec<String> = self.keys.iter().map(name).collect();
         write!(f, "GapFill: time={}, keys=[{}]", name(&self.time), keys.join(", "))?;
+        if let Some(calendar) = &self.grid.calendar {
+            write!(f, ", sessions of {calendar}")?;
+        }
         for bound in &self.bounds {
             write!(f, ", {:?} {}", bound.kind, bound.at)?;
         }

@@ -153,10 +153,13 @@ fn fill(aggregate: &Aggregate, calls: &[Expr]) -> Result<LogicalPlan> {
         ScalarUDF::from(TimeBucket::new()).call(args)
     };
     let origin = placed.origin.filter(|origin| extent == Extent::Whole && bounds::is_subquery(origin));
+    let calendar = bounds::calendar_of_filters(&aggregate.input, time)?;
     let grid = match origin {
         // Where the first row of all says it, so does the first bucket.
-        Some(_) => Grid { expressions: vec![width.clone()], extent, begins_with_rows: true },
-        None if grid.iter().all(bounds::is_constant) => Grid { expressions: grid, extent, begins_with_rows: false },
+        Some(_) => Grid { expressions: vec![width.clone()], extent, begins_with_rows: true, calendar },
+        None if grid.iter().all(bounds::is_constant) => {
+            Grid { expressions: grid, extent, begins_with_rows: false, calendar }
+        }
         None => return plan_err!("the width, zone and origin of time_bucket_gapfill must be constants"),
     };
     let mut groups = aggregate.group_expr.clone();

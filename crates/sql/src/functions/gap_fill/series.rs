@@ -9,7 +9,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch, TimestampNanosecondArray, UInt64Array};
 use arrow::compute::take;
 use arrow::datatypes::{Float64Type, SchemaRef, TimestampNanosecondType};
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{Result, exec_datafusion_err, exec_err, internal_err};
+use splay_calendar::Calendar;
 
 use super::calls::FillKind;
 use super::node::Fill;
@@ -19,9 +20,11 @@ use crate::functions::time_bucket::Timeline;
 pub(super) const MADE_ROWS_MAX: u64 = 100_000_000;
 
 /// What is known before the first row.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Span {
     pub timeline: Timeline,
+    /// In whose sessions buckets are made, if not everywhere.
+    pub calendar: Option<Arc<Calendar>>,
     /// The first instant of the range.
     pub from: Option<i64>,
     /// The first instant behind the range.
@@ -125,8 +128,16 @@ impl Series {
         let next_time = (self.next_row < self.timed).then(|| self.times.value(self.next_row));
         let bucket = self.next_bucket.filter(|bucket| *bucket < self.end);
         if let Some(bucket) = bucket.filter(|bucket| next_time.is_none_or(|next| *bucket < next)) {
-            self.next_bucket = following(&filling.span, bucket);
-            return Ok(Some(Slot { row: None, time: Some(bucket) }));
+            match bucket_in_session(&filling.span, bucket)? {
+                Some(in_session) if in_session == bucket => {
+                    self.next_bucket = following(&filling.span, bucket);
+                    return Ok(Some(Slot { row: None, time: Some(bucket) }));
+                }
+                other => {
+                    self.next_bucket = other;
+                    return self.next_slot(filling);
+                }
+            }
         }
         let row = self.next_row;
         if row == self.rows.num_rows() {
@@ -145,6 +156,18 @@ impl Series {
 /// The start of the bucket behind that of `time`, if there is one.
 fn following(span: &Span, time: i64) -> Option<i64> {
     span.timeline.bucket(time).map(|bucket| bucket.end).filter(|end| *end > time && *end < i64::MAX)
+}
+
+/// The first bucket from one on that shares an instant with a session; none behind the last session.
+fn bucket_in_session(span: &Span, start: i64) -> Result<Option<i64>> {
+    let (Some(calendar), Some(bucket)) = (&span.calendar, span.timeline.bucket(start)) else { return Ok(Some(start)) };
+    let session = calendar.search().session_or_next(start).map_err(|error| exec_datafusion_err!("{error}"))?;
+    let Some(session) = session else { return Ok(None) };
+    if session.open < bucket.end {
+        return Ok(Some(start));
+    }
+    let next = span.timeline.bucket(session.open).map(|bucket| bucket.start);
+    Ok(next.filter(|next| *next > start).or_else(|| following(span, start)))
 }
 
 fn bucket_start(span: &Span, time: i64) -> Result<i64> {
