@@ -244,6 +244,8 @@ class Database:
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
         replace: Literal["date", "symbol"] | None = None,
+        dedupe: str | Sequence[str] | None = None,
+        on_duplicate: Literal["drop", "stop"] = "drop",
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
 
@@ -283,6 +285,13 @@ class Database:
         replace
             Which stored rows the new ones take the place of, in the same commit: ``"date"``: all of the dates that they have;
             ``"symbol"``: on each date those of the symbols that they have there. Default: none.
+        dedupe
+            Compare the new rows with each other and with the stored ones of their dates and symbols: ``"exact"``, duplicates are equal in
+            all columns, or the columns of a key, such as ``["seq", "venue"]``. A row with a null in a key's column has no key. Stored
+            rows stay; of several new ones the first in time does. Default: rows aren't compared, and equal ones are kept.
+        on_duplicate
+            ``"drop"``: duplicates are left out, and counted in the report and by :meth:`Table.commits`; ``"stop"``: the first one ends
+            the load.
 
         Returns
         -------
@@ -294,6 +303,8 @@ class Database:
             If columns or values don't fit.
         RowError
             If a row has no time.
+        DuplicateError
+            If ``on_duplicate`` is ``"stop"`` and there is one.
         LockedError
             If another writer is at work.
         ArrowError
@@ -324,6 +335,8 @@ class Database:
         tier: Literal["mapped", "fast", "small"] | None = None,
         progress: Callable[[int, int], object] | Literal[False] | None = None,
         replace: Literal["date", "symbol"] | None = None,
+        dedupe: str | Sequence[str] | None = None,
+        on_duplicate: Literal["drop", "stop"] = "drop",
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -354,7 +367,7 @@ class Database:
         progress
             Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load. Default: a bar for a
             load that takes longer than two seconds, see :func:`splay.set_progress`; False for none.
-        replace
+        replace, dedupe, on_duplicate
             As for :meth:`write`.
 
         Returns
@@ -367,6 +380,8 @@ class Database:
             If a file can't be read; its subclasses say why, and ``MalformedRowError`` says where.
         AlreadyLoadedError
             If a file was loaded before.
+        DuplicateError
+            If ``on_duplicate`` is ``"stop"`` and there is one.
         SchemaError
             If the table can't be what is asked for.
         LockedError

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
-use splay_store::{ColumnType, Database, Error, FileFormat, LoadOptions, LoadReport, Replace, Source, Tier};
+use splay_store::{ColumnType, Database, Dedupe, Error, FileFormat, LoadOptions, LoadReport, Replace, Source, Tier};
 
 use crate::error::{Failure, Result};
 use crate::signals::Signals;
@@ -25,6 +25,9 @@ pub(crate) fn load(
     progress: Option<&Py<PyAny>>,
 ) -> Result<(LoadReport, ImportReport)> {
     let files = splay_import::expand(patterns)?;
+    if options.dedupe.is_some() {
+        splay_capture::settle(database)?;
+    }
     if !options.again {
         refuse_known(database, table, &files)?;
     }
@@ -139,4 +142,32 @@ pub(crate) fn replace(what: Option<&str>) -> PyResult<Replace> {
             Err(PyValueError::new_err(format!("what a load replaces is \"date\" or \"symbol\", not {other:?}")))
         }
     }
+}
+
+/// Which duplicates a load looks for, and what becomes of them.
+///
+/// # Errors
+/// `ValueError` for other words, `TypeError` for other types.
+pub(crate) fn dedupe(by: Option<&Bound<'_, PyAny>>, then: &str) -> PyResult<Option<Dedupe>> {
+    let refuse = match then {
+        "drop" => false,
+        "stop" => true,
+        other => return Err(PyValueError::new_err(format!("on_duplicate is \"drop\" or \"stop\", not {other:?}"))),
+    };
+    let Some(by) = by.filter(|by| !by.is_none()) else {
+        return match refuse {
+            false => Ok(None),
+            true => {
+                Err(PyValueError::new_err("on_duplicate=\"stop\" needs dedupe: \"exact\", or the columns of a key"))
+            }
+        };
+    };
+    let dedupe: Dedupe = match by.extract::<String>() {
+        Ok(text) => text.parse().map_err(PyValueError::new_err)?,
+        Err(_) => Dedupe { columns: Some(by.extract()?), refuse },
+    };
+    if dedupe.columns.as_ref().is_some_and(Vec::is_empty) {
+        return Err(PyValueError::new_err("dedupe: a key needs a column"));
+    }
+    Ok(Some(Dedupe { refuse, ..dedupe }))
 }

@@ -10,7 +10,7 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, Tier};
+use splay_store::{ColumnType, Dedupe, Tier};
 
 use crate::lab_args::LabCommand;
 use crate::size::Bytes;
@@ -167,6 +167,13 @@ pub struct LoadArguments {
     /// Replace stored rows: all rows of each date in the files, or on each of these dates the rows of the symbols in the files
     #[arg(long, value_enum, value_name = "WHAT")]
     pub replace: Option<ReplaceArgument>,
+    /// Compare the new rows with each other and with the stored ones of their dates and symbols, and leave duplicates out: exact (all
+    /// columns are equal), or the columns of a key, such as seq,venue
+    #[arg(long, value_name = "exact|COLUMNS")]
+    pub dedupe: Option<Dedupe>,
+    /// How the duplicates that --dedupe finds are handled
+    #[arg(long, value_enum, default_value = "drop", requires = "dedupe")]
+    pub on_duplicate: OnDuplicateArgument,
     /// Memory limit of the load
     #[arg(long, default_value = "2G")]
     pub memory: Bytes,
@@ -204,6 +211,14 @@ pub enum OnErrorArgument {
     Stop,
     /// Write the row to the quarantine file and continue
     Quarantine,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnDuplicateArgument {
+    /// Leave them out, and say how many there are
+    Drop,
+    /// Stop at the first, and leave the database unchanged
+    Stop,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]

@@ -74,7 +74,7 @@ pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
-pub use load::{Load, LoadOptions, LoadReport, Removal, Replace};
+pub use load::{Dedupe, Load, LoadOptions, LoadReport, Removal, Replace};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
 pub use partition::{Dates, date, days};

@@ -2,9 +2,10 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
-use splay_store::{Database, LoadOptions, Replace};
+use splay_store::{Database, Dedupe, LoadOptions, Replace};
 
-use crate::args::{LoadArguments, OnErrorArgument, ReplaceArgument};
+use crate::args::{LoadArguments, OnDuplicateArgument, OnErrorArgument, ReplaceArgument};
+use crate::commands::changes;
 use crate::print::{note, say};
 use crate::progress;
 use crate::size::{Human, Thousands};
@@ -20,6 +21,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             Some(ReplaceArgument::Date) => Replace::Dates,
             Some(ReplaceArgument::Symbol) => Replace::Symbols,
         },
+        dedupe: arguments
+            .dedupe
+            .map(|dedupe| Dedupe { refuse: matches!(arguments.on_duplicate, OnDuplicateArgument::Stop), ..dedupe }),
     };
     let quarantine = match arguments.on_error {
         OnErrorArgument::Stop => None,
@@ -53,6 +57,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         return Ok(());
     }
     let Some(database) = database else { return Err(anyhow!("no database")) };
+    if options.dedupe.is_some() {
+        changes::settle(&database)?;
+    }
     let bar = progress::bytes(files.iter().map(|file| file.bytes).sum(), "loading");
     let mut described = false;
     let outcome = splay_import::load(&database, &arguments.table, files, settings, options, &mut |progress| {
@@ -83,6 +90,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             Thousands(outcome.load.removed),
             outcome.load.epoch
         )?;
+    }
+    if outcome.load.duplicates > 0 {
+        say!("{} duplicates were left out", Thousands(outcome.load.duplicates))?;
     }
     if let Some(path) = quarantine.filter(|_| outcome.import.quarantined > 0) {
         say!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display())?;

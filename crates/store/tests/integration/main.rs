@@ -6,6 +6,7 @@
 
 mod crash;
 mod damage;
+mod duplicates;
 mod faults;
 mod golden;
 mod hostile;

@@ -7,6 +7,7 @@ use splay_store::{
     ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Removal, Replace, Result, Retention, Tier, of_dates,
 };
 
+use crate::duplicates;
 use crate::model::{self, Model, Row, go_on, open};
 
 type Change = Box<dyn Fn(&Database) -> Result<()>>;
@@ -187,6 +188,17 @@ pub(crate) fn replace(by: Replace) -> Scenario {
     }
 }
 
+/// A load that leaves out what is stored already, in memory or with rows set aside.
+pub(crate) fn dedupe(name: &'static str, note_bytes: usize, memory_bytes: usize) -> Scenario {
+    let count = if note_bytes > 0 { 1500 } else { 60 };
+    let old = Model::new(duplicates::alike(38, count, 0..3, note_bytes));
+    let incoming = duplicates::alike(39, count, 1..3, note_bytes);
+    let dedupe = duplicates::by("exact");
+    let (new, base) = (old.plus(&duplicates::fresh(&old.rows, &incoming, &dedupe)), loaded(&old.rows));
+    let options = LoadOptions { memory_bytes, dedupe: Some(dedupe), ..options() };
+    Scenario { name, base, old: Some(old), new, change: loading(&incoming, options) }
+}
+
 pub(crate) fn expire() -> Scenario {
     let old = Model::new(model::rows(34, 90, 0..4, 4));
     let new = old.without(|row| row.date() < 2);
@@ -219,7 +231,8 @@ pub(crate) fn forget() -> Scenario {
 /// Changes of rows that are there.
 pub(crate) fn changes() -> Vec<Scenario> {
     let replaces = [Replace::Dates, Replace::Symbols].map(replace);
-    [delete(), delete_a_date(), expire(), undo()].into_iter().chain(replaces).collect()
+    let deduped = [dedupe("dedupe", 0, 1 << 30), dedupe("dedupe with runs", 900, 1 << 20)];
+    [delete(), delete_a_date(), expire(), undo()].into_iter().chain(deduped).chain(replaces).collect()
 }
 
 /// The commit at which a long log is replaced by what it adds up to.
