@@ -102,8 +102,8 @@ impl FilesInPlace {
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
                 (spec.arrow(), Form::Parsed { spec, source: None })
             }
-            Kind::Text(delimiter) => {
-                let (spec, source) = text_columns(&files, delimiter, settings)?;
+            Kind::Text(_) | Kind::Json => {
+                let (spec, source) = text_columns(&files, kind, settings)?;
                 (spec.arrow(), Form::Parsed { spec, source: Some(source) })
             }
         };

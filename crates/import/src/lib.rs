@@ -1,4 +1,4 @@
-//! Readers for market-data files: CSV and its kin, Parquet, Arrow IPC and DBN, plain or compressed, and the recipes that
+//! Readers for market-data files: CSV and its kin, JSON, Parquet, Arrow IPC and DBN, plain or compressed, and the recipes that
 //! describe vendors' files.
 //!
 //! The crate turns files into [`RecordBatch`](arrow::array::RecordBatch)es of a table's exact Arrow schema, in input
@@ -38,6 +38,7 @@ mod fit;
 mod format;
 mod in_place;
 mod input;
+mod json;
 mod load;
 mod plan;
 mod recipe;

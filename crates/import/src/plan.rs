@@ -14,6 +14,7 @@ use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::format::{Kind, detect};
 use crate::input::InputFile;
+use crate::json;
 use crate::recipe::{Others, Recipe};
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
 
@@ -98,8 +99,8 @@ pub fn plan(
         None => detect(first, settings.format)?,
     };
     let (spec, reading) = match kind {
-        Kind::Text(delimiter) => {
-            let (spec, source) = plan_text(table, &files, delimiter, &settings, existing)?;
+        Kind::Text(_) | Kind::Json => {
+            let (spec, source) = plan_text(table, &files, kind, &settings, existing)?;
             (spec, Reading::Text(source))
         }
         kind => (plan_binary(table, first, kind, &settings, existing)?, Reading::Binary(kind)),
@@ -145,14 +146,10 @@ impl Import {
 }
 
 /// The columns of text files by their first rows, and how they are read; none of them is the time.
-pub(crate) fn text_columns(
-    files: &[InputFile],
-    delimiter: u8,
-    settings: &ImportSettings,
-) -> Result<(TableSpec, Source)> {
+pub(crate) fn text_columns(files: &[InputFile], kind: Kind, settings: &ImportSettings) -> Result<(TableSpec, Source)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
-    let mut source = text_source(files, delimiter, settings, None)?;
+    let mut source = text_source(files, kind, settings, None)?;
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
@@ -176,14 +173,14 @@ fn column_specs(source: &Source) -> Vec<ColumnSpec> {
 fn plan_text(
     table: &str,
     files: &[InputFile],
-    delimiter: u8,
+    kind: Kind,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
 ) -> Result<(TableSpec, Source)> {
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
-    let mut source = text_source(files, delimiter, settings, existing)?;
+    let mut source = text_source(files, kind, settings, existing)?;
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
         fit_rules(&mut source.rules, existing, &zone, &misfit)?;
@@ -235,6 +232,9 @@ fn no_column(setting: &'static str, name: &str) -> Error {
 }
 
 fn no_time(columns: &[(&str, &ColumnType)]) -> String {
+    if columns.is_empty() {
+        return "it has no rows and no names of columns".to_owned();
+    }
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
     format!("no column looks like a time; name one with --time, of {}", names.join(", "))
 }
@@ -283,7 +283,7 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
 /// The recipe's source, or a sniffed one.
 fn text_source(
     files: &[InputFile],
-    delimiter: u8,
+    kind: Kind,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
 ) -> Result<Source> {
@@ -291,7 +291,7 @@ fn text_source(
         let mut source = recipe.source.clone();
         source.header = settings.header.unwrap_or(source.header);
         if recipe.others == Others::Sniff {
-            let (sample, _) = take_sample(files, delimiter, Some(source.header))?;
+            let (sample, _) = take_sample(files, kind, Some(source.header))?;
             let known = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
             let mut others: Vec<Rule> =
                 sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !known(n))).collect();
@@ -302,15 +302,22 @@ fn text_source(
         }
         return Ok(source);
     }
-    let (sample, header) = take_sample(files, delimiter, settings.header)?;
+    let (sample, header) = take_sample(files, kind, settings.header)?;
     let mut rules = sample.rules();
+    let (json, delimiter) = match kind {
+        Kind::Text(delimiter) => (false, delimiter),
+        _ => (true, b','),
+    };
+    for (name, column_type) in settings.types.iter().filter(|_| json) {
+        // Fields that only later objects have.
+        if plan_named(&mut rules, name).is_none() {
+            rules.push(later_rule(name, column_type));
+        }
+    }
     for column in existing.filter(|_| header).map(|e| e.columns.as_slice()).unwrap_or_default() {
         // Columns that only later files have.
         if plan_named(&mut rules, &column.name).is_none() {
-            let mut plan = ColumnPlan::new(&column.name, column.column_type.clone());
-            plan.spelling = if column.column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
-            sniff::set_null_tokens(&mut plan);
-            rules.push(Rule { names: vec![column.name.clone()], plan: Some(plan), optional: true, value: None });
+            rules.push(later_rule(&column.name, &column.column_type));
         }
     }
     if let Some(existing) = existing.filter(|_| !header) {
@@ -322,6 +329,7 @@ fn text_source(
         }
     }
     Ok(Source {
+        json,
         delimiter,
         header,
         rules,
@@ -333,8 +341,16 @@ fn text_source(
     })
 }
 
+/// A column that the first rows don't have.
+fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
+    let mut plan = ColumnPlan::new(name, column_type.clone());
+    plan.spelling = if *column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
+    sniff::set_null_tokens(&mut plan);
+    Rule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
+}
+
 /// The first rows of the first files, and whether they begin with a header.
-fn take_sample(files: &[InputFile], delimiter: u8, header: Option<bool>) -> Result<(Sample, bool)> {
+fn take_sample(files: &[InputFile], kind: Kind, header: Option<bool>) -> Result<(Sample, bool)> {
     let mut sample = Sample::default();
     let mut has_header = header;
     for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {
@@ -344,6 +360,14 @@ fn take_sample(files: &[InputFile], delimiter: u8, header: Option<bool>) -> Resu
             return Err(Error::unsupported(&file.name, "is UTF-16 text; convert it to UTF-8"));
         }
         bytes.truncate(got);
+        let Kind::Text(delimiter) = kind else {
+            json::add_sample(&mut sample, &bytes, sniff::SAMPLE_ROWS * (index + 1));
+            has_header = Some(true);
+            if sample.rows > 0 && index >= 2 {
+                break;
+            }
+            continue;
+        };
         if got == SAMPLE_BYTES {
             bytes.truncate(match crate::csv::fields::last_record_end(&bytes, delimiter) {
                 0 => got,

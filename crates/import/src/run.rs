@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 
-use crate::csv::blocks::{Blocks, TextBlock};
+use crate::csv::blocks::{Blocks, Cut, TextBlock};
 use crate::csv::parse::{self, Layout, Parsed};
 use crate::csv::{Source, TrailerRule, fields};
 use crate::decompress::Stream;
@@ -21,6 +21,7 @@ use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
 use crate::format::{Kind, batches};
 use crate::input::digest;
+use crate::json::{self, parse::Form};
 use crate::plan::{Import, OnError, Reading};
 use crate::report::{Block, FileReport, ImportReport, Quarantine};
 
@@ -28,6 +29,7 @@ use crate::report::{Block, FileReport, ImportReport, Quarantine};
 struct Job {
     layout: Arc<Layout>,
     block: TextBlock,
+    cut: Cut,
     reply: SyncSender<Result<Parsed, String>>,
 }
 
@@ -108,10 +110,13 @@ impl Import {
     ) -> Result<bool> {
         let input = &self.files[file];
         let mut stream = Stream::open(input, Arc::clone(count))?;
-        let mut blocks = Blocks::new(&mut stream, &input.name, source.delimiter, self.block_bytes)?;
+        let mut blocks = Blocks::new(&mut stream, &input.name, Cut::Records(source.delimiter), self.block_bytes)?;
         let mut lines = 0;
         let mut is_empty = false;
-        let layout = if source.header {
+        let layout = if source.json {
+            is_empty = !blocks.look_for_array()?;
+            Some(source.layout(&self.spec, input, None)?)
+        } else if source.header {
             match blocks.header()? {
                 Some((names, header_lines)) => {
                     lines = header_lines;
@@ -132,7 +137,7 @@ impl Import {
             let layout = Arc::new(layout);
             while let Some(block) = blocks.next_block()? {
                 let (reply, result) = sync_channel(1);
-                let job = Job { layout: Arc::clone(&layout), block, reply };
+                let job = Job { layout: Arc::clone(&layout), block, cut: blocks.cut(), reply };
                 let item = Item::Text { reply: result, bytes_read: blocks.bytes_read() };
                 if jobs.send(job).is_err() || queue.send(item).is_err() {
                     return Ok(false);
@@ -171,7 +176,16 @@ impl Import {
 fn parse_jobs(work: &Mutex<Receiver<Job>>, stop: bool) {
     loop {
         let Ok(Ok(job)) = work.lock().map(|work| work.recv()) else { return };
-        let parsed = parse::parse(&job.layout, &job.block.bytes, job.block.len, stop);
+        let block = &job.block;
+        let text = &block.bytes[..block.len];
+        let parsed = match job.cut {
+            Cut::Records(_) => parse::parse(&job.layout, &block.bytes, block.len, stop),
+            Cut::Lines => json::parse::parse(&job.layout, text, Form::Lines, stop),
+            Cut::Objects => {
+                let form = Form::Array { first: block.first, last: block.last };
+                json::parse::parse(&job.layout, text, form, stop)
+            }
+        };
         // The caller may have left.
         job.reply.send(parsed).unwrap_or_default();
     }

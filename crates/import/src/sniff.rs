@@ -14,8 +14,11 @@ use crate::csv::{Rule, fields, numbers, same_name};
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
 
-const SAMPLE_ROWS: usize = 10_000;
+pub(crate) const SAMPLE_ROWS: usize = 10_000;
 const SYMBOL_BYTES_MAX: usize = 32;
+
+/// Most items of a list that becomes levels.
+const LEVELS_MAX: i32 = 1024;
 
 /// Texts that mean null in columns that hold no text. A ticker may be called NA, so text columns keep them.
 pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];
@@ -50,7 +53,7 @@ pub(crate) struct Sample {
 
 /// What a column's values could be.
 #[derive(Debug, Clone)]
-struct Evidence {
+pub(crate) struct Evidence {
     values: usize,
     bool: bool,
     int: bool,
@@ -62,6 +65,9 @@ struct Evidence {
     epoch_possible: bool,
     bytes_max: usize,
     distinct: HashSet<Vec<u8>>,
+    /// Lists and objects, and the most items of one; no levels if one isn't a list of numbers.
+    nested: usize,
+    levels: Option<usize>,
 }
 
 impl Default for Evidence {
@@ -78,12 +84,21 @@ impl Default for Evidence {
             epoch_possible: true,
             bytes_max: 0,
             distinct: HashSet::new(),
+            nested: 0,
+            levels: Some(0),
         }
     }
 }
 
 impl Evidence {
-    fn add(&mut self, text: &[u8], quoted: bool) {
+    /// A list or an object as it is written, with the length of a list of numbers.
+    pub fn add_nested(&mut self, text: &[u8], numbers: Option<usize>) {
+        self.nested += 1;
+        self.levels = self.levels.zip(numbers).map(|(most, items)| most.max(items));
+        self.add(text, true);
+    }
+
+    pub fn add(&mut self, text: &[u8], quoted: bool) {
         let token = !quoted && NULL_TOKENS.iter().any(|t| t.as_bytes() == text);
         if text.is_empty() {
             return;
@@ -124,6 +139,14 @@ impl Evidence {
         let plain = |column_type| (column_type, Spelling::Written);
         if self.values == 0 {
             return plain(if symbol_name { ColumnType::Symbol } else { ColumnType::Text });
+        }
+        if let (Some(size), true) = (self.levels, self.nested == self.values)
+            && let Some(size @ 1..) = i32::try_from(size).ok().filter(|size| *size <= LEVELS_MAX)
+        {
+            return plain(ColumnType::Levels { size });
+        }
+        if self.nested > 0 {
+            return plain(ColumnType::Text);
         }
         if symbol_name {
             return plain(ColumnType::Symbol);
@@ -205,6 +228,12 @@ impl Sample {
         has_header
     }
 
+    /// What is known of the column of this name.
+    pub fn column(&mut self, name: &str) -> &mut Evidence {
+        let place = self.place(name);
+        &mut self.columns[place]
+    }
+
     fn place(&mut self, name: &str) -> usize {
         if let Some(place) = self.names.iter().position(|n| same_name(n, name)) {
             return place;
@@ -221,7 +250,7 @@ impl Sample {
             let mut plan = ColumnPlan::new(name, column_type);
             plan.spelling = spelling;
             set_null_tokens(&mut plan);
-            Rule { names: vec![name.clone()], plan: Some(plan), optional: true, value: None }
+            Rule { names: vec![name.clone()], plan: Some(plan), optional: true, value: None, level: None }
         });
         types.collect()
     }

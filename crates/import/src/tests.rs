@@ -12,6 +12,7 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 use crate::*;
 
 mod hostile;
+mod json;
 
 struct Loaded {
     spec: TableSpec,
