@@ -2,10 +2,15 @@
 //!
 //! Columns are matched by name without regard to case; those the file lacks are null. Values stay the same (`exact.rs`).
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::SchemaRef;
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampNanosecondArray, new_null_array,
+};
+use arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
 use splay_store::{ColumnType, TableSpec};
 
+use crate::csv::times::Zone;
 use crate::error::{Error, Result};
 use crate::exact::cast_exactly;
 use crate::input::InputFile;
@@ -16,11 +21,13 @@ pub(crate) struct Fitter<'a> {
     file: &'a InputFile,
     schema: SchemaRef,
     rows: u64,
+    /// Zone of timestamps without one.
+    zone: Option<Zone>,
 }
 
 impl<'a> Fitter<'a> {
-    pub fn new(spec: &'a TableSpec, file: &'a InputFile) -> Fitter<'a> {
-        Fitter { spec, file, schema: spec.arrow(), rows: 0 }
+    pub fn new(spec: &'a TableSpec, file: &'a InputFile, zone: Option<Zone>) -> Fitter<'a> {
+        Fitter { spec, file, schema: spec.arrow(), rows: 0, zone }
     }
 
     fn misfit(&self, reason: String) -> Error {
@@ -61,7 +68,22 @@ impl<'a> Fitter<'a> {
     }
 
     fn cast(&self, array: &ArrayRef, target: &ColumnType, name: &str) -> Result<ArrayRef> {
+        if let (Some(zone), DataType::Timestamp(_, None)) = (&self.zone, array.data_type()) {
+            let wrong = |reason: String| self.misfit(format!("column {name}: {reason}"));
+            let array = in_zone(array, &mut zone.clone()).map_err(wrong)?;
+            return cast_exactly(&array, target, &self.spec.time_zone)
+                .map_err(|reason| self.misfit(format!("column {name}: {reason}")));
+        }
         cast_exactly(array, target, &self.spec.time_zone)
             .map_err(|reason| self.misfit(format!("column {name}: {} into {target}: {reason}", array.data_type())))
     }
+}
+
+/// Local times of a zone as instants.
+fn in_zone(array: &ArrayRef, zone: &mut Zone) -> Result<ArrayRef, String> {
+    let local = cast_exactly(array, &ColumnType::Timestamp, "UTC")?;
+    let instants = local.as_primitive::<TimestampNanosecondType>().iter();
+    let instants: Result<TimestampNanosecondArray, &str> =
+        instants.map(|local| local.map(|local| zone.instant(local)).transpose()).collect();
+    Ok(Arc::new(instants?.with_timezone("UTC")))
 }

@@ -268,6 +268,8 @@ impl FilesInPlace {
             on_error: OnError::Stop,
             threads: self.threads,
             block_bytes: BLOCK_BYTES,
+            zone: None,
+            notes: Vec::new(),
         };
         let ended = import.run(&mut |block: Block| {
             let batch = self.by_name(&self.files[file], &block.batch, schema)?;

@@ -150,7 +150,7 @@ impl Import {
 
     fn read_binary(&self, file: usize, kind: Kind, bytes_before: u64, queue: &SyncSender<Item>) -> Result<bool> {
         let input = &self.files[file];
-        let mut fitter = Fitter::new(&self.spec, input);
+        let mut fitter = Fitter::new(&self.spec, input, self.zone.clone());
         if queue.send(Item::Start { lines: 0 }).is_err() {
             return Ok(false);
         }

@@ -13,6 +13,7 @@ use crate::*;
 
 mod hostile;
 mod json;
+mod people;
 
 struct Loaded {
     spec: TableSpec,

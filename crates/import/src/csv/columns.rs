@@ -15,6 +15,7 @@ use arrow::datatypes::{DataType, Field};
 use arrow::util::bit_util;
 use splay_store::ColumnType;
 
+use super::number_form::NumberForm;
 use super::numbers;
 use super::times::{self, Spelling, Zone};
 
@@ -35,6 +36,10 @@ pub(crate) struct ColumnPlan {
     /// Numbers further from zero than this are null.
     pub null_above: f64,
     pub upper: bool,
+    /// How numbers are written, if not as programs write them.
+    pub numbers: Option<NumberForm>,
+    /// The table exists, and has the column with this type.
+    pub is_settled: bool,
     /// The time column: null is an error.
     pub required: bool,
 }
@@ -52,6 +57,8 @@ impl ColumnPlan {
             blank_is_null: false,
             null_above: f64::INFINITY,
             upper: false,
+            numbers: None,
+            is_settled: false,
             required: false,
         }
     }
@@ -67,7 +74,7 @@ impl ColumnPlan {
     /// Whether a number may be read without looking for null tokens first.
     fn is_fast(&self) -> bool {
         let is_plain = |token: &[u8]| token.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'));
-        self.nulls.iter().all(|token| !is_plain(token) || numbers::float(token, 0).is_none())
+        self.numbers.is_none() && self.nulls.iter().all(|token| !is_plain(token) || numbers::float(token, 0).is_none())
     }
 
     fn integer_bounds(&self) -> (i128, i128) {
@@ -427,7 +434,10 @@ impl<'a> Column<'a> {
     }
 
     fn float(&self, text: &[u8]) -> Option<f64> {
-        numbers::float(text, self.plan.shift)
+        match self.plan.numbers {
+            None => numbers::float(text, self.plan.shift),
+            Some(form) => numbers::float(&form.plain(text)?, self.plan.shift),
+        }
     }
 
     /// Whether a field means null here.
@@ -463,7 +473,18 @@ impl<'a> Column<'a> {
                 self.push_nanos(nanos);
                 Ok(())
             }
-            _ => self.push_number(text),
+            _ => match self.plan.numbers {
+                None => self.push_number(text),
+                Some(form) => match form.plain(text) {
+                    Some(number) => self.push_number(&number),
+                    // Dates and booleans are no numbers.
+                    None if matches!(self.plan.column_type, ColumnType::Bool | ColumnType::Date) => {
+                        self.push_number(text)
+                    }
+                    None if numbers::float(text, 0).is_some_and(|value| !value.is_finite()) => self.push_number(text),
+                    None => Err(self.no_value(text)),
+                },
+            },
         }
     }
 
@@ -493,7 +514,7 @@ impl<'a> Column<'a> {
             return self.push_local(times::local(day, nanos).ok_or(times::OUT_OF_RANGE)?);
         }
         let nanos = times::instant(text, &self.plan.spelling, &mut self.zone)
-            .map_err(|reason| format!("{} {reason}", shown(text)))?;
+            .map_err(|reason| format!("{} {reason}{}", shown(text), times::hint(text)))?;
         self.push_nanos(nanos);
         Ok(())
     }
@@ -552,7 +573,7 @@ impl<'a> Column<'a> {
     fn no_value(&self, text: &[u8]) -> String {
         let plan = self.plan;
         let wanted = match &plan.spelling {
-            Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText => "time of day".to_owned(),
+            spelling if spelling.needs_date() => "time of day".to_owned(),
             _ => plan.column_type.to_string(),
         };
         let integer =
@@ -562,6 +583,15 @@ impl<'a> Column<'a> {
         let article = if wanted.starts_with('i') { "an" } else { "a" };
         if plan.required {
             return format!("{shown} is not {article} {wanted}");
+        }
+        if plan.is_settled {
+            let name = &plan.name;
+            return match integer && wider == "float64" {
+                true => format!(
+                    "{shown} is not {article} {wanted}, as the table has {name}; splay alter … widen {name} float64 makes room"
+                ),
+                false => format!("{shown} is not {article} {wanted}, as the table has {name}"),
+            };
         }
         format!("{shown} is not {article} {wanted}; --type {}={wider} would take it", plan.name)
     }

@@ -6,6 +6,7 @@
 pub(crate) mod blocks;
 pub(crate) mod columns;
 pub(crate) mod fields;
+pub(crate) mod number_form;
 pub(crate) mod numbers;
 pub(crate) mod parse;
 pub(crate) mod times;

@@ -52,12 +52,15 @@ fn add_object(sample: &mut Sample, object: &[u8]) {
     let Ok(fields) = Fields::new(object).collect::<Result<Vec<_>, _>>() else { return };
     sample.rows += 1;
     for (name, value) in fields {
-        let column = sample.column(&String::from_utf8_lossy(&name));
+        let name = String::from_utf8_lossy(&name);
         match value {
-            Value::Null => {}
-            Value::Text(text) => column.add(&text, false),
-            Value::Word(word) => column.add(word, false),
-            Value::Nested(nested) => column.add_nested(nested, scan::numbers(nested).map(|numbers| numbers.len())),
+            Value::Null => sample.add_value(&name, b"", false),
+            Value::Text(text) => sample.add_value(&name, &text, false),
+            Value::Word(word) => sample.add_value(&name, word, false),
+            Value::Nested(nested) => {
+                let items = scan::numbers(nested).map(|numbers| numbers.len());
+                sample.add_nested(&name, nested, items);
+            }
         }
     }
 }
