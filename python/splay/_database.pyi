@@ -337,6 +337,9 @@ class Database:
         replace: Literal["date", "symbol"] | None = None,
         dedupe: str | Sequence[str] | None = None,
         on_duplicate: Literal["drop", "stop"] = "drop",
+        zone: str | None = None,
+        date_format: str | Sequence[str] | None = None,
+        numbers: str | None = None,
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -357,7 +360,7 @@ class Database:
         types, time, symbol, time_zone
             As for :meth:`write`; they go before the recipe.
         on_error
-            ``"stop"`` at a malformed row, or put it into ``"quarantine"`` and go on; text formats only.
+            ``"stop"`` at a malformed row, or put it into ``"quarantine"`` and go on.
         quarantine_path
             The CSV file (``file,line,column,reason,text``) for such rows; it is made at the first one.
         again
@@ -369,6 +372,13 @@ class Database:
             load that takes longer than two seconds, see :func:`splay.set_progress`; False for none.
         replace, dedupe, on_duplicate
             As for :meth:`write`.
+        zone
+            Time zone of times in the files that are written without one: an IANA name, or an offset such as ``"-05:00"``. Default: the
+            recipe's, or UTC.
+        date_format
+            How text files write dates and times that aren't ISO, as patterns of ``strftime``: ``"%d/%m/%Y %H:%M:%S"``.
+        numbers
+            How text files write the number 1234.5: ``"1,234.5"``, ``"1.234,5"``, ``"1234,5"``.
 
         Returns
         -------

@@ -154,7 +154,7 @@ impl PyDatabase {
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
         on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
-        progress=None, replace=None, dedupe=None, on_duplicate="drop"
+        progress=None, replace=None, dedupe=None, on_duplicate="drop", zone=None, date_format=None, numbers=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn load(
@@ -179,6 +179,9 @@ impl PyDatabase {
         replace: Option<&str>,
         dedupe: Option<&Bound<'_, PyAny>>,
         on_duplicate: &str,
+        zone: Option<String>,
+        date_format: Option<&Bound<'_, PyAny>>,
+        numbers: Option<&str>,
     ) -> Result<LoadReport> {
         let mut options = options(memory_bytes, threads, tier, replace)?;
         options.again = again;
@@ -193,6 +196,9 @@ impl PyDatabase {
             time,
             symbol,
             time_zone,
+            zone,
+            date_formats: load::one_or_many(date_format)?,
+            numbers: numbers.map(|form| form.parse().map_err(PyValueError::new_err)).transpose()?,
             on_error: load::on_error(on_error, quarantine_path)?,
             threads: options.threads,
         };

@@ -171,3 +171,14 @@ pub(crate) fn dedupe(by: Option<&Bound<'_, PyAny>>, then: &str) -> PyResult<Opti
     }
     Ok(Some(Dedupe { refuse, ..dedupe }))
 }
+
+/// A text, or several.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn one_or_many(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    match given.filter(|given| !given.is_none()) {
+        None => Ok(Vec::new()),
+        Some(given) => given.extract::<String>().map(|one| vec![one]).or_else(|_| given.extract()),
+    }
+}

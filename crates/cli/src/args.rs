@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
+use splay_import::NumberForm;
 use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
@@ -155,6 +156,15 @@ pub struct LoadArguments {
     pub no_header: bool,
     #[command(flatten)]
     pub shape: ShapeArguments,
+    /// Time zone of times in the files that are written without one, such as America/New_York or -05:00; default: UTC
+    #[arg(long, allow_hyphen_values = true)]
+    pub zone: Option<String>,
+    /// How the files write dates and times, as a pattern of strftime such as '%d/%m/%Y %H:%M:%S'; may be repeated
+    #[arg(long = "date-format", value_name = "PATTERN")]
+    pub date_formats: Vec<String>,
+    /// How the files write the number 1234.5, such as 1,234.5 or 1.234,5
+    #[arg(long, value_name = "EXAMPLE")]
+    pub numbers: Option<NumberForm>,
     /// How malformed rows are handled
     #[arg(long, value_enum, default_value = "stop")]
     pub on_error: OnErrorArgument,
@@ -697,7 +707,7 @@ pub struct AlterArguments {
 pub enum AlterCommand {
     /// Add a column that is null in all existing rows
     AddColumn { name: String, column_type: ColumnType },
-    /// Give a column a wider type
+    /// Give a column a wider type; int64 becomes float64 if no value is lost, and text symbol, which write the table's files anew
     Widen { name: String, column_type: ColumnType },
     /// Set how rows are kept: mapped (fastest), fast or small, from an age on
     Tier {

@@ -32,7 +32,8 @@ pub enum OnError {
     /// The load stops there. The default.
     #[default]
     Stop,
-    /// The row goes to a CSV file (`file,line,column,reason,text`) and the load goes on. Text formats only.
+    /// The row goes to a CSV file (`file,line,column,reason,text`) and the load goes on. In Parquet, Arrow and DBN files these are rows with a
+    /// value that the column can't hold, or without a time; their line is the number of the row.
     Quarantine {
         /// The file; it is made at the first such row, and an older one is replaced.
         path: PathBuf,

@@ -57,6 +57,7 @@ mod load;
 mod maintain;
 mod manifest;
 mod partition;
+mod retype;
 mod schema;
 mod segment;
 mod select;

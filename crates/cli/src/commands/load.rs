@@ -39,6 +39,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         time: arguments.shape.time,
         symbol: arguments.shape.symbol,
         time_zone: arguments.shape.time_zone,
+        zone: arguments.zone,
+        date_formats: arguments.date_formats,
+        numbers: arguments.numbers,
         on_error: quarantine.clone().map_or(OnError::Stop, |path| OnError::Quarantine { path }),
         threads: options.threads,
     };
@@ -68,20 +71,22 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             bar.suspend(|| note!("{}", progress.description.trim_end()));
         }
         bar.set_position(progress.bytes);
-        bar.set_prefix(format!("{} rows", Thousands(progress.rows)));
+        let a_second = rate(progress.rows, start.elapsed().as_secs_f64());
+        bar.set_prefix(format!("{} rows, {}/s", Thousands(progress.rows), Thousands(a_second)));
         Ok(())
     })?;
     bar.finish_and_clear();
 
     let seconds = start.elapsed().as_secs_f64();
     say!(
-        "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {}/s",
+        "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {} rows/s, {}/s",
         Thousands(outcome.load.rows),
         outcome.import.files.len(),
         Human(outcome.import.bytes),
         outcome.load.partitions,
         outcome.load.segments,
         Human(outcome.load.bytes),
+        Thousands(rate(outcome.import.rows, seconds)),
         Human(rate(outcome.import.bytes, seconds)),
     )?;
     if outcome.load.removed > 0 {
@@ -106,6 +111,6 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     clippy::cast_precision_loss,
     reason = "a rate for people to read"
 )]
-fn rate(bytes: u64, seconds: f64) -> u64 {
-    (bytes as f64 / seconds.max(1e-9)) as u64
+fn rate(count: u64, seconds: f64) -> u64 {
+    (count as f64 / seconds.max(1e-9)) as u64
 }

@@ -121,6 +121,55 @@ fn a_zone_of_the_files_shifts_naive_times_alone() {
 }
 
 #[test]
+fn rows_of_parquet_and_arrow_that_do_not_fit_go_to_quarantine() {
+    use arrow::array::{Float64Array, StringArray, TimestampMicrosecondArray};
+    use std::sync::Arc;
+    let time: ArrayRef =
+        Arc::new(TimestampMicrosecondArray::from(vec![Some(1_704_205_800_000_000), None, Some(1), Some(2)]));
+    let size: ArrayRef = Arc::new(Float64Array::from(vec![Some(1.0), Some(2.0), Some(2.5), None]));
+    let text: ArrayRef = Arc::new(StringArray::from(vec!["a", "b", "c", "d"]));
+    let rows = RecordBatch::try_from_iter([("time", time), ("size", size), ("note", text)]).unwrap();
+    let types = vec![("size".to_owned(), ColumnType::Int64)];
+    let folder = tempfile::tempdir().unwrap();
+    let side = folder.path().join("bad.csv");
+    for (name, bytes) in [("t.parquet", parquet(&rows)), ("t.arrow", ipc_file(&rows))] {
+        let stop = ImportSettings { types: types.clone(), ..settings() };
+        let error = error_of(name, &bytes, stop.clone());
+        assert!(error.contains("the first such value is 2.5 in row 3"), "{error}");
+        let aside = ImportSettings { on_error: OnError::Quarantine { path: side.clone() }, ..stop };
+        let loaded = load_bytes(name, &bytes, aside).unwrap();
+        assert_eq!((loaded.report.rows, loaded.report.quarantined), (2, 2), "{name}");
+        assert_eq!(texts(&loaded.rows, "note"), [Some("a".to_owned()), Some("d".to_owned())]);
+        let written = std::fs::read_to_string(&side).unwrap();
+        assert!(written.contains(",\"2\",\"time\",\"the time is null\","), "{written}");
+        assert!(written.contains(",\"3\",\"size\",\"2.5 is not int64"), "{written}");
+        let none = ImportSettings { on_error: OnError::Quarantine { path: side.clone() }, ..settings() };
+        assert_eq!(load_bytes(name, &bytes, none).unwrap().report.quarantined, 1);
+    }
+    let zoned = ImportSettings {
+        zone: Some("America/New_York".to_owned()),
+        on_error: OnError::Quarantine { path: side },
+        ..settings()
+    };
+    let zoned = load_bytes("t.parquet", &parquet(&rows), zoned).unwrap();
+    assert_eq!(times(&zoned.rows, "time")[0], nanos("2024-01-02T19:30:00Z"));
+    let gap: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![1_710_037_800_000_000]));
+    let gap = RecordBatch::try_from_iter([("time", gap)]).unwrap();
+    let error = error_of(
+        "t.parquet",
+        &parquet(&gap),
+        ImportSettings { zone: Some("America/New_York".to_owned()), ..settings() },
+    );
+    assert!(error.contains("skipped by the change to summer time"), "{error}");
+    let error = error_of(
+        "t.parquet",
+        &parquet(&gap),
+        ImportSettings { numbers: Some("1.234,5".parse().unwrap()), ..settings() },
+    );
+    assert!(error.contains("needs none: its values have types"), "{error}");
+}
+
+#[test]
 fn dates_in_other_orders_are_named_and_read_by_a_format() {
     let formats = |formats: &[&str]| ImportSettings {
         date_formats: formats.iter().map(|f| (*f).to_owned()).collect(),

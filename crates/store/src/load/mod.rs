@@ -638,7 +638,7 @@ pub(crate) fn stored<'a, S: std::borrow::Borrow<Segment> + Sync>(
 }
 
 /// The same, with these columns only.
-fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
+pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
     spec: &'a TableSpec,
     columns: Vec<usize>,
     segments: &'a [S],

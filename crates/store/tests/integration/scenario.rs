@@ -265,6 +265,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         compaction_to_small,
         add_column,
         widen_column,
+        retype_column,
     ];
     quick.iter().map(|make| make()).chain([spill(), log_replacement()]).chain(changes()).collect()
 }
@@ -298,4 +299,13 @@ pub(crate) fn held<'a>(storage: &FaultStorage, candidates: &[Option<&'a Model>],
 /// Storage as a trait object.
 pub(crate) fn shared(storage: &FaultStorage) -> Arc<FaultStorage> {
     Arc::new(storage.clone())
+}
+
+/// A column of text becomes one of symbols, and its files are written anew.
+pub(crate) fn retype_column() -> Scenario {
+    let old = Model::new(model::rows(23, 50, 0..2, 4));
+    let mut new = old.clone();
+    new.spec.columns[4].column_type = ColumnType::Symbol;
+    let change = |database: &Database| database.table("trade")?.widen_column("note", ColumnType::Symbol);
+    Scenario { name: "retype column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
 }
