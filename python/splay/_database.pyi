@@ -246,6 +246,8 @@ class Database:
         tier: Literal["mapped", "fast", "small"] | None = None,
         replace: Literal["date", "symbol"] | None = None,
         partition: Literal["day", "month", "year", "all"] | None = None,
+        dedupe: str | Sequence[str] | None = None,
+        on_duplicate: Literal["drop", "stop"] = "drop",
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
 
@@ -290,6 +292,13 @@ class Database:
             ``"symbol"``: on each date those of the symbols that they have there. Default: none.
         partition
             What a partition of a new table spans. Default: what suits its rows. A table that has other partitions is refused.
+        dedupe
+            Compare the new rows with each other and with the stored ones of their dates and symbols: ``"exact"``, duplicates are equal in
+            all columns, or the columns of a key, such as ``["seq", "venue"]``. A row with a null in a key's column has no key. Stored
+            rows stay; of several new ones the first in time does. Default: rows aren't compared, and equal ones are kept.
+        on_duplicate
+            ``"drop"``: duplicates are left out, and counted in the report and by :meth:`Table.commits`; ``"stop"``: the first one ends
+            the load.
 
         Returns
         -------
@@ -301,6 +310,8 @@ class Database:
             If columns or values don't fit.
         RowError
             If a row has no time.
+        DuplicateError
+            If ``on_duplicate`` is ``"stop"`` and there is one.
         LockedError
             If another writer is at work.
         ArrowError
@@ -317,7 +328,7 @@ class Database:
         files: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
         *,
         recipe: str | os.PathLike[str] | None = None,
-        format: Literal["csv", "tsv", "psv", "parquet", "arrow", "dbn"] | None = None,
+        format: Literal["csv", "tsv", "psv", "json", "parquet", "arrow", "dbn"] | None = None,
         header: bool | None = None,
         types: Mapping[str, str] | None = None,
         time: str | None = None,
@@ -333,6 +344,11 @@ class Database:
         progress: Callable[[int, int], object] | Literal[False] | None = None,
         replace: Literal["date", "symbol"] | None = None,
         partition: Literal["day", "month", "year", "all"] | None = None,
+        dedupe: str | Sequence[str] | None = None,
+        on_duplicate: Literal["drop", "stop"] = "drop",
+        zone: str | None = None,
+        date_format: str | Sequence[str] | None = None,
+        numbers: str | None = None,
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -353,7 +369,7 @@ class Database:
         types, time, symbol, time_zone, day_start
             As for :meth:`write`; they go before the recipe.
         on_error
-            ``"stop"`` at a malformed row, or put it into ``"quarantine"`` and go on; text formats only.
+            ``"stop"`` at a malformed row, or put it into ``"quarantine"`` and go on.
         quarantine_path
             The CSV file (``file,line,column,reason,text``) for such rows; it is made at the first one.
         again
@@ -363,8 +379,15 @@ class Database:
         progress
             Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load. Default: a bar for a
             load that takes longer than two seconds, see :func:`splay.set_progress`; False for none.
-        replace
+        replace, dedupe, on_duplicate
             As for :meth:`write`.
+        zone
+            Time zone of times in the files that are written without one: an IANA name, or an offset such as ``"-05:00"``. Default: the
+            recipe's, or UTC.
+        date_format
+            How text files write dates and times that aren't ISO, as patterns of ``strftime``: ``"%d/%m/%Y %H:%M:%S"``.
+        numbers
+            How text files write the number 1234.5: ``"1,234.5"``, ``"1.234,5"``, ``"1234,5"``.
 
         Returns
         -------
@@ -376,6 +399,8 @@ class Database:
             If a file can't be read; its subclasses say why, and ``MalformedRowError`` says where.
         AlreadyLoadedError
             If a file was loaded before.
+        DuplicateError
+            If ``on_duplicate`` is ``"stop"`` and there is one.
         SchemaError
             If the table can't be what is asked for.
         LockedError

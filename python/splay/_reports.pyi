@@ -23,6 +23,10 @@ class LoadReport:
         """Stored rows that went."""
 
     @property
+    def duplicates(self) -> int:
+        """New rows that were left out as duplicates."""
+
+    @property
     def quarantined(self) -> int:
         """Rows that were put into quarantine."""
 
@@ -89,6 +93,10 @@ class Commit:
     @property
     def removed(self) -> int:
         """Rows that it removed."""
+
+    @property
+    def duplicates(self) -> int:
+        """Rows that it left out as duplicates."""
 
     @property
     def dates(self) -> list[datetime.date]:

@@ -118,6 +118,17 @@ class AlreadyLoadedError(Error):
     """The commit that loaded it."""
 
 
+class DuplicateError(Error):
+    """A load was to stop at a duplicate, and has one. Nothing was loaded."""
+
+    table: str
+    date: str
+    row: str
+    """Symbol, time and key of the row."""
+    is_stored: bool
+    """Whether the other one is stored; if not, it is in the load as well."""
+
+
 class CannotUndoError(Error):
     """A commit can't be undone. Nothing has changed."""
 

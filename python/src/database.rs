@@ -123,7 +123,8 @@ impl PyDatabase {
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
         table, frame, *, time=None, symbol=None, time_zone=None, day_start=None, types=None, memory_bytes=None,
-        threads=None, tier=None, replace=None, partition=None
+        threads=None, tier=None, replace=None, partition=None, dedupe=None,
+        on_duplicate="drop"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -141,10 +142,13 @@ impl PyDatabase {
         tier: Option<&str>,
         replace: Option<&str>,
         partition: Option<&str>,
+        dedupe: Option<&Bound<'_, PyAny>>,
+        on_duplicate: &str,
     ) -> Result<LoadReport> {
         let day_start = load::day_start(day_start)?;
         let wishes = Wishes { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)? };
-        let options = options(memory_bytes, threads, tier, replace, partition)?;
+        let mut options = options(memory_bytes, threads, tier, replace, partition)?;
+        options.dedupe = load::dedupe(dedupe, on_duplicate)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
         Ok(LoadReport::new(table, &report))
@@ -154,7 +158,8 @@ impl PyDatabase {
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
         day_start=None, on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
-        progress=None, replace=None, partition=None
+        progress=None, replace=None, partition=None, dedupe=None, on_duplicate="drop", zone=None, date_format=None,
+        numbers=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn load(
@@ -179,9 +184,15 @@ impl PyDatabase {
         progress: Option<Py<PyAny>>,
         replace: Option<&str>,
         partition: Option<&str>,
+        dedupe: Option<&Bound<'_, PyAny>>,
+        on_duplicate: &str,
+        zone: Option<String>,
+        date_format: Option<&Bound<'_, PyAny>>,
+        numbers: Option<&str>,
     ) -> Result<LoadReport> {
         let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.again = again;
+        options.dedupe = load::dedupe(dedupe, on_duplicate)?;
         let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
         let format = format.map(|name| name.parse::<Format>().map_err(PyValueError::new_err)).transpose()?;
         let settings = ImportSettings {
@@ -193,6 +204,9 @@ impl PyDatabase {
             symbol,
             time_zone,
             day_start: load::day_start(day_start)?,
+            zone,
+            date_formats: load::one_or_many(date_format)?,
+            numbers: numbers.map(|form| form.parse().map_err(PyValueError::new_err)).transpose()?,
             on_error: load::on_error(on_error, quarantine_path)?,
             threads: options.threads,
         };
@@ -228,6 +242,7 @@ fn options(
         tier: tier.map(load::tier).transpose()?,
         replace: load::replace(replace)?,
         partition: partition.map(load::period).transpose()?,
+        dedupe: None,
     })
 }
 

@@ -158,6 +158,10 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
             keep!(fields, table, source_name, epoch);
             "AlreadyLoadedError"
         }
+        Error::Duplicate { table, date, row, is_stored } => {
+            keep!(fields, table, date, row, is_stored);
+            "DuplicateError"
+        }
         Error::Setting { setting, .. } => {
             keep!(fields, setting);
             "SettingError"

@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
 use splay_store::{
-    ColumnType, Database, DayStart, Error, FileFormat, LoadOptions, LoadReport, Period, Replace, Source, Tier,
+    ColumnType, Database, DayStart, Dedupe, Error, FileFormat, LoadOptions, LoadReport, Period, Replace, Source, Tier,
 };
 
 use crate::error::{Failure, Result};
@@ -27,6 +27,9 @@ pub(crate) fn load(
     progress: Option<&Py<PyAny>>,
 ) -> Result<(LoadReport, ImportReport)> {
     let files = splay_import::expand(patterns)?;
+    if options.dedupe.is_some() {
+        splay_capture::settle(database)?;
+    }
     if !options.again {
         refuse_known(database, table, &files)?;
     }
@@ -156,5 +159,44 @@ pub(crate) fn replace(what: Option<&str>) -> PyResult<Replace> {
         Some(other) => {
             Err(PyValueError::new_err(format!("what a load replaces is \"date\" or \"symbol\", not {other:?}")))
         }
+    }
+}
+
+/// Which duplicates a load looks for, and what becomes of them.
+///
+/// # Errors
+/// `ValueError` for other words, `TypeError` for other types.
+pub(crate) fn dedupe(by: Option<&Bound<'_, PyAny>>, then: &str) -> PyResult<Option<Dedupe>> {
+    let refuse = match then {
+        "drop" => false,
+        "stop" => true,
+        other => return Err(PyValueError::new_err(format!("on_duplicate is \"drop\" or \"stop\", not {other:?}"))),
+    };
+    let Some(by) = by.filter(|by| !by.is_none()) else {
+        return match refuse {
+            false => Ok(None),
+            true => {
+                Err(PyValueError::new_err("on_duplicate=\"stop\" needs dedupe: \"exact\", or the columns of a key"))
+            }
+        };
+    };
+    let dedupe: Dedupe = match by.extract::<String>() {
+        Ok(text) => text.parse().map_err(PyValueError::new_err)?,
+        Err(_) => Dedupe { columns: Some(by.extract()?), refuse },
+    };
+    if dedupe.columns.as_ref().is_some_and(Vec::is_empty) {
+        return Err(PyValueError::new_err("dedupe: a key needs a column"));
+    }
+    Ok(Some(Dedupe { refuse, ..dedupe }))
+}
+
+/// A text, or several.
+///
+/// # Errors
+/// `TypeError` for anything else.
+pub(crate) fn one_or_many(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<String>> {
+    match given.filter(|given| !given.is_none()) {
+        None => Ok(Vec::new()),
+        Some(given) => given.extract::<String>().map(|one| vec![one]).or_else(|_| given.extract()),
     }
 }

@@ -13,6 +13,7 @@ pub(crate) struct LoadReport {
     pub(crate) table: String,
     pub(crate) rows: u64,
     pub(crate) removed: u64,
+    pub(crate) duplicates: u64,
     pub(crate) quarantined: u64,
     pub(crate) partitions: usize,
     pub(crate) segments: usize,
@@ -27,6 +28,7 @@ impl LoadReport {
             table: table.to_owned(),
             rows: report.rows,
             removed: report.removed,
+            duplicates: report.duplicates,
             quarantined: 0,
             partitions: report.partitions,
             segments: report.segments,
@@ -41,9 +43,10 @@ impl LoadReport {
 impl LoadReport {
     fn __repr__(&self) -> String {
         format!(
-            "LoadReport(table={:?}, rows={}, quarantined={}, partitions={}, segments={}, bytes={}, epoch={}, files={})",
+            "LoadReport(table={:?}, rows={}, duplicates={}, quarantined={}, partitions={}, segments={}, bytes={}, epoch={}, files={})",
             self.table,
             self.rows,
+            self.duplicates,
             self.quarantined,
             self.partitions,
             self.segments,
@@ -166,6 +169,7 @@ pub(crate) struct Commit {
     pub(crate) operation: String,
     pub(crate) added: u64,
     pub(crate) removed: u64,
+    pub(crate) duplicates: u64,
     pub(crate) sources: Vec<String>,
     pub(crate) undoes: Option<u64>,
     pub(crate) cannot_undo: Option<String>,
@@ -180,6 +184,7 @@ impl Commit {
             operation: report.operation.to_owned(),
             added: report.added,
             removed: report.removed,
+            duplicates: report.duplicates,
             sources: report.sources.into_iter().map(|source| source.name).collect(),
             undoes: report.undoes,
             cannot_undo: report.cannot_undo,

@@ -41,6 +41,9 @@ pub(crate) fn write(
     wishes: &Wishes,
     options: LoadOptions,
 ) -> Result<LoadReport> {
+    if options.dedupe.is_some() {
+        splay_capture::settle(database)?;
+    }
     let (spec, kept) = fitting_table(database, table, &rows.schema(), wishes)?;
     let mut load = database.load(&spec, options)?;
     let fits = load.spec().clone();

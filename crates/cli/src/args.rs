@@ -6,11 +6,12 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum, ValueHint};
 use splay_capture::AckClass;
 use splay_capture::text::{TextFormat, TimeUnit};
+use splay_import::NumberForm;
 use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, DayStart, Period, Tier};
+use splay_store::{ColumnType, DayStart, Dedupe, Period, Tier};
 
 use crate::lab_args::LabCommand;
 use crate::size::Bytes;
@@ -147,7 +148,7 @@ pub struct LoadArguments {
     /// Built-in recipe (see `splay recipes`) or path of a recipe's TOML file
     #[arg(long)]
     pub recipe: Option<String>,
-    /// Format of the files: csv, tsv, psv, parquet, arrow, dbn; default: detected by content and name
+    /// Format of the files: csv, tsv, psv, json (lines or an array), parquet, arrow, dbn; default: detected by content and name
     #[arg(long)]
     pub format: Option<String>,
     /// The files have no header line
@@ -155,6 +156,15 @@ pub struct LoadArguments {
     pub no_header: bool,
     #[command(flatten)]
     pub shape: ShapeArguments,
+    /// Time zone of times in the files that are written without one, such as America/New_York or -05:00; default: UTC
+    #[arg(long, allow_hyphen_values = true)]
+    pub zone: Option<String>,
+    /// How the files write dates and times, as a pattern of strftime such as '%d/%m/%Y %H:%M:%S'; may be repeated
+    #[arg(long = "date-format", value_name = "PATTERN")]
+    pub date_formats: Vec<String>,
+    /// How the files write the number 1234.5, such as 1,234.5 or 1.234,5
+    #[arg(long, value_name = "EXAMPLE")]
+    pub numbers: Option<NumberForm>,
     /// How malformed rows are handled
     #[arg(long, value_enum, default_value = "stop")]
     pub on_error: OnErrorArgument,
@@ -167,6 +177,13 @@ pub struct LoadArguments {
     /// Replace stored rows: all rows of each date in the files, or on each of these dates the rows of the symbols in the files
     #[arg(long, value_enum, value_name = "WHAT")]
     pub replace: Option<ReplaceArgument>,
+    /// Compare the new rows with each other and with the stored ones of their dates and symbols, and leave duplicates out: exact (all
+    /// columns are equal), or the columns of a key, such as seq,venue
+    #[arg(long, value_name = "exact|COLUMNS")]
+    pub dedupe: Option<Dedupe>,
+    /// How the duplicates that --dedupe finds are handled
+    #[arg(long, value_enum, default_value = "drop", requires = "dedupe")]
+    pub on_duplicate: OnDuplicateArgument,
     /// Memory limit of the load
     #[arg(long, default_value = "2G")]
     pub memory: Bytes,
@@ -211,6 +228,14 @@ pub enum OnErrorArgument {
     Stop,
     /// Write the row to the quarantine file and continue
     Quarantine,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnDuplicateArgument {
+    /// Leave them out, and say how many there are
+    Drop,
+    /// Stop at the first, and leave the database unchanged
+    Stop,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -689,7 +714,7 @@ pub struct AlterArguments {
 pub enum AlterCommand {
     /// Add a column that is null in all existing rows
     AddColumn { name: String, column_type: ColumnType },
-    /// Give a column a wider type
+    /// Give a column a wider type; int64 becomes float64 if no value is lost, and text symbol, which write the table's files anew
     Widen { name: String, column_type: ColumnType },
     /// Set how rows are kept: mapped (fastest), fast or small, from an age on
     Tier {

@@ -2,10 +2,19 @@
 //!
 //! Columns are matched by name without regard to case; those the file lacks are null. Values stay the same (`exact.rs`).
 
-use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::datatypes::SchemaRef;
-use splay_store::{ColumnType, TableSpec};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, TimestampNanosecondArray, new_null_array,
+};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use arrow::util::display::array_value_to_string;
+use splay_store::{ColumnSpec, ColumnType, TableSpec};
+
+use crate::csv::parse::Fault;
+use crate::csv::times::Zone;
 use crate::error::{Error, Result};
 use crate::exact::cast_exactly;
 use crate::input::InputFile;
@@ -16,31 +25,58 @@ pub(crate) struct Fitter<'a> {
     file: &'a InputFile,
     schema: SchemaRef,
     rows: u64,
+    /// Zone of timestamps without one.
+    zone: Option<Zone>,
+    /// Whether rows that don't fit are handed back.
+    sets_aside: bool,
 }
 
 impl<'a> Fitter<'a> {
-    pub fn new(spec: &'a TableSpec, file: &'a InputFile) -> Fitter<'a> {
-        Fitter { spec, file, schema: spec.arrow(), rows: 0 }
+    pub fn new(spec: &'a TableSpec, file: &'a InputFile, zone: Option<Zone>, sets_aside: bool) -> Fitter<'a> {
+        Fitter { spec, file, schema: spec.arrow(), rows: 0, zone, sets_aside }
     }
 
     fn misfit(&self, reason: String) -> Error {
         Error::Misfit { file: self.file.name.clone(), table: self.spec.name.clone(), reason }
     }
 
-    /// The batch in the table's schema.
-    pub fn fit(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
+    /// The batch in the table's schema, and the rows that don't fit, if these are set aside.
+    pub fn fit(&mut self, batch: &RecordBatch) -> Result<(RecordBatch, Vec<Fault>)> {
         let own = batch.schema();
         let extra: Vec<&str> =
             own.fields().iter().map(|f| f.name().as_str()).filter(|n| self.spec.position(n).is_none()).collect();
         if !extra.is_empty() {
             return Err(self.misfit(format!("there is no place for its columns {}", extra.join(", "))));
         }
+        let faults = if self.sets_aside { self.faults(batch) } else { Vec::new() };
+        let fitted = if faults.is_empty() {
+            self.fit_all(batch)?
+        } else {
+            let mut fits = vec![true; batch.num_rows()];
+            faults.iter().for_each(|(row, _)| fits[*row] = false);
+            let rest = filter_record_batch(batch, &BooleanArray::from(fits)).map_err(|e| self.misfit(e.to_string()))?;
+            self.fit_all(&rest)?
+        };
+        self.rows += batch.num_rows() as u64;
+        Ok((fitted, faults.into_iter().map(|(_, fault)| fault).collect()))
+    }
+
+    /// Columns of the table with those of a batch.
+    fn pairs<'b>(&self, batch: &'b RecordBatch) -> Vec<(&'a ColumnSpec, Option<&'b ArrayRef>)> {
+        let own = batch.schema();
+        let found = |column: &ColumnSpec| own.fields().iter().position(|f| f.name().eq_ignore_ascii_case(&column.name));
+        self.spec.columns.iter().map(|column| (column, found(column).map(|place| batch.column(place)))).collect()
+    }
+
+    fn fit_all(&self, batch: &RecordBatch) -> Result<RecordBatch> {
         let rows = batch.num_rows();
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.spec.columns.len());
-        for (column, field) in self.spec.columns.iter().zip(self.schema.fields()) {
-            let found = own.fields().iter().position(|f| f.name().eq_ignore_ascii_case(&column.name));
+        for ((column, found), field) in self.pairs(batch).into_iter().zip(self.schema.fields()) {
             arrays.push(match found {
-                Some(index) => self.cast(batch.column(index), &column.column_type, &column.name)?,
+                Some(array) => {
+                    let cast = self.cast(array, &column.column_type);
+                    cast.map_err(|reason| self.misfit(self.first_misfit(array, column, &reason)))?
+                }
                 None => new_null_array(field.data_type(), rows),
             });
         }
@@ -50,18 +86,92 @@ impl<'a> Fitter<'a> {
                 file: self.file.name.clone(),
                 line: self.rows + row as u64 + 1,
                 column: self.spec.time.clone(),
-                reason: "the time is null; choose another time column with --time, or drop such rows".to_owned(),
+                reason: "the time is null; choose another time column with --time, or put such rows into quarantine"
+                    .to_owned(),
                 excerpt: "row counted from 1".to_owned(),
             });
         }
-        self.rows += rows as u64;
         let options = RecordBatchOptions::new().with_row_count(Some(rows));
         RecordBatch::try_new_with_options(SchemaRef::clone(&self.schema), arrays, &options)
             .map_err(|e| self.misfit(e.to_string()))
     }
 
-    fn cast(&self, array: &ArrayRef, target: &ColumnType, name: &str) -> Result<ArrayRef> {
-        cast_exactly(array, target, &self.spec.time_zone)
-            .map_err(|reason| self.misfit(format!("column {name}: {} into {target}: {reason}", array.data_type())))
+    /// Where a column doesn't fit, in words.
+    fn first_misfit(&self, array: &ArrayRef, column: &ColumnSpec, reason: &str) -> String {
+        let text = format!("column {}: {} into {}: {reason}", column.name, array.data_type(), column.column_type);
+        match self.unfit(array, &column.column_type, 1).first() {
+            Some((row, _)) => {
+                format!("{text}; the first such value is {} in row {}", value(array, *row), self.rows + *row as u64 + 1)
+            }
+            None => text,
+        }
     }
+
+    /// Rows that don't fit, each with one reason, in order.
+    fn faults(&self, batch: &RecordBatch) -> Vec<(usize, Fault)> {
+        let mut found: BTreeMap<usize, (String, String)> = BTreeMap::new();
+        for (place, (column, array)) in self.pairs(batch).into_iter().enumerate() {
+            let Some(array) = array else { continue };
+            for (row, reason) in self.unfit(array, &column.column_type, usize::MAX) {
+                let reason = format!("{} is not {}: {reason}", value(array, row), column.column_type);
+                found.entry(row).or_insert((column.name.clone(), reason));
+            }
+            if place == self.spec.time_position() && array.logical_null_count() > 0 {
+                let nulls = array.logical_nulls();
+                let is_null = |row: &usize| nulls.as_ref().is_some_and(|nulls| nulls.is_null(*row));
+                (0..array.len()).filter(is_null).for_each(|row| {
+                    found.entry(row).or_insert((column.name.clone(), "the time is null".to_owned()));
+                });
+            }
+        }
+        let fault = |(row, (column, reason)): (usize, (String, String))| {
+            let text = batch.columns().iter().map(|array| value(array, row)).collect::<Vec<_>>().join(",").into_bytes();
+            (row, Fault { line: self.rows + row as u64, column, reason, text })
+        };
+        found.into_iter().map(fault).collect()
+    }
+
+    /// The first `most` rows whose value can't be cast, by halving what can't.
+    fn unfit(&self, array: &ArrayRef, target: &ColumnType, most: usize) -> Vec<(usize, String)> {
+        let mut found = Vec::new();
+        let mut left = vec![0..array.len()];
+        while let Some(rows) = left.pop() {
+            if found.len() >= most {
+                break;
+            }
+            match self.cast(&array.slice(rows.start, rows.len()), target) {
+                Ok(_) => {}
+                Err(reason) if rows.len() <= 1 => found.push((rows.start, reason)),
+                Err(_) => {
+                    let middle = rows.start + rows.len() / 2;
+                    left.push(middle..rows.end);
+                    left.push(rows.start..middle);
+                }
+            }
+        }
+        found.retain(|(row, _)| *row < array.len());
+        found
+    }
+
+    fn cast(&self, array: &ArrayRef, target: &ColumnType) -> Result<ArrayRef, String> {
+        match (&self.zone, array.data_type()) {
+            (Some(zone), DataType::Timestamp(_, None)) => {
+                cast_exactly(&in_zone(array, &mut zone.clone())?, target, &self.spec.time_zone)
+            }
+            _ => cast_exactly(array, target, &self.spec.time_zone),
+        }
+    }
+}
+
+fn value(array: &ArrayRef, row: usize) -> String {
+    array_value_to_string(array, row).unwrap_or_default()
+}
+
+/// Local times of a zone as instants.
+fn in_zone(array: &ArrayRef, zone: &mut Zone) -> Result<ArrayRef, String> {
+    let local = cast_exactly(array, &ColumnType::Timestamp, "UTC")?;
+    let instants = local.as_primitive::<TimestampNanosecondType>().iter();
+    let instants: Result<TimestampNanosecondArray, &str> =
+        instants.map(|local| local.map(|local| zone.instant(local)).transpose()).collect();
+    Ok(Arc::new(instants?.with_timezone("UTC")))
 }

@@ -10,6 +10,7 @@ use crate::decompress::Stream;
 use crate::error::{Error, Result};
 use crate::exact::natural_type;
 use crate::input::InputFile;
+use crate::json;
 
 /// A file format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub enum Format {
     Arrow,
     /// Databento Binary Encoding, versions 1 to 3.
     Dbn,
+    /// JSON: an object on each line, or an array of objects.
+    Json,
 }
 
 impl std::str::FromStr for Format {
@@ -40,7 +43,8 @@ impl std::str::FromStr for Format {
             "parquet" => Format::Parquet,
             "arrow" => Format::Arrow,
             "dbn" => Format::Dbn,
-            _ => return Err(format!("{text:?} is not a format; there are csv, tsv, psv, parquet, arrow, dbn")),
+            "json" => Format::Json,
+            _ => return Err(format!("{text:?} is not a format; there are csv, tsv, psv, json, parquet, arrow, dbn")),
         })
     }
 }
@@ -49,6 +53,7 @@ impl std::str::FromStr for Format {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Text(u8),
+    Json,
     Parquet,
     Arrow,
     Dbn,
@@ -79,6 +84,7 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
         Some(Format::Parquet) => return Ok(Kind::Parquet),
         Some(Format::Arrow) => return Ok(Kind::Arrow),
         Some(Format::Dbn) => return Ok(Kind::Dbn),
+        Some(Format::Json) => return Ok(Kind::Json),
         None => {}
     }
     let mut head = vec![0u8; HEAD_BYTES];
@@ -95,6 +101,13 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
     if head.starts_with(b"DBN") && head.get(3).is_some_and(|v| *v < b' ') || named(&[".dbn"]) {
         return Ok(Kind::Dbn);
     }
+    if named(&[".json", ".jsonl", ".ndjson"]) || !named(&[".csv", ".tsv", ".psv"]) && json::looks_like_json(&head) {
+        return Ok(Kind::Json);
+    }
+    if is_web_page(&head) {
+        let reason = "is a web page, perhaps the answer of a server that had no such file; download it again";
+        return Err(Error::unsupported(&file.name, reason));
+    }
     if named(&[".tsv", ".tab"]) {
         return Ok(Kind::Text(b'\t'));
     }
@@ -109,6 +122,12 @@ pub(crate) fn detect(file: &InputFile, forced: Option<Format>) -> Result<Kind> {
         return Err(Error::unsupported(&file.name, "is not a format this release reads; force one with --format"));
     }
     Ok(Kind::Text(crate::sniff::delimiter(&head)))
+}
+
+fn is_web_page(head: &[u8]) -> bool {
+    let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
+    let begins = |with: &str| head.get(..with.len()).is_some_and(|text| text.eq_ignore_ascii_case(with.as_bytes()));
+    begins("<!doctype html") || begins("<html")
 }
 
 /// The columns of a binary file as it would be a table by itself, and its time column when the format has one.
@@ -128,7 +147,7 @@ pub(crate) fn natural_columns(file: &InputFile, kind: Kind) -> Result<(Vec<Colum
             });
             Ok((columns.collect::<Result<_>>()?, None))
         }
-        Kind::Text(_) => Ok((Vec::new(), None)),
+        Kind::Text(_) | Kind::Json => Ok((Vec::new(), None)),
     }
 }
 

@@ -102,8 +102,8 @@ impl FilesInPlace {
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
                 (spec.arrow(), Form::Parsed { spec, source: None })
             }
-            Kind::Text(delimiter) => {
-                let (spec, source) = text_columns(&files, delimiter, settings)?;
+            Kind::Text(_) | Kind::Json => {
+                let (spec, source) = text_columns(&files, kind, settings)?;
                 (spec.arrow(), Form::Parsed { spec, source: Some(source) })
             }
         };
@@ -268,6 +268,8 @@ impl FilesInPlace {
             on_error: OnError::Stop,
             threads: self.threads,
             block_bytes: BLOCK_BYTES,
+            zone: None,
+            notes: Vec::new(),
         };
         let ended = import.run(&mut |block: Block| {
             let batch = self.by_name(&self.files[file], &block.batch, schema)?;

@@ -1,4 +1,4 @@
-//! Readers for market-data files: CSV and its kin, Parquet, Arrow IPC and DBN, plain or compressed, and the recipes that
+//! Readers for market-data files: CSV and its kin, JSON, Parquet, Arrow IPC and DBN, plain or compressed, and the recipes that
 //! describe vendors' files.
 //!
 //! The crate turns files into [`RecordBatch`](arrow::array::RecordBatch)es of a table's exact Arrow schema, in input
@@ -33,18 +33,22 @@ mod csv;
 mod dbn;
 mod decompress;
 mod error;
+mod evidence;
 mod exact;
 mod fit;
 mod format;
 mod in_place;
 mod input;
+mod json;
 mod load;
 mod plan;
 mod recipe;
 mod report;
+mod roles;
 mod run;
 mod sniff;
 
+pub use csv::number_form::NumberForm;
 pub use error::{Error, Result};
 pub use exact::{cast_exactly, natural_type};
 pub use in_place::{FilesInPlace, GroupStatistics, Part};

@@ -8,13 +8,17 @@ use splay_store::{ColumnSpec, ColumnType, DayStart, TableSpec};
 
 use crate::csv::blocks::BLOCK_BYTES;
 use crate::csv::columns::ColumnPlan;
+use crate::csv::number_form::NumberForm;
 use crate::csv::times::{Spelling, Zone};
 use crate::csv::{DateSource, Rule, Source, same_name};
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
+use crate::evidence::Writing;
 use crate::format::{Kind, detect};
 use crate::input::InputFile;
+use crate::json;
 use crate::recipe::{Others, Recipe};
+use crate::roles;
 use crate::sniff::{self, SAMPLE_BYTES, Sample};
 
 pub use crate::format::Format;
@@ -28,7 +32,8 @@ pub enum OnError {
     /// The load stops there. The default.
     #[default]
     Stop,
-    /// The row goes to a CSV file (`file,line,column,reason,text`) and the load goes on. Text formats only.
+    /// The row goes to a CSV file (`file,line,column,reason,text`) and the load goes on. In Parquet, Arrow and DBN files these are rows with a
+    /// value that the column can't hold, or without a time; their line is the number of the row.
     Quarantine {
         /// The file; it is made at the first such row, and an older one is replaced.
         path: PathBuf,
@@ -54,6 +59,13 @@ pub struct ImportSettings {
     pub time_zone: Option<String>,
     /// When a date begins by the clock of that zone. Default: the recipe's, the table's, or midnight.
     pub day_start: Option<DayStart>,
+    /// Zone of times in the files that are written without one: an IANA name, or an offset such as `-05:00`. Default: the recipe's, or
+    /// UTC; for dates as times the table's.
+    pub zone: Option<String>,
+    /// Patterns of `strftime` in which text files write instants, dates and times of day, besides the usual ones. Default: none.
+    pub date_formats: Vec<String>,
+    /// How text files write numbers. Default: `1234.5`.
+    pub numbers: Option<NumberForm>,
     /// What becomes of malformed rows.
     pub on_error: OnError,
     /// Threads that parse. 0, the default, counts as 1.
@@ -69,6 +81,10 @@ pub struct Import {
     pub(crate) on_error: OnError,
     pub(crate) threads: usize,
     pub(crate) block_bytes: usize,
+    /// Zone of times without one in binary files.
+    pub(crate) zone: Option<Zone>,
+    /// What was found out, and what would help.
+    pub(crate) notes: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -99,9 +115,10 @@ pub fn plan(
         Some(recipe) => Kind::Text(recipe.source.delimiter),
         None => detect(first, settings.format)?,
     };
+    let mut notes = Vec::new();
     let (spec, reading) = match kind {
-        Kind::Text(delimiter) => {
-            let (spec, source) = plan_text(table, &files, delimiter, &settings, existing)?;
+        Kind::Text(_) | Kind::Json => {
+            let (spec, source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
             (spec, Reading::Text(source))
         }
         kind => (plan_binary(table, first, kind, &settings, existing)?, Reading::Binary(kind)),
@@ -111,8 +128,10 @@ pub fn plan(
         let reason = format!("the table's dates are in {}, and its days can't start at {start}", spec.dates_in());
         return Err(Error::Setting { setting: "day_start", reason });
     }
+    let zone = settings.zone.as_deref().map(files_zone).transpose()?;
     let threads = settings.threads.max(1);
-    Ok(Import { spec, files, reading, on_error: settings.on_error, threads, block_bytes: BLOCK_BYTES })
+    let on_error = settings.on_error;
+    Ok(Import { spec, files, reading, on_error, threads, block_bytes: BLOCK_BYTES, zone, notes })
 }
 
 impl Import {
@@ -146,19 +165,18 @@ impl Import {
         if spec.symbol.is_none() {
             text += "  no symbol column: rows are ordered by time alone\n";
         }
+        for note in &self.notes {
+            text += &format!("  note: {note}\n");
+        }
         text
     }
 }
 
 /// The columns of text files by their first rows, and how they are read; none of them is the time.
-pub(crate) fn text_columns(
-    files: &[InputFile],
-    delimiter: u8,
-    settings: &ImportSettings,
-) -> Result<(TableSpec, Source)> {
+pub(crate) fn text_columns(files: &[InputFile], kind: Kind, settings: &ImportSettings) -> Result<(TableSpec, Source)> {
     let time_zone = time_zone(settings, None);
     let zone = zone(&time_zone)?;
-    let mut source = text_source(files, delimiter, settings, None)?;
+    let mut source = text_source(files, kind, settings, None, &mut Vec::new())?;
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
         retype(plan, column_type, &zone, settings.recipe.is_none());
@@ -175,21 +193,38 @@ fn zone(time_zone: &str) -> Result<Zone> {
 }
 
 fn column_specs(source: &Source) -> Vec<ColumnSpec> {
-    let plans = source.rules.iter().filter_map(|rule| rule.plan.as_ref());
+    let is_first = |rule: &&Rule| rule.level.is_none_or(|level| level == 0);
+    let plans = source.rules.iter().filter(is_first).filter_map(|rule| rule.plan.as_ref());
     plans.map(|plan| ColumnSpec::new(&plan.name, plan.column_type.clone())).collect()
 }
 
 fn plan_text(
     table: &str,
     files: &[InputFile],
-    delimiter: u8,
+    kind: Kind,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
+    notes: &mut Vec<String>,
 ) -> Result<(TableSpec, Source)> {
     let first = files.first().map(|f| f.name.as_str()).unwrap_or_default();
     let time_zone = time_zone(settings, existing);
     let zone = zone(&time_zone)?;
-    let mut source = text_source(files, delimiter, settings, existing)?;
+    let mut source = text_source(files, kind, settings, existing, notes)?;
+    let levels = |column_type: &ColumnType| match column_type {
+        ColumnType::Levels { size } if !source.json => Some(*size),
+        _ => None,
+    };
+    let of_table = existing.iter().flat_map(|table| &table.columns).map(|column| (&column.name, &column.column_type));
+    let wanted = of_table.chain(settings.types.iter().map(|(name, column_type)| (name, column_type)));
+    let wanted: Vec<(String, i32)> =
+        wanted.filter_map(|(name, column_type)| Some((name.clone(), levels(column_type)?))).collect();
+    for (name, size) in wanted {
+        roles::join_levels(&mut source.rules, &name, size)?;
+    }
+    if settings.recipe.is_none() {
+        let wanted = settings.time.as_deref().or(existing.map(|table| table.time.as_str()));
+        notes.extend(roles::join_date_and_clock(&mut source, wanted, existing));
+    }
     let misfit = |reason: String| Error::Misfit { file: first.to_owned(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
         fit_rules(&mut source.rules, existing, &zone, &misfit)?;
@@ -197,7 +232,12 @@ fn plan_text(
     for (name, column_type) in &settings.types {
         let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("types", name))?;
         if existing.is_some_and(|e| e.position(&plan.name).is_some_and(|i| e.columns[i].column_type != *column_type)) {
-            return Err(misfit(format!("column {name} can't be {column_type}: the table has another type")));
+            let has = existing.and_then(|e| Some(&e.columns[e.position(&plan.name)?].column_type));
+            let has = has.map(ToString::to_string).unwrap_or_default();
+            return Err(misfit(format!(
+                "column {name} can't be {column_type}: the table has it as {has}; splay alter … widen {name} {column_type} changes it, \
+                 if no value is lost"
+            )));
         }
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
@@ -205,7 +245,7 @@ fn plan_text(
         let recipe = settings.recipe.as_ref().map(|r| r.time.clone());
         recipe.or_else(|| sniff::time_column(&columns(&source.rules)).map(str::to_owned))
     });
-    let time = time.ok_or_else(|| misfit(no_time(&columns(&source.rules))))?;
+    let time = time.ok_or_else(|| misfit(no_time(&columns(&source.rules), notes)))?;
     let plan = plan_named(&mut source.rules, &time).ok_or_else(|| no_column("time", &time))?;
     sniff::as_timestamp(plan, &zone);
     let time = plan.name.clone();
@@ -223,6 +263,10 @@ fn plan_text(
         }
         other => other,
     };
+    if let Some(files_zone) = settings.zone.as_deref().map(files_zone).transpose()? {
+        let plans = source.rules.iter_mut().filter_map(|rule| rule.plan.as_mut());
+        plans.for_each(|plan| plan.zone.clone_from(&files_zone));
+    }
     let spec = match existing {
         Some(existing) => existing.clone(),
         None => TableSpec::new(table, column_specs(&source), time, symbol.as_deref())
@@ -247,9 +291,24 @@ fn no_column(setting: &'static str, name: &str) -> Error {
     Error::Setting { setting, reason: format!("the files have no column {name:?}") }
 }
 
-fn no_time(columns: &[(&str, &ColumnType)]) -> String {
+fn files_zone(zone: &str) -> Result<Zone> {
+    Zone::parse(zone).ok_or_else(|| Error::Setting {
+        setting: "zone",
+        reason: format!("{zone:?} is not an IANA time zone or an offset such as -05:00"),
+    })
+}
+
+fn no_time(columns: &[(&str, &ColumnType)], notes: &[String]) -> String {
+    if columns.is_empty() {
+        return "it has no rows and no names of columns".to_owned();
+    }
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    format!("no column looks like a time; name one with --time, of {}", names.join(", "))
+    let mut text = format!("no column looks like a time; name one with --time, of {}", names.join(", "));
+    for note in notes {
+        text += "; ";
+        text += note;
+    }
+    text
 }
 
 fn columns(rules: &[Rule]) -> Vec<(&str, &ColumnType)> {
@@ -267,6 +326,8 @@ fn retype(plan: &mut ColumnPlan, column_type: &ColumnType, zone: &Zone, own_toke
     match column_type {
         ColumnType::Timestamp => sniff::as_timestamp(plan, zone),
         ColumnType::Time => (plan.column_type, plan.spelling) = (ColumnType::Time, Spelling::ClockText),
+        // Its levels stand in several columns.
+        ColumnType::Levels { .. } => plan.column_type = column_type.clone(),
         other => plan.column_type = other.clone(),
     }
     if own_tokens {
@@ -281,6 +342,7 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
         match existing.columns.iter().find(|c| same_name(&c.name, &plan.name)) {
             Some(column) => {
                 plan.name.clone_from(&column.name);
+                plan.is_settled = true;
                 retype(plan, &column.column_type, zone, plan.nulls.is_empty());
             }
             None => extra.push(plan.name.clone()),
@@ -296,15 +358,27 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
 /// The recipe's source, or a sniffed one.
 fn text_source(
     files: &[InputFile],
-    delimiter: u8,
+    kind: Kind,
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
+    notes: &mut Vec<String>,
 ) -> Result<Source> {
+    let writing = Writing { formats: settings.date_formats.clone(), numbers: settings.numbers };
     if let Some(recipe) = &settings.recipe {
         let mut source = recipe.source.clone();
         source.header = settings.header.unwrap_or(source.header);
+        if !settings.date_formats.is_empty() || settings.numbers.is_some() {
+            let (setting, key) = match settings.numbers {
+                None => ("date_formats", "formats"),
+                Some(_) => ("numbers", "scale and null_tokens"),
+            };
+            return Err(Error::Setting {
+                setting,
+                reason: format!("a recipe says itself how values are written, by {key}"),
+            });
+        }
         if recipe.others == Others::Sniff {
-            let (sample, _) = take_sample(files, delimiter, Some(source.header))?;
+            let (sample, _) = take_sample(files, kind, Some(source.header), &writing)?;
             let known = |name: &str| source.rules.iter().any(|r| r.names.iter().any(|n| same_name(n, name)));
             let mut others: Vec<Rule> =
                 sample.rules().into_iter().filter(|r| r.names.first().is_some_and(|n| !known(n))).collect();
@@ -315,15 +389,27 @@ fn text_source(
         }
         return Ok(source);
     }
-    let (sample, header) = take_sample(files, delimiter, settings.header)?;
+    let (sample, header) = take_sample(files, kind, settings.header, &writing)?;
+    if !writing.formats.is_empty() && !sample.uses_formats() {
+        let reason = format!("no column's values are all written as {}", writing.formats.join(" or "));
+        return Err(Error::Setting { setting: "date_formats", reason });
+    }
+    notes.extend(sample.hints());
     let mut rules = sample.rules();
+    let (json, delimiter) = match kind {
+        Kind::Text(delimiter) => (false, delimiter),
+        _ => (true, b','),
+    };
+    for (name, column_type) in settings.types.iter().filter(|_| json) {
+        // Fields that only later objects have.
+        if plan_named(&mut rules, name).is_none() {
+            rules.push(later_rule(name, column_type));
+        }
+    }
     for column in existing.filter(|_| header).map(|e| e.columns.as_slice()).unwrap_or_default() {
         // Columns that only later files have.
         if plan_named(&mut rules, &column.name).is_none() {
-            let mut plan = ColumnPlan::new(&column.name, column.column_type.clone());
-            plan.spelling = if column.column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
-            sniff::set_null_tokens(&mut plan);
-            rules.push(Rule { names: vec![column.name.clone()], plan: Some(plan), optional: true, value: None });
+            rules.push(later_rule(&column.name, &column.column_type));
         }
     }
     if let Some(existing) = existing.filter(|_| !header) {
@@ -335,6 +421,7 @@ fn text_source(
         }
     }
     Ok(Source {
+        json,
         delimiter,
         header,
         rules,
@@ -346,9 +433,17 @@ fn text_source(
     })
 }
 
+/// A column that the first rows don't have.
+fn later_rule(name: &str, column_type: &ColumnType) -> Rule {
+    let mut plan = ColumnPlan::new(name, column_type.clone());
+    plan.spelling = if *column_type == ColumnType::Time { Spelling::ClockText } else { Spelling::Any };
+    sniff::set_null_tokens(&mut plan);
+    Rule { names: vec![name.to_owned()], plan: Some(plan), optional: true, value: None, level: None }
+}
+
 /// The first rows of the first files, and whether they begin with a header.
-fn take_sample(files: &[InputFile], delimiter: u8, header: Option<bool>) -> Result<(Sample, bool)> {
-    let mut sample = Sample::default();
+fn take_sample(files: &[InputFile], kind: Kind, header: Option<bool>, writing: &Writing) -> Result<(Sample, bool)> {
+    let mut sample = Sample::new(writing.clone());
     let mut has_header = header;
     for (index, file) in files.iter().take(SAMPLE_FILES_MAX).enumerate() {
         let mut bytes = vec![0u8; SAMPLE_BYTES];
@@ -357,6 +452,14 @@ fn take_sample(files: &[InputFile], delimiter: u8, header: Option<bool>) -> Resu
             return Err(Error::unsupported(&file.name, "is UTF-16 text; convert it to UTF-8"));
         }
         bytes.truncate(got);
+        let Kind::Text(delimiter) = kind else {
+            json::add_sample(&mut sample, &bytes, sniff::SAMPLE_ROWS * (index + 1));
+            has_header = Some(true);
+            if sample.rows > 0 && index >= 2 {
+                break;
+            }
+            continue;
+        };
         if got == SAMPLE_BYTES {
             bytes.truncate(match crate::csv::fields::last_record_end(&bytes, delimiter) {
                 0 => got,
@@ -381,6 +484,16 @@ fn plan_binary(
     settings: &ImportSettings,
     existing: Option<&TableSpec>,
 ) -> Result<TableSpec> {
+    for (setting, is_given) in [
+        ("date_formats", !settings.date_formats.is_empty()),
+        ("numbers", settings.numbers.is_some()),
+        ("zone", settings.zone.is_some() && kind == Kind::Dbn),
+    ] {
+        if is_given {
+            let reason = format!("{} needs none: its values have types", first.name);
+            return Err(Error::Setting { setting, reason });
+        }
+    }
     let (natural, time) = crate::format::natural_columns(first, kind)?;
     let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
@@ -398,7 +511,7 @@ fn plan_binary(
     }
     let listed: Vec<(&str, &ColumnType)> = columns.iter().map(|c| (c.name.as_str(), &c.column_type)).collect();
     let time = settings.time.clone().or(time).or_else(|| sniff::time_column(&listed).map(str::to_owned));
-    let time = time.ok_or_else(|| misfit(no_time(&listed)))?;
+    let time = time.ok_or_else(|| misfit(no_time(&listed, &[])))?;
     let named = |n: &&str| {
         listed.iter().find(|(name, t)| same_name(name, n) && matches!(t, ColumnType::Symbol | ColumnType::Text))
     };

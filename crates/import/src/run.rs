@@ -13,14 +13,15 @@ use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
 
-use crate::csv::blocks::{Blocks, TextBlock};
-use crate::csv::parse::{self, Layout, Parsed};
+use crate::csv::blocks::{Blocks, Cut, TextBlock};
+use crate::csv::parse::{self, Fault, Layout, Parsed};
 use crate::csv::{Source, TrailerRule, fields};
 use crate::decompress::Stream;
 use crate::error::{Error, Result, excerpt};
 use crate::fit::Fitter;
 use crate::format::{Kind, batches};
 use crate::input::digest;
+use crate::json::{self, parse::Form};
 use crate::plan::{Import, OnError, Reading};
 use crate::report::{Block, FileReport, ImportReport, Quarantine};
 
@@ -28,6 +29,7 @@ use crate::report::{Block, FileReport, ImportReport, Quarantine};
 struct Job {
     layout: Arc<Layout>,
     block: TextBlock,
+    cut: Cut,
     reply: SyncSender<Result<Parsed, String>>,
 }
 
@@ -43,6 +45,7 @@ enum Item {
     },
     Batch {
         batch: RecordBatch,
+        faults: Vec<Fault>,
         bytes_read: u64,
     },
     End {
@@ -108,10 +111,13 @@ impl Import {
     ) -> Result<bool> {
         let input = &self.files[file];
         let mut stream = Stream::open(input, Arc::clone(count))?;
-        let mut blocks = Blocks::new(&mut stream, &input.name, source.delimiter, self.block_bytes)?;
+        let mut blocks = Blocks::new(&mut stream, &input.name, Cut::Records(source.delimiter), self.block_bytes)?;
         let mut lines = 0;
         let mut is_empty = false;
-        let layout = if source.header {
+        let layout = if source.json {
+            is_empty = !blocks.look_for_array()?;
+            Some(source.layout(&self.spec, input, None)?)
+        } else if source.header {
             match blocks.header()? {
                 Some((names, header_lines)) => {
                     lines = header_lines;
@@ -132,7 +138,7 @@ impl Import {
             let layout = Arc::new(layout);
             while let Some(block) = blocks.next_block()? {
                 let (reply, result) = sync_channel(1);
-                let job = Job { layout: Arc::clone(&layout), block, reply };
+                let job = Job { layout: Arc::clone(&layout), block, cut: blocks.cut(), reply };
                 let item = Item::Text { reply: result, bytes_read: blocks.bytes_read() };
                 if jobs.send(job).is_err() || queue.send(item).is_err() {
                     return Ok(false);
@@ -145,7 +151,7 @@ impl Import {
 
     fn read_binary(&self, file: usize, kind: Kind, bytes_before: u64, queue: &SyncSender<Item>) -> Result<bool> {
         let input = &self.files[file];
-        let mut fitter = Fitter::new(&self.spec, input);
+        let mut fitter = Fitter::new(&self.spec, input, self.zone.clone(), self.on_error != OnError::Stop);
         if queue.send(Item::Start { lines: 0 }).is_err() {
             return Ok(false);
         }
@@ -158,8 +164,9 @@ impl Import {
                 reason = "for a progress bar"
             )]
             let bytes_read = bytes_before + (share.clamp(0.0, 1.0) * input.bytes as f64) as u64;
-            let batch = fitter.fit(&batch)?;
-            if batch.num_rows() > 0 && queue.send(Item::Batch { batch, bytes_read }).is_err() {
+            let (batch, faults) = fitter.fit(&batch)?;
+            let any = batch.num_rows() > 0 || !faults.is_empty();
+            if any && queue.send(Item::Batch { batch, faults, bytes_read }).is_err() {
                 return Ok(false);
             }
         }
@@ -171,7 +178,16 @@ impl Import {
 fn parse_jobs(work: &Mutex<Receiver<Job>>, stop: bool) {
     loop {
         let Ok(Ok(job)) = work.lock().map(|work| work.recv()) else { return };
-        let parsed = parse::parse(&job.layout, &job.block.bytes, job.block.len, stop);
+        let block = &job.block;
+        let text = &block.bytes[..block.len];
+        let parsed = match job.cut {
+            Cut::Records(_) => parse::parse(&job.layout, &block.bytes, block.len, stop),
+            Cut::Lines => json::parse::parse(&job.layout, text, Form::Lines, stop),
+            Cut::Objects => {
+                let form = Form::Array { first: block.first, last: block.last };
+                json::parse::parse(&job.layout, text, form, stop)
+            }
+        };
         // The caller may have left.
         job.reply.send(parsed).unwrap_or_default();
     }
@@ -227,9 +243,12 @@ impl<'a> Collector<'a> {
                 Item::Start { lines } => {
                     (self.lines, self.rows, self.faults, self.trailer) = (lines, 0, 0, None);
                 }
-                Item::Batch { batch, bytes_read } => {
+                Item::Batch { batch, faults, bytes_read } => {
+                    self.set_aside(faults)?;
                     self.rows += batch.num_rows() as u64;
-                    sink(Block { batch, file, bytes_read })?;
+                    if batch.num_rows() > 0 {
+                        sink(Block { batch, file, bytes_read })?;
+                    }
                 }
                 Item::Text { reply, bytes_read } => {
                     let parsed = reply.recv().map_err(|_| self.gave_up())?;
@@ -258,8 +277,20 @@ impl<'a> Collector<'a> {
 
     /// Takes the counts and faults of a block; gives its batches.
     fn take(&mut self, parsed: Parsed) -> Result<Vec<RecordBatch>> {
+        self.set_aside(parsed.faults)?;
+        if parsed.beyond_trailer || (self.trailer.is_some() && parsed.rows > 0) {
+            return Err(self.cut_short("rows follow the line that should be the last"));
+        }
+        self.trailer = parsed.trailer.or(self.trailer.take());
+        self.lines += parsed.lines;
+        self.rows += parsed.rows;
+        Ok(parsed.batches)
+    }
+
+    /// Puts rows into quarantine, or ends at the first.
+    fn set_aside(&mut self, faults: Vec<Fault>) -> Result<()> {
         let name = self.name();
-        for fault in parsed.faults {
+        for fault in faults {
             let line = self.lines + fault.line + 1;
             match &mut self.quarantine {
                 Some(quarantine) => quarantine.add(name, line, &fault.column, &fault.reason, &fault.text)?,
@@ -275,13 +306,7 @@ impl<'a> Collector<'a> {
             }
             self.faults += 1;
         }
-        if parsed.beyond_trailer || (self.trailer.is_some() && parsed.rows > 0) {
-            return Err(self.cut_short("rows follow the line that should be the last"));
-        }
-        self.trailer = parsed.trailer.or(self.trailer.take());
-        self.lines += parsed.lines;
-        self.rows += parsed.rows;
-        Ok(parsed.batches)
+        Ok(())
     }
 
     fn cut_short(&self, reason: impl Into<String>) -> Error {

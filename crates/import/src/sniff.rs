@@ -8,14 +8,14 @@ use std::collections::HashSet;
 use splay_store::ColumnType;
 
 use crate::csv::columns::ColumnPlan;
-use crate::csv::times::{self, Count, Spelling, Zone};
+use crate::csv::times::{self, Spelling, Zone};
 use crate::csv::{Rule, fields, numbers, same_name};
+use crate::evidence::{Evidence, Writing};
 
 /// Bytes of a file that are looked at.
 pub(crate) const SAMPLE_BYTES: usize = 1 << 20;
 
-const SAMPLE_ROWS: usize = 10_000;
-const SYMBOL_BYTES_MAX: usize = 32;
+pub(crate) const SAMPLE_ROWS: usize = 10_000;
 
 /// Texts that mean null in columns that hold no text. A ticker may be called NA, so text columns keep them.
 pub(crate) const NULL_TOKENS: [&str; 8] = ["NA", "N/A", "NULL", "null", "None", "none", "\\N", "-"];
@@ -46,117 +46,8 @@ pub(crate) struct Sample {
     pub names: Vec<String>,
     columns: Vec<Evidence>,
     pub rows: usize,
-}
-
-/// What a column's values could be.
-#[derive(Debug, Clone)]
-struct Evidence {
-    values: usize,
-    bool: bool,
-    int: bool,
-    uint: bool,
-    float: bool,
-    date: bool,
-    timestamp: bool,
-    epoch: Option<Count>,
-    epoch_possible: bool,
-    bytes_max: usize,
-    distinct: HashSet<Vec<u8>>,
-}
-
-impl Default for Evidence {
-    fn default() -> Evidence {
-        Evidence {
-            values: 0,
-            bool: true,
-            int: true,
-            uint: true,
-            float: true,
-            date: true,
-            timestamp: true,
-            epoch: None,
-            epoch_possible: true,
-            bytes_max: 0,
-            distinct: HashSet::new(),
-        }
-    }
-}
-
-impl Evidence {
-    fn add(&mut self, text: &[u8], quoted: bool) {
-        let token = !quoted && NULL_TOKENS.iter().any(|t| t.as_bytes() == text);
-        if text.is_empty() {
-            return;
-        }
-        self.bytes_max = self.bytes_max.max(text.len());
-        // Distinct texts matter for columns that are nothing else.
-        if !self.float && self.distinct.len() <= SAMPLE_ROWS && !self.distinct.contains(text) {
-            self.distinct.insert(text.to_vec());
-        }
-        if token {
-            return;
-        }
-        let text = text.trim_ascii();
-        self.values += 1;
-        self.bool = self.bool && (text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false"));
-        let digits = text.strip_prefix(b"-").unwrap_or(text);
-        let padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
-        let integer = if padded || text.contains(&b'.') { None } else { numbers::integer(text) };
-        self.int = self.int && integer.is_some_and(|v| i64::try_from(v).is_ok());
-        self.uint = self.uint && integer.is_some_and(|v| u64::try_from(v).is_ok());
-        let exact = integer.is_none_or(|v| v.unsigned_abs() < 1 << 63);
-        self.float = self.float && !padded && exact && numbers::float(text, 0).is_some();
-        self.date = self.date && times::date(text).is_some();
-        self.timestamp = self.timestamp && times::written(text).is_some();
-        if self.epoch_possible {
-            let point = memchr::memchr(b'.', text).unwrap_or(text.len());
-            let unit = numbers::integer(&text[..point]).and_then(Count::guess);
-            let epoch = unit.filter(|unit| times::count(text, *unit).is_some());
-            self.epoch_possible = epoch.is_some() && (self.epoch.is_none() || self.epoch == epoch);
-            self.epoch = epoch;
-        }
-    }
-
-    /// The type, and how times are written.
-    fn column_type(&self, name: &str, rows: usize) -> (ColumnType, Spelling) {
-        let time_name = TIME_NAMES.iter().any(|n| same_name(n, name)) || is_timelike(name);
-        let symbol_name = SYMBOL_NAMES.iter().any(|n| same_name(n, name));
-        let plain = |column_type| (column_type, Spelling::Written);
-        if self.values == 0 {
-            return plain(if symbol_name { ColumnType::Symbol } else { ColumnType::Text });
-        }
-        if symbol_name {
-            return plain(ColumnType::Symbol);
-        }
-        if let Some(unit) = self.epoch.filter(|_| self.epoch_possible && time_name) {
-            return (ColumnType::Timestamp, Spelling::Epoch(unit));
-        }
-        if self.bool {
-            return plain(ColumnType::Bool);
-        }
-        if self.date && (!self.int || time_name) {
-            return plain(ColumnType::Date);
-        }
-        if self.int {
-            return plain(ColumnType::Int64);
-        }
-        if self.uint {
-            return plain(ColumnType::UInt64);
-        }
-        if self.float {
-            return plain(ColumnType::Float64);
-        }
-        if self.timestamp {
-            return plain(ColumnType::Timestamp);
-        }
-        let few = self.distinct.len() <= (rows / 4).clamp(64, 4096);
-        plain(if few && self.bytes_max <= SYMBOL_BYTES_MAX { ColumnType::Symbol } else { ColumnType::Text })
-    }
-}
-
-fn is_timelike(name: &str) -> bool {
-    let lower = name.to_ascii_lowercase();
-    ["_time", "_ts", "timestamp", "ts_"].iter().any(|part| lower.contains(part))
+    /// How dates and numbers are written, as far as the caller says it.
+    pub writing: Writing,
 }
 
 /// The delimiter that splits the first lines most evenly.
@@ -172,6 +63,10 @@ pub(crate) fn delimiter(sample: &[u8]) -> u8 {
 }
 
 impl Sample {
+    pub fn new(writing: Writing) -> Sample {
+        Sample { writing, ..Sample::default() }
+    }
+
     /// Adds the first rows of a file. `header` is as set by the user; `None` to find out from this file.
     pub fn add(&mut self, bytes: &[u8], delimiter: u8, header: Option<bool>) -> bool {
         let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
@@ -199,10 +94,24 @@ impl Sample {
         for row in rows {
             if row.len() == places.len() {
                 self.rows += 1;
-                row.iter().zip(&places).for_each(|((text, quoted), &place)| self.columns[place].add(text, *quoted));
+                row.iter()
+                    .zip(&places)
+                    .for_each(|((text, quoted), &place)| self.columns[place].add(text, *quoted, &self.writing));
             }
         }
         has_header
+    }
+
+    /// Adds a value of the column of this name.
+    pub fn add_value(&mut self, name: &str, text: &[u8], quoted: bool) {
+        let place = self.place(name);
+        self.columns[place].add(text, quoted, &self.writing);
+    }
+
+    /// Adds a list or an object, with the length of a list of numbers.
+    pub fn add_nested(&mut self, name: &str, text: &[u8], numbers: Option<usize>) {
+        let place = self.place(name);
+        self.columns[place].add_nested(text, numbers, &self.writing);
     }
 
     fn place(&mut self, name: &str) -> usize {
@@ -214,16 +123,46 @@ impl Sample {
         self.names.len() - 1
     }
 
-    /// A rule for each column that was seen.
+    /// A rule for each column that was seen. A first column without a name, which pandas makes of an index, is left out if it counts rows,
+    /// and named if it holds times.
     pub fn rules(&self) -> Vec<Rule> {
-        let types = self.names.iter().zip(&self.columns).map(|(name, evidence)| {
-            let (column_type, spelling) = evidence.column_type(name, self.rows);
-            let mut plan = ColumnPlan::new(name, column_type);
+        let types = self.names.iter().zip(&self.columns).enumerate().map(|(place, (name, evidence))| {
+            let (column_type, spelling) = evidence.column_type(name, self.rows, &self.writing);
+            let is_index = place == 0 && (name.is_empty() || name.starts_with("Unnamed: "));
+            let names = vec![name.clone()];
+            if is_index && matches!(column_type, ColumnType::Int64 | ColumnType::UInt64) {
+                return Rule { names, plan: None, optional: true, value: None, level: None };
+            }
+            let mut plan = ColumnPlan::new(if is_index { self.index_name(&column_type) } else { name }, column_type);
             plan.spelling = spelling;
+            plan.numbers = self.writing.numbers;
+            if evidence.is_formatted_date() {
+                plan.date_patterns.clone_from(&self.writing.formats);
+            }
             set_null_tokens(&mut plan);
-            Rule { names: vec![name.clone()], plan: Some(plan), optional: true, value: None }
+            Rule { names, plan: Some(plan), optional: true, value: None, level: None }
         });
         types.collect()
+    }
+
+    fn index_name(&self, column_type: &ColumnType) -> &'static str {
+        let is_free = |name: &str| !self.names.iter().any(|other| same_name(other, name));
+        match column_type {
+            ColumnType::Timestamp | ColumnType::Date if is_free("time") => "time",
+            ColumnType::Symbol if is_free("symbol") => "symbol",
+            _ => "index",
+        }
+    }
+
+    /// What would help to read columns that are taken as text, and whether a format of dates was of any use.
+    pub fn hints(&self) -> Vec<String> {
+        let of_column = |(name, evidence): (&String, &Evidence)| evidence.hint(name, &self.writing);
+        self.names.iter().zip(&self.columns).filter_map(of_column).collect()
+    }
+
+    /// Whether the caller's formats of dates fit any column.
+    pub fn uses_formats(&self) -> bool {
+        self.columns.iter().any(Evidence::is_formatted)
     }
 }
 
@@ -234,21 +173,28 @@ pub(crate) fn set_null_tokens(plan: &mut ColumnPlan) {
     plan.nulls = tokens.iter().map(|t| t.as_bytes().to_vec()).collect();
 }
 
-/// Whether the first row names columns: it holds no empty, repeated or number-like field, and either a column below
-/// holds something other than text or its names look like names.
+/// Whether the first row names columns: it holds no number-like field, and either a column below holds something other than text, or its
+/// names look like names and none is repeated.
 fn looks_like_header(rows: &[Vec<(Vec<u8>, bool)>]) -> bool {
     let Some(first) = rows.first() else { return true };
     let is_value = |text: &[u8]| numbers::float(text, 0).is_some() || times::written(text).is_some();
-    let mut seen = HashSet::new();
-    if first.iter().any(|(text, _)| text.is_empty() || is_value(text) || !seen.insert(text.to_ascii_lowercase())) {
-        return false;
-    }
     let below = &rows[1..];
     let has_values = below.iter().take(100).flatten().any(|(text, _)| is_value(text));
+    let (mut seen, mut is_repeated) = (HashSet::new(), false);
+    for (place, (text, _)) in first.iter().enumerate() {
+        // pandas leaves the name of an index empty.
+        if is_value(text) || text.is_empty() && (place > 0 || first.len() == 1 || !has_values) {
+            return false;
+        }
+        is_repeated |= !seen.insert(text.to_ascii_lowercase());
+    }
+    if is_repeated && !has_values {
+        return false;
+    }
     let is_name = |text: &[u8]| text[0].is_ascii_alphabetic() || text[0] == b'_';
     has_values
         || below.is_empty()
-        || first.iter().all(|(text, _)| is_name(text) && text.iter().any(u8::is_ascii_lowercase))
+        || first.iter().all(|(text, _)| !text.is_empty() && is_name(text) && text.iter().any(u8::is_ascii_lowercase))
 }
 
 /// The likeliest time column: a timestamp with a known name, else the first timestamp, else a date with a known name.
@@ -275,7 +221,10 @@ pub(crate) fn as_timestamp(plan: &mut ColumnPlan, zone: &Zone) {
     }
     if plan.column_type != ColumnType::Timestamp {
         plan.column_type = ColumnType::Timestamp;
-        plan.spelling = Spelling::Any;
+        plan.spelling = match plan.date_patterns.is_empty() {
+            true => Spelling::Any,
+            false => Spelling::Patterns(plan.date_patterns.clone()),
+        };
     }
 }
 

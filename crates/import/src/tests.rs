@@ -12,6 +12,8 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 use crate::*;
 
 mod hostile;
+mod json;
+mod people;
 
 struct Loaded {
     spec: TableSpec,

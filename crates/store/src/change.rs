@@ -25,6 +25,8 @@ pub struct CommitReport {
     pub added: u64,
     /// Rows that it removed.
     pub removed: u64,
+    /// Rows that it left out as duplicates.
+    pub duplicates: u64,
     /// Dates whose rows it changed, in days since 1970-01-01. Those of captures and compactions aren't noted.
     pub dates: Vec<i32>,
     /// Files or frames that it loaded, unless their rows were taken back since.
@@ -236,6 +238,7 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
         operation: note.operation.word(),
         added: note.rows.0,
         removed: note.rows.1,
+        duplicates: note.duplicates,
         dates: note.dates.keys().copied().collect(),
         sources,
         undoes: note.undoes,

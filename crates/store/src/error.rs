@@ -127,6 +127,22 @@ pub enum Error {
         epoch: u64,
     },
 
+    /// A load was to refuse duplicates, and has one. Leave duplicates out, or load other rows. Nothing was loaded.
+    #[error(
+        "table {table:?}: a row of {date} {}: {row}; nothing was loaded",
+        if *is_stored { "is stored already" } else { "comes twice" }
+    )]
+    Duplicate {
+        /// The table.
+        table: String,
+        /// The row's date.
+        date: String,
+        /// Its symbol, time and key.
+        row: String,
+        /// Whether the other one is stored.
+        is_stored: bool,
+    },
+
     /// A write-down says that the table has fewer captured rows than it said before. Nothing was written.
     #[error("table {table:?} has captured rows up to {has:?}, and a write-down would say {said:?}")]
     FellBack {

@@ -9,6 +9,7 @@ use crate::database::{Database, Table};
 use crate::error::{Error, Result};
 use crate::load::{follow_each_other, rewrite};
 use crate::manifest::{FileEntry, Operation, Tier};
+use crate::retype::may_retype;
 use crate::schema::{ColumnSpec, ColumnType, TableSpec};
 use crate::segment::{self, FileFormat};
 use crate::storage::Storage;
@@ -119,10 +120,12 @@ impl Table {
         })
     }
 
-    /// Gives a column a wider type; values stay what they are.
+    /// Gives a column a wider type; values stay what they are. `int64` and `uint64` become `float64` if every value that is there has an
+    /// equal one, and text becomes symbols; both write the table's files anew.
     ///
     /// # Errors
-    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value of the old type has no equal in the new one.
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; where files are written anew also
+    /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured.
     pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
         let spec = self.snapshot()?.spec().clone();
         let Some(position) = spec.position(name) else {
@@ -131,6 +134,9 @@ impl Table {
         };
         if Some(position) == spec.symbol_position() || position == spec.time_position() {
             return Err(spec.error(format!("{name:?} orders the rows; its type can't change")));
+        }
+        if may_retype(&spec.columns[position].column_type, &wider) {
+            return self.retype_column(name, &wider);
         }
         self.change_schema(|columns| {
             let old = &columns[position].column_type;

@@ -39,6 +39,8 @@ pub(crate) struct Change {
     pub(crate) unload: Vec<String>,
     /// Rows that came in and rows that went.
     pub(crate) rows: (u64, u64),
+    /// Rows that were left out as duplicates.
+    pub(crate) duplicates: u64,
     /// The commit that this one undoes.
     pub(crate) undoes: Option<u64>,
     /// Whether the table is dropped.
@@ -57,6 +59,7 @@ impl Change {
             forget: Vec::new(),
             unload: Vec::new(),
             rows: (0, 0),
+            duplicates: 0,
             undoes: None,
             dropped: false,
         }
@@ -210,6 +213,7 @@ impl Writer {
             forget,
             unload: change.unload,
             rows: change.rows,
+            duplicates: change.duplicates,
             undoes: change.undoes,
             dropped: change.dropped,
             history: None,

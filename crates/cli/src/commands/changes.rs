@@ -19,6 +19,9 @@ use crate::size::{Human, Thousands};
 /// Dates that a line names one by one.
 const DATES_SHOWN: usize = 3;
 
+/// Where the duplicates are listed that loads left out, if there are any.
+const DUPLICATES_AT: usize = 4;
+
 /// A database whose rows can be changed: those that only its journal has are written to the tables' files first. Where a server captures, rows
 /// that only it has can't be changed, which the store says.
 pub fn changeable(path: &Path) -> Result<Database> {
@@ -38,8 +41,13 @@ pub fn loads(arguments: &LoadsArguments) -> Result<()> {
     let routine = ["capture", "compact", "schema", "forget", "snapshot"];
     let commits = table.commits(read)?.into_iter();
     let shown = commits.filter(|commit| arguments.all || !routine.contains(&commit.operation));
-    let rows: Vec<Vec<String>> = shown.take(arguments.count).map(|commit| line(&commit)).collect();
-    let titles = ["commit", "at (UTC)", "what", "added", "removed", "dates", "from", "undo"];
+    let commits: Vec<CommitReport> = shown.take(arguments.count).collect();
+    let mut rows: Vec<Vec<String>> = commits.iter().map(line).collect();
+    let mut titles = vec!["commit", "at (UTC)", "what", "added", "removed", "dates", "from", "undo"];
+    if commits.iter().any(|commit| commit.duplicates > 0) {
+        titles.insert(DUPLICATES_AT, "duplicates");
+        rows.iter_mut().zip(&commits).for_each(|(row, commit)| row.insert(DUPLICATES_AT, of_rows(commit.duplicates)));
+    }
     say!("{}", output::columns(&titles, &rows))?;
     Ok(())
 }
@@ -52,8 +60,11 @@ fn of_name(database: &Database, name: &str) -> Result<Table> {
     }
 }
 
+fn of_rows(rows: u64) -> String {
+    if rows == 0 { String::new() } else { Thousands(rows).to_string() }
+}
+
 fn line(commit: &CommitReport) -> Vec<String> {
-    let of_rows = |rows: u64| if rows == 0 { String::new() } else { Thousands(rows).to_string() };
     let mut dates: Vec<String> = commit.dates.iter().map(|date| splay_store::date(*date).to_string()).collect();
     if dates.len() > DATES_SHOWN {
         dates = vec![format!("{} to {}, {}", dates[0], dates[dates.len() - 1], Thousands(dates.len() as u64))];

@@ -2,9 +2,10 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
-use splay_store::{Database, LoadOptions, Replace};
+use splay_store::{Database, Dedupe, LoadOptions, Replace};
 
-use crate::args::{LoadArguments, OnErrorArgument, ReplaceArgument};
+use crate::args::{LoadArguments, OnDuplicateArgument, OnErrorArgument, ReplaceArgument};
+use crate::commands::changes;
 use crate::print::{note, say};
 use crate::progress;
 use crate::size::{Human, Thousands};
@@ -21,6 +22,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             Some(ReplaceArgument::Date) => Replace::Dates,
             Some(ReplaceArgument::Symbol) => Replace::Symbols,
         },
+        dedupe: arguments
+            .dedupe
+            .map(|dedupe| Dedupe { refuse: matches!(arguments.on_duplicate, OnDuplicateArgument::Stop), ..dedupe }),
     };
     let quarantine = match arguments.on_error {
         OnErrorArgument::Stop => None,
@@ -37,6 +41,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         symbol: arguments.shape.symbol,
         time_zone: arguments.shape.time_zone,
         day_start: arguments.shape.day_start,
+        zone: arguments.zone,
+        date_formats: arguments.date_formats,
+        numbers: arguments.numbers,
         on_error: quarantine.clone().map_or(OnError::Stop, |path| OnError::Quarantine { path }),
         threads: options.threads,
     };
@@ -55,6 +62,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         return Ok(());
     }
     let Some(database) = database else { return Err(anyhow!("no database")) };
+    if options.dedupe.is_some() {
+        changes::settle(&database)?;
+    }
     let bar = progress::bytes(files.iter().map(|file| file.bytes).sum(), "loading");
     let mut described = false;
     let outcome = splay_import::load(&database, &arguments.table, files, settings, options, &mut |progress| {
@@ -63,20 +73,22 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             bar.suspend(|| note!("{}", progress.description.trim_end()));
         }
         bar.set_position(progress.bytes);
-        bar.set_prefix(format!("{} rows", Thousands(progress.rows)));
+        let a_second = rate(progress.rows, start.elapsed().as_secs_f64());
+        bar.set_prefix(format!("{} rows, {}/s", Thousands(progress.rows), Thousands(a_second)));
         Ok(())
     })?;
     bar.finish_and_clear();
 
     let seconds = start.elapsed().as_secs_f64();
     say!(
-        "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {}/s",
+        "loaded {} rows from {} files ({}) into {} partitions, {} segments ({}), in {seconds:.2} s: {} rows/s, {}/s",
         Thousands(outcome.load.rows),
         outcome.import.files.len(),
         Human(outcome.import.bytes),
         outcome.load.partitions,
         outcome.load.segments,
         Human(outcome.load.bytes),
+        Thousands(rate(outcome.import.rows, seconds)),
         Human(rate(outcome.import.bytes, seconds)),
     )?;
     if outcome.load.removed > 0 {
@@ -85,6 +97,9 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             Thousands(outcome.load.removed),
             outcome.load.epoch
         )?;
+    }
+    if outcome.load.duplicates > 0 {
+        say!("{} duplicates were left out", Thousands(outcome.load.duplicates))?;
     }
     if let Some(path) = quarantine.filter(|_| outcome.import.quarantined > 0) {
         say!("{} malformed rows are in {}", Thousands(outcome.import.quarantined), path.display())?;
@@ -98,6 +113,6 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
     clippy::cast_precision_loss,
     reason = "a rate for people to read"
 )]
-fn rate(bytes: u64, seconds: f64) -> u64 {
-    (bytes as f64 / seconds.max(1e-9)) as u64
+fn rate(count: u64, seconds: f64) -> u64 {
+    (count as f64 / seconds.max(1e-9)) as u64
 }

@@ -6,6 +6,7 @@ use super::fields::{last_record_end, record};
 use super::parse::PADDING;
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
+use crate::json::blocks::{last_line_end, last_object_end};
 
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: usize = 4 << 20;
@@ -18,22 +19,49 @@ const RECORD_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct TextBlock {
     pub bytes: Vec<u8>,
     pub len: usize,
+    /// Whether it is the file's first, or last as far as that is known; asked of arrays of JSON.
+    pub first: bool,
+    pub last: bool,
+}
+
+/// Where blocks end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Cut {
+    /// Behind records of delimited text.
+    Records(u8),
+    /// Behind line feeds.
+    Lines,
+    /// Behind objects of a JSON array. There is a last block even if it has no bytes.
+    Objects,
+}
+
+impl Cut {
+    fn last_end(self, bytes: &[u8]) -> usize {
+        match self {
+            Cut::Records(delimiter) => last_record_end(bytes, delimiter),
+            Cut::Lines => last_line_end(bytes),
+            Cut::Objects => last_object_end(bytes),
+        }
+    }
 }
 
 /// Cuts a stream into blocks.
 pub(crate) struct Blocks<'a> {
     stream: &'a mut Stream,
     file: &'a str,
-    delimiter: u8,
+    cut: Cut,
     block_bytes: usize,
     carried: Vec<u8>,
     at_end: bool,
+    first: bool,
+    ended: bool,
 }
 
 impl<'a> Blocks<'a> {
     /// Skips a byte order mark.
-    pub fn new(stream: &'a mut Stream, file: &'a str, delimiter: u8, block_bytes: usize) -> Result<Blocks<'a>> {
-        let mut blocks = Blocks { stream, file, delimiter, block_bytes, carried: Vec::new(), at_end: false };
+    pub fn new(stream: &'a mut Stream, file: &'a str, cut: Cut, block_bytes: usize) -> Result<Blocks<'a>> {
+        let mut blocks =
+            Blocks { stream, file, cut, block_bytes, carried: Vec::new(), at_end: false, first: true, ended: false };
         let mut head = [0u8; 3];
         let got = blocks.stream.read_full(&mut head)?;
         blocks.at_end = got < head.len();
@@ -44,6 +72,27 @@ impl<'a> Blocks<'a> {
             blocks.carried.extend_from_slice(&head[..got]);
         }
         Ok(blocks)
+    }
+
+    /// Looks at the first byte that isn't white space, and cuts JSON by it. Says whether there is any.
+    pub fn look_for_array(&mut self) -> Result<bool> {
+        let mut bytes = std::mem::take(&mut self.carried);
+        while bytes.iter().all(u8::is_ascii_whitespace) && !self.at_end {
+            let got = self.stream.by_ref().take(4096).read_to_end(&mut bytes);
+            self.at_end = got.map_err(|e| crate::decompress::damaged(self.file, &e))? < 4096;
+            if bytes.len() > RECORD_BYTES_MAX {
+                return Err(Error::damaged(self.file, "it begins with 64 MiB of white space"));
+            }
+        }
+        let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace()).copied();
+        self.cut = if first == Some(b'[') { Cut::Objects } else { Cut::Lines };
+        self.carried = bytes;
+        Ok(first.is_some())
+    }
+
+    /// Where blocks end.
+    pub fn cut(&self) -> Cut {
+        self.cut
     }
 
     /// On-disk bytes read so far.
@@ -63,25 +112,32 @@ impl<'a> Blocks<'a> {
                 self.at_end = got.map_err(|e| crate::decompress::damaged(self.file, &e))? < wanted;
             }
             if self.at_end {
-                if bytes.is_empty() {
+                if bytes.is_empty() && (self.cut != Cut::Objects || self.ended) {
                     return Ok(None);
                 }
+                self.ended = true;
                 if bytes.last() != Some(&b'\n') {
                     bytes.push(b'\n');
                 }
-                return Ok(Some(pad(bytes)));
+                return Ok(Some(self.block(bytes)));
             }
-            let end = last_record_end(&bytes, self.delimiter);
+            let end = self.cut.last_end(&bytes);
             if end > 0 {
                 self.carried.extend_from_slice(&bytes[end..]);
                 bytes.truncate(end);
-                return Ok(Some(pad(bytes)));
+                return Ok(Some(self.block(bytes)));
             }
             if bytes.len() > RECORD_BYTES_MAX {
                 return Err(Error::damaged(self.file, "a record is longer than 64 MiB; is a quote left open?"));
             }
             target = bytes.len() * 2;
         }
+    }
+
+    fn block(&mut self, mut bytes: Vec<u8>) -> TextBlock {
+        let len = bytes.len();
+        bytes.resize(len + PADDING, 0);
+        TextBlock { bytes, len, first: std::mem::take(&mut self.first), last: self.ended }
     }
 
     /// Takes the header, the first record that isn't blank, off the stream. Gives its names and the line feeds it took.
@@ -96,7 +152,8 @@ impl<'a> Blocks<'a> {
         if at == block.len {
             return Ok(None);
         }
-        let (fields, end) = record(&block.bytes[..block.len], at, self.delimiter)
+        let Cut::Records(delimiter) = self.cut else { return Ok(None) };
+        let (fields, end) = record(&block.bytes[..block.len], at, delimiter)
             .map_err(|reason| Error::damaged(self.file, format!("the header: {reason}")))?;
         lines += 1 + fields.iter().map(|f| f.newlines).sum::<u64>();
         let names = fields.iter().map(|f| String::from_utf8(f.text.trim_ascii().to_vec())).collect::<Result<_, _>>();
@@ -107,10 +164,4 @@ impl<'a> Blocks<'a> {
         self.carried = rest;
         Ok(Some((names, lines)))
     }
-}
-
-fn pad(mut bytes: Vec<u8>) -> TextBlock {
-    let len = bytes.len();
-    bytes.resize(len + PADDING, 0);
-    TextBlock { bytes, len }
 }

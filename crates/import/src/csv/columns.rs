@@ -7,13 +7,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array, Float64Array,
-    Int32Array, Int64Array, StringArray, Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
+    Array, ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, FixedSizeListArray, Float32Array,
+    Float64Array, Int32Array, Int64Array, StringArray, Time64NanosecondArray, TimestampNanosecondArray, UInt64Array,
 };
 use arrow::buffer::{BooleanBuffer, Buffer, MutableBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field};
 use arrow::util::bit_util;
 use splay_store::ColumnType;
 
+use super::number_form::NumberForm;
 use super::numbers;
 use super::times::{self, Spelling, Zone};
 
@@ -34,6 +36,10 @@ pub(crate) struct ColumnPlan {
     /// Numbers further from zero than this are null.
     pub null_above: f64,
     pub upper: bool,
+    /// How numbers are written, if not as programs write them.
+    pub numbers: Option<NumberForm>,
+    /// The table exists, and has the column with this type.
+    pub is_settled: bool,
     /// The time column: null is an error.
     pub required: bool,
 }
@@ -51,6 +57,8 @@ impl ColumnPlan {
             blank_is_null: false,
             null_above: f64::INFINITY,
             upper: false,
+            numbers: None,
+            is_settled: false,
             required: false,
         }
     }
@@ -66,7 +74,7 @@ impl ColumnPlan {
     /// Whether a number may be read without looking for null tokens first.
     fn is_fast(&self) -> bool {
         let is_plain = |token: &[u8]| token.iter().all(|b| b.is_ascii_digit() || matches!(b, b'-' | b'.'));
-        self.nulls.iter().all(|token| !is_plain(token) || numbers::float(token, 0).is_none())
+        self.numbers.is_none() && self.nulls.iter().all(|token| !is_plain(token) || numbers::float(token, 0).is_none())
     }
 
     fn integer_bounds(&self) -> (i128, i128) {
@@ -178,6 +186,51 @@ pub(crate) enum Values {
     Days(Vec<i32>),
     Symbol(Symbols),
     Text(Texts),
+    Levels(Levels),
+}
+
+/// Lists of one length.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    size: usize,
+    rows: usize,
+    values: Vec<f64>,
+    /// Places of items that are null, ascending within a row.
+    missing: Vec<usize>,
+}
+
+impl Levels {
+    fn push(&mut self, items: &[Option<f64>]) {
+        for place in 0..self.size {
+            let item = items.get(place).copied().flatten();
+            if item.is_none() {
+                self.missing.push(self.values.len());
+            }
+            self.values.push(item.unwrap_or(0.0));
+        }
+        self.rows += 1;
+    }
+
+    fn truncate(&mut self, len: usize) {
+        self.rows = self.rows.min(len);
+        self.values.truncate(self.rows * self.size);
+        while self.missing.last().is_some_and(|place| *place >= self.values.len()) {
+            self.missing.pop();
+        }
+    }
+
+    fn array(self, nulls: Option<NullBuffer>) -> arrow::error::Result<FixedSizeListArray> {
+        let missing = validity(self.values.len(), &self.missing);
+        let items = Float64Array::try_new(self.values.into(), missing)?;
+        let size = i32::try_from(self.size).unwrap_or(i32::MAX);
+        FixedSizeListArray::try_new_with_length(
+            Arc::new(Field::new("item", DataType::Float64, true)),
+            size,
+            Arc::new(items),
+            nulls,
+            self.rows,
+        )
+    }
 }
 
 /// A column of the block that is being parsed.
@@ -194,7 +247,8 @@ pub(crate) struct Column<'a> {
 
 /// Runs the same code on the vector inside, whatever its type.
 macro_rules! on_vector {
-    ($values:expr, $vector:ident => $do:expr, $texts:ident => $texts_do:expr, $symbols:ident => $symbols_do:expr) => {
+    ($values:expr, $vector:ident => $do:expr, $texts:ident => $texts_do:expr, $symbols:ident => $symbols_do:expr,
+     $levels:ident => $levels_do:expr) => {
         match $values {
             Values::Bool($vector) => $do,
             Values::Int($vector) => $do,
@@ -205,6 +259,7 @@ macro_rules! on_vector {
             Values::Days($vector) => $do,
             Values::Text($texts) => $texts_do,
             Values::Symbol($symbols) => $symbols_do,
+            Values::Levels($levels) => $levels_do,
         }
     };
 }
@@ -219,7 +274,11 @@ impl<'a> Column<'a> {
             T::Decimal { .. } => Values::Decimal(Vec::with_capacity(capacity)),
             T::Date => Values::Days(Vec::with_capacity(capacity)),
             T::Symbol => Values::Symbol(Symbols::new()),
-            T::Text | T::Levels { .. } => Values::Text(Texts::default()),
+            T::Text => Values::Text(Texts::default()),
+            T::Levels { size } => {
+                let size = usize::try_from(*size).unwrap_or(0);
+                Values::Levels(Levels { size, rows: 0, values: Vec::new(), missing: Vec::new() })
+            }
             T::UInt64 => Values::Uint(Vec::with_capacity(capacity)),
             _ => Values::Int(Vec::with_capacity(capacity)),
         };
@@ -243,20 +302,30 @@ impl<'a> Column<'a> {
         }
     }
 
+    pub fn is_text(&self) -> bool {
+        self.plan.is_text()
+    }
+
+    pub fn is_levels(&self) -> bool {
+        matches!(self.values, Values::Levels(_))
+    }
+
     pub fn len(&self) -> usize {
-        on_vector!(&self.values, v => v.len(), t => t.ends.len(), s => s.codes.len())
+        on_vector!(&self.values, v => v.len(), t => t.ends.len(), s => s.codes.len(), l => l.rows)
     }
 
     pub fn push_null(&mut self) {
         self.nulls.push(self.len());
         on_vector!(&mut self.values, v => v.push(Default::default()),
             t => { let end = t.ends.last().copied().unwrap_or(0); t.ends.push(end) },
-            s => s.codes.push(0));
+            s => s.codes.push(0),
+            l => l.push(&[]));
     }
 
     /// Cuts the column back to `len` values.
     pub fn truncate(&mut self, len: usize) {
-        on_vector!(&mut self.values, v => v.truncate(len), t => t.truncate(len), s => s.codes.truncate(len));
+        on_vector!(&mut self.values, v => v.truncate(len), t => t.truncate(len), s => s.codes.truncate(len),
+            l => l.truncate(len));
         while self.nulls.last().is_some_and(|&row| row >= len) {
             self.nulls.pop();
         }
@@ -277,7 +346,8 @@ impl<'a> Column<'a> {
                 let last = t.get(have - 1).to_vec();
                 if t.push(&last).is_err() { break }
             },
-            s => { let last = s.codes[have - 1]; s.codes.resize(len, last) });
+            s => { let last = s.codes[have - 1]; s.codes.resize(len, last) },
+            _l => ());
     }
 
     /// Whether the value is zero or null.
@@ -318,6 +388,58 @@ impl<'a> Column<'a> {
         Ok(())
     }
 
+    /// A list for a column of levels; a shorter one has no values in its last levels.
+    ///
+    /// # Errors
+    /// The reason in words; the column is as before.
+    pub fn push_levels(&mut self, items: &[Option<f64>]) -> Result<(), String> {
+        let Values::Levels(levels) = &mut self.values else {
+            return Err(format!("a list is not {}", self.plan.column_type));
+        };
+        if items.len() > levels.size {
+            return Err(format!(
+                "a list of {} is longer than {} levels; --type {}=levels({}) would take it",
+                items.len(),
+                levels.size,
+                self.plan.name,
+                items.len()
+            ));
+        }
+        levels.push(items);
+        Ok(())
+    }
+
+    /// One level of the row at place `row`, which begins with the first level that comes.
+    ///
+    /// # Errors
+    /// The reason in words.
+    pub fn push_level(&mut self, row: usize, level: usize, text: &[u8], quoted: bool) -> Result<(), String> {
+        if self.len() == row {
+            self.push_null();
+        }
+        if self.is_null(text, quoted) {
+            return Ok(());
+        }
+        let value =
+            self.float(text.trim_ascii()).ok_or_else(|| format!("{} is not a number of a level", shown(text)))?;
+        if let Values::Levels(levels) = &mut self.values {
+            let place = row * levels.size + level;
+            levels.values[place] = value;
+            levels.missing.retain(|missing| *missing != place);
+        }
+        if self.nulls.last() == Some(&row) {
+            self.nulls.pop();
+        }
+        Ok(())
+    }
+
+    fn float(&self, text: &[u8]) -> Option<f64> {
+        match self.plan.numbers {
+            None => numbers::float(text, self.plan.shift),
+            Some(form) => numbers::float(&form.plain(text)?, self.plan.shift),
+        }
+    }
+
     /// Whether a field means null here.
     pub fn is_null(&self, text: &[u8], quoted: bool) -> bool {
         if quoted {
@@ -351,7 +473,18 @@ impl<'a> Column<'a> {
                 self.push_nanos(nanos);
                 Ok(())
             }
-            _ => self.push_number(text),
+            _ => match self.plan.numbers {
+                None => self.push_number(text),
+                Some(form) => match form.plain(text) {
+                    Some(number) => self.push_number(&number),
+                    // Dates and booleans are no numbers.
+                    None if matches!(self.plan.column_type, ColumnType::Bool | ColumnType::Date) => {
+                        self.push_number(text)
+                    }
+                    None if numbers::float(text, 0).is_some_and(|value| !value.is_finite()) => self.push_number(text),
+                    None => Err(self.no_value(text)),
+                },
+            },
         }
     }
 
@@ -381,7 +514,7 @@ impl<'a> Column<'a> {
             return self.push_local(times::local(day, nanos).ok_or(times::OUT_OF_RANGE)?);
         }
         let nanos = times::instant(text, &self.plan.spelling, &mut self.zone)
-            .map_err(|reason| format!("{} {reason}", shown(text)))?;
+            .map_err(|reason| format!("{} {reason}{}", shown(text), times::hint(text)))?;
         self.push_nanos(nanos);
         Ok(())
     }
@@ -422,7 +555,7 @@ impl<'a> Column<'a> {
                     None => None,
                 }
             }
-            Values::Symbol(_) | Values::Text(_) => None,
+            Values::Symbol(_) | Values::Text(_) | Values::Levels(_) => None,
         };
         parsed.ok_or_else(|| self.no_value(text))
     }
@@ -440,7 +573,7 @@ impl<'a> Column<'a> {
     fn no_value(&self, text: &[u8]) -> String {
         let plan = self.plan;
         let wanted = match &plan.spelling {
-            Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText => "time of day".to_owned(),
+            spelling if spelling.needs_date() => "time of day".to_owned(),
             _ => plan.column_type.to_string(),
         };
         let integer =
@@ -450,6 +583,15 @@ impl<'a> Column<'a> {
         let article = if wanted.starts_with('i') { "an" } else { "a" };
         if plan.required {
             return format!("{shown} is not {article} {wanted}");
+        }
+        if plan.is_settled {
+            let name = &plan.name;
+            return match integer && wider == "float64" {
+                true => format!(
+                    "{shown} is not {article} {wanted}, as the table has {name}; splay alter … widen {name} float64 makes room"
+                ),
+                false => format!("{shown} is not {article} {wanted}, as the table has {name}"),
+            };
         }
         format!("{shown} is not {article} {wanted}; --type {}={wider} would take it", plan.name)
     }
@@ -479,6 +621,7 @@ impl<'a> Column<'a> {
             }
             Values::Days(values) => Arc::new(Date32Array::try_new(values.into(), nulls)?),
             Values::Text(texts) => Arc::new(texts.array(nulls)?),
+            Values::Levels(levels) => Arc::new(levels.array(nulls)?),
             Values::Symbol(symbols) => {
                 let mut values = symbols.values;
                 if values.ends.is_empty() && !symbols.codes.is_empty() {

@@ -6,6 +6,7 @@
 pub(crate) mod blocks;
 pub(crate) mod columns;
 pub(crate) mod fields;
+pub(crate) mod number_form;
 pub(crate) mod numbers;
 pub(crate) mod parse;
 pub(crate) mod times;
@@ -29,6 +30,8 @@ pub(crate) struct Rule {
     pub optional: bool,
     /// A text for the whole file instead of a field, with captures of the file's name.
     pub value: Option<String>,
+    /// Which level of a column of levels it is, from 0.
+    pub level: Option<usize>,
 }
 
 impl Rule {
@@ -57,6 +60,8 @@ pub(crate) struct TrailerRule {
 /// What the files of an import look like.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
+    /// Whether the records are JSON objects; their names stand in each of them.
+    pub json: bool,
     pub delimiter: u8,
     pub header: bool,
     pub rules: Vec<Rule>,
@@ -91,11 +96,15 @@ impl Source {
             let plan = rule.and_then(|r| self.rules[r].plan.as_ref());
             let target = plan.map(|plan| self.target(spec, plan, &misfit)).transpose()?;
             if let (Some(target), Some(plan)) = (target, plan) {
-                if std::mem::replace(&mut filled[target], true) {
+                let level = rule.and_then(|r| self.rules[r].level);
+                if std::mem::replace(&mut filled[target], true) && level.is_none() {
                     return Err(misfit(format!("two of its columns are {}", plan.name)));
                 }
-                if matches!(plan.column_type, splay_store::ColumnType::Levels { .. }) {
-                    return Err(misfit(format!("column {} holds levels, which can't be read from text", plan.name)));
+                if matches!(plan.column_type, splay_store::ColumnType::Levels { .. }) && level.is_none() && !self.json {
+                    let name = &plan.name;
+                    return Err(misfit(format!(
+                        "column {name} holds levels: text has them in columns {name}_0, {name}_1, …"
+                    )));
                 }
                 plans[target] = plan.clone();
             }
@@ -105,7 +114,10 @@ impl Source {
                 {
                     Action::Date { patterns: patterns.clone(), column }
                 }
-                (_, Some(column)) => Action::Column(column),
+                (_, Some(column)) => match rule.and_then(|r| self.rules[r].level) {
+                    Some(level) => Action::Level { column, level },
+                    None => Action::Column(column),
+                },
                 (_, None) => Action::Skip,
             });
         }

@@ -25,6 +25,11 @@ const BATCH_BYTES: usize = 8 << 20;
 pub(crate) enum Action {
     Skip,
     Column(usize),
+    /// A level of a column of levels.
+    Level {
+        column: usize,
+        level: usize,
+    },
     /// The row's date, for times of day; also a column when one is named.
     Date {
         patterns: Vec<String>,
@@ -80,16 +85,24 @@ pub(crate) struct Parsed {
 }
 
 /// Why a row isn't one: the field (when one is to blame) and the reason.
-type Malformed = (Option<usize>, String);
+pub(crate) type Malformed = (Option<usize>, String);
 
-struct Builder<'a> {
-    layout: &'a Layout,
-    columns: Vec<Column<'a>>,
+pub(crate) struct Builder<'a> {
+    pub(crate) layout: &'a Layout,
+    pub(crate) columns: Vec<Column<'a>>,
     /// Times of day that wait for the row's date.
-    waiting: Vec<(usize, usize, i64)>,
-    rows: usize,
+    pub(crate) waiting: Vec<(usize, usize, i64)>,
+    pub(crate) rows: usize,
     capacity: usize,
     batches: Vec<RecordBatch>,
+    /// Of a row of JSON: the fields that it has, and its date.
+    pub(crate) given: Vec<bool>,
+    pub(crate) day: Option<i32>,
+}
+
+/// Most rows of a batch of this layout.
+pub(crate) fn rows_max(layout: &Layout) -> usize {
+    (BATCH_BYTES / (8 * layout.plans.len().max(1))).clamp(1, BATCH_ROWS_MAX)
 }
 
 /// Parses a block of `len` bytes plus padding. With `stop`, at the first malformed row.
@@ -99,7 +112,7 @@ struct Builder<'a> {
 pub(crate) fn parse(layout: &Layout, bytes: &[u8], len: usize, stop: bool) -> Result<Parsed, String> {
     let mut parsed = Parsed::default();
     let first = memchr::memchr(b'\n', &bytes[..len]).unwrap_or(len) + 1;
-    let rows_max = (BATCH_BYTES / (8 * layout.plans.len().max(1))).clamp(1, BATCH_ROWS_MAX);
+    let rows_max = rows_max(layout);
     let capacity = (len / first + len / first / 8 + 1).min(rows_max);
     let mut builder = Builder::new(layout, capacity);
     let mut at = 0;
@@ -158,9 +171,15 @@ pub(crate) fn parse(layout: &Layout, bytes: &[u8], len: usize, stop: bool) -> Re
 }
 
 impl<'a> Builder<'a> {
-    fn new(layout: &'a Layout, capacity: usize) -> Builder<'a> {
+    pub(crate) fn new(layout: &'a Layout, capacity: usize) -> Builder<'a> {
         let columns = layout.plans.iter().map(|plan| Column::new(plan, capacity)).collect();
-        Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new() }
+        let given = vec![false; layout.actions.len()];
+        Builder { layout, columns, waiting: Vec::new(), rows: 0, capacity, batches: Vec::new(), given, day: None }
+    }
+
+    /// What was made so far.
+    pub(crate) fn take_batches(&mut self) -> Vec<RecordBatch> {
+        std::mem::take(&mut self.batches)
     }
 
     /// Parses the record at `at`; gives the position after it and the line feeds inside it.
@@ -179,6 +198,13 @@ impl<'a> Builder<'a> {
                         Some(end) => end,
                         None => self.slow(bytes, at, index, *column, day, &mut newlines)?,
                     }
+                }
+                Action::Level { column, level } => {
+                    let found = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
+                    let pushed = self.columns[*column].push_level(self.rows, *level, &found.text, found.quoted);
+                    pushed.map_err(|e| (Some(index), e))?;
+                    newlines += found.newlines;
+                    found.end
                 }
                 Action::Skip => {
                     let field = field(bytes, at, delimiter).map_err(|e| (Some(index), e.to_owned()))?;
@@ -211,13 +237,19 @@ impl<'a> Builder<'a> {
             }
             at = end + 1;
         }
+        self.complete(day)?;
+        Ok((at, newlines))
+    }
+
+    /// Ends a row: times of day get its date.
+    pub(crate) fn complete(&mut self, day: Option<i32>) -> Result<(), Malformed> {
         while let Some((index, column, nanos)) = self.waiting.pop() {
             let local = day.and_then(|day| times::local(day, nanos));
             let local = local.ok_or_else(|| (Some(index), "there is no date for the time of day".to_owned()))?;
             self.columns[column].push_local(local).map_err(|e| (Some(index), e))?;
         }
         self.rows += 1;
-        Ok((at, newlines))
+        Ok(())
     }
 
     #[inline(never)]
@@ -232,26 +264,37 @@ impl<'a> Builder<'a> {
     ) -> Result<usize, Malformed> {
         let field = field(bytes, at, self.layout.delimiter).map_err(|e| (Some(index), e.to_owned()))?;
         *newlines += field.newlines;
-        let target = &mut self.columns[column];
-        if day.is_none() && target.plan.needs_date() && !target.is_null(&field.text, field.quoted) {
-            // The date stands further right in the row.
-            let text = field.text.trim_ascii();
-            let nanos = times::time_of_day(text, &target.plan.spelling)
-                .ok_or_else(|| (Some(index), format!("{} is not a time of day", shown(text))))?;
-            self.waiting.push((index, column, nanos));
-        } else {
-            target.push(&field.text, field.quoted, day).map_err(|e| (Some(index), e))?;
-        }
+        self.push(index, column, &field.text, field.quoted, day)?;
         Ok(field.end)
     }
 
-    fn roll_back(&mut self) {
+    /// Appends a field to a column; a time of day waits where the row's date comes later.
+    pub(crate) fn push(
+        &mut self,
+        index: usize,
+        column: usize,
+        text: &[u8],
+        quoted: bool,
+        day: Option<i32>,
+    ) -> Result<(), Malformed> {
+        let target = &mut self.columns[column];
+        if day.is_none() && target.plan.needs_date() && !target.is_null(text, quoted) {
+            let text = text.trim_ascii();
+            let nanos = times::time_of_day(text, &target.plan.spelling)
+                .ok_or_else(|| (Some(index), format!("{} is not a time of day", shown(text))))?;
+            self.waiting.push((index, column, nanos));
+            return Ok(());
+        }
+        target.push(text, quoted, day).map_err(|e| (Some(index), e))
+    }
+
+    pub(crate) fn roll_back(&mut self) {
         self.waiting.clear();
         let rows = self.rows;
         self.columns.iter_mut().for_each(|column| column.truncate(rows));
     }
 
-    fn flush(&mut self) -> Result<(), String> {
+    pub(crate) fn flush(&mut self) -> Result<(), String> {
         if self.rows == 0 {
             return Ok(());
         }

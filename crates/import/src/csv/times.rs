@@ -3,7 +3,7 @@
 //! - A fraction finer than a nanosecond is refused unless it is zeros.
 //! - Local times in a gap of their zone are refused; ambiguous ones take the first of the two instants.
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, Offset, TimeZone};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, NaiveTime, Offset, TimeZone, Timelike};
 use chrono_tz::Tz;
 
 const DAY_NS: i64 = 86_400_000_000_000;
@@ -60,11 +60,16 @@ pub(crate) enum Spelling {
     ClockText,
     /// Patterns of chrono's `strftime`, tried in turn.
     Patterns(Vec<String>),
+    /// The same for times of day; the date comes from elsewhere.
+    ClockPatterns(Vec<String>),
 }
 
 impl Spelling {
     pub fn needs_date(&self) -> bool {
-        matches!(self, Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText)
+        matches!(
+            self,
+            Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText | Spelling::ClockPatterns(_)
+        )
     }
 }
 
@@ -181,8 +186,36 @@ pub(crate) fn date_by_pattern(text: &str, pattern: &str) -> Option<i32> {
     i32::try_from(date.signed_duration_since(NaiveDate::default()).num_days()).ok()
 }
 
-/// Nanoseconds since midnight of `HH:MM[:SS[.fraction]]`, and its length.
+/// Nanoseconds since midnight of `HH:MM[:SS[.fraction]]`, with `AM` or `PM` behind it or not, and its length. Ten hours and more have two
+/// digits.
 fn clock_prefix(text: &[u8]) -> Option<(i64, usize)> {
+    let (nanos, end) = match text.get(1) {
+        Some(b':') => {
+            let mut padded = [b'0'; 32];
+            let length = text.len().min(31);
+            padded[1..=length].copy_from_slice(&text[..length]);
+            clock_of_24_hours(&padded[..=length]).map(|(nanos, end)| (nanos, end - 1))?
+        }
+        _ => clock_of_24_hours(text)?,
+    };
+    let rest = &text[end..];
+    let half = rest.strip_prefix(b" ").unwrap_or(rest);
+    let (Some(first), Some(b'm' | b'M')) = (half.first(), half.get(1)) else { return Some((nanos, end)) };
+    let after_noon = match first {
+        b'a' | b'A' => false,
+        b'p' | b'P' => true,
+        _ => return Some((nanos, end)),
+    };
+    let hour = nanos / HOUR_NS;
+    if !(1..=12).contains(&hour) {
+        return None;
+    }
+    let nanos = nanos - if hour == 12 { 12 * HOUR_NS } else { 0 } + if after_noon { 12 * HOUR_NS } else { 0 };
+    Some((nanos, end + rest.len() - half.len() + 2))
+}
+
+/// Nanoseconds since midnight of `HH:MM[:SS[.fraction]]`, and its length.
+fn clock_of_24_hours(text: &[u8]) -> Option<(i64, usize)> {
     let (hour, minute) = (fixed(text, 0, 2)?, fixed(text, 3, 2)?);
     if text.get(2) != Some(&b':') || hour > 23 || minute > 59 {
         return None;
@@ -294,6 +327,7 @@ pub(crate) fn time_of_day(text: &[u8], spelling: &Spelling) -> Option<i64> {
     let nanos = match spelling {
         Spelling::SinceMidnight(unit) => count(text, *unit)?,
         Spelling::Clock(digits) => clock(text, *digits)?,
+        Spelling::ClockPatterns(patterns) => clock_by_patterns(text, patterns)?,
         _ => {
             let (nanos, end) = clock_prefix(text)?;
             if end != text.len() {
@@ -303,6 +337,95 @@ pub(crate) fn time_of_day(text: &[u8], spelling: &Spelling) -> Option<i64> {
         }
     };
     (0..DAY_NS).contains(&nanos).then_some(nanos)
+}
+
+fn clock_by_patterns(text: &[u8], patterns: &[String]) -> Option<i64> {
+    let text = std::str::from_utf8(text).ok()?;
+    let time = patterns.iter().find_map(|pattern| NaiveTime::parse_from_str(text, pattern).ok())?;
+    // A leap second is no time of day that a column has.
+    let nanos = i64::from(time.nanosecond());
+    (nanos < 1_000_000_000).then(|| i64::from(time.num_seconds_from_midnight()) * 1_000_000_000 + nanos)
+}
+
+/// Whether formats read a text as an instant, as a date, as a time of day.
+pub(crate) fn by_formats(text: &[u8], formats: &[String]) -> [bool; 3] {
+    let Ok(text) = std::str::from_utf8(text) else { return [false; 3] };
+    let any = |reads: &dyn Fn(&str) -> bool| formats.iter().any(|format| reads(format));
+    [
+        any(&|f| DateTime::parse_from_str(text, f).is_ok() || NaiveDateTime::parse_from_str(text, f).is_ok()),
+        any(&|f| NaiveDate::parse_from_str(text, f).is_ok()),
+        any(&|f| NaiveTime::parse_from_str(text, f).is_ok()),
+    ]
+}
+
+/// A date whose day or month comes first: `31/01/2024`, `1.31.2024 9:30 PM`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Foreign {
+    separator: char,
+    /// The greatest first and second number.
+    first: i64,
+    second: i64,
+    /// The format of the time behind it.
+    clock: &'static str,
+}
+
+impl Foreign {
+    pub fn of(text: &[u8]) -> Option<Foreign> {
+        let digits = |at: usize| text[at.min(text.len())..].iter().take(4).take_while(|b| b.is_ascii_digit()).count();
+        let (length, mut at) = (digits(0), digits(0) + 1);
+        let separator = *text.get(length)?;
+        let (second, second_at) = (digits(at), at);
+        at += second + 1;
+        let is_date = (1..=2).contains(&length) && (1..=2).contains(&second) && digits(at) == 4;
+        if !is_date || !matches!(separator, b'/' | b'.' | b'-') || text.get(second_at + second) != Some(&separator) {
+            return None;
+        }
+        let (first, second) = (fixed(text, 0, length)?, fixed(text, second_at, second)?);
+        let rest = &text[at + 4..];
+        let clock = match rest.split_first() {
+            None => "",
+            Some((b' ', clock)) => {
+                let (_, end) = clock_prefix(clock).filter(|(_, end)| *end == clock.len())?;
+                let (has_half, has_fraction) = (clock[end - 1].eq_ignore_ascii_case(&b'm'), clock.contains(&b'.'));
+                let has_seconds = clock.iter().filter(|byte| **byte == b':').count() == 2;
+                match (has_half, has_seconds, has_fraction) {
+                    (true, true, true) => " %I:%M:%S%.f %p",
+                    (true, true, false) => " %I:%M:%S %p",
+                    (true, false, _) => " %I:%M %p",
+                    (false, true, true) => " %H:%M:%S%.f",
+                    (false, true, false) => " %H:%M:%S",
+                    (false, false, _) => " %H:%M",
+                }
+            }
+            Some(_) => return None,
+        };
+        let is_day = |number: i64| (1..=31).contains(&number);
+        (is_day(first) && is_day(second)).then_some(Foreign { separator: char::from(separator), first, second, clock })
+    }
+
+    /// What both are; `None` if they are written differently.
+    pub fn joined(self, other: &Foreign) -> Option<Foreign> {
+        let is_same = self.separator == other.separator && self.clock == other.clock;
+        is_same.then(|| Foreign { first: self.first.max(other.first), second: self.second.max(other.second), ..self })
+    }
+
+    /// The option that reads it; both where the values don't tell the day from the month.
+    pub fn options(&self) -> String {
+        let (s, clock) = (self.separator, self.clock);
+        let day_first = format!("--date-format '%d{s}%m{s}%Y{clock}'");
+        let month_first = format!("--date-format '%m{s}%d{s}%Y{clock}'");
+        match (self.first > 12, self.second > 12) {
+            (true, _) => day_first,
+            (_, true) => month_first,
+            _ => format!("{day_first} (or %m{s}%d, if the month comes first)"),
+        }
+    }
+}
+
+/// What would read a text that is not a timestamp, as the end of a message.
+pub(crate) fn hint(text: &[u8]) -> String {
+    Foreign::of(text)
+        .map_or_else(String::new, |foreign| format!("; {}, or formats in a recipe, would read it", foreign.options()))
 }
 
 /// A date and a time of day as a local time.
@@ -345,7 +468,9 @@ pub(crate) fn instant(text: &[u8], spelling: &Spelling, zone: &mut Zone) -> Resu
             }
             Err(NO_TIME)
         }
-        Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText => Err("needs a date"),
+        Spelling::SinceMidnight(_) | Spelling::Clock(_) | Spelling::ClockText | Spelling::ClockPatterns(_) => {
+            Err("needs a date")
+        }
     }
 }
 

@@ -219,6 +219,7 @@ fn compile(keys: Keys) -> Result<Recipe, String> {
     }
     Ok(Recipe {
         source: Source {
+            json: false,
             delimiter: delimiter(&keys.format, keys.delimiter.as_deref())?,
             header: keys.header,
             rules,
@@ -257,7 +258,7 @@ fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<Rule, String
     let wrong = |reason: String| format!("column {:?}: {reason}", column.name);
     let names = std::iter::once(&column.name).chain(&column.aliases).cloned().collect();
     if column.skip {
-        return Ok(Rule { names, plan: None, optional: column.optional, value: None });
+        return Ok(Rule { names, plan: None, optional: column.optional, value: None, level: None });
     }
     let text = column.column_type.as_deref().ok_or_else(|| wrong("has no type".to_owned()))?;
     let column_type: ColumnType = text.parse().map_err(wrong)?;
@@ -283,7 +284,7 @@ fn rule(keys: &Keys, column: &ColumnKeys, has_date: bool) -> Result<Rule, String
             return Err(wrong(format!("unit {unit:?} is a time of day and needs time.date")));
         }
     }
-    Ok(Rule { names, plan: Some(plan), optional: column.optional, value: column.value.clone() })
+    Ok(Rule { names, plan: Some(plan), optional: column.optional, value: column.value.clone(), level: None })
 }
 
 fn shift(scale: u64) -> Result<u32, String> {

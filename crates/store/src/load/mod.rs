@@ -5,6 +5,7 @@
 //!   the stored ones come first, then the new ones in the order in which they came in.
 //! - Memory: rows are held up to the given bound, then sorted and set aside on disk, and merged at the commit.
 
+mod duplicates;
 mod gather;
 mod merge;
 mod order;
@@ -29,6 +30,7 @@ use crate::partition::{Dates, Period};
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::write::{Change, Writer};
+pub use duplicates::Dedupe;
 use gather::gather;
 pub(crate) use merge::{Source as RowSource, merge};
 use order::{Order, Part};
@@ -77,6 +79,8 @@ pub struct LoadOptions {
     pub replace: Replace,
     /// What a partition of the table spans. `None` means as it is, and for a new table what suits its rows ([`Period`]).
     pub partition: Option<Period>,
+    /// Which of the new rows are left out, or refused, as duplicates. Default: none, rows that are equal to others stay beside them.
+    pub dedupe: Option<Dedupe>,
 }
 
 /// Which stored rows a load replaces, in the commit that brings its own.
@@ -104,6 +108,7 @@ impl Default for LoadOptions {
             tier: None,
             replace: Replace::Nothing,
             partition: None,
+            dedupe: None,
         }
     }
 }
@@ -115,6 +120,8 @@ pub struct LoadReport {
     pub rows: u64,
     /// Rows that went.
     pub removed: u64,
+    /// New rows that were left out as duplicates.
+    pub duplicates: u64,
     /// Partitions that they went to.
     pub partitions: usize,
     /// Segments written.
@@ -191,7 +198,7 @@ impl Load {
         let (schema, dates) = (spec.arrow(), spec.partitions()?);
         let partitions = BTreeMap::new();
         let sources = Vec::new();
-        Ok(Load {
+        let load = Load {
             writer,
             spec,
             schema,
@@ -205,7 +212,9 @@ impl Load {
             removal: None,
             operation,
             failed: false,
-        })
+        };
+        load.options.dedupe.as_ref().map_or(Ok(()), |dedupe| load.check_dedupe(dedupe))?;
+        Ok(load)
     }
 
     /// Takes stored rows out, in the commit that brings the new ones. Gives how many there are.
@@ -402,24 +411,35 @@ impl Load {
         }
         let removal = self.removal.take();
         let touched = removal.iter().flat_map(|(_, counts)| counts.keys()).copied();
-        let dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).collect();
-        for date in &dates {
-            let incoming = partitions.remove(date).unwrap_or_default();
+        let mut dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).collect();
+        for date in dates.clone() {
+            let mut incoming = partitions.remove(&date).unwrap_or_default();
+            let mut order = sort::sorted(&self.spec, &incoming.batches);
+            if let Some(dedupe) = self.options.dedupe.clone() {
+                let dropped;
+                (order, dropped) = self.without_duplicates(date, &mut incoming, order, &dedupe)?;
+                change.duplicates += dropped;
+                if incoming.is_empty() {
+                    dates.remove(&date);
+                    continue;
+                }
+            }
             let removal = match incoming.replaced.is_empty() {
                 true => removal.clone(),
-                false => Some(self.removal_of_replaced(*date, &incoming)?),
+                false => Some(self.removal_of_replaced(date, &incoming)?),
             };
-            let remaining = self.take_out(*date, removal.as_ref(), &mut change);
-            self.write_partition(*date, incoming, remaining, &mut change)?;
+            let remaining = self.take_out(date, removal.as_ref(), &mut change);
+            self.write_partition(date, incoming, order, remaining, &mut change)?;
         }
         let (segments, bytes) = (change.add.len(), change.add.iter().map(|f| f.bytes + f.index_bytes).sum());
+        let duplicates = change.duplicates;
         let (rows, removed) = match self.operation {
             Operation::Partition => (0, 0),
-            _ => (self.rows, change.rows.1),
+            _ => (self.rows - duplicates, change.rows.1),
         };
         change.rows = (rows, removed);
         let epoch = self.writer.commit(change)?;
-        Ok(LoadReport { rows, removed, partitions: dates.len(), segments, bytes, epoch })
+        Ok(LoadReport { rows, removed, duplicates, partitions: dates.len(), segments, bytes, epoch })
     }
 
     /// Chooses what a partition of a new table spans: the shortest period whose partitions have rows enough, and each symbol rows enough in
@@ -482,6 +502,7 @@ impl Load {
         &self,
         date: i32,
         mut incoming: Incoming,
+        order: Order,
         remaining: Remaining,
         change: &mut Change,
     ) -> Result<()> {
@@ -492,7 +513,6 @@ impl Load {
             existing.drain(..first);
         }
         let batches = std::mem::take(&mut incoming.batches);
-        let order = sort::sorted(&self.spec, &batches);
         if incoming.row_bytes == 0 {
             let segments: Vec<Segment> = existing.iter().map(|entry| self.writer.segment(entry)).collect();
             incoming.row_bytes = row_bytes(&self.spec, &segments)?;
@@ -733,14 +753,25 @@ pub(crate) fn stored<'a, S: std::borrow::Borrow<Segment> + Sync>(
     segments: &'a [S],
     chunk_rows: usize,
 ) -> Vec<merge::Source<'a>> {
+    stored_columns(spec, (0..spec.columns.len()).collect(), segments, chunk_rows)
+}
+
+/// The same, with these columns only.
+pub(crate) fn stored_columns<'a, S: std::borrow::Borrow<Segment> + Sync>(
+    spec: &'a TableSpec,
+    columns: Vec<usize>,
+    segments: &'a [S],
+    chunk_rows: usize,
+) -> Vec<merge::Source<'a>> {
+    let columns: Arc<[usize]> = columns.into();
     let rows = move |segment: &'a Segment| -> merge::Source<'a> {
-        let all: Vec<usize> = (0..spec.columns.len()).collect();
+        let columns = Arc::clone(&columns);
         let ranges = match segment.ranges() {
             Ok(ranges) => ranges,
             Err(error) => return Box::new(std::iter::once(Err(error))),
         };
         Box::new(ranges.into_iter().flat_map(move |rows| -> merge::Source<'a> {
-            match segment.batches(spec, &all, rows, chunk_rows) {
+            match segment.batches(spec, &columns, rows, chunk_rows) {
                 Ok(batches) => Box::new(batches),
                 Err(error) => Box::new(std::iter::once(Err(error))),
             }

@@ -299,6 +299,9 @@ pub(crate) struct Commit {
     /// Rows that came in and rows that went.
     #[serde(default, skip_serializing_if = "is_nothing")]
     pub(crate) rows: (u64, u64),
+    /// Rows that were left out as duplicates.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub(crate) duplicates: u64,
     /// The commit that this one undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) undoes: Option<u64>,
@@ -313,6 +316,11 @@ pub(crate) struct Commit {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
 fn is_false(flag: &bool) -> bool {
     !flag
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+pub(super) fn is_none(count: &u64) -> bool {
+    *count == 0
 }
 
 fn is_nothing(rows: &(u64, u64)) -> bool {

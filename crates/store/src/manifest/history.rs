@@ -37,6 +37,9 @@ pub(crate) struct CommitNote {
     pub(crate) operation: Operation,
     /// Rows that came in and rows that went, as far as it says.
     pub(crate) rows: (u64, u64),
+    /// Rows that it left out as duplicates.
+    #[serde(default, skip_serializing_if = "super::format::is_none")]
+    pub(crate) duplicates: u64,
     /// The commit that it undid.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) undoes: Option<u64>,
@@ -89,7 +92,8 @@ impl History {
             dates.clear();
         }
         let (at, operation, rows, undoes) = (commit.at, commit.operation, commit.rows, commit.undoes);
-        self.commits.insert(commit.epoch, CommitNote { at, operation, rows, undoes, dates });
+        let duplicates = commit.duplicates;
+        self.commits.insert(commit.epoch, CommitNote { at, operation, rows, duplicates, undoes, dates });
         Ok(())
     }
 

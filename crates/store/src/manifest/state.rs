@@ -104,6 +104,7 @@ impl TableState {
             forget: Vec::new(),
             unload: Vec::new(),
             rows: (0, 0),
+            duplicates: 0,
             undoes: None,
             dropped: self.dropped,
             history: Some(self.history.shortened()),

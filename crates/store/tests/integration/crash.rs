@@ -84,6 +84,11 @@ fn a_wider_column_survives_a_power_cut() {
 }
 
 #[test]
+fn a_column_of_another_type_survives_a_power_cut() {
+    survives(&scenario::retype_column(), 64);
+}
+
+#[test]
 fn changes_of_rows_survive_a_power_cut() {
     scenario::changes().iter().for_each(|scenario| survives(scenario, 24));
 }

@@ -7,6 +7,7 @@
 mod crash;
 mod damage;
 mod day_start;
+mod duplicates;
 mod faults;
 mod golden;
 mod hostile;

@@ -7,6 +7,7 @@ use splay_store::{
     ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Removal, Replace, Result, Retention, Tier, of_dates,
 };
 
+use crate::duplicates;
 use crate::model::{self, Model, Row, go_on, open};
 
 type Change = Box<dyn Fn(&Database) -> Result<()>>;
@@ -187,6 +188,17 @@ pub(crate) fn replace(by: Replace) -> Scenario {
     }
 }
 
+/// A load that leaves out what is stored already, in memory or with rows set aside.
+pub(crate) fn dedupe(name: &'static str, note_bytes: usize, memory_bytes: usize) -> Scenario {
+    let count = if note_bytes > 0 { 1500 } else { 60 };
+    let old = Model::new(duplicates::alike(38, count, 0..3, note_bytes));
+    let incoming = duplicates::alike(39, count, 1..3, note_bytes);
+    let dedupe = duplicates::by("exact");
+    let (new, base) = (old.plus(&duplicates::fresh(&old.rows, &incoming, &dedupe)), loaded(&old.rows));
+    let options = LoadOptions { memory_bytes, dedupe: Some(dedupe), ..options() };
+    Scenario { name, base, old: Some(old), new, change: loading(&incoming, options) }
+}
+
 pub(crate) fn expire() -> Scenario {
     let old = Model::new(model::rows(34, 90, 0..4, 4));
     let new = old.without(|row| row.date() < 2);
@@ -219,7 +231,8 @@ pub(crate) fn forget() -> Scenario {
 /// Changes of rows that are there.
 pub(crate) fn changes() -> Vec<Scenario> {
     let replaces = [Replace::Dates, Replace::Symbols].map(replace);
-    [delete(), delete_a_date(), expire(), undo()].into_iter().chain(replaces).collect()
+    let deduped = [dedupe("dedupe", 0, 1 << 30), dedupe("dedupe with runs", 900, 1 << 20)];
+    [delete(), delete_a_date(), expire(), undo()].into_iter().chain(deduped).chain(replaces).collect()
 }
 
 /// The commit at which a long log is replaced by what it adds up to.
@@ -252,6 +265,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         compaction_to_small,
         add_column,
         widen_column,
+        retype_column,
     ];
     quick.iter().map(|make| make()).chain([spill(), log_replacement()]).chain(changes()).collect()
 }
@@ -285,4 +299,13 @@ pub(crate) fn held<'a>(storage: &FaultStorage, candidates: &[Option<&'a Model>],
 /// Storage as a trait object.
 pub(crate) fn shared(storage: &FaultStorage) -> Arc<FaultStorage> {
     Arc::new(storage.clone())
+}
+
+/// A column of text becomes one of symbols, and its files are written anew.
+pub(crate) fn retype_column() -> Scenario {
+    let old = Model::new(model::rows(23, 50, 0..2, 4));
+    let mut new = old.clone();
+    new.spec.columns[4].column_type = ColumnType::Symbol;
+    let change = |database: &Database| database.table("trade")?.widen_column("note", ColumnType::Symbol);
+    Scenario { name: "retype column", base: loaded(&old.rows), old: Some(old), new, change: Box::new(change) }
 }

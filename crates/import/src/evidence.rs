@@ -1,0 +1,263 @@
+//! What the values of a column could be, by the first rows of a file.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use splay_store::ColumnType;
+
+use crate::csv::number_form::NumberForm;
+use crate::csv::times::{self, Count, Foreign, Spelling};
+use crate::csv::{numbers, same_name};
+use crate::sniff::{NULL_TOKENS, SAMPLE_ROWS, SYMBOL_NAMES, TIME_NAMES};
+
+const SYMBOL_BYTES_MAX: usize = 32;
+
+/// Most items of a list that becomes levels.
+const LEVELS_MAX: i32 = 1024;
+
+/// How values are written, as far as the caller says it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Writing {
+    /// Patterns of `strftime` for instants, dates and times of day.
+    pub formats: Vec<String>,
+    pub numbers: Option<NumberForm>,
+}
+
+/// What a column's values could be.
+#[derive(Debug, Clone)]
+pub(crate) struct Evidence {
+    values: usize,
+    bool: bool,
+    int: bool,
+    uint: bool,
+    float: bool,
+    date: bool,
+    timestamp: bool,
+    epoch: Option<Count>,
+    epoch_possible: bool,
+    bytes_max: usize,
+    distinct: HashSet<Vec<u8>>,
+    /// Lists and objects, and the most items of one; no levels if one isn't a list of numbers.
+    nested: usize,
+    levels: Option<usize>,
+    /// Whether all are times of day.
+    clock: bool,
+    /// Whether all whole numbers are floats of the same value.
+    is_small: bool,
+    /// Whether the caller's formats read all: as instants, dates, times of day.
+    by_format: [bool; 3],
+    is_tried: bool,
+    /// Whether all are numbers with points and commas, by form.
+    separated: [bool; 2],
+    /// How dates are written that are in none of the usual forms.
+    foreign: Option<Foreign>,
+    is_foreign: bool,
+    example: Vec<u8>,
+}
+
+impl Default for Evidence {
+    fn default() -> Evidence {
+        Evidence {
+            values: 0,
+            bool: true,
+            int: true,
+            uint: true,
+            float: true,
+            date: true,
+            timestamp: true,
+            epoch: None,
+            epoch_possible: true,
+            bytes_max: 0,
+            distinct: HashSet::new(),
+            nested: 0,
+            levels: Some(0),
+            clock: true,
+            is_small: true,
+            by_format: [true; 3],
+            is_tried: false,
+            separated: [true; 2],
+            foreign: None,
+            is_foreign: true,
+            example: Vec::new(),
+        }
+    }
+}
+
+impl Evidence {
+    /// A list or an object as it is written, with the length of a list of numbers.
+    pub fn add_nested(&mut self, text: &[u8], numbers: Option<usize>, writing: &Writing) {
+        self.nested += 1;
+        self.levels = self.levels.zip(numbers).map(|(most, items)| most.max(items));
+        self.add(text, true, writing);
+    }
+
+    pub fn add(&mut self, text: &[u8], quoted: bool, writing: &Writing) {
+        let token = !quoted && NULL_TOKENS.iter().any(|t| t.as_bytes() == text);
+        if text.is_empty() {
+            return;
+        }
+        self.bytes_max = self.bytes_max.max(text.len());
+        // Distinct texts matter for columns that are nothing else.
+        if !self.float && self.distinct.len() <= SAMPLE_ROWS && !self.distinct.contains(text) {
+            self.distinct.insert(text.to_vec());
+        }
+        if token {
+            return;
+        }
+        let text = text.trim_ascii();
+        self.values += 1;
+        self.add_written(text, writing);
+        self.clock = self.clock && times::time_of_day(text, &Spelling::ClockText).is_some();
+        self.bool = self.bool && (text.eq_ignore_ascii_case(b"true") || text.eq_ignore_ascii_case(b"false"));
+        // What a number is as the caller writes them.
+        let number = match writing.numbers {
+            None => Some(Cow::Borrowed(text)),
+            Some(form) => form.plain(text),
+        };
+        let number = number.as_deref().unwrap_or_default();
+        let digits = number.strip_prefix(b"-").unwrap_or(number);
+        let padded = digits.len() > 1 && digits[0] == b'0' && digits[1] != b'.';
+        let integer = if padded || number.contains(&b'.') { None } else { numbers::integer(number) };
+        self.int = self.int && integer.is_some_and(|v| i64::try_from(v).is_ok());
+        self.uint = self.uint && integer.is_some_and(|v| u64::try_from(v).is_ok());
+        let exact = integer.is_none_or(|v| v.unsigned_abs() < 1 << 63);
+        self.float = self.float && !padded && exact && numbers::float(number, 0).is_some();
+        self.is_small = self.is_small && integer.is_none_or(|v| v.unsigned_abs() <= 1 << 53);
+        self.date = self.date && times::date(text).is_some();
+        self.timestamp = self.timestamp && times::written(text).is_some();
+        if self.epoch_possible {
+            let point = memchr::memchr(b'.', text).unwrap_or(text.len());
+            let unit = numbers::integer(&text[..point]).and_then(Count::guess);
+            let epoch = unit.filter(|unit| times::count(text, *unit).is_some());
+            self.epoch_possible = epoch.is_some() && (self.epoch.is_none() || self.epoch == epoch);
+            self.epoch = epoch;
+        }
+    }
+
+    /// The type, and how times are written.
+    pub fn column_type(&self, name: &str, rows: usize, writing: &Writing) -> (ColumnType, Spelling) {
+        let time_name = TIME_NAMES.iter().any(|n| same_name(n, name)) || is_timelike(name);
+        let symbol_name = SYMBOL_NAMES.iter().any(|n| same_name(n, name));
+        let plain = |column_type| (column_type, Spelling::Written);
+        if self.values == 0 {
+            return plain(if symbol_name { ColumnType::Symbol } else { ColumnType::Text });
+        }
+        if let (Some(size), true) = (self.levels, self.nested == self.values)
+            && let Some(size @ 1..) = i32::try_from(size).ok().filter(|size| *size <= LEVELS_MAX)
+        {
+            return plain(ColumnType::Levels { size });
+        }
+        if self.nested > 0 {
+            return plain(ColumnType::Text);
+        }
+        if symbol_name {
+            return plain(ColumnType::Symbol);
+        }
+        if self.is_formatted() {
+            return self.formatted(writing);
+        }
+        if let Some(unit) = self.epoch.filter(|_| self.epoch_possible && time_name) {
+            return (ColumnType::Timestamp, Spelling::Epoch(unit));
+        }
+        if self.bool {
+            return plain(ColumnType::Bool);
+        }
+        if self.date && (!self.int || time_name) {
+            return plain(ColumnType::Date);
+        }
+        if self.int && self.is_small && is_price(name) {
+            return plain(ColumnType::Float64);
+        }
+        if self.int {
+            return plain(ColumnType::Int64);
+        }
+        if self.uint {
+            return plain(ColumnType::UInt64);
+        }
+        if self.float {
+            return plain(ColumnType::Float64);
+        }
+        if self.timestamp {
+            return plain(ColumnType::Timestamp);
+        }
+        if self.clock {
+            return (ColumnType::Time, Spelling::ClockText);
+        }
+        let few = self.distinct.len() <= (rows / 4).clamp(64, 4096);
+        plain(if few && self.bytes_max <= SYMBOL_BYTES_MAX { ColumnType::Symbol } else { ColumnType::Text })
+    }
+
+    fn add_written(&mut self, text: &[u8], writing: &Writing) {
+        if self.example.is_empty() {
+            self.example = text.to_vec();
+        }
+        if !writing.formats.is_empty() && self.by_format != [false; 3] {
+            let found = times::by_formats(text, &writing.formats);
+            self.is_tried = true;
+            self.by_format.iter_mut().zip(found).for_each(|(all, found)| *all &= found);
+        }
+        if self.separated != [false; 2] {
+            let is_number =
+                |form: NumberForm| form.plain(text).is_some_and(|number| numbers::float(&number, 0).is_some());
+            self.separated.iter_mut().zip(NumberForm::USUAL).for_each(|(all, form)| *all &= is_number(form));
+        }
+        if self.is_foreign {
+            let merged = Foreign::of(text).and_then(|new| match self.foreign.take() {
+                None => Some(new),
+                Some(before) => before.joined(&new),
+            });
+            self.is_foreign = merged.is_some();
+            self.foreign = merged;
+        }
+    }
+
+    /// Whether the caller's formats read all values.
+    pub fn is_formatted(&self) -> bool {
+        self.is_tried && self.by_format != [false; 3]
+    }
+
+    /// Whether they read them as dates.
+    pub fn is_formatted_date(&self) -> bool {
+        self.is_formatted() && !self.by_format[0] && self.by_format[1]
+    }
+
+    fn formatted(&self, writing: &Writing) -> (ColumnType, Spelling) {
+        match self.by_format {
+            [true, ..] => (ColumnType::Timestamp, Spelling::Patterns(writing.formats.clone())),
+            [_, true, _] => (ColumnType::Date, Spelling::Written),
+            _ => (ColumnType::Time, Spelling::ClockPatterns(writing.formats.clone())),
+        }
+    }
+
+    /// What would read the values of a column that is taken as text.
+    pub fn hint(&self, name: &str, writing: &Writing) -> Option<String> {
+        let is_text = self.values > 0 && !self.float && !self.timestamp && !self.date && !self.is_formatted();
+        if !is_text || self.nested > 0 {
+            return None;
+        }
+        let example = String::from_utf8_lossy(&self.example[..self.example.len().min(40)]).into_owned();
+        if let Some(foreign) = &self.foreign {
+            return Some(format!("{name} holds {example}: {} would read it", foreign.options()));
+        }
+        let form = NumberForm::USUAL.into_iter().zip(self.separated).find(|(_, all)| *all).map(|(form, _)| form);
+        let form = form.filter(|_| writing.numbers.is_none())?;
+        Some(format!("{name} holds {example}, which stays text: --numbers {form} would read it"))
+    }
+}
+
+fn is_timelike(name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    ["_time", "_ts", "timestamp", "ts_"].iter().any(|part| lower.contains(part))
+}
+
+/// Last words of the names of prices. Whole numbers under such a name are floats, as the next file has others.
+const PRICE_WORDS: [&str; 15] = [
+    "price", "px", "bid", "ask", "open", "high", "low", "close", "vwap", "twap", "mid", "last", "strike", "settle",
+    "nav",
+];
+
+fn is_price(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    let name = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_');
+    name.ends_with("price") || PRICE_WORDS.contains(&name.rsplit(['_', ' ', '-', '.']).next().unwrap_or_default())
+}

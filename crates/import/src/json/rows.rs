@@ -1,0 +1,102 @@
+//! Fields of JSON objects into the columns of a row, in any order.
+
+use super::scan;
+use crate::csv::columns::{date, shown};
+use crate::csv::parse::{Action, Builder, Malformed};
+
+impl Builder<'_> {
+    /// Begins a row.
+    pub(crate) fn begin(&mut self) {
+        self.given.fill(false);
+        self.day = self.layout.day;
+    }
+
+    /// Notes that a field came.
+    fn gives(&mut self, place: usize) -> Result<(), Malformed> {
+        if std::mem::replace(&mut self.given[place], true) {
+            return Err((Some(place), "the field comes twice".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// A null is as good as no field.
+    pub(crate) fn null(&mut self, place: usize) -> Result<(), Malformed> {
+        self.gives(place)
+    }
+
+    pub(crate) fn text(&mut self, place: usize, text: &[u8]) -> Result<(), Malformed> {
+        self.put(place, text, true)
+    }
+
+    pub(crate) fn word(&mut self, place: usize, word: &[u8]) -> Result<(), Malformed> {
+        self.put(place, word, false)
+    }
+
+    fn put(&mut self, place: usize, text: &[u8], is_text: bool) -> Result<(), Malformed> {
+        self.gives(place)?;
+        let layout = self.layout;
+        match &layout.actions[place] {
+            Action::Skip => Ok(()),
+            Action::Column(column) => {
+                // An empty text is one, where texts are kept; elsewhere texts may stand for null.
+                let quoted = is_text && self.columns[*column].is_text();
+                self.push(place, *column, text, quoted, self.day)
+            }
+            Action::Level { column, level } => {
+                let row = self.rows;
+                self.columns[*column].push_level(row, *level, text, false).map_err(|reason| (Some(place), reason))
+            }
+            Action::Date { patterns, column } => {
+                let day = date(text.trim_ascii(), patterns);
+                self.day = Some(day.ok_or_else(|| (Some(place), format!("{} is not a date", shown(text))))?);
+                match column {
+                    Some(column) => self.push(place, *column, text, false, self.day),
+                    None => Ok(()),
+                }
+            }
+        }
+    }
+
+    pub(crate) fn nested(&mut self, place: usize, nested: &[u8]) -> Result<(), Malformed> {
+        let wrong = |reason: String| (Some(place), reason);
+        let layout = self.layout;
+        match &layout.actions[place] {
+            Action::Skip => self.gives(place),
+            Action::Column(column) if self.columns[*column].is_text() => self.put(place, nested, true),
+            Action::Column(column) if self.columns[*column].is_levels() => {
+                self.gives(place)?;
+                let items = scan::numbers(nested)
+                    .ok_or_else(|| wrong(format!("{} is not a list of numbers", shown(nested))))?;
+                self.columns[*column].push_levels(&items).map_err(wrong)
+            }
+            Action::Column(column) => {
+                let plan = self.columns[*column].plan;
+                let (found, wanted) = (shown(nested), &plan.column_type);
+                Err(wrong(format!("{found} is not a {wanted}; --type {}=text would take it", plan.name)))
+            }
+            Action::Level { .. } | Action::Date { .. } => {
+                Err(wrong(format!("{} is not a single value", shown(nested))))
+            }
+        }
+    }
+
+    /// Ends the row: columns that got nothing are null.
+    pub(crate) fn end(&mut self) -> Result<(), Malformed> {
+        for (place, action) in self.layout.actions.iter().enumerate() {
+            let column = match action {
+                Action::Column(column) | Action::Level { column, .. } | Action::Date { column: Some(column), .. } => {
+                    *column
+                }
+                Action::Skip | Action::Date { column: None, .. } => continue,
+            };
+            if self.columns[column].len() > self.rows || self.waiting.iter().any(|(waiting, _, _)| *waiting == place) {
+                continue;
+            }
+            if self.columns[column].plan.required {
+                return Err((Some(place), "the time is missing".to_owned()));
+            }
+            self.columns[column].push_null();
+        }
+        self.complete(self.day)
+    }
+}

@@ -1,0 +1,94 @@
+//! Columns of text files that are one column of the table: date and time of day, the levels of a book.
+
+use splay_store::{ColumnType, TableSpec};
+
+use crate::csv::columns::ColumnPlan;
+use crate::csv::{DateSource, Rule, Source, same_name};
+use crate::error::{Error, Result};
+use crate::sniff::{self, TIME_NAMES};
+
+/// Names of columns of dates that go with a time of day, the likeliest first, besides those that end so.
+const DATE_NAMES: [&str; 3] = ["date", "day", "trading_day"];
+
+/// Names of times of day besides those of times.
+const CLOCK_NAMES: [&str; 3] = ["time_m", "time_of_day", "clock"];
+
+/// Where the time is in two columns, makes one of them. `wanted` is the time column that was asked for, or that the table has. Gives what
+/// was found, in words.
+pub(crate) fn join_date_and_clock(
+    source: &mut Source,
+    wanted: Option<&str>,
+    existing: Option<&TableSpec>,
+) -> Option<String> {
+    let plans = || source.rules.iter().filter_map(|rule| rule.plan.as_ref());
+    let is_named = |name: &str, names: &[&str]| names.iter().any(|known| same_name(known, name));
+    let clocks: Vec<&ColumnPlan> = plans().filter(|plan| plan.column_type == ColumnType::Time).collect();
+    let clock = match wanted {
+        Some(wanted) => clocks.into_iter().find(|plan| same_name(&plan.name, wanted))?,
+        None if plans().any(|plan| plan.column_type == ColumnType::Timestamp) => return None,
+        None => {
+            clocks.into_iter().find(|plan| is_named(&plan.name, &TIME_NAMES) || is_named(&plan.name, &CLOCK_NAMES))?
+        }
+    };
+    let dates: Vec<&ColumnPlan> = plans().filter(|plan| plan.column_type == ColumnType::Date).collect();
+    let known = dates.iter().find(|plan| is_named(&plan.name, &DATE_NAMES));
+    let ends_so = || dates.iter().find(|plan| plan.name.to_ascii_lowercase().ends_with("date"));
+    let date = known.or_else(ends_so).copied().or(match dates.as_slice() {
+        [one] => Some(*one),
+        _ => None,
+    })?;
+    let (date, clock, patterns) = (date.name.clone(), clock.name.clone(), date.date_patterns.clone());
+    for rule in &mut source.rules {
+        if rule.plan.as_ref().is_some_and(|plan| plan.name == date) {
+            rule.plan = rule.plan.take().filter(|_| existing.is_some_and(|table| table.position(&date).is_some()));
+        } else if let Some(plan) = rule.plan.as_mut().filter(|plan| plan.name == clock) {
+            plan.column_type = ColumnType::Timestamp;
+        }
+    }
+    let note = format!("{clock} is the time of day on the {date} of its row");
+    source.date = DateSource::Column { name: date, patterns };
+    Some(note)
+}
+
+/// Makes columns such as `bid_px_0` to `bid_px_9` (or from 1 on) the levels of one column. False if there is none of them.
+///
+/// # Errors
+/// [`Error::Setting`] if some are missing.
+pub(crate) fn join_levels(rules: &mut [Rule], name: &str, size: i32) -> Result<bool> {
+    let number = |rule: &Rule| {
+        let own = rule.plan.as_ref()?.name.to_ascii_lowercase();
+        let digits = own.strip_prefix(&name.to_ascii_lowercase())?.trim_start_matches('_').to_owned();
+        let is_number = !digits.is_empty() && digits.len() <= 4 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        digits.parse::<usize>().ok().filter(|_| is_number)
+    };
+    let numbers: Vec<Option<usize>> = rules.iter().map(number).collect();
+    let Some(first) = numbers.iter().flatten().min().copied() else { return Ok(false) };
+    let size = usize::try_from(size).unwrap_or(0);
+    let first = first.min(1);
+    for level in first..first + size {
+        if !numbers.contains(&Some(level)) {
+            let reason = format!(
+                "{name} of {size} levels is made of {name}_{first} to {name}_{}; {name}_{level} is missing",
+                first + size - 1
+            );
+            return Err(Error::Setting { setting: "types", reason });
+        }
+    }
+    if numbers.contains(&Some(first + size)) {
+        let count = numbers.iter().flatten().max().map_or(size, |last| last + 1 - first);
+        let reason = format!("{name} has more than {size} levels in the files; {name}=levels({count}) would take them");
+        return Err(Error::Setting { setting: "types", reason });
+    }
+    for (rule, number) in rules.iter_mut().zip(numbers) {
+        let Some(number) = number.filter(|number| (first..first + size).contains(number)) else { continue };
+        let column_type = ColumnType::Levels { size: i32::try_from(size).unwrap_or(0) };
+        let mut plan = ColumnPlan {
+            name: name.to_owned(),
+            column_type,
+            ..rule.plan.take().unwrap_or_else(|| ColumnPlan::new(name, ColumnType::Text))
+        };
+        sniff::set_null_tokens(&mut plan);
+        (rule.plan, rule.level) = (Some(plan), Some(number - first));
+    }
+    Ok(true)
+}

@@ -1,0 +1,440 @@
+//! Rows of a load that are duplicates: of each other, or of rows that are stored.
+//!
+//! - Rows are compared within a date and a symbol. The key may be all columns, or some. A row that has null in a column of such a key has no
+//!   key and is no duplicate; where all columns count, nulls are equal.
+//! - Stored rows stay. Of several new ones with one key the first in time stays, then the one that came first.
+//! - New and stored rows come in the order (symbol, time, arrival), so that one pass over both is enough. What is held are the keys of one
+//!   symbol, or of one symbol and time if the key has the time.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{Int32Type, TimestampNanosecondType};
+use arrow::row::{RowConverter, Rows, SortField};
+use arrow::util::display::array_value_to_string;
+
+use super::gather::gather;
+use super::merge::Source;
+use super::order::{Order, Stretch};
+use super::spill::RunWriter;
+use super::{Incoming, Load, Replace, merge, stored_columns};
+use crate::error::{Error, Result};
+use crate::partition::{self, Dates};
+use crate::schema::TableSpec;
+use crate::segment::Segment;
+
+/// Stored rows that are read at once: their keys are made for all of them if one is asked for.
+const STORED_ROWS: usize = 4096;
+
+/// Bytes that a key takes besides its own.
+const KEY_BYTES: usize = 48;
+
+/// Which rows of a load are duplicates, and what becomes of them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dedupe {
+    /// Columns that make two rows of a date and symbol the same; `None` for all columns.
+    pub columns: Option<Vec<String>>,
+    /// Whether a duplicate ends the load. If not, it is left out and counted.
+    pub refuse: bool,
+}
+
+impl std::str::FromStr for Dedupe {
+    type Err = String;
+
+    /// Reads `exact` or names of columns with commas between them.
+    fn from_str(text: &str) -> Result<Dedupe, String> {
+        let columns: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
+        if columns.iter().any(String::is_empty) {
+            return Err(format!("{text:?} is not \"exact\" or a list of columns such as seq,venue"));
+        }
+        let columns = (!text.trim().eq_ignore_ascii_case("exact")).then_some(columns);
+        Ok(Dedupe { columns, refuse: false })
+    }
+}
+
+impl Load {
+    /// Refuses what can't be compared: columns that aren't there, rows that are in no file yet.
+    pub(super) fn check_dedupe(&self, dedupe: &Dedupe) -> Result<()> {
+        Key::of(&self.spec, dedupe)?;
+        if self.writer.table().is_some() && self.writer.database().table(&self.spec.name)?.snapshot()?.live() > 0 {
+            let reason = "it has captured rows that are in no file yet, among which duplicates can't be found; write them down first";
+            return Err(self.spec.error(reason.to_owned()));
+        }
+        Ok(())
+    }
+
+    /// Leaves the duplicates among a date's new rows out. Gives the order of those in memory that stay, and how many go.
+    pub(super) fn without_duplicates(
+        &mut self,
+        date: i32,
+        incoming: &mut Incoming,
+        order: Order,
+        dedupe: &Dedupe,
+    ) -> Result<(Order, u64)> {
+        let files = match self.options.replace {
+            Replace::Nothing => self.writer.partition(date),
+            // Rows of the symbols that come in go.
+            Replace::Dates | Replace::Symbols => Vec::new(),
+        };
+        let spec = self.spec.clone();
+        let segments: Vec<Segment> = files.iter().map(|entry| self.writer.segment(entry)).collect();
+        let key = Key::of(&spec, dedupe)?;
+        let columns = key.columns.clone();
+        let mut search = Search::new(&spec, date, key, &segments, self.options.memory_bytes, dedupe.refuse)?;
+        let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
+        if incoming.runs.is_empty() {
+            let schema = Arc::new(self.schema.project(&columns)?);
+            let projected = incoming.batches.iter().map(|batch| Ok(batch.project(&columns)?));
+            let projected = projected.collect::<Result<Vec<_>>>()?;
+            let mut kept = Order::default();
+            for chunk in order.chunks(chunk_rows) {
+                let is_new = search.new_rows(&gather(&schema, &projected, &chunk)?)?;
+                let rows = chunk.stretches().iter().flat_map(|stretch| stretch.single());
+                rows.zip(is_new).filter(|(_, is_new)| *is_new).for_each(|(row, _): (Stretch, _)| kept.push(row));
+            }
+            if kept.rows() == 0 {
+                incoming.batches.clear();
+            }
+            let dropped = order.rows() - kept.rows();
+            return Ok((kept, dropped as u64));
+        }
+        let storage = Arc::clone(self.writer.storage());
+        let runs = std::mem::take(&mut incoming.runs);
+        let mut written = RunWriter::create(storage.as_ref(), self.runs)?;
+        self.runs += 1;
+        let (mut stay, mut dropped) = (0, 0);
+        {
+            let (schema, held) = (&self.schema, &incoming.batches);
+            let mut sources: Vec<Source<'_>> = Vec::new();
+            for run in &runs {
+                sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
+            }
+            sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
+            merge::merge(&spec, sources, chunk_rows, &mut |rows| {
+                let is_new = BooleanArray::from(search.new_rows(&rows.project(&columns)?)?);
+                let new = filter_record_batch(&rows, &is_new)?;
+                stay += new.num_rows();
+                dropped += (rows.num_rows() - new.num_rows()) as u64;
+                if new.num_rows() > 0 { written.write(&new) } else { Ok(()) }
+            })?;
+        }
+        for run in &runs {
+            run.remove(storage.as_ref())?;
+        }
+        incoming.batches.clear();
+        let written = written.finish();
+        if stay > 0 {
+            incoming.runs.push(written);
+        } else {
+            written.remove(storage.as_ref())?;
+        }
+        Ok((Order::default(), dropped))
+    }
+}
+
+/// What makes rows the same.
+struct Key {
+    /// Positions in the table of the columns that are read, ascending.
+    columns: Vec<usize>,
+    /// Where in `columns` the symbol and the time are.
+    symbol: Option<usize>,
+    time: usize,
+    /// Where in `columns` the others are that make a key.
+    others: Vec<usize>,
+    /// Whether the time does.
+    has_time: bool,
+    /// Whether a null is a value like others.
+    nulls_count: bool,
+    /// Finds the dates of rows, where a partition has several.
+    dates: Option<RefCell<Dates>>,
+}
+
+impl Key {
+    fn of(spec: &TableSpec, dedupe: &Dedupe) -> Result<Key> {
+        let (symbol, time) = (spec.symbol_position(), spec.time_position());
+        let named = match &dedupe.columns {
+            None => (0..spec.columns.len()).collect(),
+            Some(names) => names.iter().map(|name| position(spec, name)).collect::<Result<Vec<_>>>()?,
+        };
+        let mut columns: Vec<usize> = named.iter().copied().chain(symbol).chain([time]).collect();
+        columns.sort_unstable();
+        columns.dedup();
+        let place = |position: usize| columns.binary_search(&position).unwrap_or(0);
+        let mut others: Vec<usize> =
+            named.iter().filter(|at| Some(**at) != symbol && **at != time).map(|at| place(*at)).collect();
+        others.sort_unstable();
+        others.dedup();
+        Ok(Key {
+            symbol: symbol.map(place),
+            time: place(time),
+            others,
+            has_time: named.contains(&time),
+            nulls_count: dedupe.columns.is_none(),
+            columns,
+            dates: if spec.partition.is_day() { None } else { Some(RefCell::new(spec.dates()?)) },
+        })
+    }
+
+    /// The symbol and the time of a row; its date, where a partition has several, if the key hasn't the time.
+    fn group<'a>(&self, rows: &'a RecordBatch, row: usize) -> (Option<&'a str>, i64) {
+        let symbol = self.symbol.and_then(|place| {
+            let column = rows.column(place).as_dictionary::<Int32Type>();
+            let code = column.keys().is_valid(row).then(|| column.keys().value(row) as usize)?;
+            Some(column.values().as_string::<i32>().value(code))
+        });
+        let time = || rows.column(self.time).as_primitive::<TimestampNanosecondType>().value(row);
+        let date = || self.dates.as_ref().map_or(i64::MIN, |dates| i64::from(dates.borrow_mut().of(time())));
+        (symbol, if self.has_time { time() } else { date() })
+    }
+
+    /// The row behind those that have the group of a row.
+    fn group_end(&self, rows: &RecordBatch, row: usize) -> usize {
+        let group = self.group(rows, row);
+        let ahead = (row + 1..rows.num_rows()).take_while(|next| self.group(rows, *next) == group);
+        ahead.last().map_or(row, |last| last) + 1
+    }
+
+    fn is_whole(&self, rows: &RecordBatch, row: usize) -> bool {
+        self.nulls_count || self.others.iter().all(|place| !is_null(rows.column(*place), row))
+    }
+
+    fn words(&self, rows: &RecordBatch, row: usize) -> String {
+        let places = self.symbol.into_iter().chain([self.time]);
+        let places = places.chain(self.others.iter().copied().filter(|_| !self.nulls_count));
+        let schema = rows.schema();
+        let word = |place: usize| {
+            let value = array_value_to_string(rows.column(place), row).unwrap_or_default();
+            format!("{} {value}", schema.field(place).name())
+        };
+        places.map(word).collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn is_null(column: &dyn Array, row: usize) -> bool {
+    match column.as_dictionary_opt::<Int32Type>() {
+        Some(symbols) => symbols.keys().is_null(row),
+        None => column.is_null(row),
+    }
+}
+
+fn position(spec: &TableSpec, name: &str) -> Result<usize> {
+    spec.position(name).ok_or_else(|| Error::NoSuchColumn {
+        table: spec.name.clone(),
+        column: name.to_owned(),
+        existing: spec.columns.iter().map(|column| column.name.clone()).collect(),
+    })
+}
+
+/// The keys of rows, each made when it is asked for.
+struct Keys {
+    converter: Option<RowConverter>,
+}
+
+impl Keys {
+    fn of(spec: &TableSpec, key: &Key) -> Result<Keys> {
+        let fields = key.others.iter().map(|place| {
+            let column = &spec.columns[key.columns[*place]];
+            SortField::new(column.column_type.arrow())
+        });
+        let fields: Vec<SortField> = fields.collect();
+        let converter = if fields.is_empty() { None } else { Some(RowConverter::new(fields)?) };
+        Ok(Keys { converter })
+    }
+
+    fn rows(&self, key: &Key, rows: &RecordBatch) -> Result<Option<Rows>> {
+        let columns: Vec<_> = key.others.iter().map(|place| Arc::clone(rows.column(*place))).collect();
+        Ok(self.converter.as_ref().map(|converter| converter.convert_columns(&columns)).transpose()?)
+    }
+}
+
+fn bytes(keys: Option<&Rows>, row: usize) -> Box<[u8]> {
+    keys.map_or_else(Box::default, |keys| keys.row(row).as_ref().into())
+}
+
+/// Looks for duplicates among the new rows of a date, which are given in order.
+struct Search<'a> {
+    spec: &'a TableSpec,
+    date: i32,
+    key: Key,
+    keys: Keys,
+    stored: Vec<Stored<'a>>,
+    /// The group that the last row had.
+    open: Option<(Option<String>, i64)>,
+    seen: Seen,
+    refuse: bool,
+}
+
+/// The keys of a group, each with whether it is that of a stored row.
+struct Seen {
+    keys: HashMap<Box<[u8]>, bool>,
+    bytes: usize,
+    bytes_max: usize,
+}
+
+impl Seen {
+    fn clear(&mut self) {
+        self.keys.clear();
+        self.bytes = 0;
+    }
+
+    fn hold(&mut self, key: Box<[u8]>, is_stored: bool, date: i32) -> Result<()> {
+        self.bytes += key.len() + KEY_BYTES;
+        if self.bytes > self.bytes_max {
+            let reason = format!(
+                "the keys of one symbol's rows on {} take more than {} bytes; give the load more memory, or add the time to the key",
+                partition::date(date),
+                self.bytes_max
+            );
+            return Err(Error::Setting { setting: "memory_bytes", reason });
+        }
+        self.keys.entry(key).or_insert(is_stored);
+        Ok(())
+    }
+}
+
+impl<'a> Search<'a> {
+    fn new(
+        spec: &'a TableSpec,
+        date: i32,
+        key: Key,
+        segments: &'a [Segment],
+        bytes_max: usize,
+        refuse: bool,
+    ) -> Result<Search<'a>> {
+        let stored = stored_columns(spec, key.columns.clone(), segments, STORED_ROWS);
+        let stored = stored.into_iter().map(Stored::new).collect::<Result<Vec<_>>>()?;
+        let keys = Keys::of(spec, &key)?;
+        let seen = Seen { keys: HashMap::new(), bytes: 0, bytes_max };
+        Ok(Search { spec, date, key, keys, stored, open: None, seen, refuse })
+    }
+
+    /// Of each row whether it is new. `rows` has the key's columns.
+    fn new_rows(&mut self, rows: &RecordBatch) -> Result<Vec<bool>> {
+        let mut is_new = vec![true; rows.num_rows()];
+        let mut keys: Option<Option<Rows>> = None;
+        let mut start = 0;
+        while start < rows.num_rows() {
+            let end = self.key.group_end(rows, start);
+            self.enter(rows, start)?;
+            // One row alone has nothing to be compared with, unless more of its group may come.
+            if end - start > 1 || !self.seen.keys.is_empty() || end == rows.num_rows() {
+                let keys = match &keys {
+                    Some(keys) => keys,
+                    None => keys.insert(self.keys.rows(&self.key, rows)?),
+                };
+                for row in start..end {
+                    is_new[row] = self.take(rows, row, keys.as_ref())?;
+                }
+            }
+            start = end;
+        }
+        Ok(is_new)
+    }
+
+    /// Goes to the group of a row, and takes the keys of its stored rows.
+    fn enter(&mut self, rows: &RecordBatch, row: usize) -> Result<()> {
+        let (symbol, time) = self.key.group(rows, row);
+        if self.open.as_ref().is_some_and(|open| (open.0.as_deref(), open.1) == (symbol, time)) {
+            return Ok(());
+        }
+        self.seen.clear();
+        let (seen, date) = (&mut self.seen, self.date);
+        for stored in &mut self.stored {
+            stored.each(&self.key, &self.keys, (symbol, time), &mut |bytes| seen.hold(bytes, true, date))?;
+        }
+        self.open = Some((symbol.map(str::to_owned), time));
+        Ok(())
+    }
+
+    /// Whether a row is new.
+    fn take(&mut self, rows: &RecordBatch, row: usize, keys: Option<&Rows>) -> Result<bool> {
+        if !self.key.is_whole(rows, row) {
+            return Ok(true);
+        }
+        let bytes = bytes(keys, row);
+        match self.seen.keys.get(&bytes) {
+            None => self.seen.hold(bytes, false, self.date).map(|()| true),
+            Some(_) if !self.refuse => Ok(false),
+            Some(is_stored) => Err(Error::Duplicate {
+                table: self.spec.name.clone(),
+                date: partition::date(self.date).to_string(),
+                row: self.key.words(rows, row),
+                is_stored: *is_stored,
+            }),
+        }
+    }
+}
+
+/// Stored rows of a date, in order.
+struct Stored<'a> {
+    source: Source<'a>,
+    batch: Option<RecordBatch>,
+    row: usize,
+    keys: Option<Option<Rows>>,
+}
+
+impl<'a> Stored<'a> {
+    fn new(source: Source<'a>) -> Result<Stored<'a>> {
+        let mut stored = Stored { source, batch: None, row: 0, keys: None };
+        stored.advance()?;
+        Ok(stored)
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        (self.batch, self.row, self.keys) = (None, 0, None);
+        for batch in self.source.by_ref() {
+            let batch = batch?;
+            if batch.num_rows() > 0 {
+                self.batch = Some(batch);
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the keys of the rows of a group to `take`. Groups come in order.
+    fn each(
+        &mut self,
+        key: &Key,
+        keys: &Keys,
+        group: (Option<&str>, i64),
+        take: &mut dyn FnMut(Box<[u8]>) -> Result<()>,
+    ) -> Result<()> {
+        while let Some(batch) = &self.batch {
+            self.row = first_from(self.row, batch.num_rows(), |row| key.group(batch, row) < group);
+            while self.row < batch.num_rows() && key.group(batch, self.row) == group {
+                let keys = match &self.keys {
+                    Some(keys) => keys,
+                    None => self.keys.insert(keys.rows(key, batch)?),
+                };
+                if key.is_whole(batch, self.row) {
+                    take(bytes(keys.as_ref(), self.row))?;
+                }
+                self.row += 1;
+            }
+            if self.row < batch.num_rows() {
+                return Ok(());
+            }
+            self.advance()?;
+        }
+        Ok(())
+    }
+}
+
+/// The first row that isn't before something, by galloping.
+fn first_from(start: usize, end: usize, is_before: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut step) = (start, 1);
+    while low < end && is_before((low + step - 1).min(end - 1)) {
+        low = (low + step).min(end);
+        step *= 2;
+    }
+    let mut high = (low + step - 1).min(end);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if is_before(middle) { low = middle + 1 } else { high = middle }
+    }
+    low
+}
