@@ -3,7 +3,6 @@
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
 
-
 use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDate, NaiveTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
