@@ -243,7 +243,10 @@ class Database:
         memory_bytes: int | None = None,
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
-        replace: Literal["date", "symbol"] | None = None,
+        replace: Literal["date", "symbol", "table"] | None = None,
+        key: str | Sequence[str] | None = None,
+        effective: str | None = None,
+        on_conflict: Literal["refuse", "nothing", "update"] = "refuse",
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
 
@@ -282,7 +285,14 @@ class Database:
             Format of the new segments.
         replace
             Which stored rows the new ones take the place of, in the same commit: ``"date"``: all of the dates that they have;
-            ``"symbol"``: on each date those of the symbols that they have there. Default: none.
+            ``"symbol"``: on each date those of the symbols that they have there; ``"table"``: all. Default: none.
+        key
+            Makes a new table a reference table, whose rows differ in these columns; ``[]`` for one without a key. It has no time column.
+        effective
+            Column of type date or timestamp from which on the rows of a new reference table are in effect, for as-of joins.
+        on_conflict
+            What becomes of a row of a reference table whose key is there already: nothing is written (``"refuse"``), it is left out
+            (``"nothing"``), or it takes the place of the one that is there (``"update"``).
 
         Returns
         -------
@@ -293,7 +303,9 @@ class Database:
         SchemaError
             If columns or values don't fit.
         RowError
-            If a row has no time.
+            If a row has no time, or a reference table's row no key.
+        DuplicateKeyError
+            If a key of a reference table would be there twice.
         LockedError
             If another writer is at work.
         ArrowError
@@ -323,7 +335,10 @@ class Database:
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
         progress: Callable[[int, int], object] | Literal[False] | None = None,
-        replace: Literal["date", "symbol"] | None = None,
+        replace: Literal["date", "symbol", "table"] | None = None,
+        key: str | Sequence[str] | None = None,
+        effective: str | None = None,
+        on_conflict: Literal["refuse", "nothing", "update"] = "refuse",
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -354,7 +369,7 @@ class Database:
         progress
             Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load. Default: a bar for a
             load that takes longer than two seconds, see :func:`splay.set_progress`; False for none.
-        replace
+        replace, key, effective, on_conflict
             As for :meth:`write`.
 
         Returns

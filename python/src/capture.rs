@@ -69,7 +69,7 @@ impl PyCapture {
             _ => return Err(PyValueError::new_err("producer and sequence belong together").into()),
         };
         let rows = write::batches(frame)?;
-        let wishes = Wishes { time, symbol, time_zone, types: Vec::new() };
+        let wishes = Wishes { time, symbol, time_zone, ..Wishes::default() };
         let ack: Result<Ack> = py.detach(|| {
             let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &wishes)?;
             let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };

@@ -123,7 +123,7 @@ impl PyDatabase {
     /// Writes the rows of a frame into a table.
     #[pyo3(signature = (
         table, frame, *, time=None, symbol=None, time_zone=None, types=None, memory_bytes=None, threads=None,
-        tier=None, replace=None
+        tier=None, replace=None, key=None, effective=None, on_conflict="refuse"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -139,9 +139,14 @@ impl PyDatabase {
         threads: Option<usize>,
         tier: Option<&str>,
         replace: Option<&str>,
+        key: Option<&Bound<'_, PyAny>>,
+        effective: Option<String>,
+        on_conflict: &str,
     ) -> Result<LoadReport> {
-        let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)? };
-        let options = options(memory_bytes, threads, tier, replace)?;
+        let reference = load::reference(key, effective)?;
+        let wishes = Wishes { time, symbol, time_zone, types: load::types(pairs(types)?)?, reference };
+        let mut options = options(memory_bytes, threads, tier, replace)?;
+        options.on_conflict = load::on_conflict(on_conflict)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
         Ok(LoadReport::new(table, &report))
@@ -151,7 +156,7 @@ impl PyDatabase {
     #[pyo3(signature = (
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
         on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
-        progress=None, replace=None
+        progress=None, replace=None, key=None, effective=None, on_conflict="refuse"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn load(
@@ -174,9 +179,13 @@ impl PyDatabase {
         tier: Option<&str>,
         progress: Option<Py<PyAny>>,
         replace: Option<&str>,
+        key: Option<&Bound<'_, PyAny>>,
+        effective: Option<String>,
+        on_conflict: &str,
     ) -> Result<LoadReport> {
         let mut options = options(memory_bytes, threads, tier, replace)?;
         options.again = again;
+        options.on_conflict = load::on_conflict(on_conflict)?;
         let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
         let format = format.map(|name| name.parse::<Format>().map_err(PyValueError::new_err)).transpose()?;
         let settings = ImportSettings {
@@ -187,6 +196,7 @@ impl PyDatabase {
             time,
             symbol,
             time_zone,
+            reference: load::reference(key, effective)?,
             on_error: load::on_error(on_error, quarantine_path)?,
             threads: options.threads,
         };
@@ -220,6 +230,7 @@ fn options(
         threads: threads.unwrap_or(defaults.threads).max(1),
         tier: tier.map(load::tier).transpose()?,
         replace: load::replace(replace)?,
+        ..defaults
     })
 }
 

@@ -54,9 +54,8 @@ impl TickTable {
 
     fn with_row_number(snapshot: TableSnapshot, numbered: bool) -> TickTable {
         let spec = snapshot.spec();
-        let mut fields: Vec<Field> = spec
-            .arrow()
-            .fields()
+        let stored = spec.arrow();
+        let mut fields: Vec<Field> = stored.fields()[..spec.shown_columns().len()]
             .iter()
             .map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()))
             .collect();

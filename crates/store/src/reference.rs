@@ -68,6 +68,17 @@ impl TableSpec {
         &self.columns[..self.columns.len() - usize::from(self.has_hidden_time())]
     }
 
+    /// The table as its rows come in: the columns that people see, of which none must be there. What makes it a reference table is looked at
+    /// when rows are appended.
+    #[must_use]
+    pub fn as_read(&self) -> TableSpec {
+        if self.reference.is_none() {
+            return self.clone();
+        }
+        let time = if self.has_hidden_time() { "" } else { &self.time };
+        TableSpec::new(&self.name, self.shown_columns().to_vec(), time, self.symbol.as_deref())
+    }
+
     /// Whether it has a time column that nobody sees, which is the last.
     #[must_use]
     pub fn has_hidden_time(&self) -> bool {
@@ -81,8 +92,9 @@ impl TableSpec {
         key.filter_map(|name| self.position(name)).collect()
     }
 
-    /// Positions of the columns that aren't null.
-    pub(crate) fn required(&self) -> Vec<usize> {
+    /// Positions of the columns that have no nulls: the time, the effective date and the key.
+    #[must_use]
+    pub fn required(&self) -> Vec<usize> {
         let effective = self.reference.iter().filter_map(|reference| reference.effective.as_deref());
         let effective = effective.filter_map(|name| self.position(name));
         self.position(&self.time).into_iter().chain(effective).chain(self.key_positions()).collect()

@@ -225,7 +225,7 @@ impl Recogniser<'_> {
         if is_numbered && !self.in_window_join {
             return unknown("a scan with row numbers");
         }
-        let width = snapshot.spec().columns.len() + usize::from(snapshot.spec().has_virtual_date());
+        let width = snapshot.spec().shown_columns().len() + usize::from(snapshot.spec().has_virtual_date());
         let name = scan.table_name.table().to_owned();
         let number = match self.tables.iter().position(|(known, _)| *known == name) {
             Some(number) => number,
