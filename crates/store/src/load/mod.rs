@@ -624,10 +624,10 @@ pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch)
     if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
         return Err(spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
     }
-    reference::refuse_nulls(spec, &columns)?;
     if spec.has_hidden_time() {
         columns.push(spec.hidden_times(&columns, batch.num_rows()));
     }
+    reference::refuse_nulls(spec, &columns)?;
     let time = &columns[spec.time_position()];
     if time.null_count() > 0 {
         // Reported by row in `append`; the schema would refuse it without one.

@@ -14,6 +14,7 @@ mod locks;
 mod model;
 mod order;
 mod random;
+mod reference;
 mod scenario;
 mod schema;
 mod select;
