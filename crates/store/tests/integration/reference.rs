@@ -299,7 +299,7 @@ fn rows_are_ordered_by_effective_date() {
 #[test]
 fn keys_are_unique_through_a_random_life() {
     let mut rng = rng(7);
-    for _ in 0..40 {
+    for _ in 0..20 {
         let (_folder, database) = database();
         let mut states: Vec<BTreeMap<String, i32>> = vec![BTreeMap::new()];
         load(&database, &[], LoadOptions::default()).unwrap();
