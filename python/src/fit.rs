@@ -19,8 +19,7 @@ pub(crate) struct Fitter<'a> {
 
 impl<'a> Fitter<'a> {
     pub(crate) fn new(spec: &'a TableSpec) -> Fitter<'a> {
-        let shown = spec.arrow().fields()[..spec.shown_columns().len()].to_vec();
-        Fitter { spec, schema: Arc::new(arrow::datatypes::Schema::new(shown)) }
+        Fitter { spec, schema: spec.shown_arrow() }
     }
 
     /// The batch in the table's schema; nulls in the time column are left for the store to refuse.

@@ -77,9 +77,7 @@ impl PyTable {
     /// Columns with their types.
     #[getter]
     fn schema(&self, py: Python<'_>) -> Result<PySchema> {
-        let spec = self.snapshot(py)?.spec().clone();
-        let shown = spec.arrow().fields()[..spec.shown_columns().len()].to_vec();
-        Ok(PySchema(std::sync::Arc::new(arrow::datatypes::Schema::new(shown))))
+        Ok(PySchema(self.snapshot(py)?.spec().shown_arrow()))
     }
 
     /// Rows of all partitions.

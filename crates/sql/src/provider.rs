@@ -54,8 +54,9 @@ impl TickTable {
 
     fn with_row_number(snapshot: TableSnapshot, numbered: bool) -> TickTable {
         let spec = snapshot.spec();
-        let stored = spec.arrow();
-        let mut fields: Vec<Field> = stored.fields()[..spec.shown_columns().len()]
+        let mut fields: Vec<Field> = spec
+            .shown_arrow()
+            .fields()
             .iter()
             .map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()))
             .collect();

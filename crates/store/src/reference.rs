@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, TimestampNanosecondArray};
-use arrow::datatypes::Date32Type;
+use arrow::datatypes::{Date32Type, Schema, SchemaRef};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
@@ -66,6 +66,12 @@ impl TableSpec {
     #[must_use]
     pub fn shown_columns(&self) -> &[ColumnSpec] {
         &self.columns[..self.columns.len() - usize::from(self.has_hidden_time())]
+    }
+
+    /// The columns that people see as an Arrow schema.
+    #[must_use]
+    pub fn shown_arrow(&self) -> SchemaRef {
+        Arc::new(Schema::new(self.arrow().fields()[..self.shown_columns().len()].to_vec()))
     }
 
     /// The table as its rows come in: the columns that people see, of which none must be there. What makes it a reference table is looked at

@@ -169,7 +169,9 @@ pub fn recipes(arguments: &RecipesArguments) -> Result<()> {
 
 fn dates(snapshot: &TableSnapshot) -> String {
     match (snapshot.partitions().first(), snapshot.partitions().last()) {
-        (Some(first), Some(last)) => format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date)),
+        (Some(first), Some(last)) if snapshot.spec().reference.is_none() => {
+            format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date))
+        }
         _ => "none".to_owned(),
     }
 }

@@ -53,9 +53,8 @@ fn in_full(column: &ArrayRef, to: &DataType) -> ArrayRef {
 /// # Errors
 /// [`Error::Execution`] for values that don't fit.
 pub(super) fn fitted_rows(spec: &TableSpec, positions: &[usize], rows: &RecordBatch) -> Result<RecordBatch> {
-    let shown: Vec<usize> = (0..spec.shown_columns().len()).collect();
-    let schema = spec.arrow().project(&shown).map_err(|error| Error::Internal { message: error.to_string() })?;
-    let mut columns: Vec<Option<ArrayRef>> = vec![None; shown.len()];
+    let schema = spec.shown_arrow();
+    let mut columns: Vec<Option<ArrayRef>> = vec![None; spec.shown_columns().len()];
     for (column, position) in rows.columns().iter().zip(positions) {
         let field = schema.field(*position);
         columns[*position] = Some(fitted(column, field.data_type(), field.name())?);
@@ -65,7 +64,7 @@ pub(super) fn fitted_rows(spec: &TableSpec, positions: &[usize], rows: &RecordBa
         .into_iter()
         .zip(schema.fields())
         .map(|(column, field)| column.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows())));
-    RecordBatch::try_new(Arc::new(schema.clone()), columns.collect())
+    RecordBatch::try_new(Arc::clone(&schema), columns.collect())
         .map_err(|error| Error::Execution { message: error.to_string() })
 }
 

@@ -150,7 +150,7 @@ fn insert(words: &mut Words<'_>) -> Result<Statement> {
     let table = words.table()?;
     let columns =
         if words.peek() == Some(&Token::LParen) && !words.begins_query() { Some(words.names()?) } else { None };
-    words.refuse(&["default", "overriding"])?;
+    words.refuse(&["default", "overriding", "as"])?;
     for clause in [&["returning"][..], &["on", "duplicate"]] {
         if words.find(clause).is_some() {
             return fault(format!("INSERT with {} is not supported", clause.join(" ").to_uppercase()));
