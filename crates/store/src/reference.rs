@@ -65,7 +65,7 @@ impl TableSpec {
     /// The columns that people see: all but the time of a reference table that has none.
     #[must_use]
     pub fn shown_columns(&self) -> &[ColumnSpec] {
-        &self.columns[..self.columns.len() - usize::from(self.has_hidden_time())]
+        &self.columns[..self.columns.len().saturating_sub(usize::from(self.has_hidden_time()))]
     }
 
     /// The columns that people see as an Arrow schema.
