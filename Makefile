@@ -10,7 +10,7 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-load bench-ingest \
+.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
 # Everything: the command, the library of the Python package, and what tests need of both.
@@ -127,6 +127,11 @@ bench-load: build $(VENV)/ready
 bench-changes: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
 	$(VENV)/bin/python benchmarks/changes.py
+
+# Joins to reference tables beside DuckDB's, and changes of them.
+bench-reference: wheel
+	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
+	$(VENV)/bin/python benchmarks/reference_tables.py
 
 # Questions side by side with DuckDB and Polars. ENGINE takes options: make bench-engine ENGINE="--full --suite taq84".
 bench-engine: wheel

@@ -14,6 +14,7 @@ from splay._ack import Ack
 from splay.errors import (
     AccessError,
     AlreadyLoadedError,
+    DuplicateKeyError,
     ArrowError,
     BusyError,
     CancelledError,
@@ -148,6 +149,7 @@ __all__ = [
     "AccessError",
     "Ack",
     "AlreadyLoadedError",
+    "DuplicateKeyError",
     "Answer",
     "ArrowError",
     "AsyncTickWriter",

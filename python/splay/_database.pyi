@@ -244,10 +244,13 @@ class Database:
         memory_bytes: int | None = None,
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
-        replace: Literal["date", "symbol"] | None = None,
+        replace: Literal["date", "symbol", "table"] | None = None,
         partition: Literal["day", "month", "year", "all"] | None = None,
         dedupe: str | Sequence[str] | None = None,
         on_duplicate: Literal["drop", "stop"] = "drop",
+        key: str | Sequence[str] | None = None,
+        effective: str | None = None,
+        on_conflict: Literal["refuse", "nothing", "update"] = "refuse",
     ) -> LoadReport:
         """Write the rows of a frame, all by one commit, or none.
 
@@ -289,7 +292,7 @@ class Database:
             How the new rows are kept (:meth:`Table.set_tier`). Default: as the table says, else as their partition is, else ``"mapped"``.
         replace
             Which stored rows the new ones take the place of, in the same commit: ``"date"``: all of the dates that they have;
-            ``"symbol"``: on each date those of the symbols that they have there. Default: none.
+            ``"symbol"``: on each date those of the symbols that they have there; ``"table"``: all. Default: none.
         partition
             What a partition of a new table spans. Default: what suits its rows. A table that has other partitions is refused.
         dedupe
@@ -299,6 +302,13 @@ class Database:
         on_duplicate
             ``"drop"``: duplicates are left out, and counted in the report and by :meth:`Table.commits`; ``"stop"``: the first one ends
             the load.
+        key
+            Makes a new table a reference table, whose rows differ in these columns; ``[]`` for one without a key. It has no time column.
+        effective
+            Column of type date or timestamp from which on the rows of a new reference table are in effect, for as-of joins.
+        on_conflict
+            What becomes of a row of a reference table whose key is there already: nothing is written (``"refuse"``), it is left out
+            (``"nothing"``), or it takes the place of the one that is there (``"update"``).
 
         Returns
         -------
@@ -309,9 +319,11 @@ class Database:
         SchemaError
             If columns or values don't fit.
         RowError
-            If a row has no time.
+            If a row has no time, or a reference table's row no key.
         DuplicateError
             If ``on_duplicate`` is ``"stop"`` and there is one.
+        DuplicateKeyError
+            If a key of a reference table would be there twice.
         LockedError
             If another writer is at work.
         ArrowError
@@ -342,13 +354,16 @@ class Database:
         threads: int | None = None,
         tier: Literal["mapped", "fast", "small"] | None = None,
         progress: Callable[[int, int], object] | Literal[False] | None = None,
-        replace: Literal["date", "symbol"] | None = None,
+        replace: Literal["date", "symbol", "table"] | None = None,
         partition: Literal["day", "month", "year", "all"] | None = None,
         dedupe: str | Sequence[str] | None = None,
         on_duplicate: Literal["drop", "stop"] = "drop",
         zone: str | None = None,
         date_format: str | Sequence[str] | None = None,
         numbers: str | None = None,
+        key: str | Sequence[str] | None = None,
+        effective: str | None = None,
+        on_conflict: Literal["refuse", "nothing", "update"] = "refuse",
     ) -> LoadReport:
         """Load files, all by one commit, or none.
 
@@ -379,7 +394,7 @@ class Database:
         progress
             Called with bytes read and bytes there are, at most 20 times a second. What it raises stops the load. Default: a bar for a
             load that takes longer than two seconds, see :func:`splay.set_progress`; False for none.
-        replace, dedupe, on_duplicate
+        replace, partition, dedupe, on_duplicate, key, effective, on_conflict
             As for :meth:`write`.
         zone
             Time zone of times in the files that are written without one: an IANA name, or an offset such as ``"-05:00"``. Default: the

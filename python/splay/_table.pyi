@@ -68,8 +68,16 @@ class Table:
         """Bytes of all segments and indexes."""
 
     @property
-    def time(self) -> str:
-        """Name of the time column."""
+    def time(self) -> str | None:
+        """Name of the time column; ``None`` for a reference table without one."""
+
+    @property
+    def key(self) -> list[str] | None:
+        """Columns of the key of a reference table; ``None`` for other tables."""
+
+    @property
+    def effective(self) -> str | None:
+        """Column from which on rows of a reference table are in effect."""
 
     @property
     def symbol(self) -> str | None:

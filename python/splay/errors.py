@@ -109,6 +109,16 @@ class RowError(Error, ValueError):
     """Row of the frame, from 0."""
 
 
+class DuplicateKeyError(Error):
+    """Two rows of a reference table would have one key. Nothing was changed."""
+
+    table: str
+    columns: str
+    """The columns of the key, separated by commas."""
+    values: str
+    """Their values in the row that was refused."""
+
+
 class AlreadyLoadedError(Error):
     """The same file was loaded before. Pass ``again=True`` to have its rows twice."""
 

@@ -391,8 +391,10 @@ class RemoteTable(TableMethods):
         """Its name as it was made."""
         self.columns: dict[str, str] = {column["name"]: column["type"] for column in told["columns"]}
         """Types of its columns by name, without the virtual column ``date``."""
-        self.time: str = told["time"]
-        """Name of the time column."""
+        self.time: str | None = told["time"]
+        """Name of the time column; None of a reference table without one."""
+        self.key: list[str] | None = told.get("key")
+        """Columns of the key of a reference table; None of other tables."""
         self.symbol: str | None = told["symbol"]
         """Name of the symbol column, by which rows are ordered before time."""
         self.time_zone: str = told["time_zone"]

@@ -71,7 +71,7 @@ impl PyCapture {
         };
         let rows = write::batches(frame)?;
         let day_start = load::day_start(day_start)?;
-        let wishes = Wishes { time, symbol, time_zone, day_start, types: Vec::new() };
+        let wishes = Wishes { time, symbol, time_zone, day_start, ..Wishes::default() };
         let ack: Result<Ack> = py.detach(|| {
             let (spec, rows) = write::one_batch(self.capture.database(), table, rows, &wishes)?;
             let append = Append { table: table.to_owned(), rows, spec: Some(spec), producer, ack };

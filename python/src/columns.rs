@@ -3,8 +3,8 @@
 //! The names that are looked for, and their order, are those of the importer: a frame and a file make the same table.
 
 use arrow::datatypes::{Field, Schema};
-use splay_import::{SYMBOL_NAMES, TIME_NAMES, natural_type};
-use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Result, TableSpec};
+use splay_import::{SYMBOL_NAMES, TIME_NAMES, natural_type, reference_symbol};
+use splay_store::{ColumnSpec, ColumnType, DayStart, Error, Reference, Result, TableSpec};
 
 /// What the caller says about the table; what is not said is guessed, or as the table has it.
 #[derive(Debug, Default)]
@@ -15,6 +15,8 @@ pub(crate) struct Wishes {
     pub(crate) time_zone: Option<String>,
     pub(crate) day_start: Option<DayStart>,
     pub(crate) types: Vec<(String, ColumnType)>,
+    /// Makes a new table a reference table.
+    pub(crate) reference: Option<Reference>,
 }
 
 /// Whether pandas made the column from an index without a name.
@@ -41,6 +43,9 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
     }
     for (name, _) in &wishes.types {
         find(&columns, name).ok_or_else(|| wrong(format!("types names {name:?}, which the frame doesn't have")))?;
+    }
+    if let Some(reference) = &wishes.reference {
+        return new_reference(table, columns, reference, wishes);
     }
     let time = match &wishes.time {
         Some(name) => {
@@ -75,6 +80,31 @@ pub(crate) fn new_table(table: &str, frame: &Schema, wishes: &Wishes) -> Result<
     Ok(spec)
 }
 
+/// The reference table that a frame makes.
+fn new_reference(
+    table: &str,
+    mut columns: Vec<ColumnSpec>,
+    reference: &Reference,
+    wishes: &Wishes,
+) -> Result<TableSpec> {
+    let wrong = |reason: String| Error::Schema { table: table.to_owned(), reason };
+    if wishes.time.is_some() || wishes.time_zone.is_some() {
+        return Err(wrong(
+            "a reference table has no time column and no dates: leave time and time_zone out".to_owned(),
+        ));
+    }
+    let listed: Vec<(&str, &ColumnType)> = columns.iter().map(|c| (c.name.as_str(), &c.column_type)).collect();
+    let symbol = reference_symbol(&listed, reference, wishes.symbol.as_deref());
+    if let Some(name) = &symbol {
+        let place =
+            find(&columns, name).ok_or_else(|| wrong(format!("the frame has no column {name:?} for the symbol")))?;
+        columns[place].column_type = ColumnType::Symbol;
+    }
+    let spec = TableSpec { symbol, ..TableSpec::of_reference(table, columns, reference.clone()) };
+    spec.validate()?;
+    Ok(spec)
+}
+
 /// The table that is there, if the frame and the wishes go with it.
 ///
 /// # Errors
@@ -90,7 +120,15 @@ pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wish
     }
     let is = |given: &Option<String>, own: &str| given.as_deref().is_none_or(|given| given.eq_ignore_ascii_case(own));
     if !is(&wishes.time, &existing.time) {
-        return Err(wrong(format!("its time column is {:?}", existing.time)));
+        return Err(wrong(match existing.has_hidden_time() {
+            true => "it has no time column".to_owned(),
+            false => format!("its time column is {:?}", existing.time),
+        }));
+    }
+    if let Some(wished) = wishes.reference.as_ref().filter(|wished| !is_wished(existing, wished)) {
+        let key =
+            if wished.key.is_empty() { "no key".to_owned() } else { format!("the key {}", wished.key.join(", ")) };
+        return Err(wrong(format!("it isn't a reference table with {key} and such an effective date")));
     }
     if !is(&wishes.symbol, existing.symbol.as_deref().unwrap_or_default()) {
         return Err(wrong(match &existing.symbol {
@@ -111,6 +149,16 @@ pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wish
         }
     }
     Ok(existing.clone())
+}
+
+fn is_wished(existing: &TableSpec, wished: &Reference) -> bool {
+    let same = |one: &[&String], other: &[&String]| {
+        one.len() == other.len() && one.iter().zip(other).all(|(one, other)| one.eq_ignore_ascii_case(other))
+    };
+    existing.reference.as_ref().is_some_and(|has| {
+        same(&has.key.iter().collect::<Vec<_>>(), &wished.key.iter().collect::<Vec<_>>())
+            && same(&has.effective.iter().collect::<Vec<_>>(), &wished.effective.iter().collect::<Vec<_>>())
+    })
 }
 
 fn find(columns: &[ColumnSpec], name: &str) -> Option<usize> {

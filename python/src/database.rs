@@ -124,7 +124,7 @@ impl PyDatabase {
     #[pyo3(signature = (
         table, frame, *, time=None, symbol=None, time_zone=None, day_start=None, types=None, memory_bytes=None,
         threads=None, tier=None, replace=None, partition=None, dedupe=None,
-        on_duplicate="drop"
+        on_duplicate="drop", key=None, effective=None, on_conflict="refuse"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn write(
@@ -144,11 +144,16 @@ impl PyDatabase {
         partition: Option<&str>,
         dedupe: Option<&Bound<'_, PyAny>>,
         on_duplicate: &str,
+        key: Option<&Bound<'_, PyAny>>,
+        effective: Option<String>,
+        on_conflict: &str,
     ) -> Result<LoadReport> {
         let day_start = load::day_start(day_start)?;
-        let wishes = Wishes { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)? };
+        let reference = load::reference(key, effective)?;
+        let wishes = Wishes { time, symbol, time_zone, day_start, types: load::types(pairs(types)?)?, reference };
         let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.dedupe = load::dedupe(dedupe, on_duplicate)?;
+        options.on_conflict = load::on_conflict(on_conflict)?;
         let rows = write::batches(frame)?;
         let report = py.detach(|| write::write(&self.database, table, rows, &wishes, options))?;
         Ok(LoadReport::new(table, &report))
@@ -159,7 +164,7 @@ impl PyDatabase {
         table, files, *, recipe=None, format=None, header=None, types=None, time=None, symbol=None, time_zone=None,
         day_start=None, on_error="stop", quarantine_path=None, again=false, memory_bytes=None, threads=None, tier=None,
         progress=None, replace=None, partition=None, dedupe=None, on_duplicate="drop", zone=None, date_format=None,
-        numbers=None
+        numbers=None, key=None, effective=None, on_conflict="refuse"
     ))]
     #[expect(clippy::too_many_arguments, reason = "keywords in Python")]
     fn load(
@@ -189,10 +194,14 @@ impl PyDatabase {
         zone: Option<String>,
         date_format: Option<&Bound<'_, PyAny>>,
         numbers: Option<&str>,
+        key: Option<&Bound<'_, PyAny>>,
+        effective: Option<String>,
+        on_conflict: &str,
     ) -> Result<LoadReport> {
         let mut options = options(memory_bytes, threads, tier, replace, partition)?;
         options.again = again;
         options.dedupe = load::dedupe(dedupe, on_duplicate)?;
+        options.on_conflict = load::on_conflict(on_conflict)?;
         let recipe = recipe.map(|recipe| Recipe::load(&recipe.to_string_lossy())).transpose()?;
         let format = format.map(|name| name.parse::<Format>().map_err(PyValueError::new_err)).transpose()?;
         let settings = ImportSettings {
@@ -207,6 +216,7 @@ impl PyDatabase {
             zone,
             date_formats: load::one_or_many(date_format)?,
             numbers: numbers.map(|form| form.parse().map_err(PyValueError::new_err)).transpose()?,
+            reference: load::reference(key, effective)?,
             on_error: load::on_error(on_error, quarantine_path)?,
             threads: options.threads,
         };
@@ -242,7 +252,7 @@ fn options(
         tier: tier.map(load::tier).transpose()?,
         replace: load::replace(replace)?,
         partition: partition.map(load::period).transpose()?,
-        dedupe: None,
+        ..defaults
     })
 }
 

@@ -154,6 +154,10 @@ fn of_store(error: &splay_store::Error, fields: &Bound<'_, PyDict>) -> PyResult<
             keep!(fields, table, row);
             "RowError"
         }
+        Error::DuplicateKey { table, columns, values, .. } => {
+            keep!(fields, table, columns, values);
+            "DuplicateKeyError"
+        }
         Error::AlreadyLoaded { table, source_name, epoch } => {
             keep!(fields, table, source_name, epoch);
             "AlreadyLoadedError"

@@ -19,7 +19,7 @@ pub(crate) struct Fitter<'a> {
 
 impl<'a> Fitter<'a> {
     pub(crate) fn new(spec: &'a TableSpec) -> Fitter<'a> {
-        Fitter { spec, schema: spec.arrow() }
+        Fitter { spec, schema: spec.shown_arrow() }
     }
 
     /// The batch in the table's schema; nulls in the time column are left for the store to refuse.
@@ -30,7 +30,7 @@ impl<'a> Fitter<'a> {
         let own = batch.schema_ref().fields();
         let mut fields = Vec::with_capacity(self.spec.columns.len());
         let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.spec.columns.len());
-        for (column, field) in self.spec.columns.iter().zip(self.schema.fields()) {
+        for (column, field) in self.spec.shown_columns().iter().zip(self.schema.fields()) {
             let found = own.iter().position(|own| own.name().eq_ignore_ascii_case(&column.name));
             arrays.push(match found {
                 Some(place) => self.cast(batch.column(place), &column.column_type, &column.name)?,

@@ -7,7 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use splay_import::{FileReport, Import, ImportReport, ImportSettings, InputFile, OnError};
 use splay_store::{
-    ColumnType, Database, DayStart, Dedupe, Error, FileFormat, LoadOptions, LoadReport, Period, Replace, Source, Tier,
+    ColumnType, Database, DayStart, Dedupe, Error, FileFormat, LoadOptions, LoadReport, OnConflict, Period, Reference,
+    Replace, Source, Tier,
 };
 
 use crate::error::{Failure, Result};
@@ -156,8 +157,24 @@ pub(crate) fn replace(what: Option<&str>) -> PyResult<Replace> {
         None => Ok(Replace::Nothing),
         Some("date") => Ok(Replace::Dates),
         Some("symbol") => Ok(Replace::Symbols),
-        Some(other) => {
-            Err(PyValueError::new_err(format!("what a load replaces is \"date\" or \"symbol\", not {other:?}")))
+        Some("table") => Ok(Replace::Table),
+        Some(other) => Err(PyValueError::new_err(format!(
+            "what a load replaces is \"date\", \"symbol\" or \"table\", not {other:?}"
+        ))),
+    }
+}
+
+/// What becomes of a row whose key is there already.
+///
+/// # Errors
+/// `ValueError` for another word.
+pub(crate) fn on_conflict(word: &str) -> PyResult<OnConflict> {
+    match word {
+        "refuse" => Ok(OnConflict::Refuse),
+        "nothing" => Ok(OnConflict::Keep),
+        "update" => Ok(OnConflict::Replace),
+        other => {
+            Err(PyValueError::new_err(format!("on_conflict is \"refuse\", \"nothing\" or \"update\", not {other:?}")))
         }
     }
 }
@@ -199,4 +216,22 @@ pub(crate) fn one_or_many(given: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<Stri
         None => Ok(Vec::new()),
         Some(given) => given.extract::<String>().map(|one| vec![one]).or_else(|_| given.extract()),
     }
+}
+
+/// What makes a new table a reference table: a key, of one column or several, which may be none, or an effective date.
+///
+/// # Errors
+/// `TypeError` for a key that is no text and no list of texts.
+pub(crate) fn reference(key: Option<&Bound<'_, PyAny>>, effective: Option<String>) -> PyResult<Option<Reference>> {
+    let key = match key {
+        None => None,
+        Some(key) => Some(match key.extract::<String>() {
+            Ok(one) => vec![one],
+            Err(_) => key.extract::<Vec<String>>()?,
+        }),
+    };
+    if key.is_none() && effective.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Reference { key: key.unwrap_or_default(), effective }))
 }

@@ -77,7 +77,7 @@ impl PyTable {
     /// Columns with their types.
     #[getter]
     fn schema(&self, py: Python<'_>) -> Result<PySchema> {
-        Ok(PySchema(self.snapshot(py)?.spec().arrow()))
+        Ok(PySchema(self.snapshot(py)?.spec().shown_arrow()))
     }
 
     /// Rows of all partitions.
@@ -92,10 +92,23 @@ impl PyTable {
         Ok(self.snapshot(py)?.bytes())
     }
 
-    /// Name of the time column.
+    /// Name of the time column, or `None`.
     #[getter]
-    fn time(&self, py: Python<'_>) -> Result<String> {
-        Ok(self.snapshot(py)?.spec().time.clone())
+    fn time(&self, py: Python<'_>) -> Result<Option<String>> {
+        let spec = self.snapshot(py)?.spec().clone();
+        Ok((!spec.has_hidden_time()).then_some(spec.time))
+    }
+
+    /// Columns of the key of a reference table; `None` for other tables.
+    #[getter]
+    fn key(&self, py: Python<'_>) -> Result<Option<Vec<String>>> {
+        Ok(self.snapshot(py)?.spec().reference.clone().map(|reference| reference.key))
+    }
+
+    /// Column from which on rows of a reference table are in effect, or `None`.
+    #[getter]
+    fn effective(&self, py: Python<'_>) -> Result<Option<String>> {
+        Ok(self.snapshot(py)?.spec().reference.clone().and_then(|reference| reference.effective))
     }
 
     /// Name of the symbol column, or `None`.
@@ -293,6 +306,13 @@ impl PyTable {
     fn __repr__(&self, py: Python<'_>) -> Result<String> {
         let snapshot = self.snapshot(py)?;
         let (spec, partitions) = (snapshot.spec(), snapshot.partitions().len());
+        if let Some(reference) = &spec.reference {
+            let (name, rows) = (self.table.name(), snapshot.rows());
+            return Ok(format!(
+                "<splay.Table {name:?}: reference table of {rows} rows, key ({})>",
+                reference.key.join(", ")
+            ));
+        }
         Ok(format!(
             "<splay.Table {:?}: {} rows in {partitions} partitions, ordered by {}{}>",
             self.table.name(),

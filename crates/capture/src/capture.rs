@@ -406,6 +406,11 @@ impl Capture {
         if let Some(live) = self.live(&first.table)? {
             live.refuse_damaged()?;
             let spec = live.spec();
+            if spec.reference.is_some() {
+                let reason =
+                    "it is a reference table, whose rows are inserted by statements and not captured".to_owned();
+                return Err(Error::rejected(&spec.name, reason));
+            }
             let lacked = lacked(&spec, appends)?.len();
             if lacked > 0 {
                 shared.check_columns(&spec.name, spec.columns.len() + lacked)?;

@@ -11,7 +11,7 @@ use splay_lab::compression::BufferCodec;
 use splay_lab::formats::{FileFormat, TextCodec};
 use splay_server::ingest::Speed;
 use splay_server::settings::Address;
-use splay_store::{ColumnType, DayStart, Dedupe, Period, Tier};
+use splay_store::{ColumnType, DayStart, Dedupe, Period, Reference, Tier};
 
 use crate::lab_args::LabCommand;
 use crate::size::Bytes;
@@ -174,7 +174,11 @@ pub struct LoadArguments {
     /// Load files again that were loaded before
     #[arg(long)]
     pub again: bool,
-    /// Replace stored rows: all rows of each date in the files, or on each of these dates the rows of the symbols in the files
+    /// What becomes of a row of a reference table whose key is there already
+    #[arg(long, value_enum, value_name = "WHAT", default_value = "refuse")]
+    pub on_conflict: OnConflictArgument,
+    /// Replace stored rows: all rows of each date in the files, on each of these dates the rows of the symbols in the files, or all rows of
+    /// the table
     #[arg(long, value_enum, value_name = "WHAT")]
     pub replace: Option<ReplaceArgument>,
     /// Compare the new rows with each other and with the stored ones of their dates and symbols, and leave duplicates out: exact (all
@@ -220,6 +224,23 @@ pub struct ShapeArguments {
     /// When a new table's dates begin by the clock of that zone, such as 17:00 of the day before; default: 00:00
     #[arg(long, value_name = "HH:MM")]
     pub day_start: Option<DayStart>,
+    /// Key of a new reference table: columns, separated by commas
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',', conflicts_with_all = ["time", "time_zone"])]
+    pub key: Vec<String>,
+    /// Column of type date or timestamp from which on rows of a new reference table are in effect
+    #[arg(long, value_name = "COLUMN", conflicts_with_all = ["time", "time_zone"])]
+    pub effective: Option<String>,
+    /// Make a new table a reference table, also without a key
+    #[arg(long, conflicts_with_all = ["time", "time_zone"])]
+    pub reference: bool,
+}
+
+impl ShapeArguments {
+    /// What makes a new table a reference table.
+    pub fn of_reference(&self) -> Option<Reference> {
+        let is_reference = self.reference || !self.key.is_empty() || self.effective.is_some();
+        is_reference.then(|| Reference { key: self.key.clone(), effective: self.effective.clone() })
+    }
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -244,6 +265,18 @@ pub enum ReplaceArgument {
     Date,
     /// On each date all rows of the symbols that the files have there
     Symbol,
+    /// All rows of the table
+    Table,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum OnConflictArgument {
+    /// Load nothing
+    Refuse,
+    /// Leave the row that is there
+    Nothing,
+    /// Put the new row in the place of the one that is there
+    Update,
 }
 
 #[derive(Debug, Args)]

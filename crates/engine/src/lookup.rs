@@ -3,13 +3,15 @@
 //! The columns of the table are constants, of which each run may bring others. A key that is there twice would make two rows of one: such
 //! a table is refused.
 
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, UInt32Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Int32Type, TimeUnit};
-use hashbrown::HashMap;
+use hashbrown::hash_table::{Entry, HashTable};
+use hashbrown::{DefaultHashBuilder, HashMap};
 
 use crate::aggregate::words_of;
 use crate::error::{Error, Result};
@@ -34,7 +36,7 @@ pub struct LookupTable {
 /// Rows by key. One without a key is never found.
 #[derive(Debug)]
 enum Rows {
-    Texts(HashMap<String, u32>),
+    Texts(Texts),
     Words(DataType, HashMap<u64, u32>),
     /// Words close together: the least, and for each from there on its row, or [`MISSING`].
     Places(DataType, u64, Vec<u32>),
@@ -130,15 +132,7 @@ impl Rows {
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
         let twice = || Error::Unsupported("a join to a table in which a key is there twice".to_owned());
         if is_text(keys.data_type()) {
-            let keys = cast(keys, &DataType::Utf8)?;
-            let mut rows = HashMap::with_capacity(keys.len());
-            for (key, row) in keys.as_string::<i32>().iter().zip(0..) {
-                let Some(key) = key else { continue };
-                if *rows.entry(key.to_owned()).or_insert(row) != row && !may_repeat {
-                    return Err(twice());
-                }
-            }
-            return Ok(Rows::Texts(rows));
+            return Texts::new(keys, may_repeat)?.map(Rows::Texts).ok_or_else(twice);
         }
         let words = words_of(keys)?;
         let words: Vec<(u64, u32)> =
@@ -167,24 +161,20 @@ impl Rows {
     /// The row of each key, or [`MISSING`].
     fn find(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
-        let row = |text: Option<&str>, rows: &HashMap<String, u32>| {
-            text.and_then(|text| rows.get(text).copied()).unwrap_or(MISSING)
-        };
         match self {
             Rows::Texts(rows) => {
                 if let Some(coded) = keys.as_dictionary_opt::<Int32Type>() {
                     // Each text is looked up once.
                     let texts = coded.values().as_string_opt::<i32>().ok_or_else(refused)?;
-                    let of_code: Vec<u32> = texts.iter().map(|text| row(text, rows)).collect();
+                    let of_code = rows.of_codes.get(coded.values(), || Ok(rows.find(texts)))?;
                     let of = |code: Option<i32>| code.and_then(|code| of_code.get(usize::try_from(code).ok()?));
                     return Ok(coded.keys().iter().map(|code| of(code).copied().unwrap_or(MISSING)).collect());
                 }
                 if *keys.data_type() != DataType::Utf8 && is_text(keys.data_type()) {
                     let keys = cast(keys, &DataType::Utf8)?;
-                    return Ok(keys.as_string::<i32>().iter().map(|text| row(text, rows)).collect());
+                    return Ok(rows.find(keys.as_string::<i32>()));
                 }
-                let keys = keys.as_string_opt::<i32>().ok_or_else(refused)?;
-                Ok(keys.iter().map(|text| row(text, rows)).collect())
+                Ok(rows.find(keys.as_string_opt::<i32>().ok_or_else(refused)?))
             }
             Rows::Words(data_type, rows) if *data_type == plain(keys.data_type()) => {
                 let words = words_of(keys)?;
@@ -200,6 +190,102 @@ impl Rows {
             Rows::Words(_, _) | Rows::Places(_, _, _) => Err(refused()),
         }
     }
+}
+
+/// Rows by text.
+#[derive(Debug)]
+struct Texts {
+    texts: StringArray,
+    /// The row of each text; none where the list isn't one of rows.
+    rows: Option<Vec<u32>>,
+    /// Numbers of the texts by their hash; none where each text is greater than the one before, as those of a table's symbols are.
+    by_hash: Option<(DefaultHashBuilder, HashTable<u32>)>,
+    /// What was found for the texts of dictionaries.
+    of_codes: PerRun<Vec<u32>>,
+}
+
+impl Texts {
+    /// The rows of some texts, of equal ones the first; `None` if there are equal ones and none `may_repeat`.
+    fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Option<Texts>> {
+        if let Some(coded) = keys.as_dictionary_opt::<Int32Type>()
+            && let Some(texts) = coded.values().as_string_opt::<i32>().filter(|texts| rises(texts))
+        {
+            let mut rows = vec![MISSING; texts.len()];
+            for (code, row) in coded.keys().iter().zip(0..) {
+                let Some(code) = code else { continue };
+                match rows.get_mut(usize::try_from(code).unwrap_or(usize::MAX)) {
+                    Some(free) if *free == MISSING => *free = row,
+                    _ if may_repeat => {}
+                    _ => return Ok(None),
+                }
+            }
+            return Ok(Some(Texts {
+                texts: texts.clone(),
+                rows: Some(rows),
+                by_hash: None,
+                of_codes: PerRun::default(),
+            }));
+        }
+        let texts = cast(keys, &DataType::Utf8)?.as_string::<i32>().clone();
+        if rises(&texts) {
+            return Ok(Some(Texts { texts, rows: None, by_hash: None, of_codes: PerRun::default() }));
+        }
+        let hasher = DefaultHashBuilder::default();
+        let mut by_hash: HashTable<u32> = HashTable::with_capacity(texts.len());
+        for (text, row) in texts.iter().zip(0..) {
+            let Some(text) = text else { continue };
+            let hash_of = |row: &u32| hasher.hash_one(texts.value(*row as usize));
+            match by_hash.entry(hasher.hash_one(text), |row| texts.value(*row as usize) == text, hash_of) {
+                Entry::Vacant(free) => drop(free.insert(row)),
+                Entry::Occupied(_) if may_repeat => {}
+                Entry::Occupied(_) => return Ok(None),
+            }
+        }
+        Ok(Some(Texts { texts, rows: None, by_hash: Some((hasher, by_hash)), of_codes: PerRun::default() }))
+    }
+
+    /// The row of each text, or [`MISSING`].
+    fn find(&self, texts: &StringArray) -> Vec<u32> {
+        let mut from = 0;
+        let found = |text: &str| {
+            let number = match &self.by_hash {
+                Some((hasher, numbers)) => {
+                    let same = |row: &u32| self.texts.value(*row as usize) == text;
+                    numbers.find(hasher.hash_one(text), same).copied()
+                }
+                None => self.search(text, &mut from),
+            };
+            match (&self.rows, number) {
+                (Some(rows), Some(number)) => rows[number as usize],
+                (_, number) => number.unwrap_or(MISSING),
+            }
+        };
+        let mut found = found;
+        texts.iter().map(|text| text.map_or(MISSING, &mut found)).collect()
+    }
+
+    /// The number of a text among those that rise. Texts that rise as well are found one behind the other, in steps that double.
+    fn search(&self, text: &str, from: &mut usize) -> Option<u32> {
+        let (len, is_before) = (self.texts.len(), |number: usize| self.texts.value(number) < text);
+        let mut low = if *from > 0 && is_before(*from - 1) { *from } else { 0 };
+        let mut step = 1;
+        while low + step <= len && is_before(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step - 1).min(len);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if is_before(middle) { low = middle + 1 } else { high = middle }
+        }
+        *from = low;
+        (low < len && self.texts.value(low) == text).then(|| u32::try_from(low).unwrap_or(MISSING))
+    }
+}
+
+/// Whether each text is greater than the one before, and none is null.
+fn rises(texts: &StringArray) -> bool {
+    texts.null_count() == 0 && (1..texts.len()).all(|at| texts.value(at - 1) < texts.value(at))
 }
 
 /// The number of the first of some values that each key equals, or [`MISSING`].
@@ -279,5 +365,53 @@ mod tests {
         }
         assert!(!LookupTable::are_unique(&numbers(&[Some(1), Some(1)])));
         assert!(LookupTable::are_unique(&numbers(&[None, None])), "null is no key");
+    }
+
+    /// Texts that rise, those of dictionaries and all others, asked for in any order.
+    #[test]
+    fn texts_are_found_however_they_stand() {
+        let names: Vec<String> = (0..200).map(|number| format!("S{:03}", number * 37 % 1000)).collect();
+        let mut rising: Vec<&str> = names.iter().map(String::as_str).collect();
+        rising.sort_unstable();
+        let standing: [Vec<&str>; 2] = [rising, names.iter().map(String::as_str).collect()];
+        let plain = |texts: &[&str]| Arc::new(StringArray::from_iter_values(texts)) as ArrayRef;
+        let coded = |texts: &ArrayRef| {
+            let data_type = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+            cast(texts, &data_type).unwrap()
+        };
+        // Codes of a dictionary that rises, in no order.
+        let shuffled = |texts: &[&str]| {
+            let codes = arrow::array::Int32Array::from_iter_values((0..200).map(|row| row * 7 % 200));
+            Arc::new(DictionaryArray::new(codes, plain(texts))) as ArrayRef
+        };
+        for texts in &standing {
+            for keys in [plain(texts), coded(&plain(texts)), shuffled(texts)] {
+                let shown = cast(&keys, &DataType::Utf8).unwrap();
+                let row_of = |name: &str| shown.as_string::<i32>().iter().position(|key| key == Some(name));
+                for step in [1, 3, 199] {
+                    let asked: Vec<String> = (0..1000).map(|number| format!("S{:03}", number * step % 1000)).collect();
+                    let asked = plain(&asked.iter().map(String::as_str).collect::<Vec<_>>());
+                    for asked in [coded(&asked), Arc::clone(&asked)] {
+                        let table = LookupTable::new(0, vec![0]);
+                        let found = table.rows(&asked, &[Arc::clone(&keys)]).unwrap();
+                        let names = cast(&asked, &DataType::Utf8).unwrap();
+                        let expected = names.as_string::<i32>().iter().map(|name| row_of(name.unwrap()));
+                        let expected: Vec<u32> =
+                            expected.map(|row| row.map_or(MISSING, |row| u32::try_from(row).unwrap())).collect();
+                        assert_eq!(found, expected);
+                    }
+                }
+            }
+        }
+        for texts in [["a", "a", "b"], ["b", "a", "b"]] {
+            let (plain, coded) = (plain(&texts), coded(&plain(&texts)));
+            assert!(!LookupTable::are_unique(&plain) && !LookupTable::are_unique(&coded));
+            let first = LookupTable::of_first(0);
+            let rows = first.rows(&plain, &[coded]).unwrap();
+            assert_eq!(
+                rows,
+                texts.map(|text| u32::try_from(texts.iter().position(|one| *one == text).unwrap()).unwrap())
+            );
+        }
     }
 }

@@ -80,8 +80,9 @@ impl<'a> Fitter<'a> {
                 None => new_null_array(field.data_type(), rows),
             });
         }
-        let time = &arrays[self.spec.time_position()];
-        if let Some(row) = (0..rows).find(|&row| time.is_null(row)).filter(|_| time.null_count() > 0) {
+        let time = self.spec.position(&self.spec.time).map(|position| &arrays[position]);
+        let null = |time: &ArrayRef| (0..rows).find(|&row| time.is_null(row)).filter(|_| time.null_count() > 0);
+        if let Some(row) = time.and_then(null) {
             return Err(Error::Row {
                 file: self.file.name.clone(),
                 line: self.rows + row as u64 + 1,

@@ -18,7 +18,6 @@ use splay_store::TableSpec;
 
 use crate::columnar;
 use crate::csv::Source;
-use crate::csv::blocks::BLOCK_BYTES;
 use crate::error::{Error, Result};
 use crate::format::{Kind, batches, detect, guarded, guarded_batches, natural_columns};
 use crate::input::InputFile;
@@ -261,16 +260,8 @@ impl FilesInPlace {
             }
             None => Reading::Binary(Kind::Dbn),
         };
-        let import = Import {
-            spec,
-            files: vec![self.files[file].clone()],
-            reading,
-            on_error: OnError::Stop,
-            threads: self.threads,
-            block_bytes: BLOCK_BYTES,
-            zone: None,
-            notes: Vec::new(),
-        };
+        let files = vec![self.files[file].clone()];
+        let import = Import::of(spec, files, reading, (OnError::Stop, self.threads));
         let ended = import.run(&mut |block: Block| {
             let batch = self.by_name(&self.files[file], &block.batch, schema)?;
             if sink(batch) { Ok(()) } else { Err(Ended::Left) }

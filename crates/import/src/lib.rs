@@ -54,7 +54,7 @@ pub use exact::{cast_exactly, natural_type};
 pub use in_place::{FilesInPlace, GroupStatistics, Part};
 pub use input::{InputFile, digest, expand};
 pub use load::{LoadOutcome, Progress, load};
-pub use plan::{Format, Import, ImportSettings, OnError, plan};
+pub use plan::{Format, Import, ImportSettings, OnError, plan, reference_symbol};
 pub use recipe::Recipe;
 pub use report::{Block, FileReport, ImportReport};
 pub use sniff::{SYMBOL_NAMES, TIME_NAMES};

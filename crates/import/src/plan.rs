@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use splay_store::{ColumnSpec, ColumnType, DayStart, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DayStart, Reference, TableSpec};
 
 use crate::csv::blocks::BLOCK_BYTES;
 use crate::csv::columns::ColumnPlan;
@@ -66,6 +66,9 @@ pub struct ImportSettings {
     pub date_formats: Vec<String>,
     /// How text files write numbers. Default: `1234.5`.
     pub numbers: Option<NumberForm>,
+    /// Makes a new table a reference table, with this key and effective date. Default: a table that is there stays what it is, a new one
+    /// has a time.
+    pub reference: Option<Reference>,
     /// What becomes of malformed rows.
     pub on_error: OnError,
     /// Threads that parse. 0, the default, counts as 1.
@@ -75,7 +78,9 @@ pub struct ImportSettings {
 /// A planned import.
 #[derive(Debug)]
 pub struct Import {
-    pub(crate) spec: TableSpec,
+    spec: TableSpec,
+    /// The table as rows come for it.
+    pub(crate) rows: TableSpec,
     pub(crate) files: Vec<InputFile>,
     pub(crate) reading: Reading,
     pub(crate) on_error: OnError,
@@ -130,11 +135,21 @@ pub fn plan(
     }
     let zone = settings.zone.as_deref().map(files_zone).transpose()?;
     let threads = settings.threads.max(1);
-    let on_error = settings.on_error;
-    Ok(Import { spec, files, reading, on_error, threads, block_bytes: BLOCK_BYTES, zone, notes })
+    Ok(Import { zone, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) })
 }
 
 impl Import {
+    pub(crate) fn of(
+        spec: TableSpec,
+        files: Vec<InputFile>,
+        reading: Reading,
+        (on_error, threads): (OnError, usize),
+    ) -> Import {
+        let rows = spec.as_read();
+        let (block_bytes, zone, notes) = (BLOCK_BYTES, None, Vec::new());
+        Import { rows, spec, files, reading, on_error, threads, block_bytes, zone, notes }
+    }
+
     /// The table as the rows will fit it.
     #[must_use]
     pub fn spec(&self) -> &TableSpec {
@@ -151,10 +166,16 @@ impl Import {
     #[must_use]
     pub fn describe(&self) -> String {
         let spec = &self.spec;
-        let width = spec.columns.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
-        let mut text = format!("table {} from {} file(s), dates in {}\n", spec.name, self.files.len(), spec.dates_in());
-        for (index, column) in spec.columns.iter().enumerate() {
+        let (shown, key) = (spec.shown_columns(), spec.key_positions());
+        let width = shown.iter().map(|c| c.name.chars().count()).max().unwrap_or(0);
+        let dates = match spec.reference {
+            None => format!("dates in {}", spec.dates_in()),
+            Some(_) => "a reference table".to_owned(),
+        };
+        let mut text = format!("table {} from {} file(s), {dates}\n", spec.name, self.files.len());
+        for (index, column) in shown.iter().enumerate() {
             let role = match index {
+                i if key.contains(&i) => "   key",
                 i if i == spec.time_position() => "   time column",
                 i if Some(i) == spec.symbol_position() => "   symbol column",
                 _ => "",
@@ -162,7 +183,7 @@ impl Import {
             text += format!("  {:width$}  {}{role}", column.name, column.column_type).trim_end();
             text += "\n";
         }
-        if spec.symbol.is_none() {
+        if spec.symbol.is_none() && spec.reference.is_none() {
             text += "  no symbol column: rows are ordered by time alone\n";
         }
         for note in &self.notes {
@@ -241,6 +262,19 @@ fn plan_text(
         }
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
+    if let Some(existing) = existing.filter(|existing| existing.reference.is_some()) {
+        return Ok((existing.clone(), source));
+    }
+    if let (Some(reference), None) = (&settings.reference, existing) {
+        refuse_time(settings)?;
+        let symbol = reference_symbol(&columns(&source.rules), reference, settings.symbol.as_deref());
+        if let Some(name) = &symbol {
+            let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("symbol", name))?;
+            retype(plan, &ColumnType::Symbol, &zone, settings.recipe.is_none());
+        }
+        let spec = TableSpec::of_reference(table, column_specs(&source), named_as(reference, &columns(&source.rules)));
+        return Ok((TableSpec { symbol, ..spec }, source));
+    }
     let time = settings.time.clone().or_else(|| existing.map(|e| e.time.clone())).or_else(|| {
         let recipe = settings.recipe.as_ref().map(|r| r.time.clone());
         recipe.or_else(|| sniff::time_column(&columns(&source.rules)).map(str::to_owned))
@@ -276,6 +310,45 @@ fn plan_text(
     Ok((spec, source))
 }
 
+/// The column that is the symbol of a new reference table: the one that is named, else one that is called so, else the first text of the key.
+#[must_use]
+pub fn reference_symbol(columns: &[(&str, &ColumnType)], reference: &Reference, named: Option<&str>) -> Option<String> {
+    let is_text = |wanted: &str| {
+        let same = |(name, kind): &&(&str, &ColumnType)| {
+            same_name(name, wanted) && matches!(kind, ColumnType::Symbol | ColumnType::Text)
+        };
+        columns.iter().find(same).map(|(name, _)| (*name).to_owned())
+    };
+    match named {
+        Some(name) => Some(name.to_owned()).filter(|name| !name.is_empty()),
+        None => {
+            let called = sniff::SYMBOL_NAMES.iter().find_map(|name| is_text(name));
+            let in_key = |symbol: &String| reference.key.iter().any(|name| same_name(name, symbol));
+            let of_key = || reference.key.iter().find_map(|name| is_text(name));
+            called.clone().filter(in_key).or_else(of_key).or(called)
+        }
+    }
+}
+
+/// Key and effective date as the files spell them.
+fn named_as(reference: &Reference, columns: &[(&str, &ColumnType)]) -> Reference {
+    let spelled = |name: &String| {
+        let found = columns.iter().find(|(column, _)| same_name(column, name));
+        found.map_or_else(|| name.clone(), |(column, _)| (*column).to_owned())
+    };
+    Reference { key: reference.key.iter().map(spelled).collect(), effective: reference.effective.as_ref().map(spelled) }
+}
+
+/// A reference table has no time column and no dates.
+fn refuse_time(settings: &ImportSettings) -> Result<()> {
+    let setting = match (&settings.time, &settings.time_zone) {
+        (Some(_), _) => "time",
+        (_, Some(_)) => "time_zone",
+        (None, None) => return Ok(()),
+    };
+    Err(Error::Setting { setting, reason: "a reference table has no time column: name an effective date".to_owned() })
+}
+
 fn time_zone(settings: &ImportSettings, existing: Option<&TableSpec>) -> String {
     let recipe = settings.recipe.as_ref().and_then(|r| r.time_zone.clone());
     let given = existing.map(|e| e.time_zone.clone()).or_else(|| settings.time_zone.clone());
@@ -303,7 +376,7 @@ fn no_time(columns: &[(&str, &ColumnType)], notes: &[String]) -> String {
         return "it has no rows and no names of columns".to_owned();
     }
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let mut text = format!("no column looks like a time; name one with --time, of {}", names.join(", "));
+    let mut text = format!("no column looks like a time; name one with --time, of {}, or load a reference table with --key or --reference", names.join(", "));
     for note in notes {
         text += "; ";
         text += note;
@@ -406,14 +479,14 @@ fn text_source(
             rules.push(later_rule(name, column_type));
         }
     }
-    for column in existing.filter(|_| header).map(|e| e.columns.as_slice()).unwrap_or_default() {
+    for column in existing.filter(|_| header).map(TableSpec::shown_columns).unwrap_or_default() {
         // Columns that only later files have.
         if plan_named(&mut rules, &column.name).is_none() {
             rules.push(later_rule(&column.name, &column.column_type));
         }
     }
     if let Some(existing) = existing.filter(|_| !header) {
-        for (rule, column) in rules.iter_mut().zip(&existing.columns) {
+        for (rule, column) in rules.iter_mut().zip(existing.shown_columns()) {
             rule.names = vec![column.name.clone()];
             if let Some(plan) = &mut rule.plan {
                 plan.name.clone_from(&column.name);
@@ -510,6 +583,16 @@ fn plan_binary(
         column.column_type = column_type.clone();
     }
     let listed: Vec<(&str, &ColumnType)> = columns.iter().map(|c| (c.name.as_str(), &c.column_type)).collect();
+    if let Some(reference) = &settings.reference {
+        refuse_time(settings)?;
+        let symbol = reference_symbol(&listed, reference, settings.symbol.as_deref());
+        let reference = named_as(reference, &listed);
+        if let Some(name) = &symbol {
+            let column = columns.iter_mut().find(|c| same_name(&c.name, name));
+            column.ok_or_else(|| no_column("symbol", name))?.column_type = ColumnType::Symbol;
+        }
+        return Ok(TableSpec { symbol, ..TableSpec::of_reference(table, columns, reference) });
+    }
     let time = settings.time.clone().or(time).or_else(|| sniff::time_column(&listed).map(str::to_owned));
     let time = time.ok_or_else(|| misfit(no_time(&listed, &[])))?;
     let named = |n: &&str| {

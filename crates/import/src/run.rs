@@ -121,7 +121,7 @@ impl Import {
             match blocks.header()? {
                 Some((names, header_lines)) => {
                     lines = header_lines;
-                    Some(source.layout(&self.spec, input, Some(&names))?)
+                    Some(source.layout(&self.rows, input, Some(&names))?)
                 }
                 None => {
                     is_empty = true;
@@ -129,7 +129,7 @@ impl Import {
                 }
             }
         } else {
-            Some(source.layout(&self.spec, input, None)?)
+            Some(source.layout(&self.rows, input, None)?)
         };
         if queue.send(Item::Start { lines }).is_err() {
             return Ok(false);
@@ -151,7 +151,7 @@ impl Import {
 
     fn read_binary(&self, file: usize, kind: Kind, bytes_before: u64, queue: &SyncSender<Item>) -> Result<bool> {
         let input = &self.files[file];
-        let mut fitter = Fitter::new(&self.spec, input, self.zone.clone(), self.on_error != OnError::Stop);
+        let mut fitter = Fitter::new(&self.rows, input, self.zone.clone(), self.on_error != OnError::Stop);
         if queue.send(Item::Start { lines: 0 }).is_err() {
             return Ok(false);
         }

@@ -177,7 +177,7 @@ impl From<&splay_store::Error> for Problem {
         let code = match error {
             E::NoSuchTable { .. } => Code::NotFound,
             E::NoSuchColumn { .. } => Code::Statement,
-            E::Name { .. } | E::Schema { .. } | E::Row { .. } => Code::Rejected,
+            E::Name { .. } | E::Schema { .. } | E::Row { .. } | E::DuplicateKey { .. } => Code::Rejected,
             E::Corrupt { .. } | E::FormatVersion { .. } => Code::Corrupt,
             E::Locked { .. } | E::RowsElsewhere { .. } => Code::Busy,
             E::NoSuchCommit { .. } | E::CannotUndo { .. } | E::Captured { .. } => Code::Statement,

@@ -62,7 +62,7 @@ impl TickTable {
     fn with(snapshot: TableSnapshot, has_date: bool, numbered: bool) -> TickTable {
         let spec = snapshot.spec();
         let mut fields: Vec<Field> = spec
-            .arrow()
+            .shown_arrow()
             .fields()
             .iter()
             .map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()))

@@ -146,6 +146,9 @@ impl Table {
     pub fn set_partition(&self, period: Period, options: LoadOptions) -> Result<LoadReport> {
         self.refuse_captured()?;
         let stored = self.stored()?;
+        if stored.spec().reference.is_some() {
+            return Err(stored.spec().error("it is a reference table, which has one partition".to_owned()));
+        }
         if stored.spec().partition == period {
             return Ok(LoadReport { epoch: stored.epoch(), ..LoadReport::default() });
         }

@@ -114,6 +114,19 @@ pub enum Error {
         reason: String,
     },
 
+    /// Two rows of a reference table would have one key. Nothing was changed.
+    #[error("duplicate key value violates unique constraint \"{table}_pkey\": key ({columns})=({values}) {reason}")]
+    DuplicateKey {
+        /// The table.
+        table: String,
+        /// The columns of the key.
+        columns: String,
+        /// Their values.
+        values: String,
+        /// Where else the key is.
+        reason: &'static str,
+    },
+
     /// The same source was loaded before. Pass `again` to load it twice.
     #[error(
         "{source_name} was loaded into {table:?} before, in commit {epoch}; load it again only if its rows are to be there twice"

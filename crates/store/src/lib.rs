@@ -57,6 +57,7 @@ mod load;
 mod maintain;
 mod manifest;
 mod partition;
+mod reference;
 mod retype;
 mod schema;
 mod segment;
@@ -76,10 +77,11 @@ pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
-pub use load::{Dedupe, Load, LoadOptions, LoadReport, Removal, Replace};
+pub use load::{Dedupe, Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
 pub use partition::{Dates, DayStart, Period, date, days, start_of_date};
+pub use reference::{REFERENCE_ROWS_MAX, Reference};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,
 };

@@ -108,13 +108,13 @@ impl Table {
     /// # Errors
     /// [`Error::Schema`] if there is a column of one of the names, or two of them are one; no column is added then.
     pub fn add_columns(&self, added: Vec<ColumnSpec>) -> Result<()> {
-        self.change_schema(|columns| {
-            let mut names: HashSet<String> = columns.iter().map(|column| column.name.to_ascii_lowercase()).collect();
+        self.change_spec(|spec| {
+            let mut names: HashSet<String> = spec.columns.iter().map(|c| c.name.to_ascii_lowercase()).collect();
             for column in added {
                 if !names.insert(column.name.to_ascii_lowercase()) {
                     return Err(format!("it has a column {:?} already", column.name));
                 }
-                columns.push(column);
+                spec.push_column(column);
             }
             Ok(())
         })
@@ -127,23 +127,19 @@ impl Table {
     /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; where files are written anew also
     /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured.
     pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
-        let spec = self.snapshot()?.spec().clone();
-        let Some(position) = spec.position(name) else {
-            let existing = spec.columns.into_iter().map(|column| column.name).collect();
-            return Err(Error::NoSuchColumn { table: spec.name, column: name.to_owned(), existing });
-        };
-        if Some(position) == spec.symbol_position() || position == spec.time_position() {
+        let (spec, position) = (self.snapshot()?.spec().clone(), self.column_position(name)?);
+        if spec.has_role(position) {
             return Err(spec.error(format!("{name:?} orders the rows; its type can't change")));
         }
         if may_retype(&spec.columns[position].column_type, &wider) {
             return self.retype_column(name, &wider);
         }
-        self.change_schema(|columns| {
-            let old = &columns[position].column_type;
+        self.change_spec(|spec| {
+            let old = &spec.columns[position].column_type;
             if !old.widens_to(&wider) {
                 return Err(format!("{name:?} is {old}, which doesn't widen to {wider} without loss"));
             }
-            columns[position].column_type = wider;
+            spec.columns[position].column_type = wider;
             Ok(())
         })
     }
@@ -156,13 +152,7 @@ impl Table {
         let position = self.column_position(name)?;
         self.change_spec(|spec| {
             let old = std::mem::replace(&mut spec.columns[position].name, to.to_owned());
-            let is_role = |role: &str| role.eq_ignore_ascii_case(&old);
-            if is_role(&spec.time) {
-                to.clone_into(&mut spec.time);
-            }
-            if spec.symbol.as_deref().is_some_and(is_role) {
-                spec.symbol = Some(to.to_owned());
-            }
+            spec.rename_roles(&old, to);
             let formerly = &mut spec.columns[position].formerly;
             formerly.retain(|name| !name.eq_ignore_ascii_case(to));
             if !old.eq_ignore_ascii_case(to) {
@@ -179,7 +169,7 @@ impl Table {
     pub fn drop_column(&self, name: &str) -> Result<()> {
         let position = self.column_position(name)?;
         self.change_spec(|spec| {
-            if position == spec.time_position() || Some(position) == spec.symbol_position() {
+            if spec.has_role(position) {
                 return Err(format!("{name:?} orders the rows; it can't be dropped"));
             }
             let column = spec.columns.remove(position);
@@ -191,15 +181,12 @@ impl Table {
 
     fn column_position(&self, name: &str) -> Result<usize> {
         let spec = self.stored()?.spec().clone();
-        spec.position(name).ok_or_else(|| Error::NoSuchColumn {
+        let shown = spec.shown_columns();
+        spec.position(name).filter(|position| *position < shown.len()).ok_or_else(|| Error::NoSuchColumn {
             table: spec.name.clone(),
             column: name.to_owned(),
-            existing: spec.columns.iter().map(|column| column.name.clone()).collect(),
+            existing: shown.iter().map(|column| column.name.clone()).collect(),
         })
-    }
-
-    fn change_schema(&self, edit: impl FnOnce(&mut Vec<ColumnSpec>) -> Result<(), String>) -> Result<()> {
-        self.change_spec(|spec| edit(&mut spec.columns))
     }
 
     pub(crate) fn change_spec(&self, edit: impl FnOnce(&mut TableSpec) -> Result<(), String>) -> Result<()> {
@@ -260,7 +247,7 @@ impl Table {
         observer: Observer<'_>,
     ) -> Result<(u64, u64)> {
         let snapshot = self.snapshot()?;
-        let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
+        let all: Vec<usize> = (0..snapshot.spec().shown_columns().len()).collect();
         let (mut rows, mut bytes) = (0, 0);
         for partition in snapshot.partitions() {
             for (number, segment) in partition.segments.iter().enumerate() {

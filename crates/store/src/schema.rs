@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result};
 use crate::manifest::Tier;
 use crate::partition::{Dates, DayStart, Period};
+use crate::reference::{self, Reference};
 
 /// Name of the virtual column that holds a row's partition.
 pub const DATE_COLUMN: &str = "date";
@@ -309,6 +310,9 @@ pub struct TableSpec {
     /// Names of columns that were dropped. Older files have them still, so that no other column may get such a name.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<String>,
+    /// What makes it a reference table: its key and effective dates. Default: it is a table of rows over time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<Reference>,
 }
 
 /// How rows are kept from an age on.
@@ -373,6 +377,7 @@ impl TableSpec {
             retention: Retention::default(),
             tiers: Vec::new(),
             dropped: Vec::new(),
+            reference: None,
         }
     }
 
@@ -440,19 +445,19 @@ impl TableSpec {
         self.symbol.as_deref().and_then(|symbol| self.position(symbol))
     }
 
-    /// Whether SQL shows the virtual column `date`: it does unless the table has a column of that name.
+    /// Whether SQL shows the virtual column `date`: it does unless the table has a column of that name, or no dates.
     #[must_use]
     pub fn has_virtual_date(&self) -> bool {
-        self.position(DATE_COLUMN).is_none()
+        self.reference.is_none() && self.position(DATE_COLUMN).is_none()
     }
 
     /// The stored columns as an Arrow schema, without the virtual column `date`.
     #[must_use]
     pub fn arrow(&self) -> SchemaRef {
-        let time = self.position(&self.time);
+        let required = self.required();
         let fields = self.columns.iter().enumerate();
         Arc::new(Schema::new(
-            fields.map(|(i, c)| Field::new(&c.name, c.column_type.arrow(), Some(i) != time)).collect::<Vec<_>>(),
+            fields.map(|(i, c)| Field::new(&c.name, c.column_type.arrow(), !required.contains(&i))).collect::<Vec<_>>(),
         ))
     }
 
@@ -492,6 +497,9 @@ impl TableSpec {
             if !seen.insert(column.name.to_ascii_lowercase()) {
                 return Err(self.error(format!("two columns are named {:?} when case is left aside", column.name)));
             }
+        }
+        if let Some(of_reference) = &self.reference {
+            reference::validate(self, of_reference)?;
         }
         match self.position(&self.time).map(|i| &self.columns[i].column_type) {
             Some(ColumnType::Timestamp) => {}

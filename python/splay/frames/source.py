@@ -99,7 +99,8 @@ def table_query(source: Source, name: str) -> Query:
     names = list(table.columns if hasattr(table, "columns") else table.schema.names)
     # The one column that isn't stored stands behind the others, unless a stored one has its name. A statement would know it as well, but
     # the first one of a table of many dates looks at all of them.
-    virtual = None if any(column.lower() == DATE_COLUMN for column in names) else DATE_COLUMN
+    has_none = table.key is not None or any(column.lower() == DATE_COLUMN for column in names)
+    virtual = None if has_none else DATE_COLUMN
     text = identifier(name)
     columns = (*names, virtual) if virtual else tuple(names)
     return Query(Relation(text, columns, text, True, table.time, table.symbol, virtual=virtual, table=name))

@@ -46,7 +46,7 @@ fn files(
     observer: &mut dyn FnMut(u64),
 ) -> Result<(u64, u64)> {
     let snapshot = table.snapshot()?;
-    let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
+    let all: Vec<usize> = (0..snapshot.spec().shown_columns().len()).collect();
     let (mut rows, mut bytes) = (0, 0);
     for partition in snapshot.partitions() {
         let folder = folder.join(snapshot.spec().partition.export_folder(partition.date));

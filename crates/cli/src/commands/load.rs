@@ -2,9 +2,9 @@
 
 use anyhow::{Result, anyhow};
 use splay_import::{ImportSettings, OnError, Recipe};
-use splay_store::{Database, Dedupe, LoadOptions, Replace};
+use splay_store::{Database, Dedupe, LoadOptions, OnConflict, Replace};
 
-use crate::args::{LoadArguments, OnDuplicateArgument, OnErrorArgument, ReplaceArgument};
+use crate::args::{LoadArguments, OnConflictArgument, OnDuplicateArgument, OnErrorArgument, ReplaceArgument};
 use crate::commands::changes;
 use crate::print::{note, say};
 use crate::progress;
@@ -21,6 +21,12 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
             None => Replace::Nothing,
             Some(ReplaceArgument::Date) => Replace::Dates,
             Some(ReplaceArgument::Symbol) => Replace::Symbols,
+            Some(ReplaceArgument::Table) => Replace::Table,
+        },
+        on_conflict: match arguments.on_conflict {
+            OnConflictArgument::Refuse => OnConflict::Refuse,
+            OnConflictArgument::Nothing => OnConflict::Keep,
+            OnConflictArgument::Update => OnConflict::Replace,
         },
         dedupe: arguments
             .dedupe
@@ -36,6 +42,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         recipe: arguments.recipe.as_deref().map(Recipe::load).transpose()?,
         format: arguments.format.as_deref().map(str::parse).transpose().map_err(|error| anyhow!("{error}"))?,
         header: arguments.no_header.then_some(false),
+        reference: arguments.shape.of_reference(),
         types: arguments.shape.types,
         time: arguments.shape.time,
         symbol: arguments.shape.symbol,

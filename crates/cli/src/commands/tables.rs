@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, anyhow};
 use splay_import::Recipe;
-use splay_store::{TableSnapshot, Tier};
+use splay_store::{TableSnapshot, TableSpec, Tier};
 
 use super::place::open_to_read;
 use crate::args::{DescribeArguments, RecipesArguments, TablesArguments};
@@ -53,20 +53,21 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
     for rule in &spec.tiers {
         say!("tier       {} from {} days on", rule.tier.name(), rule.after)?;
     }
-    say!("order      {}{}, arrival", spec.symbol.as_ref().map_or(String::new(), |s| format!("{s}, ")), spec.time)?;
-    say!("dates in   {}", spec.dates_in())?;
+    say!("order      {}", order(spec))?;
+    match &spec.reference {
+        None => say!("dates in   {}", spec.dates_in())?,
+        Some(reference) => {
+            say!("kind       reference table")?;
+            say!("key        {}", if reference.key.is_empty() { "none".to_owned() } else { reference.key.join(", ") })?;
+        }
+    }
     say!("commits    {}", snapshot.epoch())?;
     say!("sources    {}", snapshot.sources().count())?;
     say!("")?;
-    let role = |name: &str| match (name == spec.time, Some(name) == spec.symbol.as_deref()) {
-        (true, _) => "time",
-        (_, true) => "symbol",
-        _ => "",
-    };
     let rows: Vec<Vec<String>> = spec
-        .columns
+        .shown_columns()
         .iter()
-        .map(|column| vec![column.name.clone(), column.column_type.to_string(), role(&column.name).to_owned()])
+        .map(|column| vec![column.name.clone(), column.column_type.to_string(), roles(spec, &column.name)])
         .collect();
     say!("{}", output::columns(&["column", "type", "role"], &rows))?;
     if arguments.storage {
@@ -74,6 +75,36 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
         say!("{}", output::columns(&["tier", "column", "size", "factor", "kept as"], &storage(&snapshot)?))?;
     }
     Ok(())
+}
+
+/// What rows are ordered by.
+fn order(spec: &TableSpec) -> String {
+    let time = if spec.has_hidden_time() { effective(spec) } else { Some(spec.time.as_str()) };
+    let mut order: Vec<&str> = spec.symbol.as_deref().into_iter().chain(time).collect();
+    let key = spec.reference.iter().flat_map(|reference| &reference.key).map(String::as_str);
+    let others: Vec<&str> = key.filter(|name| !order.iter().any(|known| known.eq_ignore_ascii_case(name))).collect();
+    order.extend(others);
+    if spec.key_positions().is_empty() {
+        order.push("arrival");
+    }
+    order.join(", ")
+}
+
+fn effective(spec: &TableSpec) -> Option<&str> {
+    spec.reference.as_ref().and_then(|reference| reference.effective.as_deref())
+}
+
+/// What a column is to its table.
+fn roles(spec: &TableSpec, name: &str) -> String {
+    let is = |role: Option<&str>| role.is_some_and(|role| role.eq_ignore_ascii_case(name));
+    let in_key = spec.reference.as_ref().is_some_and(|reference| reference.key.iter().any(|key| is(Some(key))));
+    let roles = [
+        ("symbol", is(spec.symbol.as_deref())),
+        ("key", in_key),
+        ("effective", is(effective(spec))),
+        ("time", spec.reference.is_none() && is(Some(&spec.time))),
+    ];
+    roles.into_iter().filter(|(_, has)| *has).map(|(role, _)| role).collect::<Vec<_>>().join(", ")
 }
 
 /// Dates and bytes of segments and indexes in each tier that there is.
@@ -139,7 +170,9 @@ pub fn recipes(arguments: &RecipesArguments) -> Result<()> {
 
 fn dates(snapshot: &TableSnapshot) -> String {
     match (snapshot.partitions().first(), snapshot.partitions().last()) {
-        (Some(first), Some(last)) => format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date)),
+        (Some(first), Some(last)) if snapshot.spec().reference.is_none() => {
+            format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date))
+        }
         _ => "none".to_owned(),
     }
 }

@@ -39,13 +39,19 @@ fn describe_or_damage(database: &Database, name: &str) -> Outcome<Value> {
 fn describe(database: &Database, name: &str) -> Outcome<Value> {
     let snapshot = database.table(name).and_then(|table| table.snapshot()).map_err(Problem::from)?;
     let spec = snapshot.spec();
-    let columns =
-        spec.columns.iter().map(|column| json!({ "name": column.name, "type": column.column_type.to_string() }));
-    let dates = snapshot.partitions().iter().map(|partition| splay_store::date(partition.date).to_string());
+    let columns = spec
+        .shown_columns()
+        .iter()
+        .map(|column| json!({ "name": column.name, "type": column.column_type.to_string() }));
+    // Rows of a reference table have none.
+    let dated = snapshot.partitions().iter().filter(|_| spec.reference.is_none());
+    let dates = dated.map(|partition| splay_store::date(partition.date).to_string());
     Ok(json!({
         "name": spec.name,
         "columns": columns.collect::<Vec<_>>(),
-        "time": spec.time,
+        "time": (!spec.has_hidden_time()).then_some(&spec.time),
+        "key": spec.reference.as_ref().map(|reference| &reference.key),
+        "effective": spec.reference.as_ref().and_then(|reference| reference.effective.as_ref()),
         "symbol": spec.symbol,
         "time_zone": spec.time_zone,
         "day_start": spec.day_start.to_string(),

@@ -11,7 +11,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
-use datafusion::logical_expr::logical_plan::TableScan;
+use datafusion::logical_expr::logical_plan::{Projection, TableScan};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, utils::conjunction};
 use datafusion::physical_plan::PhysicalExpr;
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
@@ -39,7 +39,7 @@ pub(super) enum Matching {
     Some(Removal),
 }
 
-fn unsupported(what: &str) -> DataFusionError {
+pub(super) fn unsupported(what: &str) -> DataFusionError {
     DataFusionError::Plan(format!(
         "{what} can't stand in a statement that changes rows: read what it gives first, and name the values"
     ))
@@ -88,8 +88,7 @@ pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionRe
 
 /// Values of rows. `plan` is `SELECT values FROM table`.
 pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResult<OfRows> {
-    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
-    let LogicalPlan::Projection(node) = plan else { return Err(unsupported("such a value")) };
+    let node = values_over(state, plan)?;
     let mut input = node.input.as_ref();
     loop {
         input = match input {
@@ -102,6 +101,14 @@ pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResul
     let LogicalPlan::TableScan(scan) = input else {
         return Err(unsupported("an aggregate, a window or a query as a value"));
     };
+    let (spec, schema) = table_of(scan)?;
+    OfRows::new(state, spec, &schema, node.expr.into_iter().map(|expr| unnormalize_col(expr.unalias())).collect())
+}
+
+/// The values that a query lists, each of one row alone.
+pub(super) fn values_over(state: &SessionState, plan: LogicalPlan) -> DataFusionResult<Projection> {
+    let plan = state.analyzer().execute_and_check(plan, state.config_options(), |_, _| {})?;
+    let LogicalPlan::Projection(node) = plan else { return Err(unsupported("such a value")) };
     let is_query = |expr: &Expr| matches!(expr, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_));
     if node.expr.iter().any(|expr| expr.exists(|inner| Ok(is_query(inner))).unwrap_or(true)) {
         return Err(unsupported("a query as a value"));
@@ -109,8 +116,7 @@ pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResul
     if node.expr.iter().any(Expr::is_volatile) {
         return Err(unsupported("a function whose value changes from call to call"));
     }
-    let (spec, schema) = table_of(scan)?;
-    OfRows::new(state, spec, &schema, node.expr.into_iter().map(|expr| unnormalize_col(expr.unalias())).collect())
+    Ok(node)
 }
 
 fn table_of(scan: &TableScan) -> DataFusionResult<(TableSpec, SchemaRef)> {

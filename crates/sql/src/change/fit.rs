@@ -53,20 +53,37 @@ fn in_full(column: &ArrayRef, to: &DataType) -> ArrayRef {
 /// # Errors
 /// [`Error::Execution`] for values that don't fit.
 pub(super) fn fitted_rows(spec: &TableSpec, positions: &[usize], rows: &RecordBatch) -> Result<RecordBatch> {
-    let schema = spec.arrow();
-    let mut columns: Vec<Option<ArrayRef>> = vec![None; spec.columns.len()];
+    let schema = spec.shown_arrow();
+    let mut columns: Vec<Option<ArrayRef>> = vec![None; spec.shown_columns().len()];
     for (column, position) in rows.columns().iter().zip(positions) {
         let field = schema.field(*position);
         columns[*position] = Some(fitted(column, field.data_type(), field.name())?);
     }
-    let time = spec.time_position();
-    if columns[time].as_ref().is_none_or(|times| times.logical_null_count() > 0) {
-        return Err(Error::Execution { message: format!("column {:?}: each row needs a time", spec.time) });
-    }
+    refuse_nulls(spec, |position| columns[position].as_ref().is_none_or(|column| column.logical_null_count() > 0))?;
     let columns = columns
         .into_iter()
         .zip(schema.fields())
         .map(|(column, field)| column.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows())));
     RecordBatch::try_new(Arc::clone(&schema), columns.collect())
         .map_err(|error| Error::Execution { message: error.to_string() })
+}
+
+/// Refuses rows that have nulls in columns that may have none.
+///
+/// # Errors
+/// [`Error::Execution`] for the first such column.
+pub(super) fn refuse_nulls(spec: &TableSpec, has_nulls: impl Fn(usize) -> bool) -> Result<()> {
+    let shown = spec.shown_columns();
+    let Some(position) = spec.required().into_iter().find(|position| *position < shown.len() && has_nulls(*position))
+    else {
+        return Ok(());
+    };
+    let column = &shown[position].name;
+    let message = match spec.reference {
+        None => format!("column {column:?}: each row needs a time"),
+        Some(_) => {
+            format!("null value in column {column:?} of relation {:?} violates not-null constraint", spec.name)
+        }
+    };
+    Err(Error::Execution { message })
 }

@@ -6,6 +6,7 @@
 
 mod condition;
 mod fit;
+mod keyed;
 mod run;
 mod statement;
 
@@ -55,6 +56,14 @@ struct Changed {
     what: &'static str,
     rows: u64,
     commit: Option<u64>,
+}
+
+/// What a condition or a value said, without the store around it.
+fn of_store(error: splay_store::Error) -> Error {
+    match error {
+        splay_store::Error::Refused { reason } => Error::Execution { message: reason },
+        other => Error::Store(other),
+    }
 }
 
 /// Whether a statement changes something, as far as its first words tell.

@@ -6,13 +6,14 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
-    ColumnSpec, ColumnType, Database, DayStart, LoadOptions, LoadReport, Period, Removal, Selection, Table, TableSpec,
+    ColumnSpec, ColumnType, Database, DayStart, LoadOptions, LoadReport, Period, Reference, Removal, Selection, Table,
+    TableSpec,
 };
 
 use super::condition::{self, Matching, OfRows};
-use super::fit::{fitted, fitted_rows};
+use super::fit::{fitted, fitted_rows, refuse_nulls};
 use super::statement::{Alteration, Statement};
-use super::{Changed, InsertRows};
+use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
@@ -32,8 +33,14 @@ pub(super) fn run(
 ) -> Result<Changed> {
     let database = session.database();
     match statement {
-        Statement::Insert { table, columns, query } => {
+        Statement::Insert { table, columns, query, conflict } => {
             let spec = database.table(&table)?.snapshot()?.spec().clone();
+            if conflict.is_some() && spec.reference.is_none() {
+                return fault(format!(
+                    "ON CONFLICT needs a reference table with a primary key; {:?} is a table with a time column",
+                    spec.name
+                ));
+            }
             let (mut answer, positions) = rows_of(session, &spec, columns.as_deref(), &query, parameters, stop)?;
             let mut count = 0;
             let rows = answer.by_ref().map(|batch| {
@@ -42,6 +49,9 @@ pub(super) fn run(
                 Ok(batch)
             });
             let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
+            if spec.reference.is_some() {
+                return keyed::insert(session, &spec, &mut some, conflict.as_ref(), parameters, stop);
+            }
             let commit = insert.insert(&spec, &mut some)?;
             drop(some);
             Ok(Changed { what: "INSERT", rows: count, commit })
@@ -53,14 +63,15 @@ pub(super) fn run(
         Statement::Update { table, set, condition } => {
             update(session, &table, &set, condition.as_deref(), parameters, stop)
         }
-        Statement::Create { table, if_absent, columns, query, options } => {
+        Statement::Create { table, if_absent, columns, key, effective, query, options } => {
             if if_absent && database.table(&table).is_ok() {
                 return Ok(Changed { what: "CREATE TABLE", rows: 0, commit: None });
             }
             let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
+            let reference = Reference { key, effective };
             match query {
-                None => create(database, &spec(&table, columns, &options)?, Vec::new()),
-                Some(query) => create_as(session, &table, &options, &query, parameters, stop),
+                None => create(database, &spec(&table, columns, reference, &options)?, Vec::new()),
+                Some(query) => create_as(session, &table, (reference, &options), &query, parameters, stop),
             }
         }
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
@@ -81,14 +92,6 @@ pub(super) fn patiently<T>(stop: Stop<'_>, mut change: impl FnMut() -> splay_sto
             }
             done => return done.map_err(of_store),
         }
-    }
-}
-
-/// What a condition or a value said, without the store around it.
-fn of_store(error: splay_store::Error) -> Error {
-    match error {
-        splay_store::Error::Refused { reason } => Error::Execution { message: reason },
-        other => Error::Store(other),
     }
 }
 
@@ -162,12 +165,8 @@ fn update(
             let column = fitted(column, field.data_type(), field.name());
             columns[*position] = column.map_err(|error| splay_store::Error::Refused { reason: error.to_string() })?;
         }
-        let time = &columns[spec.time_position()];
-        if time.null_count() > 0 {
-            return Err(splay_store::Error::Refused {
-                reason: format!("column {:?}: each row needs a time", spec.time),
-            });
-        }
+        refuse_nulls(&spec, |position| columns[position].logical_null_count() > 0)
+            .map_err(|error| splay_store::Error::Refused { reason: error.to_string() })?;
         Ok(RecordBatch::try_new(rows.schema(), columns)?)
     };
     let report = patiently(stop, || table.update(removal.clone(), &mut change))?;
@@ -175,11 +174,12 @@ fn update(
 }
 
 /// Positions of columns that are named, each once.
-fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
+pub(super) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
     let mut positions = Vec::with_capacity(columns.len());
+    let shown = spec.shown_columns();
     for column in columns {
-        let Some(position) = spec.position(column) else {
-            let existing = spec.columns.iter().map(|column| column.name.clone()).collect();
+        let Some(position) = spec.position(column).filter(|position| *position < shown.len()) else {
+            let existing = shown.iter().map(|column| column.name.clone()).collect();
             let (table, column) = (spec.name.clone(), column.clone());
             return Err(splay_store::Error::NoSuchColumn { table, column, existing }.into());
         };
@@ -204,10 +204,10 @@ fn rows_of(
     let given = answer.schema().fields().len();
     let positions = match columns {
         Some(columns) => positions(spec, columns)?,
-        None => (0..spec.columns.len().min(given)).collect(),
+        None => (0..spec.shown_columns().len().min(given)).collect(),
     };
-    if positions.len() != given || columns.is_none() && given != spec.columns.len() {
-        let wanted = columns.map_or(spec.columns.len(), <[String]>::len);
+    if positions.len() != given || columns.is_none() && given != spec.shown_columns().len() {
+        let wanted = columns.map_or(spec.shown_columns().len(), <[String]>::len);
         return fault(format!("the query gives {given} columns, and {wanted} are to be filled"));
     }
     Ok((answer, positions))
@@ -228,14 +228,14 @@ fn create(database: &Database, spec: &TableSpec, rows: Vec<RecordBatch>) -> Resu
 fn create_as(
     session: &Session,
     table: &str,
-    options: &[(String, String)],
+    (reference, options): (Reference, &[(String, String)]),
     query: &str,
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<Changed> {
     let mut answer = session.sql_until(query, parameters.clone(), stop)?;
-    let spec = spec(table, columns_of(&answer.schema(), options)?, options)?;
-    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    let spec = spec(table, columns_of(&answer.schema(), options)?, reference, options)?;
+    let all: Vec<usize> = (0..spec.shown_columns().len()).collect();
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
     let mut load = session.database().load(&spec, LoadOptions::default())?;
@@ -283,21 +283,28 @@ fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
     options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The table that a statement describes.
-fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> Result<TableSpec> {
+/// The table that a statement describes. With a key, an effective date, or no time, it is a reference table.
+fn spec(
+    table: &str,
+    columns: Vec<ColumnSpec>,
+    reference: Reference,
+    options: &[(String, String)],
+) -> Result<TableSpec> {
     let known = ["time", "symbol", "time_zone", "day_start", "partition"];
     if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        return fault(format!("{name} is no option of a table; there are {}", known.join(", ")));
+        return fault(format!(
+            "{name} is no option of a table; there are {}, key and effective",
+            known.join(", ")
+        ));
+    }
+    let has_time = columns.iter().any(|column| column.column_type == ColumnType::Timestamp);
+    if reference != Reference::default() || option(options, "time").is_none() && !has_time {
+        return reference_spec(table, columns, reference, options);
     }
     let of_type =
         |wanted: &ColumnType| columns.iter().filter(|column| column.column_type == *wanted).collect::<Vec<_>>();
-    let time = match (option(options, "time"), of_type(&ColumnType::Timestamp).first()) {
-        (Some(time), _) => time.to_owned(),
-        (None, Some(first)) => first.name.clone(),
-        (None, None) => {
-            return fault(format!("table {table:?} needs a column of type timestamp, by which its rows are ordered"));
-        }
-    };
+    let first = of_type(&ColumnType::Timestamp).first().map(|column| column.name.clone());
+    let time = option(options, "time").map(str::to_owned).or(first).unwrap_or_default();
     let symbols = of_type(&ColumnType::Symbol);
     let known = |column: &&&ColumnSpec| SYMBOL_NAMES.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
     let symbol = match option(options, "symbol") {
@@ -326,6 +333,28 @@ fn spec(table: &str, columns: Vec<ColumnSpec>, options: &[(String, String)]) -> 
 /// A period by name. Without one, as QuestDB says, there is one partition.
 fn period_of(name: &str) -> Result<Period> {
     if name.eq_ignore_ascii_case("none") { Ok(Period::All) } else { name.parse().or_else(fault) }
+}
+
+/// A reference table as a statement describes it.
+fn reference_spec(
+    table: &str,
+    columns: Vec<ColumnSpec>,
+    reference: Reference,
+    options: &[(String, String)],
+) -> Result<TableSpec> {
+    if let Some((name, _)) = options.iter().find(|(name, _)| ["time", "time_zone", "day_start", "partition"].contains(&name.as_str())) {
+        return fault(format!(
+            "{table:?} is a reference table by its PRIMARY KEY or EFFECTIVE FROM, or as it has no timestamp, and so has no {name}"
+        ));
+    }
+    let mut spec = TableSpec::of_reference(table, columns, reference);
+    match option(options, "symbol") {
+        Some("") => spec.symbol = None,
+        Some(symbol) => spec.symbol = Some(symbol.to_owned()),
+        None => {}
+    }
+    spec.validate()?;
+    Ok(spec)
 }
 
 fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Changed> {
@@ -359,6 +388,6 @@ fn alter(table: &Table, change: Alteration) -> Result<Changed> {
 }
 
 /// A name as it may stand in a statement.
-fn quoted(name: &str) -> String {
+pub(super) fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }

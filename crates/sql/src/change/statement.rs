@@ -19,6 +19,7 @@ pub(super) enum Statement {
         table: String,
         columns: Option<Vec<String>>,
         query: String,
+        conflict: Option<Conflict>,
     },
     Delete {
         table: String,
@@ -36,6 +37,8 @@ pub(super) enum Statement {
         table: String,
         if_absent: bool,
         columns: Vec<(String, ColumnType)>,
+        key: Vec<String>,
+        effective: Option<String>,
         query: Option<String>,
         options: Vec<(String, String)>,
     },
@@ -47,6 +50,23 @@ pub(super) enum Statement {
         table: String,
         change: Alteration,
     },
+}
+
+/// What `ON CONFLICT` says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Conflict {
+    pub(super) target: Target,
+    /// What `DO UPDATE` sets; none for `DO NOTHING`.
+    pub(super) set: Vec<(String, String)>,
+    pub(super) condition: Option<String>,
+}
+
+/// The key that rows conflict by.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Any,
+    Columns(Vec<String>),
+    Constraint(String),
 }
 
 /// What `ALTER TABLE` changes.
@@ -131,18 +151,43 @@ fn insert(words: &mut Words<'_>) -> Result<Statement> {
     let table = words.table()?;
     let columns =
         if words.peek() == Some(&Token::LParen) && !words.begins_query() { Some(words.names()?) } else { None };
-    words.refuse(&["default", "overriding"])?;
-    let query = words.rest();
-    if query.is_empty() {
-        return fault("INSERT needs VALUES or a query");
-    }
-    for clause in [&["on", "conflict"][..], &["returning"], &["on", "duplicate"]] {
-        if words.has_within(clause) {
+    words.refuse(&["default", "overriding", "as"])?;
+    for clause in [&["returning"][..], &["on", "duplicate"]] {
+        if words.find(clause).is_some() {
             return fault(format!("INSERT with {} is not supported", clause.join(" ").to_uppercase()));
         }
     }
-    words.at = words.tokens.len();
-    Ok(Statement::Insert { table, columns, query })
+    let (begin, found) = (words.at, words.find(&["on", "conflict"]));
+    let (end, behind) = found.unwrap_or((words.tokens.len(), words.tokens.len()));
+    let query = text(&words.tokens[begin..end]);
+    if query.is_empty() {
+        return fault("INSERT needs VALUES or a query");
+    }
+    words.at = behind;
+    let conflict = found.map(|_| conflict(words)).transpose()?;
+    Ok(Statement::Insert { table, columns, query, conflict })
+}
+
+/// What stands behind `ON CONFLICT`.
+fn conflict(words: &mut Words<'_>) -> Result<Conflict> {
+    let target = if words.take(&["on", "constraint"]) {
+        Target::Constraint(words.name("a constraint")?)
+    } else if words.peek() == Some(&Token::LParen) {
+        Target::Columns(words.names()?)
+    } else {
+        Target::Any
+    };
+    words.refuse(&["where"])?;
+    if words.take(&["do", "nothing"]) {
+        return Ok(Conflict { target, set: Vec::new(), condition: None });
+    }
+    if !words.take(&["do", "update", "set"]) {
+        return fault("ON CONFLICT needs DO NOTHING or DO UPDATE SET");
+    }
+    if target == Target::Any {
+        return fault("ON CONFLICT DO UPDATE requires inference specification or constraint name");
+    }
+    Ok(Conflict { target, set: assignments(words)?, condition: words.condition()? })
 }
 
 fn update(words: &mut Words<'_>) -> Result<Statement> {
@@ -150,61 +195,64 @@ fn update(words: &mut Words<'_>) -> Result<Statement> {
     if !words.take(&["set"]) {
         return fault("UPDATE needs SET behind the table's name");
     }
+    let set = assignments(words)?;
+    words.refuse(&["from", "returning"])?;
+    Ok(Statement::Update { table, set, condition: words.condition()? })
+}
+
+/// Columns with their values, behind `SET`.
+fn assignments(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
     let mut set = Vec::new();
     loop {
         let column = words.name("a column")?;
         words.expect(&Token::Eq, "= behind the column")?;
         let value = words.until(&["where", "from", "returning"]);
         if value.is_empty() {
-            return fault(format!("UPDATE: {column} has no value"));
+            return fault(format!("SET: {column} has no value"));
         }
         set.push((column, value));
         if words.peek() == Some(&Token::Comma) {
             words.step();
         } else {
-            break;
+            return Ok(set);
         }
     }
-    words.refuse(&["from", "returning"])?;
-    Ok(Statement::Update { table, set, condition: words.condition()? })
 }
 
 fn create(words: &mut Words<'_>) -> Result<Statement> {
     let if_absent = words.take(&["if", "not", "exists"]);
     let table = words.table()?;
-    let mut columns = Vec::new();
-    if words.peek() == Some(&Token::LParen) {
-        words.step();
-        loop {
-            words.refuse(&["primary", "unique", "constraint", "check", "foreign"])?;
-            let column = words.name("a column")?;
-            columns.push((column, words.column_type()?));
-            // Only the time may not be null, which needs no word.
-            words.take(&["not", "null"]);
-            words.refuse(&["default", "primary", "unique", "references", "check", "generated", "null"])?;
-            match words.peek() {
-                Some(Token::Comma) => words.step(),
-                _ => break,
-            }
+    let (columns, mut key) = table_elements(words)?;
+    let (mut effective, mut options) = (None, Vec::new());
+    if words.take(&["effective"]) {
+        if !words.take(&["from"]) {
+            return fault("EFFECTIVE needs FROM and a column");
         }
-        words.expect(&Token::RParen, ") behind the columns")?;
+        effective = Some(words.name("a column")?);
     }
-    let mut options = Vec::new();
     if words.take(&["partition", "by"]) {
         options.push(("partition".to_owned(), words.name("a period")?));
     }
     if words.take(&["with"]) {
-        words.expect(&Token::LParen, "( behind WITH")?;
-        loop {
-            let name = words.name("an option")?.to_lowercase();
-            words.expect(&Token::Eq, "= behind the option")?;
-            options.push((name, words.name("a value")?));
-            match words.peek() {
-                Some(Token::Comma) => words.step(),
-                _ => break,
+        options.extend(with_options(words)?);
+    }
+    // The only form where a query gives the columns.
+    let mut of_option = |name: &str| {
+        let place = options.iter().position(|(known, _)| known == name);
+        place.map(|place| options.remove(place).1)
+    };
+    for (given, is_given, clause) in [
+        (of_option("key"), !key.is_empty(), "PRIMARY KEY"),
+        (of_option("effective"), effective.is_some(), "EFFECTIVE FROM"),
+    ] {
+        match given {
+            Some(_) if is_given => return fault(format!("{clause} and an option say the same: leave one out")),
+            Some(names) if clause == "PRIMARY KEY" => {
+                key = names.split(',').map(|name| name.trim().to_owned()).collect();
             }
+            Some(name) => effective = Some(name),
+            None => {}
         }
-        words.expect(&Token::RParen, ") behind the options")?;
     }
     let query = words.take(&["as"]).then(|| words.rest());
     if query.is_some() {
@@ -213,8 +261,62 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
     match (columns.is_empty(), &query) {
         (true, None) => fault("CREATE TABLE needs columns, or AS and a query"),
         (false, Some(_)) => fault("CREATE TABLE AS takes its columns from the query: leave the list out"),
-        _ => Ok(Statement::Create { table, if_absent, columns, query, options }),
+        _ => Ok(Statement::Create { table, if_absent, columns, key, effective, query, options }),
     }
+}
+
+/// Columns with their types, and the key.
+fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, Vec<String>)> {
+    let (mut columns, mut key) = (Vec::new(), Vec::new());
+    if words.peek() != Some(&Token::LParen) {
+        return Ok((columns, key));
+    }
+    words.step();
+    loop {
+        words.refuse(&["unique", "constraint", "check", "foreign"])?;
+        let mut of_key = Vec::new();
+        if words.take(&["primary", "key"]) {
+            of_key = words.names()?;
+        } else {
+            let column = words.name("a column")?;
+            let column_type = words.column_type()?;
+            // Only the time and the key may not be null, which needs no word.
+            words.take(&["not", "null"]);
+            if words.take(&["primary", "key"]) {
+                of_key = vec![column.clone()];
+            }
+            words.take(&["not", "null"]);
+            columns.push((column, column_type));
+        }
+        words.refuse(&["default", "unique", "references", "check", "generated", "null"])?;
+        if !of_key.is_empty() && !key.is_empty() {
+            return fault("a table has one primary key: name all its columns in it");
+        }
+        key.extend(of_key);
+        match words.peek() {
+            Some(Token::Comma) => words.step(),
+            _ => break,
+        }
+    }
+    words.expect(&Token::RParen, ") behind the columns")?;
+    Ok((columns, key))
+}
+
+/// Options with their values, in brackets.
+fn with_options(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
+    let mut options = Vec::new();
+    words.expect(&Token::LParen, "( behind WITH")?;
+    loop {
+        let name = words.name("an option")?.to_lowercase();
+        words.expect(&Token::Eq, "= behind the option")?;
+        options.push((name, words.name("a value")?));
+        match words.peek() {
+            Some(Token::Comma) => words.step(),
+            _ => break,
+        }
+    }
+    words.expect(&Token::RParen, ") behind the options")?;
+    Ok(options)
 }
 
 fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
@@ -391,8 +493,8 @@ impl Words<'_> {
         text(&self.tokens[self.at..])
     }
 
-    /// Whether words stand in what is left, outside of brackets.
-    fn has_within(&self, words: &[&str]) -> bool {
+    /// Where words stand in what is left, outside of brackets, and what is behind them.
+    fn find(&self, words: &[&str]) -> Option<(usize, usize)> {
         let (mut depth, mut inner) = (0usize, Words { tokens: self.tokens, at: self.at });
         while let Some(token) = self.tokens.get(inner.at) {
             match token {
@@ -400,12 +502,13 @@ impl Words<'_> {
                 Token::RParen => depth = depth.saturating_sub(1),
                 _ => {}
             }
+            let begin = inner.at;
             if depth == 0 && inner.take(words) {
-                return true;
+                return Some((begin, inner.at));
             }
             inner.at += 1;
         }
-        false
+        None
     }
 
     fn end(&mut self) -> Result<()> {
@@ -481,6 +584,7 @@ mod tests {
                 table: "t".to_owned(),
                 columns: Some(vec!["a".to_owned(), "b".to_owned()]),
                 query: "values (1, 'on conflict')".to_owned(),
+                conflict: None,
             }
         );
         assert!(matches!(of("insert into t (select 1)"), Statement::Insert { columns: None, .. }));
@@ -498,6 +602,8 @@ mod tests {
                     ("p".to_owned(), ColumnType::Float64),
                     ("q".to_owned(), ColumnType::Decimal { precision: 9, scale: 2 }),
                 ],
+                key: Vec::new(),
+                effective: None,
                 query: None,
                 options: vec![
                     ("symbol".to_owned(), "sym".to_owned()),
@@ -515,14 +621,55 @@ mod tests {
     }
 
     #[test]
+    fn keys_and_conflicts_are_taken_apart() {
+        let created = "create table split (sym symbol, day date not null, ratio double, primary key (sym, day)) effective from day";
+        let in_words = of(created);
+        assert!(matches!(&in_words, Statement::Create { key, effective, .. }
+            if key == &["sym", "day"] && effective.as_deref() == Some("day")));
+        assert!(
+            matches!(of("create table t (a int primary key, b text)"), Statement::Create { key, .. } if key == ["a"])
+        );
+        assert!(matches!(of("create table t with (key = 'a, b', effective = 'b') as select 1"),
+            Statement::Create { key, effective, .. } if key == ["a", "b"] && effective.as_deref() == Some("b")));
+        let Statement::Insert { query, conflict, .. } =
+            of("insert into t values (1, 2) on conflict (a) do update set b = t.b + excluded.b, c = 1 where t.b < 9")
+        else {
+            panic!("an insertion")
+        };
+        assert_eq!(query, "values (1, 2)");
+        let set = [("b", "t.b + excluded.b"), ("c", "1")].map(|(column, value)| (column.to_owned(), value.to_owned()));
+        assert_eq!(
+            conflict,
+            Some(Conflict {
+                target: Target::Columns(vec!["a".to_owned()]),
+                set: set.to_vec(),
+                condition: Some("t.b < 9".to_owned()),
+            })
+        );
+        let nothing = of("insert into t select * from u on conflict do nothing");
+        assert!(matches!(nothing, Statement::Insert { conflict: Some(Conflict { target: Target::Any, set, .. }), .. }
+            if set.is_empty()));
+        let named = of("insert into t select 1 on conflict on constraint t_pkey do nothing");
+        assert!(
+            matches!(named, Statement::Insert { conflict: Some(Conflict { target: Target::Constraint(name), .. }), .. }
+            if name == "t_pkey")
+        );
+    }
+
+    #[test]
     fn what_is_not_supported_is_named() {
         let refused = |text: &str| Statement::of(text).unwrap_err().to_string();
         for (text, part) in [
-            ("insert into t values (1) on conflict do nothing", "ON CONFLICT"),
+            ("insert into t values (1) on conflict do update set a = 1", "requires inference specification"),
+            ("insert into t values (1) on conflict (a) do delete", "DO NOTHING or DO UPDATE SET"),
+            ("insert into t values (1) on conflict (a) where a > 1 do nothing", "WHERE"),
+            ("create table t (a int primary key, b int primary key)", "one primary key"),
+            ("create table t (a int primary key) with (key = 'a')", "say the same"),
+            ("create table t (a int, constraint k primary key (a))", "CONSTRAINT"),
+            ("create table t (a date) effective a", "FROM"),
             ("insert into t values (1) returning a", "RETURNING"),
             ("delete from t using u where a = b", "USING"),
             ("update t set a = 1 from u where a = b", "FROM"),
-            ("create table t (a int primary key)", "PRIMARY"),
             ("create table t (a int) as select 1", "leave the list out"),
             ("create view v as select 1", "CREATE VIEW is not supported"),
             ("delete from t where", "needs a condition"),

@@ -226,7 +226,7 @@ impl Recogniser<'_> {
         if is_numbered && !self.in_window_join {
             return unknown("a scan with row numbers");
         }
-        let width = snapshot.spec().columns.len() + usize::from(table.has_date());
+        let width = snapshot.spec().shown_columns().len() + usize::from(table.has_date());
         let name = scan.table_name.table().to_owned();
         let number = match self.tables.iter().position(|(known, _)| *known == name) {
             Some(number) => number,

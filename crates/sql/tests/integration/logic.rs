@@ -6,20 +6,24 @@ use std::path::{Path, PathBuf};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Float32Type, Float64Type};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use splay_sql::{Error, Parameters, Session};
+use splay_sql::{Error, IntoFiles, Parameters, Session, Stop};
 use splay_store::Tier;
 use sqllogictest::{DB, DBOutput, DefaultColumnType, QueryExpect, Record, Runner, SortMode};
 
 use crate::market;
 
-struct Database(Session);
+/// A session, and whether its statements may change tables.
+struct Database(Session, bool);
 
 impl DB for Database {
     type Error = Error;
     type ColumnType = DefaultColumnType;
 
     fn run(&mut self, statement: &str) -> Result<DBOutput<DefaultColumnType>, Error> {
-        let mut answer = self.0.sql(statement, Parameters::None)?;
+        let mut answer = match self.1 {
+            true => self.0.change(statement, Parameters::None, Stop::NEVER, &IntoFiles(self.0.database()))?,
+            false => self.0.sql(statement, Parameters::None)?,
+        };
         let types = answer.schema().fields().iter().map(|field| column_type(field.data_type())).collect();
         let mut rows = Vec::new();
         for batch in answer.batches()? {
@@ -95,7 +99,8 @@ fn errors(session: impl Fn() -> Session) -> Vec<String> {
     let mut errors = Vec::new();
     for file in files {
         let session = session();
-        let mut runner = Runner::new(|| async { Ok(Database(session.clone())) });
+        let changes = file.parent().is_some_and(|folder| folder.ends_with("changes"));
+        let mut runner = Runner::new(|| async { Ok(Database(session.clone(), changes)) });
         let records: Vec<Record<DefaultColumnType>> = sqllogictest::parse_file(&file).unwrap();
         let records = records.into_iter().map(without_order_of_values);
         errors.extend(records.filter_map(|record| runner.run(record).err()).map(|error| error.to_string()));

@@ -77,7 +77,7 @@ impl Load {
         let files = match self.options.replace {
             Replace::Nothing => self.writer.partition(date),
             // Rows of the symbols that come in go.
-            Replace::Dates | Replace::Symbols => Vec::new(),
+            Replace::Dates | Replace::Symbols | Replace::Table => Vec::new(),
         };
         let spec = self.spec.clone();
         let segments: Vec<Segment> = files.iter().map(|entry| self.writer.segment(entry)).collect();

@@ -7,6 +7,7 @@
 
 mod duplicates;
 mod gather;
+mod keyed;
 mod merge;
 mod order;
 mod removal;
@@ -27,11 +28,14 @@ use crate::floats::one_nan;
 use crate::maintain::{Observer, go_on};
 use crate::manifest::{FileEntry, Operation, Source, Tier};
 use crate::partition::{Dates, Period};
+use crate::reference::{self, REFERENCE_ROWS_MAX};
 use crate::schema::TableSpec;
 use crate::segment::{self, Segment};
 use crate::write::{Change, Writer};
 pub use duplicates::Dedupe;
 use gather::gather;
+pub(crate) use keyed::KeySet;
+pub use keyed::{OnConflict, ResolveConflicts};
 pub(crate) use merge::{Source as RowSource, merge};
 use order::{Order, Part};
 pub use removal::Removal;
@@ -81,6 +85,8 @@ pub struct LoadOptions {
     pub partition: Option<Period>,
     /// Which of the new rows are left out, or refused, as duplicates. Default: none, rows that are equal to others stay beside them.
     pub dedupe: Option<Dedupe>,
+    /// What becomes of a row whose key the table has already. Default: the load is refused.
+    pub on_conflict: OnConflict,
 }
 
 /// Which stored rows a load replaces, in the commit that brings its own.
@@ -93,6 +99,8 @@ pub enum Replace {
     Dates,
     /// On each date that it has rows of, all rows of the symbols that it has there.
     Symbols,
+    /// All rows of the table.
+    Table,
 }
 
 /// Least memory of a load.
@@ -109,6 +117,7 @@ impl Default for LoadOptions {
             replace: Replace::Nothing,
             partition: None,
             dedupe: None,
+            on_conflict: OnConflict::Refuse,
         }
     }
 }
@@ -193,6 +202,15 @@ impl Load {
         spec.validate()?;
         if options.replace == Replace::Symbols && spec.symbol.is_none() {
             return Err(spec.error("it has no symbol column, so that only dates can be replaced".to_owned()));
+        }
+        if options.partition.is_some() && spec.reference.is_some() {
+            return Err(spec.error("it is a reference table, which has one partition".to_owned()));
+        }
+        if options.replace == Replace::Dates && spec.reference.is_some() {
+            return Err(spec.error("it is a reference table, which has no dates: replace the whole table".to_owned()));
+        }
+        if options.on_conflict != OnConflict::Refuse && spec.key_positions().is_empty() {
+            return Err(spec.error("it has no key, so that no row conflicts with another".to_owned()));
         }
         let operation = if options.replace == Replace::Nothing { Operation::Load } else { Operation::Replace };
         let (schema, dates) = (spec.arrow(), spec.partitions()?);
@@ -339,6 +357,9 @@ impl Load {
         }
         self.rows += rows as u64;
         self.held_bytes += bytes;
+        if self.spec.reference.is_some() {
+            return self.refuse_too_much(self.rows, self.held_bytes);
+        }
         if self.held_bytes > self.options.memory_bytes / 2 {
             self.failed = true;
             self.spill()?;
@@ -347,8 +368,22 @@ impl Load {
         Ok(())
     }
 
+    /// Refuses a reference table that is too large to be written anew by each change.
+    fn refuse_too_much(&self, rows: u64, bytes: usize) -> Result<()> {
+        let what = match (rows > REFERENCE_ROWS_MAX, bytes > self.options.memory_bytes / 2) {
+            (true, _) => format!("{REFERENCE_ROWS_MAX} rows"),
+            (_, true) => format!("{} MiB", self.options.memory_bytes >> 21),
+            _ => return Ok(()),
+        };
+        let reason = format!("a reference table has at most {what}: keep these rows in a table with a time column");
+        Err(self.spec.error(reason))
+    }
+
     /// The batch by date; rows stay in order.
     fn split(&mut self, batch: &RecordBatch) -> Result<Vec<(i32, RecordBatch)>> {
+        if self.spec.reference.is_some() {
+            return Ok(vec![(reference::PARTITION, batch.clone())]);
+        }
         let times = batch.column(self.spec.time_position()).as_primitive::<TimestampNanosecondType>();
         let mut rows: BTreeMap<i32, Vec<u64>> = BTreeMap::new();
         let values = times.values();
@@ -392,11 +427,20 @@ impl Load {
     /// # Errors
     /// After [`Error::Poisoned`] and a failure of the last step it is known only by opening the database again whether the
     /// rows are in. After every other error they are not.
-    pub fn commit(mut self) -> Result<LoadReport> {
+    pub fn commit(self) -> Result<LoadReport> {
+        self.commit_resolving(None)
+    }
+
+    /// As [`Load::commit`], with a say in what becomes of rows whose key the table has already.
+    ///
+    /// # Errors
+    /// As [`Load::commit`]; [`Error::Refused`] if two of the new rows have one key; those of `resolve`.
+    pub fn commit_resolving(mut self, resolve: Option<&mut ResolveConflicts<'_>>) -> Result<LoadReport> {
         if self.failed {
             return Err(Error::Poisoned);
         }
-        if self.writer.table().is_none() && self.options.partition.is_none() && self.spec.partition.is_day() {
+        let may_choose = self.options.partition.is_none() && self.spec.partition.is_day() && self.spec.reference.is_none();
+        if may_choose && self.writer.table().is_none() {
             self.choose_partition()?;
         }
         let mut partitions = std::mem::take(&mut self.partitions);
@@ -410,8 +454,14 @@ impl Load {
             change.unload = dropped.sources.keys().cloned().collect();
         }
         let removal = self.removal.take();
+        if self.spec.reference.is_some() {
+            let incoming = partitions.remove(&reference::PARTITION).unwrap_or_default();
+            return self.commit_reference(incoming, removal, resolve, change);
+        }
         let touched = removal.iter().flat_map(|(_, counts)| counts.keys()).copied();
-        let mut dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).collect();
+        let all = self.writer.table().filter(|_| self.options.replace == Replace::Table);
+        let all = all.into_iter().flat_map(|state| state.files.values().map(|entry| entry.date));
+        let mut dates: BTreeSet<i32> = partitions.keys().copied().chain(touched).chain(all).collect();
         for date in dates.clone() {
             let mut incoming = partitions.remove(&date).unwrap_or_default();
             let mut order = sort::sorted(&self.spec, &incoming.batches);
@@ -486,6 +536,7 @@ impl Load {
         let mut remaining = Remaining { files: self.writer.partition(date), first: None, removal: None };
         let counts = removal.and_then(|(_, counts)| counts.get(&date));
         let goes = |entry: &FileEntry| match self.options.replace {
+            Replace::Table => entry.rows,
             Replace::Dates if self.spec.partition.is_day() => entry.rows,
             _ => counted(counts, entry),
         };
@@ -524,7 +575,8 @@ impl Load {
                 || self.is_behind(&existing, &batches, &order)?
                 || is_later(&self.spec, &existing, &batches))
         {
-            change.add.extend(self.write_ordered(date, &batches, &order, segment_rows)?);
+            let tier = self.tier_of(date, &[]);
+            change.add.extend(self.write_ordered(date, tier, &batches, &order, segment_rows)?);
             return Ok(());
         }
         let spec = self.spec.clone();
@@ -591,12 +643,12 @@ impl Load {
     fn write_ordered(
         &self,
         date: i32,
+        tier: Tier,
         batches: &[RecordBatch],
         order: &Order,
         segment_rows: usize,
     ) -> Result<Vec<FileEntry>> {
         let parts: Vec<Part> = order.parts(segment_rows);
-        let tier = self.tier_of(date, &[]);
         let targets = parts.iter().map(|_| self.writer.next_path(date, tier)).collect::<Result<Vec<_>>>()?;
         let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
         let work = || {
@@ -692,7 +744,7 @@ impl Incoming {
 /// Checks names and types. A batch may lack columns that may be null, and have them in any order.
 pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch) -> Result<RecordBatch> {
     let mut columns = Vec::with_capacity(schema.fields().len());
-    for field in schema.fields() {
+    for field in &schema.fields()[..spec.shown_columns().len()] {
         let found = batch.schema_ref().fields().iter().position(|f| f.name().eq_ignore_ascii_case(field.name()));
         let Some(found) = found else {
             if !field.is_nullable() {
@@ -716,6 +768,10 @@ pub(crate) fn conform(spec: &TableSpec, schema: &SchemaRef, batch: &RecordBatch)
     if let Some(extra) = batch.schema_ref().fields().iter().find(|field| !known(field.name())) {
         return Err(spec.error(format!("it has no column {:?}, which the batch has", extra.name())));
     }
+    if spec.has_hidden_time() {
+        columns.push(spec.hidden_times(&columns, batch.num_rows()));
+    }
+    reference::refuse_nulls(spec, &columns)?;
     let time = &columns[spec.time_position()];
     if time.null_count() > 0 {
         // Reported by row in `append`; the schema would refuse it without one.
@@ -812,7 +868,7 @@ fn fit_spec(existing: &TableSpec, incoming: &TableSpec) -> Result<TableSpec> {
     let mut spec = existing.clone();
     for column in &incoming.columns {
         match spec.position(&column.name) {
-            None => spec.columns.push(column.clone()),
+            None => spec.push_column(column.clone()),
             Some(position) if spec.columns[position].column_type == column.column_type => {}
             Some(position) => {
                 return Err(existing.error(format!(
@@ -823,6 +879,7 @@ fn fit_spec(existing: &TableSpec, incoming: &TableSpec) -> Result<TableSpec> {
         }
     }
     let differs = |a: &str, b: &str| !a.eq_ignore_ascii_case(b);
+    keyed::fit_reference(existing, incoming)?;
     if differs(&existing.time, &incoming.time) {
         return Err(existing.error(format!("its time column is {:?}, not {:?}", existing.time, incoming.time)));
     }

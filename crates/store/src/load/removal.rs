@@ -52,6 +52,14 @@ impl Removal {
         if selection.symbols.is_some() && spec.symbol.is_none() {
             return Err(spec.error("it has no symbol column".to_owned()));
         }
+        let by_date = selection.date != Selection::default().date;
+        if spec.reference.is_some()
+            && (by_date || spec.has_hidden_time() && selection.time != Selection::default().time)
+        {
+            return Err(
+                spec.error("it is a reference table, whose rows have no dates: delete them by a condition".to_owned())
+            );
+        }
         let is_whole = spec.partition.is_day() || selection.date == Selection::default().date;
         let is_all_of_dates = is_whole && selection.symbols.is_none() && selection.time == Selection::default().time;
         if is_all_of_dates {

@@ -9,7 +9,7 @@ use crate::words::{u32_at, u64_at};
 
 /// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
 /// was captured. 2: removed files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight,
-/// and each had a partition.
+/// each had a partition, and there were no reference tables.
 pub(crate) const VERSION: u32 = 5;
 
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";

@@ -313,7 +313,7 @@ impl Segment {
             };
             Some(ColumnStorage { column: column.name.clone(), bytes, plain_bytes: width.map(|w| w * rows), kept })
         };
-        Ok(spec.columns.iter().filter_map(of).collect())
+        Ok(spec.shown_columns().iter().filter_map(of).collect())
     }
 
     /// Checks every byte of the segment and of its index against the manifest.

@@ -15,7 +15,7 @@ use arrow::array::RecordBatch;
 use self::rows::{Undoing, joined};
 use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
-use crate::load::{self, LoadReport};
+use crate::load::{self, KeySet, LoadReport};
 use crate::manifest::{CommitNote, FileEntry, Operation, TableState, Tier, added_by};
 use crate::segment::Segment;
 use crate::write::{Change, Writer};
@@ -146,7 +146,13 @@ impl Table {
                 Some(Return::Remove(own)) => change.remove.extend(own.into_iter().map(|entry| entry.path)),
                 Some(Return::Restore(before)) => restore(&writer, *date, &before, &mut change)?,
                 Some(Return::Compare { before, after }) => {
-                    let missing = compare(&writer, *date, &before, &after, &mut change)?;
+                    let missing = match compare(&writer, *date, &before, &after, &mut change) {
+                        Err(Error::DuplicateKey { columns, values, .. }) => {
+                            let reason = format!("the key ({columns})=({values}) would be there twice");
+                            return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
+                        }
+                        compared => compared?,
+                    };
                     // Rows that were changed twice would be there twice.
                     if missing > 0
                         && !matches!(
@@ -226,7 +232,7 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
     let row_bytes = widest.into_iter().max().unwrap_or(1);
     let tier = current.first().map_or(Tier::Mapped, |entry| entry.tier);
     let rows_max = load::segment_rows(writer, MEMORY_BYTES, row_bytes);
-    let (mut held, mut rows) = (Vec::new(), 0);
+    let (mut held, mut rows, mut keys) = (Vec::new(), 0, KeySet::new(&spec)?);
     let mut write = |held: &mut Vec<RecordBatch>, rows: &mut usize| -> Result<()> {
         let batch = load::in_order(&spec, held)?;
         change.add.push(writer.write_segment(&spec, date, tier, &batch)?);
@@ -238,6 +244,7 @@ fn compare(writer: &Writer, date: i32, before: &[FileEntry], after: &[FileEntry]
         let mut undoing = Undoing::new(&spec, source(&states[0]), source(&states[1]), source(&states[2]))?;
         undoing.run(&mut |batch| {
             rows += batch.num_rows();
+            keys.as_mut().map_or(Ok(()), |keys| keys.add_new(&batch, "is there twice"))?;
             held.push(batch);
             if rows >= rows_max { write(&mut held, &mut rows) } else { Ok(()) }
         })?;

@@ -94,6 +94,11 @@ fn changes_of_rows_survive_a_power_cut() {
 }
 
 #[test]
+fn changes_of_reference_tables_survive_a_power_cut() {
+    scenario::of_reference().iter().for_each(|scenario| survives(scenario, 48));
+}
+
+#[test]
 fn the_end_of_kept_files_survives_a_power_cut() {
     survives(&scenario::forget(), 48);
 }

@@ -1,18 +1,20 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic`, `v3_changes`, `v4_tiers` or `v5_day_start` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions` or `v5_reference` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, FixedSizeListArray, Float64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+use arrow::array::{
+    ArrayRef, AsArray, FixedSizeListArray, Float64Array, Int32Array, RecordBatch, StringArray, TimestampNanosecondArray,
+};
 use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{DataType, Field};
+use arrow::datatypes::{DataType, Field, Float64Type};
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Replace, Retention, Selection, Source, TableSpec,
-    Tier,
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Reference, Replace, Retention,
+    Selection, Source, TableSpec, Tier,
 };
 
 use crate::model::{DAY, Model, Row, go_on, load, read_snapshot, read_table, smaller};
@@ -224,6 +226,80 @@ fn golden_v5_day_start_is_read() {
     assert_reads_day_start(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v5_day_start"));
 }
 
+/// What version 5 added: reference tables.
+fn write_reference(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    for spec in reference_tables() {
+        for options in [
+            LoadOptions::default(),
+            LoadOptions { on_conflict: OnConflict::Replace, tier: Some(Tier::Fast), ..LoadOptions::default() },
+        ] {
+            let rows = steps(options.on_conflict == OnConflict::Replace);
+            let mut load = database.load(&spec, options).unwrap();
+            load.append(&rows).unwrap();
+            load.commit().unwrap();
+        }
+    }
+    database.table("from_times").unwrap().rename_column("step", "tick_size").unwrap();
+}
+
+/// By symbol, by symbol and date, by symbol and time.
+fn reference_tables() -> Vec<TableSpec> {
+    let named = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+    let of = |name: &str, key: &[&str], effective: Option<&str>| {
+        let columns = vec![
+            ColumnSpec::new("sym", ColumnType::Symbol),
+            ColumnSpec::new("day", ColumnType::Date),
+            ColumnSpec::new("at", ColumnType::Timestamp),
+            ColumnSpec::new("step", ColumnType::Float64),
+        ];
+        TableSpec::of_reference(name, columns, Reference { key: named(key), effective: effective.map(str::to_owned) })
+    };
+    vec![
+        of("by_symbol", &["sym"], None),
+        of("from_dates", &["sym", "day"], Some("day")),
+        of("from_times", &["sym", "at"], Some("at")),
+    ]
+}
+
+/// Five rows, of which two have keys of the other five.
+fn steps(later: bool) -> RecordBatch {
+    let numbers: Vec<i32> = if later { vec![3, 4, 5, 6, 7] } else { vec![0, 1, 2, 3, 4] };
+    let symbols =
+        numbers.iter().map(|number| ["D", "B", "A", "C", "E", "ÖMV", "", "F"][usize::try_from(*number).unwrap()]);
+    let days = Int32Array::from_iter_values(numbers.iter().map(|number| number * 1000 - 2000));
+    let times = TimestampNanosecondArray::from_iter_values(numbers.iter().map(|number| i64::from(*number) * DAY + 1));
+    let steps = numbers.iter().map(|number| f64::from(*number) + if later { 0.5 } else { 0.0 });
+    let columns: Vec<(&str, ArrayRef)> = vec![
+        ("sym", cast(&StringArray::from_iter_values(symbols), &ColumnType::Symbol.arrow()).unwrap()),
+        ("day", cast(&days, &DataType::Date32).unwrap()),
+        ("at", Arc::new(times.with_timezone("UTC"))),
+        ("step", Arc::new(Float64Array::from_iter_values(steps))),
+    ];
+    RecordBatch::try_from_iter(columns).unwrap()
+}
+
+fn assert_reads_reference(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    for spec in reference_tables() {
+        let table = database.table(&spec.name).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        assert_eq!(snapshot.spec().reference, spec.reference);
+        let rows = read_table(&database, &spec.name).unwrap();
+        let steps = rows.column(3).as_primitive::<Float64Type>().values().to_vec();
+        assert_eq!(steps, [6.5, 2.0, 1.0, 3.5, 0.0, 4.5, 7.5, 5.5], "{}", spec.name);
+        let was = read_snapshot(&table.at_commit(1).unwrap(), &Selection::default()).unwrap();
+        assert_eq!(was.column(3).as_primitive::<Float64Type>().values().to_vec(), [2.0, 1.0, 3.0, 0.0, 4.0]);
+        assert!(table.verify(&mut go_on).unwrap().is_empty());
+    }
+    assert_eq!(database.table("from_times").unwrap().snapshot().unwrap().spec().columns[3].name, "tick_size");
+}
+
+#[test]
+fn golden_v5_reference_is_read() {
+    assert_reads_reference(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v5_reference"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -237,4 +313,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_tiers(&folder("v4_tiers"));
     write_day_start(&folder("v5_day_start"));
     assert_reads_day_start(&folder("v5_day_start"));
+    write_reference(&folder("v5_reference"));
+    assert_reads_reference(&folder("v5_reference"));
 }

@@ -17,6 +17,7 @@ mod model;
 mod order;
 mod partitions;
 mod random;
+mod reference;
 mod scenario;
 mod schema;
 mod select;

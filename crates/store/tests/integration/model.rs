@@ -15,7 +15,7 @@ use rand_chacha::rand_core::SeedableRng;
 use splay_store::storage::Storage;
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    ColumnSpec, ColumnType, Database, Error, LoadOptions, Removal, Result, Selection, Settings, TableSpec,
+    ColumnSpec, ColumnType, Database, Error, LoadOptions, Reference, Removal, Result, Selection, Settings, TableSpec,
 };
 
 /// An observer that lets everything go on.
@@ -54,6 +54,20 @@ pub(crate) fn trade() -> TableSpec {
     TableSpec::new("trade", columns, "time", Some("sym"))
 }
 
+/// The same as a reference table: each symbol once at a time from which on its row is in effect.
+pub(crate) fn keyed() -> TableSpec {
+    let reference = Reference { key: vec!["sym".to_owned(), "time".to_owned()], effective: Some("time".to_owned()) };
+    TableSpec::of_reference("trade", trade().columns, reference)
+}
+
+/// Rows with a symbol, of which none has the symbol and time of another.
+pub(crate) fn keyed_rows(seed: u64, count: usize, days: std::ops::Range<i64>) -> Vec<Row> {
+    let mut seen = std::collections::HashSet::new();
+    let mut rows = rows(seed, count, days, 4);
+    rows.retain(|row| row.sym.is_some() && seen.insert((row.sym, row.time)));
+    rows
+}
+
 pub(crate) fn rng(seed: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(seed)
 }
@@ -90,6 +104,16 @@ impl Model {
         Model { spec: trade(), rows }
     }
 
+    pub(crate) fn keyed(rows: Vec<Row>) -> Model {
+        Model { spec: keyed(), rows }
+    }
+
+    /// With these rows in the place of those that have their keys.
+    pub(crate) fn upserted(&self, rows: &[Row]) -> Model {
+        let same = |old: &Row| rows.iter().any(|new| (new.sym, new.time) == (old.sym, old.time));
+        self.without(same).plus(rows)
+    }
+
     pub(crate) fn plus(&self, rows: &[Row]) -> Model {
         Model { spec: self.spec.clone(), rows: [&self.rows[..], rows].concat() }
     }
@@ -97,7 +121,9 @@ impl Model {
     /// All rows as the store shall give them: by date, symbol (null first), time, arrival.
     pub(crate) fn batch(&self) -> RecordBatch {
         let mut sorted = self.rows.clone();
-        sorted.sort_by_key(|row| (row.time.div_euclid(DAY), row.sym, row.time));
+        // A reference table has one partition.
+        let date = |row: &Row| if self.spec.reference.is_some() { 0 } else { row.time.div_euclid(DAY) };
+        sorted.sort_by_key(|row| (date(row), row.sym, row.time));
         fit(&self.spec, &batch(&sorted))
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use splay_store::storage::fault::FaultStorage;
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Removal, Replace, Result, Retention, Tier, of_dates,
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Removal, Replace, Result, Retention,
+    Tier, of_dates,
 };
 
 use crate::duplicates;
@@ -235,6 +236,72 @@ pub(crate) fn changes() -> Vec<Scenario> {
     [delete(), delete_a_date(), expire(), undo()].into_iter().chain(deduped).chain(replaces).collect()
 }
 
+fn keyed_base(rows: &[Row]) -> FaultStorage {
+    let storage = FaultStorage::new();
+    let mut load = open(&storage).unwrap().load(&model::keyed(), options()).unwrap();
+    load.append(&model::batch(rows)).unwrap();
+    load.commit().unwrap();
+    storage.copy()
+}
+
+/// Changes of a reference table: its first rows, new ones, new ones in the place of others, an update, a deletion, an undo, all rows
+/// replaced.
+pub(crate) fn of_reference() -> Vec<Scenario> {
+    let old = Model::keyed(model::keyed_rows(40, 120, 0..3));
+    let base = keyed_base(&old.rows);
+    let (fresh, meeting) = (model::keyed_rows(41, 40, 5..7), model::keyed_rows(42, 60, 0..4));
+    let scenario = |name, new: &Model, change: Change| Scenario {
+        name,
+        base: base.copy(),
+        old: Some(old.clone()),
+        new: new.clone(),
+        change,
+    };
+    let update = |options: LoadOptions| LoadOptions { on_conflict: OnConflict::Replace, ..options };
+    let rows = old.rows.clone();
+    let create: Change = Box::new(move |database| {
+        let mut load = database.load(&model::keyed(), options())?;
+        load.append(&model::batch(&rows))?;
+        load.commit().map(drop)
+    });
+    let creation =
+        Scenario { name: "reference table", base: FaultStorage::new(), old: None, new: old.clone(), change: create };
+    let upserted = old.upserted(&meeting);
+    let after = base.copy();
+    model::load(&open(&after).unwrap(), &meeting, update(options())).unwrap();
+    model::load(&open(&after).unwrap(), &fresh, options()).unwrap();
+    let undo = Scenario {
+        name: "undo of new rows in the place of others",
+        base: after.copy(),
+        old: Some(upserted.plus(&fresh)),
+        new: old.plus(&fresh),
+        change: Box::new(|database| database.table("trade")?.undo(2).map(drop)),
+    };
+    let doubled = |rows: arrow::array::RecordBatch| {
+        let size = arrow::array::AsArray::as_primitive::<arrow::datatypes::Int32Type>(rows.column(3).as_ref());
+        let mut columns = rows.columns().to_vec();
+        columns[3] = Arc::new(size.unary::<_, arrow::datatypes::Int32Type>(|size| size * 2));
+        Ok(arrow::array::RecordBatch::try_new(rows.schema(), columns)?)
+    };
+    let mut changed = old.clone();
+    changed.rows.iter_mut().filter(|row| row.is_smaller(300)).for_each(|row| row.size = row.size.map(|size| size * 2));
+    let delete = |database: &Database| database.table("trade")?.delete(model::smaller(300)).map(drop);
+    let whole = LoadOptions { replace: Replace::Table, ..options() };
+    vec![
+        creation,
+        scenario("rows of new keys", &old.plus(&fresh), loading(&fresh, options())),
+        scenario("new rows in the place of others", &upserted, loading(&meeting, update(options()))),
+        scenario(
+            "update of keyed rows",
+            &changed,
+            Box::new(move |database| database.table("trade")?.update(model::smaller(300), &mut { doubled }).map(drop)),
+        ),
+        scenario("deletion of keyed rows", &old.without(|row| row.is_smaller(300)), Box::new(delete)),
+        scenario("all rows replaced", &Model::keyed(fresh.clone()), loading(&fresh, whole)),
+        undo,
+    ]
+}
+
 /// The commit at which a long log is replaced by what it adds up to.
 pub(crate) fn log_replacement() -> Scenario {
     let mut old = Model::new(model::rows(22, 20, 0..1, 4));
@@ -267,12 +334,17 @@ pub(crate) fn all() -> Vec<Scenario> {
         widen_column,
         retype_column,
     ];
-    quick.iter().map(|make| make()).chain([spill(), log_replacement()]).chain(changes()).collect()
+    let others = [spill(), log_replacement()];
+    quick.iter().map(|make| make()).chain(others).chain(changes()).chain(of_reference()).collect()
 }
 
 /// A load that follows on a scenario, on any state of the database.
 pub(crate) fn next_load(storage: &FaultStorage) -> (Vec<Row>, Result<()>) {
-    let rows = model::rows(99, 25, 0..2, 4);
+    let table = open(storage).and_then(|database| database.table("trade")?.snapshot());
+    let rows = match table {
+        Ok(table) if table.spec().reference.is_some() => model::keyed_rows(99, 25, 50..52),
+        _ => model::rows(99, 25, 0..2, 4),
+    };
     let result = open(storage).and_then(|database| loading(&rows, options())(&database));
     (rows, result)
 }

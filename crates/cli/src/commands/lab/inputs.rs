@@ -25,7 +25,7 @@ pub fn tables(arguments: &InputArguments) -> Result<Vec<Table>> {
 fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result<Table> {
     let table = database.table(name)?;
     let snapshot = table.snapshot()?;
-    let all: Vec<usize> = (0..snapshot.spec().columns.len()).collect();
+    let all: Vec<usize> = (0..snapshot.spec().shown_columns().len()).collect();
     let mut rows = Rows::up_to(arguments.rows);
     let wanted = arguments.date.map(days);
     for partition in snapshot.partitions().iter().filter(|partition| wanted.is_none_or(|date| partition.date == date)) {
@@ -40,7 +40,7 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     }
     // Mapped bytes that the device can't give read as zeros.
     snapshot.watch().check()?;
-    Ok(Table { name: table.name().to_owned(), schema: snapshot.spec().arrow(), batches: rows.batches })
+    Ok(Table { name: table.name().to_owned(), schema: snapshot.spec().shown_arrow(), batches: rows.batches })
 }
 
 /// One table of each pattern or file that was named.

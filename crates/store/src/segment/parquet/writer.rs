@@ -88,7 +88,7 @@ pub(crate) fn write(sink: impl Write + Send, spec: &TableSpec, rows: &RecordBatc
 pub(crate) fn write_plain(sink: impl Write + Send, spec: &TableSpec, rows: &RecordBatch) -> Result<()> {
     let mut properties = common(spec, Strength::Small.page_rows());
     properties = properties.set_compression(Compression::ZSTD(ZstdLevel::default()));
-    for column in &spec.columns {
+    for column in spec.shown_columns() {
         if matches!(column.column_type, ColumnType::Timestamp | ColumnType::Time) {
             let path = ColumnPath::new(vec![column.name.clone()]);
             properties = properties
@@ -109,7 +109,8 @@ fn common(spec: &TableSpec, page_rows: usize) -> WriterPropertiesBuilder {
         descending: false,
         nulls_first: true,
     };
-    let order = spec.symbol_position().into_iter().chain([spec.time_position()]).map(key).collect();
+    let time = (!spec.has_hidden_time()).then(|| spec.time_position());
+    let order = spec.symbol_position().into_iter().chain(time).map(key).collect();
     WriterProperties::builder()
         .set_sorting_columns(Some(order))
         .set_statistics_enabled(EnabledStatistics::Page)
