@@ -376,7 +376,10 @@ fn no_time(columns: &[(&str, &ColumnType)], notes: &[String]) -> String {
         return "it has no rows and no names of columns".to_owned();
     }
     let names: Vec<&str> = columns.iter().map(|(name, _)| *name).collect();
-    let mut text = format!("no column looks like a time; name one with --time, of {}, or load a reference table with --key or --reference", names.join(", "));
+    let mut text = format!(
+        "no column looks like a time; name one with --time, of {}, or load a reference table with --key or --reference",
+        names.join(", ")
+    );
     for note in notes {
         text += "; ";
         text += note;

@@ -116,7 +116,7 @@ impl Import {
         let mut is_empty = false;
         let layout = if source.json {
             is_empty = !blocks.look_for_array()?;
-            Some(source.layout(&self.spec, input, None)?)
+            Some(source.layout(&self.rows, input, None)?)
         } else if source.header {
             match blocks.header()? {
                 Some((names, header_lines)) => {

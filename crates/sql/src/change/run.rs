@@ -292,10 +292,7 @@ fn spec(
 ) -> Result<TableSpec> {
     let known = ["time", "symbol", "time_zone", "day_start", "partition"];
     if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        return fault(format!(
-            "{name} is no option of a table; there are {}, key and effective",
-            known.join(", ")
-        ));
+        return fault(format!("{name} is no option of a table; there are {}, key and effective", known.join(", ")));
     }
     let has_time = columns.iter().any(|column| column.column_type == ColumnType::Timestamp);
     if reference != Reference::default() || option(options, "time").is_none() && !has_time {
@@ -342,7 +339,9 @@ fn reference_spec(
     reference: Reference,
     options: &[(String, String)],
 ) -> Result<TableSpec> {
-    if let Some((name, _)) = options.iter().find(|(name, _)| ["time", "time_zone", "day_start", "partition"].contains(&name.as_str())) {
+    if let Some((name, _)) =
+        options.iter().find(|(name, _)| ["time", "time_zone", "day_start", "partition"].contains(&name.as_str()))
+    {
         return fault(format!(
             "{table:?} is a reference table by its PRIMARY KEY or EFFECTIVE FROM, or as it has no timestamp, and so has no {name}"
         ));

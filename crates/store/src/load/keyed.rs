@@ -172,7 +172,10 @@ impl Load {
     ) -> Result<RecordBatch> {
         let removal = match self.options.replace {
             Replace::Table => return Ok(stored.slice(0, 0)),
-            Replace::Symbols => Some(Removal::of_symbols(&self.spec, PARTITION, incoming.symbols.clone())),
+            Replace::Symbols => {
+                let symbols = incoming.replaced.values().flatten().cloned().collect();
+                Some(Removal::replaced(&self.spec, PARTITION, [(PARTITION, symbols)].into(), true)?)
+            }
             Replace::Nothing | Replace::Dates => removal.map(|(removal, _)| removal),
         };
         let Some(removal) = removal else { return Ok(stored) };

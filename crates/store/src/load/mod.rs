@@ -439,7 +439,8 @@ impl Load {
         if self.failed {
             return Err(Error::Poisoned);
         }
-        let may_choose = self.options.partition.is_none() && self.spec.partition.is_day() && self.spec.reference.is_none();
+        let may_choose =
+            self.options.partition.is_none() && self.spec.partition.is_day() && self.spec.reference.is_none();
         if may_choose && self.writer.table().is_none() {
             self.choose_partition()?;
         }
