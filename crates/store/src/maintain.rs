@@ -122,8 +122,8 @@ impl Table {
     /// equal one, and text becomes symbols; both write the table's files anew.
     ///
     /// # Errors
-    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; where files are written anew also
-    /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured.
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; and, where files are written
+    /// anew, while rows are captured.
     pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
         let spec = self.snapshot()?.spec().clone();
         let Some(position) = spec.position(name) else {
