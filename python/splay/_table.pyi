@@ -148,14 +148,16 @@ class Table:
         """
 
     def widen_column(self, name: str, type: str) -> None:
-        """Give a column a wider type; values stay what they are. No row is rewritten.
+        """Give a column a wider type; values stay what they are. Only ``int64`` and ``uint64`` to ``float64``, and ``text`` to ``symbol``,
+        write the table's files anew.
 
         Parameters
         ----------
         name
             Its name.
         type
-            A type that has every value of the present one, such as ``int64`` for ``int32``.
+            A type that has every value of the present one, such as ``int64`` for ``int32``; ``float64`` for ``int64`` if it has every value
+            that is there.
 
         Raises
         ------

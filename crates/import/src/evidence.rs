@@ -196,10 +196,12 @@ impl Evidence {
             self.is_tried = true;
             self.by_format.iter_mut().zip(found).for_each(|(all, found)| *all &= found);
         }
-        if self.separated != [false; 2] {
+        if self.separated != [false; 2] && (!self.float || numbers::float(text, 0).is_none()) {
             let is_number =
                 |form: NumberForm| form.plain(text).is_some_and(|number| numbers::float(&number, 0).is_some());
             self.separated.iter_mut().zip(NumberForm::USUAL).for_each(|(all, form)| *all &= is_number(form));
+        } else if text.contains(&b'.') {
+            self.separated[1] = false;
         }
         if self.is_foreign {
             let merged = Foreign::of(text).and_then(|new| match self.foreign.take() {

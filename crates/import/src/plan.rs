@@ -364,6 +364,12 @@ fn no_column(setting: &'static str, name: &str) -> Error {
     Error::Setting { setting, reason: format!("the files have no column {name:?}") }
 }
 
+/// Columns that an existing table lacks.
+fn no_place<N: AsRef<str>>(columns: &[N]) -> String {
+    let names: Vec<&str> = columns.iter().map(AsRef::as_ref).collect();
+    format!("there is no place for its columns {}; splay alter … add-column makes one", names.join(", "))
+}
+
 fn files_zone(zone: &str) -> Result<Zone> {
     Zone::parse(zone).ok_or_else(|| Error::Setting {
         setting: "zone",
@@ -424,11 +430,7 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
             None => extra.push(plan.name.clone()),
         }
     }
-    if extra.is_empty() {
-        Ok(())
-    } else {
-        Err(misfit(format!("there is no place for its columns {}", extra.join(", "))))
-    }
+    if extra.is_empty() { Ok(()) } else { Err(misfit(no_place(&extra))) }
 }
 
 /// The recipe's source, or a sniffed one.
@@ -576,7 +578,7 @@ fn plan_binary(
         let place = |c: &&ColumnSpec| existing.position(&c.name).is_none();
         let extra: Vec<&str> = natural.iter().filter(place).map(|c| c.name.as_str()).collect();
         if !extra.is_empty() {
-            return Err(misfit(format!("there is no place for its columns {}", extra.join(", "))));
+            return Err(misfit(no_place(&extra)));
         }
         return Ok(existing.clone());
     }

@@ -295,7 +295,7 @@ fn a_table_that_exists_gives_names_types_and_nulls() {
     assert_eq!(texts(&loaded.rows, "Note"), [None]);
     std::fs::write(&path, "price,TIME,sym,venue,flag\n1,2024-01-02,7,X,1\n").unwrap();
     let error = load_with(&path, ImportSettings::default(), Some(&spec), 4096).map(|l| l.rows).unwrap_err().to_string();
-    assert!(error.ends_with("there is no place for its columns venue, flag"), "{error}");
+    assert!(error.contains("there is no place for its columns venue, flag"), "{error}");
 }
 
 const TAQ: &str = "Time|Exchange|Symbol|Sale Condition|Trade Volume|Trade Price\n\

@@ -124,8 +124,8 @@ impl Table {
     /// equal one, and text becomes symbols; both write the table's files anew.
     ///
     /// # Errors
-    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; where files are written anew also
-    /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured.
+    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if some value has no equal in the new type; and, where files are written
+    /// anew, while rows are captured.
     pub fn widen_column(&self, name: &str, wider: ColumnType) -> Result<()> {
         let (spec, position) = (self.snapshot()?.spec().clone(), self.column_position(name)?);
         if spec.has_role(position) {

@@ -24,8 +24,11 @@ impl Table {
     /// Gives a column another type by one commit that writes all its dates anew, each in the tier that it has. Nothing is written if a value
     /// would change.
     pub(crate) fn retype_column(&self, name: &str, to: &ColumnType) -> Result<()> {
-        if self.database().is_captured(self.name()) {
-            return Err(Error::Captured { table: self.name().to_owned() });
+        if self.database().is_captured(self.name()) || self.database().is_captured_elsewhere() {
+            let reason = format!(
+                "{name:?} can't become {to} while rows are captured, as its files are written anew; stop the capture first"
+            );
+            return Err(self.stored()?.spec().error(reason));
         }
         self.refuse_live()?;
         let writer = Writer::begin(self.database(), self.name())?;

@@ -94,7 +94,12 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
 }
 
 pub fn alter(arguments: AlterArguments) -> Result<()> {
-    let table = Database::open(&arguments.database)?.table(&arguments.table)?;
+    let database = match &arguments.change {
+        // Files may be written anew.
+        AlterCommand::Widen { .. } => super::changes::changeable(&arguments.database)?,
+        _ => Database::open(&arguments.database)?,
+    };
+    let table = database.table(&arguments.table)?;
     match arguments.change {
         AlterCommand::AddColumn { name, column_type } => table.add_column(ColumnSpec::new(name, column_type))?,
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,

@@ -188,7 +188,7 @@ impl Source {
             .filter_map(|r| self.rules[r].names.first().map(String::as_str))
             .collect();
         if !missing.is_empty() {
-            return Err(misfit(format!("its header lacks {}", missing.join(", "))));
+            return Err(misfit(format!("its header lacks {}, which the recipe names", missing.join(", "))));
         }
         Ok((header.to_vec(), chosen))
     }

@@ -192,9 +192,13 @@ impl Key {
 
     /// The row behind those that have the group of a row.
     fn group_end(&self, rows: &RecordBatch, row: usize) -> usize {
-        let group = self.group(rows, row);
-        let ahead = (row + 1..rows.num_rows()).take_while(|next| self.group(rows, *next) == group);
-        ahead.last().map_or(row, |last| last) + 1
+        let symbols = self.symbol.map(|place| rows.column(place).as_dictionary::<Int32Type>().keys());
+        let times = rows.column(self.time).as_primitive::<TimestampNanosecondType>().values();
+        // Gathered rows have each symbol once in their dictionary.
+        let code = |row: usize| symbols.and_then(|codes| codes.is_valid(row).then(|| codes.value(row)));
+        let (own_code, own_time) = (code(row), times[row]);
+        let is_in = |next: &usize| code(*next) == own_code && (!self.has_time || times[*next] == own_time);
+        row + 1 + (row + 1..rows.num_rows()).take_while(is_in).count()
     }
 
     fn is_whole(&self, rows: &RecordBatch, row: usize) -> bool {
