@@ -13,7 +13,7 @@ use arrow::array::{
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Float64Type};
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Reference, Replace, Retention,
+    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace, Retention,
     Selection, Source, TableSpec, Tier,
 };
 
@@ -226,6 +226,38 @@ fn golden_v5_day_start_is_read() {
     assert_reads_day_start(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v5_day_start"));
 }
 
+/// What version 5 added: partitions of other lengths.
+fn write_partitions(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    let (spec, rows) = every_type();
+    for period in [Period::Month, Period::Year, Period::All] {
+        let spec = TableSpec { name: period.to_string(), ..spec.clone() }.with_partition(period);
+        let mut loading = database.load(&spec, LoadOptions::default()).unwrap();
+        loading.append(&rows).unwrap();
+        loading.commit().unwrap();
+    }
+}
+
+fn assert_reads_partitions(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    let (spec, rows) = every_type();
+    for (period, dates) in [(Period::Month, vec![-31, 0]), (Period::Year, vec![-365, 0]), (Period::All, vec![-109_572])]
+    {
+        let table = database.table(&period.to_string()).unwrap();
+        let snapshot = table.snapshot().unwrap();
+        assert_eq!(snapshot.spec().partition, period);
+        assert_eq!(snapshot.partitions().iter().map(|partition| partition.date).collect::<Vec<_>>(), dates);
+        let read = read_table(&database, &period.to_string()).unwrap();
+        assert_eq!(read, concat_batches(&spec.arrow(), [&rows]).unwrap());
+        assert!(table.verify(&mut go_on).unwrap().is_empty());
+    }
+}
+
+#[test]
+fn golden_v5_partitions_is_read() {
+    assert_reads_partitions(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v5_partitions"));
+}
+
 /// What version 5 added: reference tables.
 fn write_reference(folder: &Path) {
     let database = Database::create(folder).unwrap();
@@ -313,6 +345,8 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_tiers(&folder("v4_tiers"));
     write_day_start(&folder("v5_day_start"));
     assert_reads_day_start(&folder("v5_day_start"));
+    write_partitions(&folder("v5_partitions"));
+    assert_reads_partitions(&folder("v5_partitions"));
     write_reference(&folder("v5_reference"));
     assert_reads_reference(&folder("v5_reference"));
 }
