@@ -89,6 +89,11 @@ impl Stored {
             if request.symbols.is_some() && spec.symbol.is_none() {
                 return Err(Error::rejected(&spec.name, "it has no symbol column"));
             }
+            if !spec.partition.is_day() {
+                let reason =
+                    format!("a partition spans {}, and tables are replayed that have one a date", spec.partition);
+                return Err(Error::rejected(&spec.name, reason));
+            }
             let selection = Selection {
                 date: Bounds { min: date, max: date },
                 time,

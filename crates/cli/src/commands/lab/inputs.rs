@@ -27,8 +27,9 @@ fn stored(database: &Database, name: &str, arguments: &InputArguments) -> Result
     let snapshot = table.snapshot()?;
     let all: Vec<usize> = (0..snapshot.spec().shown_columns().len()).collect();
     let mut rows = Rows::up_to(arguments.rows);
-    let wanted = arguments.date.map(days);
-    for partition in snapshot.partitions().iter().filter(|partition| wanted.is_none_or(|date| partition.date == date)) {
+    let wanted = arguments.date.map(|date| snapshot.spec().partition.first(days(date)));
+    for partition in snapshot.partitions().iter().filter(|partition| wanted.is_none_or(|first| partition.date == first))
+    {
         for segment in partition.segments.iter() {
             if rows.left > 0 {
                 rows.add(segment.read_all(snapshot.spec(), &all)?);
