@@ -9,6 +9,7 @@ use splay_capture::{Ack, Append, Capture, CaptureSettings, Producer};
 
 use crate::columns::Wishes;
 use crate::error::Result;
+use crate::load;
 use crate::write;
 
 /// An ack as Python has it, whoever gave it.

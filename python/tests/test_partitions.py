@@ -92,7 +92,7 @@ def test_a_new_table_gets_what_suits_it_and_shows_it(database: splay.Database, r
     assert database.table("bar").partition == "year"
     assert "partitions 3 by year (2022-01-01 to 2024-01-01)" in run("describe", database.path, "bar")
     assert "partitions 430 (" in run("describe", database.path, "bar_day")
-    written = splay.create(tmp_path / "db")
+    written = splay.open(tmp_path / "db")
     written.write("bar", rows)
     assert written.table("bar").partition == "year"
     written.write("few", rows.slice(0, 50 * 20))
@@ -106,7 +106,7 @@ def test_a_new_table_gets_what_suits_it_and_shows_it(database: splay.Database, r
 
 
 def test_partitions_are_changed_by_the_command_in_sql_and_in_python(rows: pa.Table, tmp_path: pathlib.Path) -> None:
-    database = splay.create(tmp_path / "db")
+    database = splay.open(tmp_path / "db")
     database.write("bar", rows)
     count = "select count(*) as n, sum(volume) as v, min(date) as a, max(date) as b from bar"
     expected = database.sql(count).fetchall()
@@ -126,7 +126,7 @@ def test_partitions_are_changed_by_the_command_in_sql_and_in_python(rows: pa.Tab
 
 @pytest.mark.parametrize("period", PERIODS)
 def test_rows_of_dates_are_replaced_and_deleted(rows: pa.Table, tmp_path: pathlib.Path, period: str) -> None:
-    database = splay.create(tmp_path / "db")
+    database = splay.open(tmp_path / "db")
     database.write("bar", rows, partition=period)
     total = rows.num_rows
     corrected = bars(datetime.date(2023, 5, 30), 4, ["S001", "S002", "NEW"])

@@ -12,7 +12,9 @@ use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::logical_plan::{Projection, TableScan};
+use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, TableProviderFilterPushDown, utils::conjunction};
+use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::PhysicalExpr;
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
@@ -132,6 +134,15 @@ fn table_of(scan: &TableScan) -> DataFusionResult<(TableSpec, SchemaRef)> {
     Ok((table.spec().clone(), TickTable::new(table.snapshot().clone()).schema()))
 }
 
+/// An expression as it is evaluated. Functions such as `coalesce` are others once they are simplified.
+pub(super) fn physical(state: &SessionState, expr: Expr, schema: &DFSchema) -> DataFusionResult<Arc<dyn PhysicalExpr>> {
+    let context = SimplifyContext::builder()
+        .with_schema(Arc::new(schema.clone()))
+        .with_config_options(Arc::clone(state.config_options()))
+        .build();
+    state.create_physical_expr(ExprSimplifier::new(context).simplify(expr)?, schema)
+}
+
 /// An error of DataFusion as one of the store, through which it goes to the caller.
 pub(super) fn refused(error: DataFusionError) -> splay_store::Error {
     match error {
@@ -168,7 +179,7 @@ impl OfRows {
             columns.sort_unstable();
         }
         let known = DFSchema::try_from(Arc::clone(&schema))?;
-        let expressions = expressions.into_iter().map(|expr| state.create_physical_expr(expr, &known));
+        let expressions = expressions.into_iter().map(|expr| physical(state, expr, &known));
         let expressions = expressions.collect::<DataFusionResult<Vec<_>>>()?;
         Ok(OfRows { spec, columns, schema, with_date, expressions })
     }

@@ -16,7 +16,7 @@ use datafusion::physical_plan::PhysicalExpr;
 use splay_engine::Stop;
 use splay_store::{LoadOptions, OnConflict, REFERENCE_ROWS_MAX, TableSpec};
 
-use super::condition::{refused, unsupported, values_over};
+use super::condition::{physical, refused, unsupported, values_over};
 use super::fit::{fitted, refuse_nulls};
 use super::run::{patiently, positions, quoted};
 use super::statement::{Conflict, Target};
@@ -147,6 +147,6 @@ fn over_pairs(state: &SessionState, plan: LogicalPlan) -> DataFusionResult<(Arc<
         return Err(unsupported("an aggregate, a window or a query as a value"));
     };
     let known: &DFSchema = &join.schema;
-    let expressions = node.expr.iter().map(|expr| state.create_physical_expr(expr.clone().unalias(), known));
+    let expressions = node.expr.iter().map(|expr| physical(state, expr.clone().unalias(), known));
     Ok((Arc::clone(known.inner()), expressions.collect::<DataFusionResult<Vec<_>>>()?))
 }
