@@ -15,6 +15,9 @@ use crate::reads::{Reads, column_bytes};
 /// Rows that are asked for before they are worked on.
 const ROWS_AHEAD: usize = 1 << 20;
 
+/// Rows between two ranges that are asked for as one.
+const NEIGHBOUR_ROWS: usize = 64;
+
 /// Segments that are opened at once: a disk serves that many requests in little more than the time of one.
 const OPENERS: usize = 16;
 
@@ -86,12 +89,12 @@ impl<'a> Ahead<'a> {
     }
 }
 
-/// The rows of a cover that are in no whole block of a span. Those that are close together are one range: a system call costs more than a block.
+/// The rows of a cover that are in no whole block of a span. Neighbours are one range: a system call costs more than a few rows.
 fn edges_of_cover(cover: &Cover) -> impl Iterator<Item = Range<usize>> {
     let mut edges = cover.spans.iter().flat_map(edges_of).filter(|rows| !rows.is_empty()).peekable();
     std::iter::from_fn(move || {
         let mut rows = edges.next()?;
-        while let Some(next) = edges.next_if(|next| next.start <= rows.end + BLOCK_ROWS) {
+        while let Some(next) = edges.next_if(|next| next.start <= rows.end + NEIGHBOUR_ROWS) {
             rows.end = next.end;
         }
         Some(rows)
