@@ -228,7 +228,7 @@ class Table:
 
         Raises
         ------
-        SplayError
+        Error
             If rows are captured into the table.
         """
 

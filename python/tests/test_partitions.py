@@ -120,7 +120,7 @@ def test_partitions_are_changed_by_the_command_in_sql_and_in_python(rows: pa.Tab
     database.sql("create table made (time timestamp, symbol symbol, x double) partition by month")
     database.sql("create table whole (time timestamp, x double) with (partition = 'none')")
     assert [database.table(name).partition for name in ("made", "whole")] == ["month", "all"]
-    with pytest.raises(splay.SplayError, match="no period of partitions"):
+    with pytest.raises(splay.Error, match="no period of partitions"):
         database.sql("create table other (time timestamp) partition by week")
 
 

@@ -93,7 +93,7 @@ fn what_is_wrong_with_a_statement_is_said_with_a_code() {
         ("selec 1", 400, "statement"),
         ("select nothing from trade", 400, "statement"),
         ("select * from quote", 404, "not_found"),
-        ("create table t (a int)", 400, "statement"),
+        ("create table t (a nonsense)", 400, "statement"),
         ("drop table quote", 404, "not_found"),
         ("insert into trade values (1)", 400, "statement"),
         ("set a.b = 1", 403, "read_only"),

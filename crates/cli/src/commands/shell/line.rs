@@ -36,8 +36,16 @@ impl Completer for LineHelper {
             return Ok((position, Vec::new()));
         }
         let pair = |name: String| Pair { display: name.clone(), replacement: name };
-        Ok((start, self.names.completions(word).into_iter().map(pair).collect()))
+        let tables = if is_of_table(&before[..start]) { self.names.tables(word) } else { Vec::new() };
+        let found = if tables.is_empty() { self.names.completions(word) } else { tables };
+        Ok((start, found.into_iter().map(pair).collect()))
     }
+}
+
+/// Whether a line ends with a word behind which a table stands.
+fn is_of_table(line: &str) -> bool {
+    let last = line.trim_end().rsplit(char::is_whitespace).next().unwrap_or_default();
+    ["from", "join", "into", "update", "table", "describe", "\\d"].iter().any(|word| word.eq_ignore_ascii_case(last))
 }
 
 fn width_at(text: &str, at: usize) -> usize {

@@ -122,15 +122,9 @@ impl Names {
 
     /// Names that begin as a word does, without regard to case; the word's own case for keywords.
     pub fn completions(&self, word: &str) -> Vec<String> {
+        let mut found = self.tables(word);
         let known = self.known();
-        let begins = |name: &&String| name.to_lowercase().starts_with(&word.to_lowercase());
-        let spelt = |name: &str| match name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_') {
-            true => name.to_owned(),
-            // Names are matched without regard to case, but blanks and signs want quotes.
-            false if name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') => name.to_owned(),
-            false => format!("\"{name}\""),
-        };
-        let mut found: Vec<String> = known.tables.iter().filter(begins).map(|name| spelt(name)).collect();
+        let begins = |name: &&String| begins(name, word);
         found.extend(known.columns.iter().filter(begins).map(|name| spelt(name)));
         let upper = word.chars().any(char::is_uppercase) && word == word.to_uppercase();
         let keywords = KEYWORDS.iter().filter(|name| name.starts_with(&word.to_lowercase()));
@@ -141,6 +135,21 @@ impl Names {
         found.retain(|name| seen.insert(name.clone()));
         found
     }
+
+    /// Tables whose names begin as a word does.
+    pub fn tables(&self, word: &str) -> Vec<String> {
+        self.known().tables.iter().filter(|name| begins(name, word)).map(|name| spelt(name)).collect()
+    }
+}
+
+fn begins(name: &str, word: &str) -> bool {
+    name.to_lowercase().starts_with(&word.to_lowercase())
+}
+
+/// A name as a statement has it: they are matched without regard to case, but blanks and signs want quotes.
+fn spelt(name: &str) -> String {
+    let is_plain = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_plain { name.to_owned() } else { format!("\"{name}\"") }
 }
 
 /// The columns of a statement's answer as texts.
@@ -171,6 +180,7 @@ mod tests {
             functions: Some(["twap".to_owned()].into()),
         };
         assert_eq!(names.completions("tra"), ["trade", "Trade_Price"]);
+        assert_eq!(names.tables("tra"), ["trade"]);
         assert_eq!(names.completions("SEL"), ["SELECT"]);
         assert_eq!(names.completions("sel"), ["select"]);
         assert_eq!(names.completions("tw"), ["twap("]);
