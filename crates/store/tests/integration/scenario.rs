@@ -340,11 +340,10 @@ pub(crate) fn all() -> Vec<Scenario> {
 
 /// A load that follows on a scenario, on any state of the database.
 pub(crate) fn next_load(storage: &FaultStorage) -> (Vec<Row>, Result<()>) {
+    // No snapshot is left, whose files the load would have to keep.
     let table = open(storage).and_then(|database| database.table("trade")?.snapshot());
-    let rows = match table {
-        Ok(table) if table.spec().reference.is_some() => model::keyed_rows(99, 25, 50..52),
-        _ => model::rows(99, 25, 0..2, 4),
-    };
+    let is_reference = table.is_ok_and(|table| table.spec().reference.is_some());
+    let rows = if is_reference { model::keyed_rows(99, 25, 50..52) } else { model::rows(99, 25, 0..2, 4) };
     let result = open(storage).and_then(|database| loading(&rows, options())(&database));
     (rows, result)
 }
