@@ -664,7 +664,7 @@ mod tests {
             roll_delay_s = 0
             late_s = 0
             write_down_age_s = 1000000
-            [calendars.es]
+            [calendars.t]
             time_zone = "America/Chicago"
             day_start = "17:00"
         "#;
@@ -673,9 +673,9 @@ mod tests {
         // Friday, 8 March 2024, 17:00 in Chicago is 23:00 in UTC; on Monday, clocks having gone forward, it is 22:00.
         let (hour, friday, monday) = (seconds(3_600), seconds(1_709_938_800), seconds(1_710_194_400));
         clock.0.store(friday - 1, Ordering::Relaxed);
-        let append = |at| capture.append(Append { table: "es".to_owned(), ..row(at) }).unwrap();
+        let append = |at| capture.append(row(at)).unwrap();
         append(friday - 1);
-        let spec = capture.spec("es").unwrap().unwrap();
+        let spec = capture.spec("t").unwrap().unwrap();
         assert_eq!(spec.dates_in(), "America/Chicago from 17:00 of the day before");
         assert_eq!(looked(&mut keeper, &capture), 1, "the last moment of Friday's date");
         clock.0.store(friday, Ordering::Relaxed);
@@ -686,7 +686,7 @@ mod tests {
         assert_eq!(looked(&mut keeper, &capture), 2, "Sunday's evening is of Monday's date");
         clock.0.store(monday, Ordering::Relaxed);
         assert_eq!(looked(&mut keeper, &capture), 0);
-        let snapshot = capture.database().table("es").unwrap().snapshot().unwrap();
+        let snapshot = capture.database().table("t").unwrap().snapshot().unwrap();
         let dates: Vec<String> =
             snapshot.partitions().iter().map(|partition| splay_store::date(partition.date).to_string()).collect();
         assert_eq!(dates, ["2024-03-08", "2024-03-11"]);

@@ -243,7 +243,8 @@ fn error_texts_say_where_and_what_helps() {
         "t.csv line 3, column sym: a quote is opened and never closed: 2024-01-03,\"IBM,1"
     );
     let no_time = error_of("t.csv", b"a,b\n1,2\n", none());
-    assert!(no_time.ends_with("no column looks like a time; name one with --time, of a, b"), "{no_time}");
+    let helps = "no column looks like a time; name one with --time, of a, b, or load a reference table with --key or --reference";
+    assert!(no_time.ends_with(helps), "{no_time}");
     let missing = plan("t", expand(&["/nonexistent/*.csv".to_owned()]).unwrap_or_default(), none(), None).unwrap_err();
     assert_eq!(missing.to_string(), "setting files: there is no file to read");
     assert_eq!(

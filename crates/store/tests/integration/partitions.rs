@@ -25,6 +25,11 @@ fn load_into(database: &Database, spec: &TableSpec, rows: &[Row], options: LoadO
     load.commit().unwrap();
 }
 
+/// A load whose table has partitions of this length, also if it is new.
+fn by(period: Period) -> LoadOptions {
+    LoadOptions { partition: Some(period), ..LoadOptions::default() }
+}
+
 /// The rows in the table's order.
 fn in_order(rows: &[Row], period: Period) -> RecordBatch {
     let mut sorted = rows.to_vec();
@@ -45,7 +50,7 @@ fn rows_of_all_periods_are_the_same() {
         for memory_bytes in [1 << 20, 64 << 20] {
             let storage = FaultStorage::new();
             let database = open(&storage).unwrap();
-            let options = || LoadOptions { memory_bytes, ..LoadOptions::default() };
+            let options = || LoadOptions { memory_bytes, ..by(period) };
             load_into(&database, &spec(period), &all[..2500], options());
             load_into(&database, &spec(period), &all[2500..], options());
             assert_eq!(read_table(&database, "trade").unwrap(), in_order(&all, period), "{period}");
@@ -68,7 +73,7 @@ fn replaced_dates_and_symbols_leave_the_rest_of_their_partition() {
     for period in Period::ALL {
         for replace in [Replace::Dates, Replace::Symbols] {
             let database = open(&FaultStorage::new()).unwrap();
-            load_into(&database, &spec(period), &old, LoadOptions::default());
+            load_into(&database, &spec(period), &old, by(period));
             load_into(&database, &spec(period), &new, LoadOptions { replace, ..LoadOptions::default() });
             let goes = |row: &Row| match replace {
                 Replace::Symbols => new.iter().any(|other| (other.date(), other.sym) == (row.date(), row.sym)),
@@ -90,7 +95,7 @@ fn dates_are_deleted_out_of_their_partition() {
     let first = i32::try_from(FIRST + 10).unwrap();
     for period in Period::ALL {
         let database = open(&FaultStorage::new()).unwrap();
-        load_into(&database, &spec(period), &all, LoadOptions::default());
+        load_into(&database, &spec(period), &all, by(period));
         let table = database.table("trade").unwrap();
         table.delete(Removal::of(&spec(period), of_dates(first, first + 24)).unwrap()).unwrap();
         let left: Vec<Row> = all.iter().filter(|row| !(first..=first + 24).contains(&row.date())).cloned().collect();
@@ -103,7 +108,7 @@ fn what_is_selected_by_dates_holds_all_their_rows() {
     let all = rows(5, 3000, FIRST..FIRST + 60, 4);
     for period in Period::ALL {
         let database = open(&FaultStorage::new()).unwrap();
-        load_into(&database, &spec(period), &all, LoadOptions::default());
+        load_into(&database, &spec(period), &all, by(period));
         let snapshot = database.table("trade").unwrap().snapshot().unwrap();
         for (from, to) in [(0, 0), (3, 9), (29, 33), (59, 80), (-10, -1)] {
             let day = |offset: i64| i32::try_from(FIRST + offset).unwrap();
@@ -127,7 +132,7 @@ fn a_table_changes_what_its_partitions_span() {
     let all = rows(6, 3000, FIRST..FIRST + 60, 4);
     let storage = FaultStorage::new();
     let database = open(&storage).unwrap();
-    load_into(&database, &spec(Period::Day), &all, LoadOptions { tier: Some(Tier::Fast), ..LoadOptions::default() });
+    load_into(&database, &spec(Period::Day), &all, LoadOptions { tier: Some(Tier::Fast), ..by(Period::Day) });
     let table = database.table("trade").unwrap();
     for period in [Period::Month, Period::All, Period::Year, Period::Day] {
         let before = table.snapshot().unwrap();
@@ -251,7 +256,7 @@ fn retention_goes_by_the_last_date_of_a_partition() {
     let all = rows(8, 2000, FIRST..FIRST + 90, 4);
     for period in LONGER {
         let database = open(&FaultStorage::new()).unwrap();
-        load_into(&database, &spec(period), &all, LoadOptions::default());
+        load_into(&database, &spec(period), &all, by(period));
         let table = database.table("trade").unwrap();
         // The newest partition begins on 2024-02-01: of January the last dates are younger than ten days.
         assert!(
