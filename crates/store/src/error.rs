@@ -178,9 +178,7 @@ pub enum Error {
     },
 
     /// Rows of the table are being captured. Stop the capture first.
-    #[error(
-        "rows of table {table:?} are being captured: it can't be dropped until the capture, or its server, has been stopped"
-    )]
+    #[error("rows of table {table:?} are being captured: stop the capture, or its server, first")]
     Captured {
         /// The table.
         table: String,
