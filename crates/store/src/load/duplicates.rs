@@ -185,9 +185,22 @@ impl Key {
             let code = column.keys().is_valid(row).then(|| column.keys().value(row) as usize)?;
             Some(column.values().as_string::<i32>().value(code))
         });
+        (symbol, self.stretch(rows.column(self.time).as_primitive::<TimestampNanosecondType>().value(row)))
+    }
+
+    /// The date of a row, where a partition has several.
+    fn date(&self, rows: &RecordBatch, row: usize) -> Option<i32> {
         let time = || rows.column(self.time).as_primitive::<TimestampNanosecondType>().value(row);
-        let date = || self.dates.as_ref().map_or(i64::MIN, |dates| i64::from(dates.borrow_mut().of(time())));
-        (symbol, if self.has_time { time() } else { date() })
+        self.dates.as_ref().map(|dates| dates.borrow_mut().of(time()))
+    }
+
+    /// What of a time tells groups of a symbol apart: the time if the key has it, else the date where a partition has several.
+    fn stretch(&self, time: i64) -> i64 {
+        match &self.dates {
+            _ if self.has_time => time,
+            Some(dates) => i64::from(dates.borrow_mut().of(time)),
+            None => i64::MIN,
+        }
     }
 
     /// The row behind those that have the group of a row.
@@ -196,8 +209,8 @@ impl Key {
         let times = rows.column(self.time).as_primitive::<TimestampNanosecondType>().values();
         // Gathered rows have each symbol once in their dictionary.
         let code = |row: usize| symbols.and_then(|codes| codes.is_valid(row).then(|| codes.value(row)));
-        let (own_code, own_time) = (code(row), times[row]);
-        let is_in = |next: &usize| code(*next) == own_code && (!self.has_time || times[*next] == own_time);
+        let (own_code, own_stretch) = (code(row), self.stretch(times[row]));
+        let is_in = |next: &usize| code(*next) == own_code && self.stretch(times[*next]) == own_stretch;
         row + 1 + (row + 1..rows.num_rows()).take_while(is_in).count()
     }
 
@@ -345,7 +358,7 @@ impl<'a> Search<'a> {
             return Ok(());
         }
         self.seen.clear();
-        let (seen, date) = (&mut self.seen, self.date);
+        let (seen, date) = (&mut self.seen, self.key.date(rows, row).unwrap_or(self.date));
         for stored in &mut self.stored {
             stored.each(&self.key, &self.keys, (symbol, time), &mut |bytes| seen.hold(bytes, true, date))?;
         }
@@ -360,11 +373,11 @@ impl<'a> Search<'a> {
         }
         let bytes = bytes(keys, row);
         match self.seen.keys.get(&bytes) {
-            None => self.seen.hold(bytes, false, self.date).map(|()| true),
+            None => self.seen.hold(bytes, false, self.key.date(rows, row).unwrap_or(self.date)).map(|()| true),
             Some(_) if !self.refuse => Ok(false),
             Some(is_stored) => Err(Error::Duplicate {
                 table: self.spec.name.clone(),
-                date: partition::date(self.date).to_string(),
+                date: partition::date(self.key.date(rows, row).unwrap_or(self.date)).to_string(),
                 row: self.key.words(rows, row),
                 is_stored: *is_stored,
             }),

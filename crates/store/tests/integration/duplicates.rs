@@ -3,8 +3,9 @@
 use std::collections::HashSet;
 
 use rand::Rng;
+use rand::seq::IndexedRandom;
 use splay_store::storage::fault::FaultStorage;
-use splay_store::{Dedupe, Error, LoadOptions, Replace};
+use splay_store::{Dedupe, Error, LoadOptions, Period, Replace};
 
 use crate::model::{self, DAY, Model, Row, open};
 
@@ -66,6 +67,9 @@ fn a_load_keeps_the_first_of_equal_rows_and_all_that_are_stored() {
         let storage = FaultStorage::new();
         let database = open(&storage).unwrap();
         let mut model = Model::new(Vec::new());
+        // Rows are compared within a date, also where a partition has several.
+        let period = *Period::ALL.choose(&mut rng).unwrap();
+        model.spec.partition = period;
         let mut left_out = 0;
         for step in 0..4 {
             let (wide, count) = if rng.random_bool(0.2) { (900, 1500) } else { (0, rng.random_range(0..80)) };
@@ -73,8 +77,8 @@ fn a_load_keeps_the_first_of_equal_rows_and_all_that_are_stored() {
             let keeps_all = rng.random_bool(0.3);
             let memory_bytes = if wide > 0 { 1 << 20 } else { 64 << 20 };
             let options = match keeps_all {
-                true => LoadOptions { memory_bytes, ..LoadOptions::default() },
-                false => LoadOptions { memory_bytes, ..options(&dedupe) },
+                true => LoadOptions { memory_bytes, partition: Some(period), ..LoadOptions::default() },
+                false => LoadOptions { memory_bytes, partition: Some(period), ..options(&dedupe) },
             };
             let report = model::load(&database, &new, options).unwrap();
             let stay = if keeps_all { new.clone() } else { fresh(&model.rows, &new, &dedupe) };
@@ -82,7 +86,11 @@ fn a_load_keeps_the_first_of_equal_rows_and_all_that_are_stored() {
             assert_eq!(report.rows, stay.len() as u64, "seed {seed}, {dedupe:?}");
             assert_eq!(report.duplicates, (new.len() - stay.len()) as u64, "seed {seed}, {dedupe:?}");
             model = model.plus(&stay);
-            assert_eq!(model::read(&storage).unwrap(), Some(model.batch()), "seed {seed}, step {step}, {dedupe:?}");
+            assert_eq!(
+                model::read(&storage).unwrap(),
+                Some(model.batch()),
+                "seed {seed}, step {step}, {dedupe:?}, {period}"
+            );
         }
         let table = database.table("trade").unwrap();
         let told: u64 = table.commits(10).unwrap().iter().map(|commit| commit.duplicates).sum();

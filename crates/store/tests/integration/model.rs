@@ -118,12 +118,13 @@ impl Model {
         Model { spec: self.spec.clone(), rows: [&self.rows[..], rows].concat() }
     }
 
-    /// All rows as the store shall give them: by date, symbol (null first), time, arrival.
+    /// All rows as the store shall give them: by partition, symbol (null first), time, arrival.
     pub(crate) fn batch(&self) -> RecordBatch {
         let mut sorted = self.rows.clone();
         // A reference table has one partition.
-        let date = |row: &Row| if self.spec.reference.is_some() { 0 } else { row.time.div_euclid(DAY) };
-        sorted.sort_by_key(|row| (date(row), row.sym, row.time));
+        let partition =
+            |row: &Row| if self.spec.reference.is_some() { 0 } else { self.spec.partition.first(row.date()) };
+        sorted.sort_by_key(|row| (partition(row), row.sym, row.time));
         fit(&self.spec, &batch(&sorted))
     }
 }
