@@ -4,7 +4,7 @@ use arrow::array::RecordBatch;
 
 use crate::database::Table;
 use crate::error::{Error, Result};
-use crate::load::{Load, LoadOptions, LoadReport, Removal, Replace};
+use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
 use crate::partition::Period;
 use crate::schema::{Retention, TierRule};
@@ -139,7 +139,8 @@ impl Table {
         })
     }
 
-    /// Changes what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more.
+    /// Changes what a partition spans, by one commit that writes all rows anew. Commits from before can't be undone or read any more. Of the
+    /// options memory, threads and tier count.
     ///
     /// # Errors
     /// As [`Table::drop_table`], and those of a load.
@@ -153,8 +154,8 @@ impl Table {
             return Ok(LoadReport { epoch: stored.epoch(), ..LoadReport::default() });
         }
         let tier = stored.entries().next().map(|entry| entry.tier).filter(|_| stored.spec().tiers.is_empty());
-        let options =
-            LoadOptions { tier: options.tier.or(tier), partition: None, replace: Replace::Nothing, ..options };
+        let LoadOptions { memory_bytes, threads, tier: wanted, .. } = options;
+        let options = LoadOptions { memory_bytes, threads, tier: wanted.or(tier), ..LoadOptions::default() };
         let mut load = Load::begin(self.database(), stored.spec(), options)?;
         load.partition_by(period)?;
         load.commit()

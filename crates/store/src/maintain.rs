@@ -180,13 +180,7 @@ impl Table {
     }
 
     fn column_position(&self, name: &str) -> Result<usize> {
-        let spec = self.stored()?.spec().clone();
-        let shown = spec.shown_columns();
-        spec.position(name).filter(|position| *position < shown.len()).ok_or_else(|| Error::NoSuchColumn {
-            table: spec.name.clone(),
-            column: name.to_owned(),
-            existing: shown.iter().map(|column| column.name.clone()).collect(),
-        })
+        self.stored()?.spec().shown_position(name)
     }
 
     pub(crate) fn change_spec(&self, edit: impl FnOnce(&mut TableSpec) -> Result<(), String>) -> Result<()> {

@@ -287,6 +287,10 @@ impl Dates {
 /// be.
 #[must_use]
 pub fn start_of_date(zone: Tz, start: DayStart, day: i32) -> Option<i64> {
+    // Instants reach no further, nor does a calendar much.
+    if !(FIRST_OF_ALL..=LAST_OF_ALL).contains(&day) {
+        return None;
+    }
     let begin = date(day).and_time(NaiveTime::MIN).checked_sub_signed(TimeDelta::nanoseconds(start.lead()))?;
     match zone.from_local_datetime(&begin) {
         LocalResult::Single(begin) => begin.timestamp_nanos_opt(),
@@ -310,10 +314,11 @@ pub fn days(date: NaiveDate) -> i32 {
     date.signed_duration_since(NaiveDate::default()).num_days().try_into().unwrap_or(i32::MAX)
 }
 
-/// The calendar date of a number of days since 1970-01-01.
+/// The calendar date of a number of days since 1970-01-01; beyond what a calendar date can be, the first or the last one.
 #[must_use]
 pub fn date(days: i32) -> NaiveDate {
-    NaiveDate::default() + TimeDelta::days(i64::from(days))
+    let date = NaiveDate::default().checked_add_signed(TimeDelta::days(i64::from(days)));
+    date.unwrap_or(if days < 0 { NaiveDate::MIN } else { NaiveDate::MAX })
 }
 
 /// Name of a partition's folder, given its first date.
@@ -402,7 +407,10 @@ mod tests {
             }
             assert!(unknown < 20, "{zone} {unknown}");
         }
-        assert_eq!(start_of_date(Tz::UTC, DayStart::default(), i32::MAX / 20_000), None);
+        for day in [i32::MIN, i32::MAX, i32::MAX / 20_000] {
+            assert_eq!(start_of_date(Tz::UTC, DayStart::default(), day), None);
+            assert!(Period::ALL.iter().all(|period| period.first(day) <= period.last(day)));
+        }
     }
 
     #[test]

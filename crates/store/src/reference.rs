@@ -68,6 +68,19 @@ impl TableSpec {
         &self.columns[..self.columns.len().saturating_sub(usize::from(self.has_hidden_time()))]
     }
 
+    /// Position of a column that people see.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchColumn`].
+    pub(crate) fn shown_position(&self, name: &str) -> Result<usize> {
+        let shown = self.shown_columns();
+        self.position(name).filter(|position| *position < shown.len()).ok_or_else(|| Error::NoSuchColumn {
+            table: self.name.clone(),
+            column: name.to_owned(),
+            existing: shown.iter().map(|column| column.name.clone()).collect(),
+        })
+    }
+
     /// The columns that people see as an Arrow schema.
     #[must_use]
     pub fn shown_arrow(&self) -> SchemaRef {

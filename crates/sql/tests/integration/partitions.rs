@@ -59,7 +59,7 @@ fn database(tier: Tier) -> (tempfile::TempDir, Database) {
     (folder, database)
 }
 
-const STATEMENTS: [&str; 46] = [
+const STATEMENTS: [&str; 48] = [
     "select count(*), min(date), max(date), count(distinct date) from T",
     "select date, count(*), sum(size), avg(price) from T group by date",
     "select date, sym, first(price), last(price), max(time), count(*) from T group by date, sym",
@@ -81,6 +81,8 @@ const STATEMENTS: [&str; 46] = [
     "select count(*) from T where date is null or date is distinct from '2019-11-03'",
     "select count(*) from T where date = '2019-11-03' or size = 5",
     "select count(*) from T where date = '1900-01-01' or date > '2250-01-01'",
+    "select count(*) from T where date < arrow_cast(2147483647, 'Date32')",
+    "select count(*) from T where date <= arrow_cast(-2147483648, 'Date32')",
     "select count(*) from T where date = (select max(date) from T)",
     "select count(*) from T where date < (select min(date) + 10 from T)",
     "select * from T where date = '2019-11-01' and size < 40",

@@ -157,7 +157,7 @@ impl Key {
         let (symbol, time) = (spec.symbol_position(), spec.time_position());
         let named = match &dedupe.columns {
             None => (0..spec.columns.len()).collect(),
-            Some(names) => names.iter().map(|name| position(spec, name)).collect::<Result<Vec<_>>>()?,
+            Some(names) => names.iter().map(|name| spec.shown_position(name)).collect::<Result<Vec<_>>>()?,
         };
         let mut columns: Vec<usize> = named.iter().copied().chain(symbol).chain([time]).collect();
         columns.sort_unstable();
@@ -235,14 +235,6 @@ fn is_null(column: &dyn Array, row: usize) -> bool {
         Some(symbols) => symbols.keys().is_null(row),
         None => column.is_null(row),
     }
-}
-
-fn position(spec: &TableSpec, name: &str) -> Result<usize> {
-    spec.position(name).ok_or_else(|| Error::NoSuchColumn {
-        table: spec.name.clone(),
-        column: name.to_owned(),
-        existing: spec.columns.iter().map(|column| column.name.clone()).collect(),
-    })
 }
 
 /// The keys of rows, each made when it is asked for.

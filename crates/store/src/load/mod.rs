@@ -209,6 +209,10 @@ impl Load {
         if options.replace == Replace::Dates && spec.reference.is_some() {
             return Err(spec.error("it is a reference table, which has no dates: replace the whole table".to_owned()));
         }
+        if options.dedupe.is_some() && spec.reference.is_some() {
+            let reason = "it is a reference table, whose rows are told apart by its key: see what becomes of a conflict";
+            return Err(spec.error(reason.to_owned()));
+        }
         if options.on_conflict != OnConflict::Refuse && spec.key_positions().is_empty() {
             return Err(spec.error("it has no key, so that no row conflicts with another".to_owned()));
         }
@@ -470,7 +474,8 @@ impl Load {
                 let dropped;
                 (order, dropped) = self.without_duplicates(date, &mut incoming, order, &dedupe)?;
                 change.duplicates += dropped;
-                if incoming.is_empty() {
+                // Where rows are replaced, those of dates without new ones may have to go.
+                if incoming.is_empty() && self.options.replace == Replace::Nothing {
                     dates.remove(&date);
                     continue;
                 }

@@ -88,27 +88,7 @@ fn picks_by_time(aggregates: &[Aggregate]) -> bool {
 /// Keys and results, a row for each group.
 pub(crate) fn over_table(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<ArrayRef>> {
     match by_rows(asked, &covers)? {
-        Some((keys, covers)) => {
-            let TableAggregate { snapshot, predicate, key_types, aggregates, constants, .. } = *asked;
-            let TableAggregate { threads, memory_bytes, stop, reads, .. } = *asked;
-            let keys = &keys;
-            over_covers(
-                &TableAggregate {
-                    snapshot,
-                    predicate,
-                    keys,
-                    key_types,
-                    aggregates,
-                    constants,
-                    threads,
-                    memory_bytes,
-                    stop,
-                    reads,
-                    by_rows: true,
-                },
-                covers,
-            )
-        }
+        Some((keys, covers)) => over_covers(&TableAggregate { keys: &keys, by_rows: true, ..*asked }, covers),
         None => over_covers(asked, covers),
     }
 }

@@ -15,9 +15,9 @@ use arrow::datatypes::{DataType, Date32Type, Int64Type};
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, exec_err, plan_err};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use splay_calendar::Calendar;
+use splay_store::days;
 
 use super::for_each_calendar;
-use super::instants::days;
 use crate::functions::arguments::is_text;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

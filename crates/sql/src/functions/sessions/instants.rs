@@ -12,10 +12,10 @@ use arrow::array::{
     Array, ArrayRef, AsArray, BooleanBuilder, Date32Builder, PrimitiveArray, TimestampNanosecondBuilder,
 };
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
-use chrono::NaiveDate;
 use datafusion::common::{Result, ScalarValue, exec_datafusion_err, plan_err, utils::take_function_args};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 use splay_calendar::{Calendar, Session};
+use splay_store::days;
 
 use super::for_each_calendar;
 use crate::functions::arguments::{is_text, time_type};
@@ -141,9 +141,4 @@ fn answer_run(
         take(Some(search.session(times.value(row)).map_err(|error| exec_datafusion_err!("{error}"))?));
     }
     Ok(())
-}
-
-/// Days since 1970-01-01.
-pub(super) fn days(date: NaiveDate) -> i32 {
-    splay_store::days(date)
 }

@@ -9,8 +9,8 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use chrono::NaiveDate;
 use datafusion::common::{Result, plan_datafusion_err};
 use splay_calendar::{Calendar, SpecialDayKind, TradingDay};
+use splay_store::days;
 
-use super::instants::days;
 
 /// The columns of [`trading_days`].
 pub(super) fn trading_days_schema() -> SchemaRef {
