@@ -7,16 +7,18 @@
 
 mod duplicates;
 mod gather;
+mod incoming;
 mod keyed;
 mod merge;
 mod order;
+mod partition;
+mod periods;
 mod removal;
 mod sort;
 mod spill;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, UInt64Array};
 use arrow::compute::take_record_batch;
@@ -30,42 +32,18 @@ use crate::manifest::{FileEntry, Operation, Source, Tier};
 use crate::partition::{Dates, Period};
 use crate::reference::{self, REFERENCE_ROWS_MAX};
 use crate::schema::TableSpec;
-use crate::segment::{self, Segment};
+use crate::segment::Segment;
 use crate::write::{Change, Writer};
 pub use duplicates::Dedupe;
 use gather::gather;
+use incoming::Incoming;
 pub(crate) use keyed::KeySet;
 pub use keyed::{OnConflict, ResolveConflicts};
 pub(crate) use merge::{Source as RowSource, merge};
-use order::{Order, Part};
+use removal::Counts;
 pub use removal::Removal;
-use removal::{Counts, counted};
 pub(crate) use spill::FOLDER as SPILL_FOLDER;
-use spill::{Run, RunWriter};
-
-/// Most runs of a partition before they are merged into one.
-const RUNS_MAX: usize = 64;
-
-/// Dates of a new table from which on what its partitions span is chosen; tables of fewer have one for each.
-const CHOOSING_DATES_MIN: usize = 32;
-
-/// Rows that a partition has, on average, if its period is long enough.
-const PARTITION_ROWS_MIN: u64 = 1 << 18;
-
-/// Rows that a symbol has in it.
-const RUN_ROWS_MIN: u64 = 64;
-
-/// Rows of a partition that are enough however few each symbol has.
-const PARTITION_ROWS_MAX: u64 = 1 << 24;
-
-/// Rows of a partition from which on a few later ones get a segment of their own.
-const APPENDED_TO_ROWS_MIN: u64 = 1 << 18;
-
-/// The part of the stored rows that these are at most.
-const APPENDED_SHARE: u64 = 8;
-
-/// Segments of a partition up to which there may be such ones.
-const APPENDED_SEGMENTS_MAX: usize = 32;
+use spill::RunWriter;
 
 /// How a load is done.
 #[derive(Debug, Clone)]
@@ -163,26 +141,6 @@ pub struct Load {
     failed: bool,
 }
 
-/// Rows of one partition that came in so far.
-#[derive(Debug, Default)]
-struct Incoming {
-    /// Sorted, older ones first.
-    runs: Vec<Run>,
-    batches: Vec<RecordBatch>,
-    /// How many they are.
-    rows: u64,
-    /// Bytes of a row, estimated.
-    row_bytes: usize,
-    /// Its symbols by date, where the load replaces those; its dates without any, where it replaces dates and a partition has several.
-    replaced: BTreeMap<i32, HashSet<Option<String>>>,
-}
-
-impl Incoming {
-    fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.batches.is_empty()
-    }
-}
-
 impl Load {
     pub(crate) fn begin(database: &Database, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
         spec.validate()?;
@@ -210,7 +168,8 @@ impl Load {
             return Err(spec.error("it is a reference table, which has no dates: replace the whole table".to_owned()));
         }
         if options.dedupe.is_some() && spec.reference.is_some() {
-            let reason = "it is a reference table, whose rows are told apart by its key: see what becomes of a conflict";
+            let reason =
+                "it is a reference table, whose rows are told apart by its key: see what becomes of a conflict";
             return Err(spec.error(reason.to_owned()));
         }
         if options.on_conflict != OnConflict::Refuse && spec.key_positions().is_empty() {
@@ -498,252 +457,12 @@ impl Load {
         Ok(LoadReport { rows, removed, duplicates, partitions: dates.len(), segments, bytes, epoch })
     }
 
-    /// Chooses what a partition of a new table spans: the shortest period whose partitions have rows enough, and each symbol rows enough in
-    /// them, judged by these rows.
-    fn choose_partition(&mut self) -> Result<()> {
-        let dates = self.partitions.len();
-        let Some(fullest) = self.partitions.values().max_by_key(|incoming| incoming.batches.len()) else {
-            return Ok(());
-        };
-        if dates < CHOOSING_DATES_MIN {
-            return Ok(());
-        }
-        let symbols = fullest.symbols(&self.spec)?;
-        let is_enough = |period: &Period| {
-            let firsts: BTreeSet<i32> = self.partitions.keys().map(|date| period.first(*date)).collect();
-            let rows = self.rows / firsts.len() as u64;
-            rows >= PARTITION_ROWS_MIN && rows / symbols >= RUN_ROWS_MIN || rows >= PARTITION_ROWS_MAX
-        };
-        let period = [Period::Day, Period::Month].into_iter().find(is_enough).unwrap_or(Period::Year);
-        if period.is_day() {
-            return Ok(());
-        }
-        self.spec.partition = period;
-        self.dates = self.spec.partitions()?;
-        let storage = Arc::clone(self.writer.storage());
-        for (date, incoming) in std::mem::take(&mut self.partitions) {
-            let together = self.partitions.entry(period.first(date)).or_default();
-            together.add(incoming);
-            together.merge_runs(&self.spec, &storage, &mut self.runs)?;
-        }
-        Ok(())
-    }
-
     /// The rows whose place a partition's new ones take.
     fn removal_of_replaced(&self, first: i32, incoming: &Incoming) -> Result<(Removal, Counts)> {
         let by_symbol = self.options.replace == Replace::Symbols;
         let removal = Removal::replaced(&self.spec, first, incoming.replaced.clone(), by_symbol)?;
         let counts = self.snapshot()?.map(|snapshot| removal.count(&snapshot)).transpose()?;
         Ok((removal, counts.unwrap_or_default()))
-    }
-
-    /// What remains of a date's files. Those that go as a whole are named in the change.
-    fn take_out(&self, date: i32, removal: Option<&(Removal, Counts)>, change: &mut Change) -> Remaining {
-        let mut remaining = Remaining { files: self.writer.partition(date), first: None, removal: None };
-        let counts = removal.and_then(|(_, counts)| counts.get(&date));
-        let goes = |entry: &FileEntry| match self.options.replace {
-            Replace::Table => entry.rows,
-            Replace::Dates if self.spec.partition.is_day() => entry.rows,
-            _ => counted(counts, entry),
-        };
-        change.rows.1 += remaining.files.iter().map(goes).sum::<u64>();
-        let whole = remaining.files.iter().filter(|entry| goes(entry) == entry.rows);
-        change.remove.extend(whole.map(|entry| entry.path.clone()));
-        remaining.files.retain(|entry| goes(entry) < entry.rows);
-        remaining.first = remaining.files.iter().position(|entry| goes(entry) > 0);
-        remaining.removal = remaining.first.and(removal).map(|(removal, _)| removal.clone());
-        remaining
-    }
-
-    fn write_partition(
-        &self,
-        date: i32,
-        mut incoming: Incoming,
-        order: Order,
-        remaining: Remaining,
-        change: &mut Change,
-    ) -> Result<()> {
-        let Remaining { files: mut existing, first, removal } = remaining;
-        if incoming.is_empty() {
-            // Segments in front of the first that loses rows stay as they are.
-            let Some(first) = first else { return Ok(()) };
-            existing.drain(..first);
-        }
-        let batches = std::mem::take(&mut incoming.batches);
-        if incoming.row_bytes == 0 {
-            let segments: Vec<Segment> = existing.iter().map(|entry| self.writer.segment(entry)).collect();
-            incoming.row_bytes = row_bytes(&self.spec, &segments)?;
-        }
-        let segment_rows = segment_rows(&self.writer, self.options.memory_bytes, incoming.row_bytes);
-        if incoming.runs.is_empty()
-            && removal.is_none()
-            && (existing.is_empty()
-                || self.is_behind(&existing, &batches, &order)?
-                || is_later(&self.spec, &existing, &batches))
-        {
-            let tier = self.tier_of(date, &[]);
-            change.add.extend(self.write_ordered(date, tier, &batches, &order, segment_rows)?);
-            return Ok(());
-        }
-        let spec = self.spec.clone();
-        let storage = Arc::clone(self.writer.storage());
-        let segments: Vec<Segment> = existing.iter().map(|entry| self.writer.segment(entry)).collect();
-        let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
-        let mut sources: Vec<merge::Source<'_>> = Vec::new();
-        if !segments.is_empty() {
-            let rows = stored(&spec, &segments, chunk_rows);
-            sources.extend(rows.into_iter().map(|source| match &removal {
-                Some(removal) => removal.rest_of(source),
-                None => source,
-            }));
-        }
-        for run in &incoming.runs {
-            sources.push(Box::new(run.clone().read(Arc::clone(&storage))));
-        }
-        let (schema, held) = (&self.schema, &batches);
-        sources.push(Box::new(order.chunks(chunk_rows).map(move |chunk| gather(schema, held, &chunk))));
-        let writer = &self.writer;
-        let tier = self.tier_of(date, &existing);
-        let mut added = Vec::new();
-        merge::merge(&spec, sources, segment_rows, &mut |rows| {
-            added.push(writer.write_segment(&spec, date, tier, &rows)?);
-            Ok(())
-        })?;
-        change.add.extend(added);
-        change.remove.extend(existing.into_iter().map(|entry| entry.path));
-        for run in &incoming.runs {
-            run.remove(storage.as_ref())?;
-        }
-        Ok(())
-    }
-
-    /// The tier of a date's new segments. A change that brings no rows leaves them in the tier that they have.
-    fn tier_of(&self, date: i32, existing: &[FileEntry]) -> Tier {
-        let has = existing.first().map(|entry| entry.tier);
-        if self.rows == 0
-            && let Some(has) = has
-        {
-            return has;
-        }
-        let newest = self.writer.table().and_then(|state| state.files.values().map(|entry| entry.date).max());
-        let by_age = || self.spec.tier_of(date, newest.unwrap_or(date));
-        self.options.tier.or_else(by_age).or(has).unwrap_or(Tier::Mapped)
-    }
-
-    /// Whether all new rows belong behind the partition's last row.
-    fn is_behind(&self, existing: &[FileEntry], batches: &[RecordBatch], order: &Order) -> Result<bool> {
-        let (Some(last), Some(first)) = (existing.last(), order.first()) else { return Ok(false) };
-        if !follow_each_other(&self.spec, existing.iter()) {
-            return Ok(false);
-        }
-        let all: Vec<usize> = (0..self.spec.columns.len()).collect();
-        let last = self.writer.segment(last).read(&self.spec, &all, last.rows - 1..last.rows)?;
-        let first = gather(&self.schema, batches, &first)?;
-        let mut one_after_the_other = Order::default();
-        (0..2).for_each(|batch| one_after_the_other.push_range(batch, 0..1));
-        let both = gather(&self.schema, &[last, first], &one_after_the_other)?;
-        Ok(segment::ordered(&self.spec, &both))
-    }
-
-    /// Writes rows that are all in memory, several segments at a time.
-    fn write_ordered(
-        &self,
-        date: i32,
-        tier: Tier,
-        batches: &[RecordBatch],
-        order: &Order,
-        segment_rows: usize,
-    ) -> Result<Vec<FileEntry>> {
-        let parts: Vec<Part> = order.parts(segment_rows);
-        let targets = parts.iter().map(|_| self.writer.next_path(date, tier)).collect::<Result<Vec<_>>>()?;
-        let (next, writer, spec, schema) = (AtomicUsize::new(0), &self.writer, &self.spec, &self.schema);
-        let work = || {
-            let mut written = Vec::new();
-            loop {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                let (Some(part), Some(path)) = (parts.get(number), targets.get(number)) else { return Ok(written) };
-                let rows = gather(schema, batches, &order.part(part))?;
-                written.push((number, writer.write_segment_at(spec, date, tier, path.clone(), &rows)?));
-            }
-        };
-        let threads = self.options.threads.clamp(1, parts.len().max(1));
-        let results: Vec<Result<Vec<(usize, FileEntry)>>> = std::thread::scope(|scope| {
-            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-            let own = work();
-            let joined = others.into_iter().map(|thread| thread.join().unwrap_or(Err(Error::Poisoned)));
-            std::iter::once(own).chain(joined).collect()
-        });
-        let mut written = Vec::new();
-        for result in results {
-            written.extend(result?);
-        }
-        written.sort_by_key(|(number, _)| *number);
-        Ok(written.into_iter().map(|(_, entry)| entry).collect())
-    }
-}
-
-/// Whether new rows are later than all that a partition has, and so few that its segments stay as they are: then each symbol's come behind
-/// those that it has, in a segment of their own. Where segments have become many, they are joined.
-fn is_later(spec: &TableSpec, existing: &[FileEntry], batches: &[RecordBatch]) -> bool {
-    let rows: u64 = batches.iter().map(|batch| batch.num_rows() as u64).sum();
-    let stored: u64 = existing.iter().map(|entry| entry.rows).sum();
-    let latest = existing.iter().map(|entry| entry.time_max).max().unwrap_or(i64::MIN);
-    let times =
-        batches.iter().map(|batch| batch.column(spec.time_position()).as_primitive::<TimestampNanosecondType>());
-    rows > 0
-        && stored >= APPENDED_TO_ROWS_MIN
-        && rows <= stored / APPENDED_SHARE
-        && existing.len() < APPENDED_SEGMENTS_MAX
-        && times.flat_map(|times| times.values().iter()).all(|time| *time >= latest)
-}
-
-/// What remains of a date's files.
-struct Remaining {
-    /// Those that keep rows.
-    files: Vec<FileEntry>,
-    /// The first that loses some.
-    first: Option<usize>,
-    /// Which rows it loses.
-    removal: Option<Removal>,
-}
-
-impl Incoming {
-    /// Merges the oldest runs while there are too many. `number` is that of the next run.
-    fn merge_runs(
-        &mut self,
-        spec: &TableSpec,
-        storage: &Arc<dyn crate::storage::Storage>,
-        number: &mut usize,
-    ) -> Result<()> {
-        while self.runs.len() >= RUNS_MAX {
-            let runs: Vec<Run> = self.runs.drain(..RUNS_MAX).collect();
-            let read = |run: &Run| -> merge::Source<'_> { Box::new(run.clone().read(Arc::clone(storage))) };
-            let mut merged = RunWriter::create(storage.as_ref(), *number)?;
-            *number += 1;
-            let chunk_rows = RunWriter::chunk_rows(self.row_bytes);
-            merge::merge(spec, runs.iter().map(read).collect(), chunk_rows, &mut |rows| merged.write(&rows))?;
-            for run in &runs {
-                run.remove(storage.as_ref())?;
-            }
-            self.runs.insert(0, merged.finish());
-        }
-        Ok(())
-    }
-
-    /// Takes the rows of another date in.
-    fn add(&mut self, other: Incoming) {
-        self.runs.extend(other.runs);
-        self.batches.extend(other.batches);
-        self.rows += other.rows;
-        self.row_bytes = self.row_bytes.max(other.row_bytes);
-        self.replaced.extend(other.replaced);
-    }
-
-    /// How many symbols the rows have that are in memory; 1 without a symbol column.
-    fn symbols(&self, spec: &TableSpec) -> Result<u64> {
-        let mut seen = removal::Replaced::new();
-        self.batches.iter().try_for_each(|batch| removal::add_symbols(spec, batch, &mut seen))?;
-        Ok(seen.values().map(|symbols| symbols.len() as u64).max().unwrap_or(1).max(1))
     }
 }
 

@@ -187,3 +187,28 @@ fn undoing_such_a_load_leaves_what_was_stored() {
     assert_eq!(undone.removed, report.rows);
     assert_eq!(model::read(&storage).unwrap(), Some(Model::new(first).batch()));
 }
+
+#[test]
+fn a_table_that_is_replaced_loses_all_its_dates_also_where_duplicates_are_looked_for() {
+    for period in Period::ALL {
+        let storage = FaultStorage::new();
+        let database = open(&storage).unwrap();
+        let by_period = LoadOptions { partition: Some(period), ..LoadOptions::default() };
+        model::load(&database, &alike(5, 40, 0..3, 0), by_period).unwrap();
+        let new = alike(6, 30, 40..41, 0);
+        let replacing = LoadOptions { replace: Replace::Table, ..options(&by("exact")) };
+        let report = model::load(&database, &new, replacing).unwrap();
+        let stay = fresh(&[], &new, &by("exact"));
+        assert_eq!((report.rows, report.removed), (stay.len() as u64, 40), "{period}");
+        let mut model = Model::new(stay);
+        model.spec.partition = period;
+        assert_eq!(model::read(&storage).unwrap(), Some(model.batch()), "{period}");
+    }
+}
+
+#[test]
+fn duplicates_of_reference_tables_are_conflicts() {
+    let database = open(&FaultStorage::new()).unwrap();
+    let refused = database.load(&model::keyed(), options(&by("exact"))).unwrap_err().to_string();
+    assert!(refused.contains("it is a reference table, whose rows are told apart by its key"), "{refused}");
+}

@@ -11,7 +11,6 @@ use datafusion::common::{Result, plan_datafusion_err};
 use splay_calendar::{Calendar, SpecialDayKind, TradingDay};
 use splay_store::days;
 
-
 /// The columns of [`trading_days`].
 pub(super) fn trading_days_schema() -> SchemaRef {
     schema([
