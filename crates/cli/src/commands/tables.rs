@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Result, anyhow};
 use splay_import::Recipe;
-use splay_store::{TableSnapshot, TableSpec, Tier};
+use splay_store::{Period, TableSnapshot, TableSpec, Tier};
 
 use super::place::open_to_read;
 use crate::args::{DescribeArguments, RecipesArguments, TablesArguments};
@@ -170,6 +170,7 @@ pub fn recipes(arguments: &RecipesArguments) -> Result<()> {
 
 fn dates(snapshot: &TableSnapshot) -> String {
     match (snapshot.partitions().first(), snapshot.partitions().last()) {
+        (Some(_), Some(_)) if snapshot.spec().partition == Period::All => "all time".to_owned(),
         (Some(first), Some(last)) if snapshot.spec().reference.is_none() => {
             format!("{} to {}", splay_store::date(first.date), splay_store::date(last.date))
         }

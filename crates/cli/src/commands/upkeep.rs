@@ -105,7 +105,7 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
         AlterCommand::Widen { name, column_type } => table.widen_column(&name, column_type)?,
         AlterCommand::Partition { period } => {
             let report = table.set_partition(period, LoadOptions::default())?;
-            say!("{} partitions of a {period}", table.stored()?.partitions().len())?;
+            say!("{} partitions by {period}", table.stored()?.partitions().len())?;
             if report.segments > 0 {
                 say!("{} segments, {}", report.segments, Human(report.bytes))?;
             }
