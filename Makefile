@@ -32,7 +32,7 @@ references: splay
 test: lint lint-python test-rust test-python
 
 # For people at work: whether the crates that don't need DataFusion compile, their tests among them. CHECK=--workspace checks all.
-CHECK ?= -p splay-store -p splay-engine -p splay-import -p splay-capture -p splay-lab -p splay-mutate
+CHECK ?= -p splay-ipc -p splay-store -p splay-engine -p splay-import -p splay-capture -p splay-lab -p splay-mutate
 
 check:
 	CARGO_INCREMENTAL=1 $(CARGO) check --release --locked --tests $(CHECK)

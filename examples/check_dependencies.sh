@@ -16,6 +16,7 @@ refuse splay-engine "^(datafusion|tokio\$|$network|splay-sql\$|splay-import\$)" 
 refuse splay-import "^(datafusion|tokio\$|$network|splay-sql\$|splay-lab\$)" 'importers know only the store'
 refuse splay-capture "^(datafusion|tokio\$|$network|splay-sql\$|splay-engine\$|splay-import\$)" 'capture knows the store alone'
 refuse splay-sql "^($network|splay-capture\$|splay-server\$)" 'the network stack is for the server alone'
+refuse splay-ipc '^(datafusion|splay-store$|parquet$|tokio$)' 'reading Arrow files needs Arrow alone'
 refuse splay-calendar '^(datafusion|arrow|splay-store$|tokio$)' 'calendars stand alone'
 refuse splay-lab '^(datafusion|splay-store$|tokio$)' 'the simulator stands alone'
 refuse splay-mutate '^(datafusion|arrow|splay-store$|tokio$)' 'the fuzzer knows bytes alone'

@@ -13,8 +13,8 @@ use arrow::datatypes::{
     DataType, Field, Schema, SchemaRef, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
     TimestampNanosecondType, TimestampSecondType,
 };
-use arrow::ipc::reader::StreamReader;
 use serde_json::{Value, json};
+use splay_ipc::StreamReader;
 use splay_server::client::Client;
 use splay_sql::{Answer, IntoFiles, Parameters, RunBy, ScalarValue, Session, StatementStats, Stop, Waited, is_change};
 use splay_store::Kept;
@@ -142,7 +142,7 @@ fn ask(client: &Client, text: &str, values: &HashMap<String, ScalarValue>) -> Re
     if answer.status >= 300 {
         return Err(json_error(&answer));
     }
-    let reader = StreamReader::try_new(std::io::Cursor::new(answer.body), None).context("read the server's answer")?;
+    let reader = StreamReader::try_new(std::io::Cursor::new(answer.body)).context("read the server's answer")?;
     let (schema, elapsed) = (reader.schema(), start.elapsed());
     let batches = reader.map(|batch| batch.context("read the server's answer"));
     Ok(Started::Server { schema, batches: Box::new(batches), elapsed })

@@ -133,6 +133,11 @@ pub fn plan(
         let reason = format!("the table's dates are in {}, and its days can't start at {start}", spec.dates_in());
         return Err(Error::Setting { setting: "day_start", reason });
     }
+    if let Some(zone) = settings.time_zone.filter(|zone| *zone != spec.time_zone) {
+        let reason =
+            format!("the table's dates are in {}, not in {zone}; zone is that of the files' times", spec.dates_in());
+        return Err(Error::Setting { setting: "time_zone", reason });
+    }
     let zone = settings.zone.as_deref().map(files_zone).transpose()?;
     let threads = settings.threads.max(1);
     Ok(Import { zone, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) })

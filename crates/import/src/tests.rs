@@ -466,6 +466,31 @@ fn the_start_of_a_tables_days_is_that_of_the_settings_the_recipe_or_the_table() 
     assert_eq!(with_start.map_err(|error| error.to_string()), Ok(Some("18:00".to_owned())));
 }
 
+/// A zone that differed from the table's was ignored.
+#[test]
+fn a_table_keeps_its_time_zone() {
+    let settings = |zone: &str| ImportSettings { time_zone: Some(zone.to_owned()), ..ImportSettings::default() };
+    let loaded = load_bytes("t.csv", b"time,n\n2024-01-02T23:00:00Z,1\n", settings("America/New_York")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    for (name, bytes) in [
+        ("t.csv", b"time,n\n2024-01-03T23:00:00Z,1\n".to_vec()),
+        ("t.jsonl", br#"{"time": "2024-01-03T23:00:00Z", "n": 1}"#.to_vec()),
+        ("t.parquet", parquet(&loaded.rows)),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let again =
+            |settings| load_with(&path, settings, Some(&loaded.spec), 1 << 20).map(|again| again.spec.time_zone);
+        assert_eq!(again(ImportSettings::default()).unwrap(), "America/New_York", "{name}");
+        assert_eq!(again(settings("America/New_York")).unwrap(), "America/New_York", "{name}");
+        let refused = again(settings("Europe/Zurich")).unwrap_err().to_string();
+        assert!(
+            refused.contains("time_zone: the table's dates are in America/New_York, not in Europe/Zurich"),
+            "{refused}"
+        );
+    }
+}
+
 #[test]
 fn a_date_as_time_is_midnight_in_the_tables_zone() {
     let dates: ArrayRef = std::sync::Arc::new(arrow::array::Date32Array::from(vec![19_724, 19_905]));

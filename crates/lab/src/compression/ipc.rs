@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::CompressionType;
-use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::{FileWriter, IpcWriteOptions};
+use splay_ipc::FileReader;
 
 use super::column::Column;
 use super::parquet_file::guarded;
@@ -100,13 +100,11 @@ struct Batches<R: Read + Seek>(FileReader<R>);
 
 impl<R: Read + Seek> Batches<R> {
     fn open(source: R) -> Result<Batches<R>> {
-        Ok(Batches(FileReader::try_new(source, None).map_err(|error| Error::damaged(0, error))?))
+        Ok(Batches(FileReader::try_new(source).map_err(|error| Error::damaged(0, error))?))
     }
 
     fn values(&mut self, number: usize) -> Result<ArrayRef> {
-        self.0.set_index(number).map_err(|error| Error::damaged(0, error))?;
-        let batch = self.0.next().ok_or_else(|| Error::damaged(0, format!("there is no batch {number}")))?;
-        let batch = batch.map_err(|error| Error::damaged(0, error))?;
+        let batch = self.0.batch(number).map_err(|error| Error::damaged(0, error))?;
         batch.columns().first().map(Arc::clone).ok_or_else(|| Error::damaged(0, "there is no column"))
     }
 }

@@ -1,17 +1,17 @@
 //! The formats of files: Feather (Arrow IPC), Parquet and CSV, by codec.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufReader, BufWriter, Read, Write};
 use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
 use arrow::csv::ReaderBuilder;
 use arrow::datatypes::{DataType, Field, Schema};
-use arrow::ipc::reader::FileReader;
 use arrow::ipc::writer::FileWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::file::properties::WriterProperties;
+use splay_ipc::FileReader;
 
 use super::{Place, Table, Target};
 use crate::compression::{BufferCodec, PageCodec};
@@ -101,7 +101,8 @@ impl FileFormat {
         let file = File::open(path).map_err(Error::io(path, "open"))?;
         let batches = match self {
             FileFormat::Feather(_) => {
-                FileReader::try_new_buffered(file, None)?.collect::<std::result::Result<Vec<_>, _>>()?
+                let reader = FileReader::try_new(BufReader::new(file)).map_err(|error| Error::damaged(0, error))?;
+                reader.collect::<std::result::Result<Vec<_>, _>>().map_err(|error| Error::damaged(0, error))?
             }
             FileFormat::Parquet(_) => {
                 let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(Error::parquet(path))?;

@@ -136,26 +136,12 @@ impl Checker {
         if lengths.chain([batch.length()]).any(|length| !(0..=ROWS_MAX).contains(&length)) {
             return Err(too_many_rows());
         }
-        let (mut sizes, mut bytes) = (Vec::new(), 0usize);
-        for buffer in batch.buffers().into_iter().flatten() {
-            let packed = usize::try_from(buffer.offset())
-                .ok()
-                .zip(usize::try_from(buffer.length()).ok())
-                .and_then(|(start, length)| body.get(start..start.checked_add(length)?))
-                .ok_or_else(|| unsound("a buffer lies outside its message"))?;
-            let size = match (batch.compression(), packed.first_chunk::<8>()) {
-                (None, _) | (_, None) => packed.len(),
-                // Minus one says that the buffer is not packed.
-                (Some(_), Some(size)) => usize::try_from(i64::from_le_bytes(*size)).unwrap_or(packed.len() - 8),
-            };
-            sizes.push(size);
-            bytes = bytes.saturating_add(size);
-            if bytes > self.bytes_max {
-                return Err(self.too_large());
-            }
-        }
+        let sizes = splay_ipc::buffer_sizes(batch, body, self.bytes_max).map_err(|error| match error {
+            splay_ipc::Error::TooLarge { .. } => self.too_large(),
+            other => unsound(other),
+        })?;
         fits(columns, &nodes, &sizes, batch.variadicBufferCounts().into_iter().flatten())?;
-        Ok(Unpacked { rows: batch.length(), bytes })
+        Ok(Unpacked { rows: batch.length(), bytes: sizes.iter().sum() })
     }
 }
 

@@ -1,0 +1,111 @@
+//! One message: the check of its buffers, and what it adds to the state of a reader.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::buffer::Buffer;
+use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
+use arrow::ipc::convert::fb_to_schema;
+use arrow::ipc::reader::{read_dictionary, read_record_batch};
+use arrow::ipc::{self, MessageHeader};
+
+use crate::{Error, Result};
+
+/// First bytes of a file. A stream begins with a message.
+const FILE_MAGIC: &[u8] = b"ARROW1";
+
+/// Whether these are the first bytes of a file, and not of a stream.
+#[must_use]
+pub fn is_file(head: &[u8]) -> bool {
+    head.starts_with(FILE_MAGIC)
+}
+
+/// The length of each buffer of a message in bytes, after decompression.
+///
+/// # Errors
+/// [`Error::Damaged`] if a buffer lies outside `body`; [`Error::TooLarge`] if all of them come to more than `bytes_max`.
+pub fn buffer_sizes(batch: &ipc::RecordBatch<'_>, body: &[u8], bytes_max: usize) -> Result<Vec<usize>> {
+    let (mut sizes, mut bytes) = (Vec::new(), 0usize);
+    for buffer in batch.buffers().into_iter().flatten() {
+        let packed = usize::try_from(buffer.offset())
+            .ok()
+            .zip(usize::try_from(buffer.length()).ok())
+            .and_then(|(start, length)| body.get(start..start.checked_add(length)?))
+            .ok_or(Error::Damaged("a buffer lies outside its message"))?;
+        let size = match (batch.compression(), packed.first_chunk::<8>()) {
+            (None, _) | (_, None) => packed.len(),
+            // Minus one says that the buffer is not compressed.
+            (Some(_), Some(size)) => usize::try_from(i64::from_le_bytes(*size)).unwrap_or(packed.len() - 8),
+        };
+        sizes.push(size);
+        bytes = bytes.saturating_add(size);
+        if bytes > bytes_max {
+            return Err(Error::TooLarge { bytes, limit: Some(bytes_max) });
+        }
+    }
+    Ok(sizes)
+}
+
+/// What messages have said so far.
+#[derive(Debug, Default)]
+pub(crate) struct Messages {
+    schema: Option<SchemaRef>,
+    dictionaries: HashMap<i64, ArrayRef>,
+}
+
+impl Messages {
+    pub(crate) fn new(schema: SchemaRef) -> Messages {
+        Messages { schema: Some(schema), dictionaries: HashMap::new() }
+    }
+
+    pub(crate) fn schema(&self) -> Option<&SchemaRef> {
+        self.schema.as_ref()
+    }
+
+    /// Takes a message; its rows, if it has some.
+    pub(crate) fn take(&mut self, header: &[u8], body: &Buffer) -> Result<Option<RecordBatch>> {
+        let message = root_as_message(header)?;
+        let missing = Error::Damaged("a message without its content");
+        match message.header_type() {
+            MessageHeader::NONE => Ok(None),
+            MessageHeader::Schema => {
+                let schema = message.header_as_schema().ok_or(missing)?;
+                if self.schema.is_some() {
+                    return Err(Error::Damaged("a second schema"));
+                }
+                self.schema = Some(Arc::new(fb_to_schema(schema)));
+                Ok(None)
+            }
+            MessageHeader::DictionaryBatch => {
+                let dictionary = message.header_as_dictionary_batch().ok_or(missing)?;
+                check_memory(&dictionary.data().ok_or(Error::Damaged("a dictionary without values"))?, body)?;
+                let schema = self.schema.as_ref().ok_or(Error::Damaged("a dictionary before its schema"))?;
+                read_dictionary(body, dictionary, schema, &mut self.dictionaries, &message.version())?;
+                Ok(None)
+            }
+            MessageHeader::RecordBatch => {
+                let batch = message.header_as_record_batch().ok_or(missing)?;
+                check_memory(&batch, body)?;
+                let schema = self.schema.as_ref().ok_or(Error::Damaged("rows before their schema"))?;
+                let schema = Arc::clone(schema);
+                Ok(Some(read_record_batch(body, batch, schema, &self.dictionaries, None, &message.version())?))
+            }
+            _ => Err(Error::Damaged("a message that is neither schema nor rows")),
+        }
+    }
+}
+
+/// The header of a message.
+pub(crate) fn root_as_message(header: &[u8]) -> Result<ipc::Message<'_>> {
+    let root = ipc::root_as_message(header);
+    root.map_err(|error| ArrowError::ParseError(format!("the header of a message is damaged: {error}")).into())
+}
+
+/// Whether the buffers of a message lie within it, and there is memory for what they unpack to.
+fn check_memory(batch: &ipc::RecordBatch<'_>, body: &[u8]) -> Result<()> {
+    let bytes = buffer_sizes(batch, body, usize::MAX)?.into_iter().fold(0, usize::saturating_add);
+    let mut memory = Vec::<u8>::new();
+    memory.try_reserve_exact(bytes).map_err(|_| Error::TooLarge { bytes, limit: None })
+}

@@ -1,0 +1,113 @@
+//! Sound files and streams are read as Arrow reads them; damaged ones give an error or rows, and never end the process.
+#![allow(clippy::unwrap_used)]
+
+use std::io::Cursor;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch, StringArray};
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{FileWriter, IpcWriteOptions, StreamWriter};
+use splay_ipc::{Error, FileReader, Result, StreamReader, is_file};
+
+const CODECS: [Option<CompressionType>; 3] = [None, Some(CompressionType::LZ4_FRAME), Some(CompressionType::ZSTD)];
+
+fn rows() -> RecordBatch {
+    let sides = DictionaryArray::new(
+        Int32Array::from_iter_values((0..200).map(|row| row % 2)),
+        Arc::new(StringArray::from(vec!["buy", "sell"])) as ArrayRef,
+    );
+    RecordBatch::try_from_iter([
+        ("size", Arc::new(Int64Array::from_iter_values(0..200)) as ArrayRef),
+        ("price", Arc::new(Float64Array::from_iter((0..200).map(|row| (row % 3 > 0).then_some(100.25))))),
+        ("side", Arc::new(sides)),
+        ("venue", Arc::new(StringArray::from_iter_values((0..200).map(|row| format!("venue {row}"))))),
+    ])
+    .unwrap()
+}
+
+fn options(codec: Option<CompressionType>) -> IpcWriteOptions {
+    IpcWriteOptions::default().try_with_compression(codec).unwrap()
+}
+
+fn file(codec: Option<CompressionType>, batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = FileWriter::try_new_with_options(Vec::new(), &rows().schema(), options(codec)).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+fn stream(codec: Option<CompressionType>, batches: &[RecordBatch]) -> Vec<u8> {
+    let mut writer = StreamWriter::try_new_with_options(Vec::new(), &rows().schema(), options(codec)).unwrap();
+    batches.iter().for_each(|batch| writer.write(batch).unwrap());
+    writer.into_inner().unwrap()
+}
+
+fn read(bytes: &[u8]) -> Result<Vec<RecordBatch>> {
+    if is_file(bytes) {
+        FileReader::try_new(Cursor::new(bytes))?.collect()
+    } else {
+        StreamReader::try_new(bytes)?.collect()
+    }
+}
+
+#[test]
+fn sound_files_and_streams_are_read_whole() {
+    for codec in CODECS {
+        for batches in [vec![], vec![rows()], vec![rows(), rows().slice(7, 0), rows().slice(0, 1)]] {
+            for bytes in [file(codec, &batches), stream(codec, &batches)] {
+                assert_eq!(read(&bytes).unwrap(), batches, "{codec:?}");
+            }
+        }
+    }
+    let bytes = file(None, &[rows(), rows().slice(5, 9)]);
+    let mut reader = FileReader::try_new(Cursor::new(bytes)).unwrap();
+    assert_eq!((reader.num_batches(), reader.schema()), (2, rows().schema()));
+    assert_eq!(reader.batch(1).unwrap(), rows().slice(5, 9));
+    assert_eq!(reader.batch(0).unwrap(), rows());
+    assert!(matches!(reader.batch(2), Err(Error::Damaged(_))));
+}
+
+/// A stream may end without the mark of its end, as one does that is still written.
+#[test]
+fn a_stream_without_an_end_is_read_up_to_its_last_message() {
+    let bytes = stream(None, &[rows()]);
+    assert_eq!(read(&bytes[..bytes.len() - 8]).unwrap(), [rows()]);
+    assert!(matches!(read(&bytes[..bytes.len() - 9]), Err(Error::Damaged("it ends within a message"))));
+    assert!(matches!(read(&[]), Err(Error::Damaged("it ends before its schema"))));
+}
+
+/// Arrow's reader allocated what a buffer claimed to unpack to, and the process ended.
+#[test]
+fn a_length_that_no_memory_holds_is_refused() {
+    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        for mut bytes in [file(Some(codec), &[rows()]), stream(Some(codec), &[rows()])] {
+            let length = 1_600_i64.to_le_bytes();
+            let place = bytes.windows(8).position(|window| window == length).unwrap();
+            bytes[place + 6] |= 0x20;
+            let error = read(&bytes).unwrap_err();
+            assert!(matches!(error, Error::TooLarge { limit: None, .. }), "{error}");
+            assert!(error.to_string().contains("more than there is memory for"), "{error}");
+        }
+    }
+}
+
+#[test]
+fn damage_never_ends_the_process() {
+    std::panic::set_hook(Box::new(|_| {}));
+    for codec in CODECS {
+        for whole in [file(codec, &[rows()]), stream(codec, &[rows()])] {
+            for place in 0..whole.len() {
+                for bit in 0..8 {
+                    let mut bytes = whole.clone();
+                    bytes[place] ^= 1 << bit;
+                    // Arrow's reader may panic; the process is still there.
+                    let _ = catch_unwind(AssertUnwindSafe(|| read(&bytes).map(drop)));
+                }
+            }
+            for end in 0..whole.len() {
+                let _ = catch_unwind(AssertUnwindSafe(|| read(&whole[..end]).map(drop)));
+            }
+        }
+    }
+    let _ = std::panic::take_hook();
+}
