@@ -79,10 +79,12 @@ fn a_stream_without_an_end_is_read_up_to_its_last_message() {
 /// Arrow's reader allocated what a buffer claimed to unpack to, and the process ended.
 #[test]
 fn a_length_that_no_memory_holds_is_refused() {
-    for codec in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+    let frames =
+        [(CompressionType::LZ4_FRAME, [0x04, 0x22, 0x4d, 0x18]), (CompressionType::ZSTD, [0x28, 0xb5, 0x2f, 0xfd])];
+    for (codec, magic) in frames {
         for mut bytes in [file(Some(codec), &[rows()]), stream(Some(codec), &[rows()])] {
-            let length = 1_600_i64.to_le_bytes();
-            let place = bytes.windows(8).position(|window| window == length).unwrap();
+            let packed = [&1_600_i64.to_le_bytes()[..], &magic].concat();
+            let place = bytes.windows(packed.len()).position(|window| window == packed).unwrap();
             bytes[place + 6] |= 0x20;
             let error = read(&bytes).unwrap_err();
             assert!(matches!(error, Error::TooLarge { limit: None, .. }), "{error}");
