@@ -1,14 +1,15 @@
 //! Dates and partitions: which of them an instant belongs to, in the table's time zone, and when a date begins there.
 
+use std::collections::HashMap;
 use std::fmt::{self, Display, Formatter};
 use std::str::FromStr;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use chrono::{DateTime, Datelike, LocalResult, Months, NaiveDate, NaiveTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
 use serde::{Deserialize, Serialize};
 
 const NS_PER_DAY: i64 = 86_400_000_000_000;
-const NS_PER_QUARTER_HOUR: i64 = 900_000_000_000;
 const NS_PER_MINUTE: i64 = 60_000_000_000;
 
 /// When the dates of a table begin, by the clock of its zone: at midnight, or on the evening before, as trading dates of futures do.
@@ -111,11 +112,10 @@ impl Period {
     /// The first date of the period that a date is in, which names its partition. Days since 1970-01-01.
     #[must_use]
     pub fn first(self, day: i32) -> i32 {
-        let of = date(day);
         let first = match self {
             Period::Day => return day,
-            Period::Month => of.with_day(1),
-            Period::Year => of.with_ordinal(1),
+            Period::Month => date(day).with_day(1),
+            Period::Year => date(day).with_ordinal(1),
             Period::All => return FIRST_OF_ALL,
         };
         first.map_or(day, days)
@@ -187,34 +187,44 @@ pub struct Dates {
     date: i32,
     start: i64,
     end: i64,
-    /// Spans that were looked up, by their day in UTC, once spans are left again and again: of rows by symbol each begins anew.
-    known: Vec<(i64, i64, i32)>,
-    misses: u32,
+    /// The spans of the zone around the last instant, and which of them it is in.
+    spans: Arc<[Span]>,
+    span: Span,
 }
 
-/// Spans that are remembered: those of some years of dates.
-const KNOWN_SPANS: usize = 1 << 11;
+/// Instants between which a zone's clock keeps its distance from UTC.
+#[derive(Debug, Clone, Copy, Default)]
+struct Span {
+    start: i64,
+    end: i64,
+    /// Nanoseconds by which the clock is ahead of UTC.
+    offset: i64,
+}
 
-/// Lookups after which they are.
-const MISSES_MIN: u32 = 64;
+impl Span {
+    fn contains(&self, instant: i64) -> bool {
+        (self.start..self.end).contains(&instant)
+    }
+}
 
 impl Dates {
     /// Those of a time zone.
     #[must_use]
     pub fn new(zone: Tz) -> Dates {
-        Dates { zone, period: Period::Day, lead: 0, date: 0, start: 0, end: 0, known: Vec::new(), misses: 0 }
+        let (spans, span) = (Arc::default(), Span::default());
+        Dates { zone, period: Period::Day, lead: 0, date: 0, start: 0, end: 0, spans, span }
     }
 
     /// Those that begin at a time of day.
     #[must_use]
     pub fn starting_at(self, start: DayStart) -> Dates {
-        Dates { lead: start.lead(), start: 0, end: 0, known: Vec::new(), ..self }
+        Dates { lead: start.lead(), start: 0, end: 0, ..self }
     }
 
     /// The first dates of the periods that these dates are in.
     #[must_use]
     pub fn by(self, period: Period) -> Dates {
-        Dates { period, start: 0, end: 0, known: Vec::new(), ..self }
+        Dates { period, start: 0, end: 0, ..self }
     }
 
     /// Days since 1970-01-01 of an instant given in nanoseconds since the epoch.
@@ -231,56 +241,71 @@ impl Dates {
         from >= self.start && to < self.end && from <= to
     }
 
-    fn locate(&mut self, instant: i64) {
-        let day = usize::try_from(instant.div_euclid(NS_PER_DAY).rem_euclid(KNOWN_SPANS as i64)).unwrap_or(0);
-        if let Some((start, end, date)) =
-            self.known.get(day).filter(|(start, end, _)| (*start..*end).contains(&instant))
-        {
-            (self.start, self.end, self.date) = (*start, *end, *date);
-            return;
-        }
-        self.locate_day(instant);
-        self.date = self.period.first(self.date);
-        self.misses = self.misses.saturating_add(1);
-        if self.misses > MISSES_MIN {
-            self.known.resize(KNOWN_SPANS, (0, 0, 0));
-            self.known[day] = (self.start, self.end, self.date);
-        }
-    }
-
     #[expect(clippy::cast_possible_truncation, reason = "an i64 of nanoseconds spans 213,504 days")]
-    fn locate_day(&mut self, instant: i64) {
-        if self.zone == Tz::UTC && self.lead == 0 {
-            let day = instant.div_euclid(NS_PER_DAY);
-            self.date = day as i32;
-            self.start = day.saturating_mul(NS_PER_DAY);
-            self.end = day.saturating_add(1).saturating_mul(NS_PER_DAY);
-            return;
+    fn locate(&mut self, instant: i64) {
+        if !self.span.contains(instant) {
+            self.span = self.span_of(instant);
         }
-        let offset = self.offset(instant);
         // The clock of dates, on which one begins at midnight.
-        let local = i128::from(instant) + i128::from(offset) + i128::from(self.lead);
-        self.date = local.div_euclid(i128::from(NS_PER_DAY)) as i32;
-        (self.start, self.end) = (instant, instant.saturating_add(1));
-        // On a day on which the clock is changed a date may come, go and come again: only a span without a change is remembered.
-        for span in [NS_PER_DAY, NS_PER_QUARTER_HOUR] {
-            let before = i64::try_from(local.rem_euclid(i128::from(span))).unwrap_or(0);
-            let (start, end) = (instant.checked_sub(before), instant.checked_add(span - before));
-            if let (Some(start), Some(end)) = (start, end)
-                && self.offset(start) == offset
-                && self.offset(end - 1) == offset
-            {
-                (self.start, self.end) = (start, end);
-                return;
-            }
-        }
+        let ahead = self.span.offset + self.lead;
+        let day = match instant.checked_add(ahead) {
+            Some(local) => local.div_euclid(NS_PER_DAY) as i32,
+            None => (i128::from(instant) + i128::from(ahead)).div_euclid(i128::from(NS_PER_DAY)) as i32,
+        };
+        let begin = |day: i32| {
+            let begin = i128::from(day) * i128::from(NS_PER_DAY) - i128::from(ahead);
+            begin.clamp(i128::from(self.span.start), i128::from(self.span.end)) as i64
+        };
+        (self.start, self.end) = (begin(self.period.first(day)), begin(self.period.last(day).saturating_add(1)));
+        self.date = self.period.first(day);
     }
 
-    /// Nanoseconds by which the zone's clock is ahead of UTC.
-    fn offset(&self, instant: i64) -> i64 {
-        let utc = DateTime::from_timestamp_nanos(instant).naive_utc();
-        i64::from(self.zone.offset_from_utc_datetime(&utc).fix().local_minus_utc()) * 1_000_000_000
+    fn span_of(&mut self, instant: i64) -> Span {
+        let found = |spans: &[Span]| spans.get(spans.partition_point(|span| span.end <= instant)).copied();
+        if let Some(span) = found(&self.spans).filter(|span| span.contains(instant)) {
+            return span;
+        }
+        self.spans = spans(self.zone, instant.div_euclid(NS_OF_SPANS));
+        // The end of the last one can't be an instant.
+        found(&self.spans).unwrap_or(Span { start: instant, end: instant, offset: offset(self.zone, instant) })
     }
+}
+
+/// Nanoseconds of which the spans are found together: some eleven years.
+const NS_OF_SPANS: i64 = 4_096 * NS_PER_DAY;
+
+/// The spans of a zone in the n-th eleven years since 1970. Clocks are looked at once a day.
+fn spans(zone: Tz, number: i64) -> Arc<[Span]> {
+    static KNOWN: LazyLock<Mutex<HashMap<(Tz, i64), Arc<[Span]>>>> = LazyLock::new(Mutex::default);
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    Arc::clone(known.entry((zone, number)).or_insert_with(|| {
+        let (first, end) = (number.saturating_mul(NS_OF_SPANS), (number + 1).saturating_mul(NS_OF_SPANS));
+        let mut spans = Vec::new();
+        let mut span = Span { start: first, end: first, offset: offset(zone, first) };
+        while span.end < end {
+            let next = span.end.saturating_add(NS_PER_DAY).min(end);
+            // The last instant before the next look.
+            if offset(zone, next - 1) == span.offset {
+                span.end = next;
+                continue;
+            }
+            let (mut same, mut other) = (span.end.max(span.start + 1) - 1, next - 1);
+            while other - same > 1 {
+                let middle = same + (other - same) / 2;
+                if offset(zone, middle) == span.offset { same = middle } else { other = middle }
+            }
+            spans.push(Span { end: other, ..span });
+            span = Span { start: other, end: other, offset: offset(zone, other) };
+        }
+        spans.push(span);
+        spans.into()
+    }))
+}
+
+/// Nanoseconds by which a zone's clock is ahead of UTC.
+fn offset(zone: Tz, instant: i64) -> i64 {
+    let utc = DateTime::from_timestamp_nanos(instant).naive_utc();
+    i64::from(zone.offset_from_utc_datetime(&utc).fix().local_minus_utc()) * 1_000_000_000
 }
 
 /// The instant at which a date begins in a time zone; `None` where a clock that is put back passes its start twice, and beyond what an instant can
@@ -364,6 +389,25 @@ mod tests {
                 let instant = ns(start) + step * 900_000_000_001;
                 let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone.parse::<Tz>().unwrap());
                 assert_eq!(date(kept.of(instant)), local.date_naive(), "{zone} {instant}");
+            }
+        }
+    }
+
+    #[test]
+    fn dates_of_all_zones_are_those_of_their_clocks() {
+        let mut random = 1_u64;
+        for zone in chrono_tz::TZ_VARIANTS.into_iter().step_by(17) {
+            let mut dates = Dates::new(zone);
+            for _ in 0..3_000 {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                // From 1890 to 2260, and as rows of a symbol come: a day apart.
+                let day = ((random >> 33) % 135_000).cast_signed() - 29_000;
+                let of_day = (random >> 7).cast_signed() % NS_PER_DAY;
+                for step in 0..3 {
+                    let instant = (day + step) * NS_PER_DAY + of_day;
+                    let local = DateTime::from_timestamp_nanos(instant).with_timezone(&zone);
+                    assert_eq!(date(dates.of(instant)), local.date_naive(), "{zone} {local}");
+                }
             }
         }
     }

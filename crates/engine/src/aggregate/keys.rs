@@ -266,6 +266,12 @@ impl ValueKey {
         #[expect(clippy::cast_possible_truncation, reason = "no word is further from the least than there are places")]
         let place = |word: u64| word.wrapping_sub(least) as u32 + 1;
         match &self.words {
+            // A dictionary of many texts isn't gone through for a few rows.
+            KeyWords::Codes(codes, words) if codes.len() < words.len() => {
+                for (row, at) in places[..codes.len()].iter_mut().enumerate() {
+                    *at = *at * stride + self.word(row).map_or(0, place);
+                }
+            }
             KeyWords::Codes(codes, words) => {
                 let of_codes: Vec<u32> = words.iter().map(|word| word.map_or(0, place)).collect();
                 let of_null = of_codes.last().copied().unwrap_or(0);

@@ -9,6 +9,7 @@ use arrow::compute::take;
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
 use splay_store::{ColumnType, Segment, TableSnapshot};
 
+use super::pieces::PIECE_ROWS;
 use crate::codes::TextResults;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Value};
@@ -33,13 +34,23 @@ pub(crate) struct Span {
     pub run: Option<usize>,
 }
 
-/// Spans that follow each other without a gap, so that expressions are evaluated over all of them at once.
+/// Spans over whose rows expressions are evaluated at once.
 #[derive(Debug)]
 pub(crate) struct Block {
-    /// Rows of the segment.
+    /// Rows of the segment, from the first wanted one to the last.
     pub rows: Range<usize>,
     /// Spans, cut to the block.
     pub spans: Vec<Span>,
+}
+
+impl Block {
+    /// The wanted rows, counted from row `from` of the segment; `None` if they are all of [`Block::rows`].
+    pub fn picked(&self, from: usize) -> Option<UInt32Array> {
+        let wanted: usize = self.spans.iter().map(|span| span.rows.len()).sum();
+        let place = |row: usize| u32::try_from(row - from).unwrap_or(u32::MAX);
+        let rows = || self.spans.iter().flat_map(|span| span.rows.clone().map(place));
+        (wanted < self.rows.len()).then(|| UInt32Array::from_iter_values(rows()))
+    }
 }
 
 impl Cover {
@@ -70,7 +81,28 @@ impl Cover {
         Cover { segment: Arc::clone(&self.segment), date: self.date, rows: self.rows.start..end, spans }
     }
 
-    /// The spans in blocks of at most `rows_max` rows.
+    /// The spans in blocks of at most `rows_max` wanted rows, short ones together with others that don't follow them without a gap.
+    pub fn blocks_with_gaps(&self, rows_max: usize) -> Vec<Block> {
+        let mut blocks: Vec<Block> = Vec::new();
+        let (mut wanted, mut are_short) = (0, false);
+        for block in self.blocks(rows_max) {
+            let (rows, is_short) = (block.rows.len(), block.rows.len() <= PIECE_ROWS);
+            match blocks.last_mut().filter(|_| are_short && is_short && wanted + rows <= rows_max) {
+                Some(last) => {
+                    last.rows.end = block.rows.end;
+                    last.spans.extend(block.spans);
+                    wanted += rows;
+                }
+                None => {
+                    blocks.push(block);
+                    (wanted, are_short) = (rows, is_short);
+                }
+            }
+        }
+        blocks
+    }
+
+    /// The spans in blocks of at most `rows_max` rows that follow each other without a gap.
     pub fn blocks(&self, rows_max: usize) -> Vec<Block> {
         Cover::blocks_of(&self.spans, rows_max)
     }

@@ -135,6 +135,66 @@ fn longer_partitions_give_the_same_answers() {
     }
 }
 
+/// A row a date of each of many symbols, so that the rows of a date stand far apart in a longer partition. On the first date alone sizes are zero.
+fn bars() -> RecordBatch {
+    let (symbols, dates) = (5_000_i64, 6_i64);
+    let rows = move || (0..symbols).flat_map(move |symbol| (0..dates).map(move |date| (symbol, date)));
+    let rows = move || rows().filter(|(symbol, date)| (symbol * 7 + date) % 11 > 0);
+    let names: Vec<String> = (0..symbols).map(|symbol| format!("S{symbol:05}")).collect();
+    let name = |(symbol, _): (i64, i64)| (symbol % 97 > 0).then(|| names[usize::try_from(symbol).unwrap()].as_str());
+    let price = |(symbol, date): (i64, i64)| (symbol % 13 > 0).then(|| (symbol * 31 + date * 17) as f64 % 997.0 / 8.0);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(
+            TimestampNanosecondArray::from_iter_values(rows().map(|(_, date)| START + date * 86_400_000_000_000))
+                .with_timezone("UTC"),
+        ),
+        Arc::new(rows().map(name).collect::<DictionaryArray<Int32Type>>()),
+        Arc::new(rows().map(price).collect::<Float64Array>()),
+        Arc::new(Int64Array::from_iter_values(rows().map(|(symbol, date)| date * (1 + symbol % 40)))),
+    ];
+    RecordBatch::try_new(spec("bar", Period::Day).arrow(), columns).unwrap()
+}
+
+const BAR_STATEMENTS: [&str; 14] = [
+    "select sym, sum(size), avg(price) from T where date = '2019-10-22' group by sym",
+    "select sym, sum(size), count(*) from T where date in ('2019-10-21', '2019-10-23') group by sym",
+    "select sym, first(price), last(size), last(time) from T where date = '2019-10-22' group by sym",
+    "select size, first(sym), last(price), count(*) from T where date = '2019-10-22' group by size",
+    "select size, last(sym) from T where date = '2019-10-22' and price > 20 group by size",
+    "select size, first(price) filter (where size > 30), count(*) filter (where price is null) from T where date = '2019-10-22' group by size",
+    "select date, sum(size), avg(price), min(sym), median(price) from T group by date",
+    "select date, sym, max(price) from T where date > '2019-10-23' group by date, sym",
+    "select substr(sym, 4) as s, count(*), sum(size) from T where date = '2019-10-24' group by s",
+    "select sym, sum(1000 / size) from T where date = '2019-10-22' and 1000 / size > 30 group by sym",
+    "select count(distinct sym), count(distinct size), stddev(price) from T where date = '2019-10-24'",
+    "select size, count(distinct sym) from T where date = '2019-10-24' group by size",
+    "select * from T where date = '2019-10-24' and size > 100",
+    "select date, first(size), last(price) from T where sym >= 'S02' group by date",
+];
+
+#[test]
+fn rows_that_stand_apart_are_grouped_as_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    for (tier, period) in [(Tier::Mapped, Period::Day), (Tier::Mapped, Period::Year), (Tier::Small, Period::All)] {
+        let options = LoadOptions { tier: Some(tier), partition: Some(period), ..LoadOptions::default() };
+        let mut load = database.load(&spec(&format!("bar_{period}"), period), options).unwrap();
+        load.append(&bars()).unwrap();
+        load.commit().unwrap();
+    }
+    let general = market::session_without_tick_plans(&database);
+    for statement in BAR_STATEMENTS {
+        let expected = cells(&answer(&general, statement, Period::Day).batches().unwrap());
+        for (threads, period) in [(1, Period::Year), (2, Period::Year), (2, Period::All), (2, Period::Day)] {
+            let session = market::session(&database, threads, 8192);
+            let found = cells(&answer(&session, statement, period).batches().unwrap());
+            let is_same = found.len() == expected.len()
+                && found.iter().zip(&expected).all(|(one, other)| one.iter().zip(other).all(|(a, b)| a.matches(b)));
+            assert!(is_same, "{statement} by {period}:\n{found:?}\n{expected:?}");
+        }
+    }
+}
+
 #[test]
 fn dates_bound_the_times_that_are_read() {
     let (_folder, database) = database(Tier::Mapped);

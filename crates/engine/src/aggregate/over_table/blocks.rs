@@ -19,7 +19,6 @@ use crate::aggregate::{AggregateFunction, Buckets, Key};
 use crate::codes;
 use crate::error::{Error, Result};
 use crate::expr::Columns;
-use crate::gather::position;
 use crate::kept::Kept;
 use crate::table::{Block, Cover, CoverColumns, Span};
 
@@ -42,26 +41,23 @@ impl State<'_> {
     /// Aggregates a block of rows whose filter, keys and arguments are evaluated.
     pub(super) fn block(&mut self, columns: &CoverColumns<'_>, number: u32, block: &Block) -> Result<()> {
         let cover = columns.cover();
-        let mut chunk = BlockColumns { columns, rows: block.rows.clone(), kept: None };
-        let mut positions: Option<Vec<u64>> = None;
+        let mut chunk = BlockColumns::new(columns, block);
         if let Some(predicate) = self.asked.predicate {
             let mask = self.conditions.hold(predicate, &chunk, self.asked.constants)?;
             let kept = Kept::new(mask, self.asked.aggregates.len() + self.asked.keys.len());
             if kept.rows() == 0 {
                 return Ok(());
             }
-            if kept.rows() < block.rows.len() {
-                // Nothing else asks where rows stand.
-                if self.slots.iter().any(|slot| matches!(slot, Slot::Picked(_))) {
-                    let (rows, start) = (kept.mask().values().set_indices(), block.rows.start - cover.rows.start);
-                    positions = Some(rows.map(|row| position(number, start + row)).collect());
-                }
+            if kept.rows() < chunk.wanted() {
                 chunk.kept = Some(kept);
             }
         }
+        // Nothing else asks where rows stand.
+        let picks = self.slots.iter().any(|slot| matches!(slot, Slot::Picked(_)));
+        let positions = if picks { chunk.positions(number) } else { None };
         let positions = match &positions {
             Some(positions) => Positions::Listed(positions),
-            None => Positions::From(position(number, block.rows.start - cover.rows.start)),
+            None => Positions::From(chunk.first_position(number)),
         };
         let times = match self.needs_times() {
             true => Some(chunk.column(self.asked.snapshot.spec().time_position())?.into_array(chunk.rows())?),
@@ -82,7 +78,11 @@ impl State<'_> {
             self.runs = runs;
             return Ok(());
         }
-        let stretches = self.stretches(block, &chunk, times)?;
+        let stretches = match values.len() == self.asked.keys.len() {
+            // Neither symbol nor time is a key.
+            true => vec![Stretch { rows: 0..chunk.rows(), span: &block.spans[0], cut: None }],
+            false => self.stretches(block, &chunk, times)?,
+        };
         let places = ValueKey::places(&values, chunk.rows());
         if let Some(places) = places.filter(|it| it.choices * stretches.len() <= PLACES_OF_ROW_MAX * chunk.rows()) {
             let parted = self.parted(cover, &stretches, &values, places)?;
@@ -380,9 +380,10 @@ fn not_null(mask: &BooleanArray, mut arguments: Vec<ArrayRef>) -> Result<Vec<Arr
 
 /// The spans of a block, and which of the kept rows are theirs.
 fn kept_spans<'a>(block: &'a Block, chunk: &BlockColumns<'_>) -> impl Iterator<Item = (&'a Span, Range<usize>)> {
-    let mut start = 0;
+    let (mut wanted, mut start) = (0, 0);
     block.spans.iter().map(move |span| {
-        let end = start + chunk.kept_of(span.rows.start - block.rows.start..span.rows.end - block.rows.start);
+        let end = start + chunk.kept_of(wanted..wanted + span.rows.len());
+        wanted += span.rows.len();
         (span, std::mem::replace(&mut start, end)..end)
     })
 }

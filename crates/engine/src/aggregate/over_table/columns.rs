@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, UInt32Array};
+use arrow::compute::take;
 use arrow::datatypes::DataType;
 use splay_store::TableSnapshot;
 
@@ -11,8 +12,9 @@ use crate::aggregate::accumulate::{Assigned, Run};
 use crate::codes::{Conditions, TextResults};
 use crate::error::Result;
 use crate::expr::{Columns, Value};
+use crate::gather::position;
 use crate::kept::Kept;
-use crate::table::{CoverColumns, date_position};
+use crate::table::{Block, CoverColumns, date_position};
 
 /// The rows that an aggregate's filter keeps, with their groups; `None` without a filter.
 pub(super) fn filtered<'a>(
@@ -50,14 +52,49 @@ pub(super) fn ends_of_runs<'a>(
 /// Columns of a block, of the rows that a mask keeps.
 pub(super) struct BlockColumns<'a> {
     pub columns: &'a CoverColumns<'a>,
-    /// Rows of the segment.
-    pub rows: Range<usize>,
-    /// Which of them are kept; `None` if all are.
+    /// Rows of the segment, from the first wanted one to the last.
+    rows: Range<usize>,
+    /// The wanted rows, counted from the first of the cover; `None` if all of `rows` are.
+    picked: Option<UInt32Array>,
+    /// Which of the wanted ones are kept; `None` if all are.
     pub kept: Option<Kept>,
 }
 
-impl BlockColumns<'_> {
-    /// How many of some rows of the block are kept.
+impl<'a> BlockColumns<'a> {
+    pub fn new(columns: &'a CoverColumns<'a>, block: &Block) -> BlockColumns<'a> {
+        let picked = block.picked(columns.cover().rows.start);
+        BlockColumns { columns, rows: block.rows.clone(), picked, kept: None }
+    }
+
+    /// Of rows that follow each other without a gap.
+    pub fn of_rows(columns: &'a CoverColumns<'a>, rows: Range<usize>) -> BlockColumns<'a> {
+        BlockColumns { columns, rows, picked: None, kept: None }
+    }
+
+    /// The wanted rows, whether they are kept or not.
+    pub fn wanted(&self) -> usize {
+        self.picked.as_ref().map_or(self.rows.len(), UInt32Array::len)
+    }
+
+    /// The position of the first wanted row, given the number of the cover.
+    pub fn first_position(&self, number: u32) -> u64 {
+        position(number, self.rows.start - self.columns.cover().rows.start)
+    }
+
+    /// The position of each kept row, given the number of the cover; `None` if they follow each other.
+    pub fn positions(&self, number: u32) -> Option<Vec<u64>> {
+        let first = self.first_position(number);
+        let of_wanted = |row: usize| match &self.picked {
+            Some(picked) => position(number, picked.value(row) as usize),
+            None => first + row as u64,
+        };
+        match &self.kept {
+            Some(kept) => Some(kept.mask().values().set_indices().map(of_wanted).collect()),
+            None => self.picked.as_ref().map(|picked| (0..picked.len()).map(of_wanted).collect()),
+        }
+    }
+
+    /// How many of some of the wanted rows are kept.
     pub fn kept_of(&self, rows: Range<usize>) -> usize {
         match &self.kept {
             None => rows.len(),
@@ -68,15 +105,18 @@ impl BlockColumns<'_> {
 
 impl Columns for BlockColumns<'_> {
     fn rows(&self) -> usize {
-        self.kept.as_ref().map_or(self.rows.len(), Kept::rows)
+        self.kept.as_ref().map_or_else(|| self.wanted(), Kept::rows)
     }
 
     fn column(&self, position: usize) -> Result<Value> {
         if position == self.columns.date_position() {
             return Ok(Value::Scalar(self.columns.date()));
         }
-        let start = self.rows.start - self.columns.cover().rows.start;
-        let column = self.columns.column(position)?.slice(start, self.rows.len());
+        let column = self.columns.column(position)?;
+        let column = match &self.picked {
+            Some(picked) => take(column, picked, None)?,
+            None => column.slice(self.rows.start - self.columns.cover().rows.start, self.rows.len()),
+        };
         Ok(Value::Array(match &self.kept {
             None => column,
             Some(kept) => kept.filter(&column)?,

@@ -229,7 +229,7 @@ fn over_runs(
         let mut start = run.start;
         while start < run.end {
             let end = run.end.min(start + BLOCK_ROWS_MAX);
-            let chunk = BlockColumns { columns, rows: first + start..first + end, kept: None };
+            let chunk = BlockColumns::of_rows(columns, first + start..first + end);
             let arguments = aggregate
                 .arguments
                 .iter()

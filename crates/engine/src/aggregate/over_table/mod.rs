@@ -276,7 +276,7 @@ impl<'a> State<'a> {
             self.direct(columns, number)?;
             return self.check_memory();
         }
-        for block in columns.cover().blocks(BLOCK_ROWS_MAX) {
+        for block in columns.cover().blocks_with_gaps(BLOCK_ROWS_MAX) {
             self.asked.stop.check()?;
             self.block(columns, number, &block)?;
             if self.are_many() {

@@ -21,7 +21,6 @@ use crate::aggregate::groups::{hash, words_of};
 use crate::codes::Conditions;
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr};
-use crate::gather::position;
 use crate::kept::Kept;
 use crate::parallel;
 use crate::reads::Reads;
@@ -134,7 +133,7 @@ impl Dealing<'_> {
         for (number, cover) in covers.iter().enumerate() {
             ahead.before(number)?;
             let columns = CoverColumns::new(snapshot, cover);
-            for block in cover.blocks(BLOCK_ROWS) {
+            for block in cover.blocks_with_gaps(BLOCK_ROWS) {
                 self.asked.stop.check()?;
                 let number = u32::try_from(first_cover + number).unwrap_or(u32::MAX);
                 dealt.extend(self.block(&columns, number, &block, first_row, &mut conditions)?);
@@ -154,7 +153,7 @@ impl Dealing<'_> {
         conditions: &mut Conditions<'s>,
     ) -> Result<Option<DealtBlock>> {
         let (asked, constants) = (self.asked, self.asked.constants);
-        let mut chunk = BlockColumns { columns, rows: block.rows.clone(), kept: None };
+        let mut chunk = BlockColumns::new(columns, block);
         let mut rows_of_block: Option<Vec<u32>> = None;
         if let Some(predicate) = asked.predicate {
             let mask = conditions.hold(predicate, &chunk, constants)?;
@@ -162,7 +161,7 @@ impl Dealing<'_> {
             if kept.rows() == 0 {
                 return Ok(None);
             }
-            if kept.rows() < block.rows.len() {
+            if kept.rows() < chunk.wanted() {
                 let rows = kept.mask().values().set_indices();
                 rows_of_block = Some(rows.map(|row| u32::try_from(row).unwrap_or(u32::MAX)).collect());
                 chunk.kept = Some(kept);
@@ -207,10 +206,11 @@ impl Dealing<'_> {
         }
         let row_of = |row: &u32| rows_of_block.as_ref().map_or(*row, |rows| rows[*row as usize]);
         let sequence: Vec<u64> = order.values().iter().map(|row| first_row + u64::from(row_of(row))).collect();
-        let start = position(number, block.rows.start - columns.cover().rows.start);
-        let positions = match self.needs_positions {
-            true => order.values().iter().map(|row| start + u64::from(row_of(row))).collect(),
-            false => Vec::new(),
+        let first = chunk.first_position(number);
+        let positions = match self.needs_positions.then(|| chunk.positions(number)) {
+            None => Vec::new(),
+            Some(Some(positions)) => order.values().iter().map(|row| positions[*row as usize]).collect(),
+            Some(None) => order.values().iter().map(|row| first + u64::from(*row)).collect(),
         };
         let times = match self.needs_times {
             true => {
