@@ -124,13 +124,13 @@ impl Period {
     /// The last date of the period that a date is in.
     #[must_use]
     pub fn last(self, day: i32) -> i32 {
-        let first = date(self.first(day));
-        let next = match self {
+        let months = match self {
             Period::Day => return day,
-            Period::Month => first.checked_add_months(Months::new(1)),
-            Period::Year => first.checked_add_months(Months::new(12)),
+            Period::Month => 1,
+            Period::Year => 12,
             Period::All => return LAST_OF_ALL,
         };
+        let next = date(self.first(day)).checked_add_months(Months::new(months));
         next.map_or(day, |next| days(next) - 1)
     }
 
@@ -256,8 +256,8 @@ impl Dates {
             let begin = i128::from(day) * i128::from(NS_PER_DAY) - i128::from(ahead);
             begin.clamp(i128::from(self.span.start), i128::from(self.span.end)) as i64
         };
-        (self.start, self.end) = (begin(self.period.first(day)), begin(self.period.last(day).saturating_add(1)));
         self.date = self.period.first(day);
+        (self.start, self.end) = (begin(self.date), begin(self.period.last(day).saturating_add(1)));
     }
 
     fn span_of(&mut self, instant: i64) -> Span {
