@@ -44,12 +44,16 @@ pub(crate) struct Block {
 }
 
 impl Block {
+    /// How many rows are wanted.
+    pub fn wanted(&self) -> usize {
+        self.spans.iter().map(|span| span.rows.len()).sum()
+    }
+
     /// The wanted rows, counted from row `from` of the segment; `None` if they are all of [`Block::rows`].
     pub fn picked(&self, from: usize) -> Option<UInt32Array> {
-        let wanted: usize = self.spans.iter().map(|span| span.rows.len()).sum();
         let place = |row: usize| u32::try_from(row - from).unwrap_or(u32::MAX);
         let rows = || self.spans.iter().flat_map(|span| span.rows.clone().map(place));
-        (wanted < self.rows.len()).then(|| UInt32Array::from_iter_values(rows()))
+        (self.wanted() < self.rows.len()).then(|| UInt32Array::from_iter_values(rows()))
     }
 }
 

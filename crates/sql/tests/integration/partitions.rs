@@ -135,9 +135,9 @@ fn longer_partitions_give_the_same_answers() {
     }
 }
 
-/// A row a date of each of many symbols, so that the rows of a date stand far apart in a longer partition. On the first date alone sizes are zero.
-fn bars() -> RecordBatch {
-    let (symbols, dates) = (5_000_i64, 6_i64);
+/// A row a date of each of many symbols, so that the rows of a date stand far apart in a longer partition. Times within a date don't go by the symbol.
+/// On the first date alone sizes are zero.
+fn bars(symbols: i64, dates: i64) -> RecordBatch {
     let rows = move || (0..symbols).flat_map(move |symbol| (0..dates).map(move |date| (symbol, date)));
     let rows = move || rows().filter(|(symbol, date)| (symbol * 7 + date) % 11 > 0);
     let names: Vec<String> = (0..symbols).map(|symbol| format!("S{symbol:05}")).collect();
@@ -145,8 +145,10 @@ fn bars() -> RecordBatch {
     let price = |(symbol, date): (i64, i64)| (symbol % 13 > 0).then(|| (symbol * 31 + date * 17) as f64 % 997.0 / 8.0);
     let columns: Vec<ArrayRef> = vec![
         Arc::new(
-            TimestampNanosecondArray::from_iter_values(rows().map(|(_, date)| START + date * 86_400_000_000_000))
-                .with_timezone("UTC"),
+            TimestampNanosecondArray::from_iter_values(
+                rows().map(|(symbol, date)| START + date * 86_400_000_000_000 + symbol * 7_919 % 180_000 * 100_000_000),
+            )
+            .with_timezone("UTC"),
         ),
         Arc::new(rows().map(name).collect::<DictionaryArray<Int32Type>>()),
         Arc::new(rows().map(price).collect::<Float64Array>()),
@@ -155,7 +157,7 @@ fn bars() -> RecordBatch {
     RecordBatch::try_new(spec("bar", Period::Day).arrow(), columns).unwrap()
 }
 
-const BAR_STATEMENTS: [&str; 14] = [
+const BAR_STATEMENTS: [&str; 22] = [
     "select sym, sum(size), avg(price) from T where date = '2019-10-22' group by sym",
     "select sym, sum(size), count(*) from T where date in ('2019-10-21', '2019-10-23') group by sym",
     "select sym, first(price), last(size), last(time) from T where date = '2019-10-22' group by sym",
@@ -170,20 +172,43 @@ const BAR_STATEMENTS: [&str; 14] = [
     "select size, count(distinct sym) from T where date = '2019-10-24' group by size",
     "select * from T where date = '2019-10-24' and size > 100",
     "select date, first(size), last(price) from T where sym >= 'S02' group by date",
+    "select size % 3 as k, first(price order by time), last(sym order by time) from T group by k",
+    "select last(price order by time), first(sym order by time) from T where price > 20",
+    "select size, first(sym order by time), last(price order by time) from T where date = '2019-10-22' group by size",
+    "select date, sym, last(price order by time) from T group by date, sym",
+    "select count(*) filter (where sym = 'S00001'), sum(size) filter (where sym in ('S00002', 'S00003')) from T",
+    "select date, count(*) filter (where sym = 'S00001'), last(sym order by time) from T group by date",
+    "select sym, count(*) filter (where sym > 'S04990'), first(price order by time) from T group by sym",
+    "select time_bucket('1 hour', time) as b, count(*) filter (where sym = 'S00004'), last(price order by time) from T group by b",
+];
+
+/// Of so many groups that rows are dealt out by their keys.
+const GROUPS_STATEMENTS: [&str; 2] = [
+    "select count(*), sum(n), sum(f), sum(l), max(t) from (select time, size, count(*) as n, first(size) as f, last(size order by time) as l, max(time) as t from T where date > '2019-10-21' group by time, size)",
+    "select count(*), sum(n), max(f), min(l) from (select sym, date, count(*) as n, first(sym) as f, last(sym order by time) as l from T where date > '2019-10-21' and size > 5 group by date, sym)",
 ];
 
 #[test]
 fn rows_that_stand_apart_are_grouped_as_others() {
+    rows_apart_are_grouped_as_others(&bars(5_000, 6), &BAR_STATEMENTS);
+}
+
+#[test]
+fn many_groups_of_rows_that_stand_apart_are_grouped_as_others() {
+    rows_apart_are_grouped_as_others(&bars(40_000, 9), &GROUPS_STATEMENTS);
+}
+
+fn rows_apart_are_grouped_as_others(rows: &RecordBatch, statements: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path().join("db")).unwrap();
     for (tier, period) in [(Tier::Mapped, Period::Day), (Tier::Mapped, Period::Year), (Tier::Small, Period::All)] {
         let options = LoadOptions { tier: Some(tier), partition: Some(period), ..LoadOptions::default() };
         let mut load = database.load(&spec(&format!("bar_{period}"), period), options).unwrap();
-        load.append(&bars()).unwrap();
+        load.append(rows).unwrap();
         load.commit().unwrap();
     }
     let general = market::session_without_tick_plans(&database);
-    for statement in BAR_STATEMENTS {
+    for statement in statements {
         let expected = cells(&answer(&general, statement, Period::Day).batches().unwrap());
         for (threads, period) in [(1, Period::Year), (2, Period::Year), (2, Period::All), (2, Period::Day)] {
             let session = market::session(&database, threads, 8192);

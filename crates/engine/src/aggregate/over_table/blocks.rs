@@ -78,8 +78,8 @@ impl State<'_> {
             self.runs = runs;
             return Ok(());
         }
-        let stretches = match values.len() == self.asked.keys.len() {
-            // Neither symbol nor time is a key.
+        let stretches = match values.len() == self.asked.keys.len() && times.is_none() {
+            // Neither symbol nor time is a key, and no row is picked by its time, which rises within a symbol alone.
             true => vec![Stretch { rows: 0..chunk.rows(), span: &block.spans[0], cut: None }],
             false => self.stretches(block, &chunk, times)?,
         };

@@ -6,8 +6,8 @@ use crate::error::{Error, Result};
 use crate::expr::Expr;
 use crate::table::{Cover, CoverColumns, Span};
 
-use super::TableAggregate;
 use super::cuts::Cuts;
+use super::{TableAggregate, picks_by_time};
 
 /// Rows of a run or a stretch, on average, from which on it is found as such.
 const ROWS_OF_SPAN_MIN: usize = 8;
@@ -26,7 +26,7 @@ pub(super) fn by_rows(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<Op
     }
     let spans: usize = covers.iter().map(|cover| cover.spans.len()).sum();
     let has_short_runs = spans >= SPANS_MIN && rows < spans * ROWS_OF_SPAN_MIN;
-    if !has_short_runs {
+    if !has_short_runs || !may_be_joined(asked) {
         let is_short = has_short_stretches(asked, covers)?;
         return Ok(is_short.then(|| (asked.keys.to_vec(), covers.to_vec())));
     }
@@ -38,6 +38,13 @@ pub(super) fn by_rows(asked: &TableAggregate<'_>, covers: &[Cover]) -> Result<Op
         other => Ok(other.clone()),
     });
     Ok(Some((keys.collect::<Result<_>>()?, covers.iter().map(joined).collect())))
+}
+
+/// Whether spans may be of several symbols: where the symbol is a key it tells rows apart as any other key. Else a filter may ask for the symbol
+/// of a span, and rows that are picked by their time are the first or last of it.
+fn may_be_joined(asked: &TableAggregate<'_>) -> bool {
+    let by_symbol = asked.keys.iter().any(|key| matches!(key, Key::Symbol));
+    by_symbol || !picks_by_time(asked.aggregates) && asked.aggregates.iter().all(|aggregate| aggregate.filter.is_none())
 }
 
 /// A cover whose spans are of several symbols where they stand side by side.

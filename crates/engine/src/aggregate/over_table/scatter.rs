@@ -137,7 +137,7 @@ impl Dealing<'_> {
                 self.asked.stop.check()?;
                 let number = u32::try_from(first_cover + number).unwrap_or(u32::MAX);
                 dealt.extend(self.block(&columns, number, &block, first_row, &mut conditions)?);
-                first_row += block.rows.len() as u64;
+                first_row += block.wanted() as u64;
             }
         }
         Ok(dealt)
