@@ -184,8 +184,8 @@ const BAR_STATEMENTS: [&str; 22] = [
 
 /// Of so many groups that rows are dealt out by their keys.
 const GROUPS_STATEMENTS: [&str; 2] = [
-    "select count(*), sum(n), sum(f), sum(l), max(t) from (select time, size, count(*) as n, first(size) as f, last(size order by time) as l, max(time) as t from T where date > '2019-10-21' group by time, size)",
-    "select count(*), sum(n), max(f), min(l) from (select sym, date, count(*) as n, first(sym) as f, last(sym order by time) as l from T where date > '2019-10-21' and size > 5 group by date, sym)",
+    "select count(*), sum(n), sum(f), sum(l), max(t) from (select time, size, count(*) as n, first(size) as f, last(size order by time) as l, max(time) as t from T where date > '2019-10-20' group by time, size)",
+    "select count(*), sum(n), max(f), min(l) from (select sym, date, count(*) as n, first(sym) as f, last(sym order by time) as l from T where date > '2019-10-20' and size > 5 group by date, sym)",
 ];
 
 #[test]
