@@ -8,7 +8,7 @@ use splay_store::{BLOCK_ROWS, ColumnReader, ColumnSummaries, Partition, Segment,
 use super::Wanted;
 use super::ahead::open;
 use super::cover::{Cover, Span, times_of};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::parallel;
 use crate::search::partition_from;
 
@@ -18,6 +18,12 @@ const GAP_ROWS_MAX: usize = 8192;
 
 /// Pieces that the search for a range of times in a run counts for: it misses the cache some ten times.
 const SEARCH_PIECES: usize = 2;
+
+/// Rows of a run up to which its times are read with those of its neighbours: of longer ones a search touches few blocks.
+const SHORT_ROWS_MAX: usize = 1_024;
+
+/// Rows whose times are read at once.
+const TOGETHER_ROWS_MAX: usize = 65_536;
 
 /// Rows from which on a search for a time begins where it would be if times were evenly spread.
 const GUESSED_ROWS_MIN: usize = 64;
@@ -156,26 +162,14 @@ impl Search<'_> {
         }
         let index = segment.index()?;
         let narrowing = if whole_time { None } else { Some(Narrowing::new(self.snapshot, wanted, segment, index)?) };
-        let span = |run: usize| -> Result<Option<Span>> {
-            let rows = index.symbol_rows(run)?;
-            let rows = to_usize(rows.start)..to_usize(rows.end);
-            let rows = match &narrowing {
-                Some(narrowing) => narrowing.within(rows)?,
-                None => rows,
-            };
-            Ok((!rows.is_empty()).then_some(Span { rows, run: Some(run) }))
-        };
         if let (Some(condition), None) = (&wanted.condition, &wanted.symbols) {
             let runs = condition.runs(index)?;
-            return self.each(runs.len(), narrowing.is_some(), |number| span(runs[number]));
+            return self.each(index, runs.len(), narrowing.as_ref(), |number| Ok(Some(runs[number])));
         }
         match &wanted.symbols {
-            None => self.each(index.symbols()?, narrowing.is_some(), span),
+            None => self.each(index, index.symbols()?, narrowing.as_ref(), |run| Ok(Some(run))),
             Some(symbols) => {
-                self.each(symbols.len(), narrowing.is_some(), |number| match index.find_symbol(&symbols[number])? {
-                    Some(run) => span(run),
-                    None => Ok(None),
-                })
+                self.each(index, symbols.len(), narrowing.as_ref(), |number| Ok(index.find_symbol(&symbols[number])?))
             }
         }
     }
@@ -183,16 +177,28 @@ impl Search<'_> {
     /// The spans of some runs, by threads where they are searched for times.
     fn each(
         &self,
+        index: &SegmentIndex,
         runs: usize,
-        is_narrowed: bool,
-        span: impl Fn(usize) -> Result<Option<Span>> + Sync,
+        narrowing: Option<&Narrowing<'_>>,
+        run: impl Fn(usize) -> Result<Option<usize>> + Sync,
     ) -> Result<Vec<Span>> {
-        let pieces = if is_narrowed { SEARCH_PIECES * runs } else { 0 };
+        let pieces = if narrowing.is_some() { SEARCH_PIECES * runs } else { 0 };
         let threads = parallel::threads_for(0, pieces, self.threads);
         let share = runs.div_ceil(threads.max(1)).max(1);
+        let whole = |number: usize| -> Result<Option<Span>> {
+            let Some(run) = run(number)? else { return Ok(None) };
+            let rows = index.symbol_rows(run)?;
+            Ok(Some(Span { rows: to_usize(rows.start)..to_usize(rows.end), run: Some(run) }))
+        };
         let found = parallel::each(runs.div_ceil(share), threads, |part| {
             let own = part * share..runs.min((part + 1) * share);
-            own.filter_map(|run| span(run).transpose()).collect::<Result<Vec<Span>>>()
+            let own = own.filter_map(|number| whole(number).transpose()).collect::<Result<Vec<Span>>>()?;
+            let mut own = match narrowing {
+                Some(narrowing) => narrowing.narrowed(own)?,
+                None => own,
+            };
+            own.retain(|span| !span.rows.is_empty());
+            Ok::<_, Error>(own)
         })?;
         let mut found = found.into_iter();
         let mut spans = found.next().unwrap_or_default();
@@ -263,6 +269,37 @@ impl<'a> Narrowing<'a> {
         let spec = snapshot.spec();
         let times = segment.column(spec, spec.time_position())?;
         Ok(Narrowing { wanted, times, samples: index.by_block(&spec.time)? })
+    }
+
+    /// The spans cut to the range of time, which leaves nothing of some. Times of short ones side by side are read at once.
+    fn narrowed(&self, mut spans: Vec<Span>) -> Result<Vec<Span>> {
+        let mut first = 0;
+        while first < spans.len() {
+            let start = spans[first].rows.start;
+            let is_short = |span: &Span| span.rows.len() <= SHORT_ROWS_MAX;
+            let beside = |pair: &[Span]| {
+                is_short(&pair[1])
+                    && pair[0].rows.end == pair[1].rows.start
+                    && pair[1].rows.end - start <= TOGETHER_ROWS_MAX
+            };
+            let more = spans[first..].windows(2).take_while(|pair| beside(pair)).count();
+            let last = first + if is_short(&spans[first]) { more } else { 0 };
+            let together = &mut spans[first..=last];
+            first += together.len();
+            if let [alone] = together {
+                alone.rows = self.within(alone.rows.clone())?;
+                continue;
+            }
+            let times = self.times.read(start..together[together.len() - 1].rows.end)?;
+            let (times, bounds) = (times_of(&times)?, self.wanted.times);
+            for span in together {
+                let own = times.get(span.rows.start - start..span.rows.end - start).unwrap_or_default();
+                let before = own.partition_point(|time| *time < bounds.min);
+                let within = own[before..].partition_point(|time| *time <= bounds.max);
+                span.rows = span.rows.start + before..span.rows.start + before + within;
+            }
+        }
+        Ok(spans)
     }
 
     fn within(&self, run: Range<usize>) -> Result<Range<usize>> {
