@@ -322,10 +322,32 @@ enum LinkRows {
     Read(Option<Part>),
 }
 
-/// What is searched for in chains.
+/// What is searched for in one chain.
 pub(super) struct Searched<'a, 'b> {
-    pub rule: MatchRule,
-    pub keyed: Keyed<'a, 'b>,
+    rule: MatchRule,
+    keyed: Keyed<'a, 'b>,
+    /// By the further keys of left rows: of how many of the first parts the last match is known, and that.
+    earlier: HashMap<Vec<i64>, (usize, Option<(i64, u64)>)>,
+    /// The same of the first match from a part on.
+    later: HashMap<Vec<i64>, (usize, Option<(i64, u64)>)>,
+}
+
+impl<'a, 'b> Searched<'a, 'b> {
+    pub fn new(rule: MatchRule, keyed: Keyed<'a, 'b>) -> Searched<'a, 'b> {
+        Searched { rule, keyed, earlier: HashMap::new(), later: HashMap::new() }
+    }
+
+    /// Whether an instant is so much later than another that rows there don't match any more.
+    fn is_too_far(&self, later: i64, earlier: i64) -> bool {
+        earlier < later && self.rule.tolerance.is_some_and(|most| later.abs_diff(earlier) > most)
+    }
+}
+
+impl Keyed<'_, '_> {
+    /// The further keys of a left row; `None` if one is null.
+    fn own(&self, left_row: usize) -> Option<Vec<i64>> {
+        self.keys.iter().map(|key| key.own(left_row)).collect()
+    }
 }
 
 /// The right table, and what of its columns must equal further keys of left rows.
@@ -472,13 +494,13 @@ impl Chain {
         left_row: usize,
     ) -> Result<Option<(i64, u64)>> {
         let is_early = |earliest: i64| if inclusive { earliest <= time } else { earliest < time };
-        let end = self.links.partition_point(|link| is_early(link.earliest));
-        for number in (0..end).rev() {
-            let latest = self.links[number].latest;
-            if latest < time && searched.rule.tolerance.is_some_and(|most| time.abs_diff(latest) > most) {
-                return Ok(None);
-            }
-            let Some(part) = self.part(number, searched.keyed.right)? else { continue };
+        let Some(last) = self.links.partition_point(|link| is_early(link.earliest)).checked_sub(1) else {
+            return Ok(None);
+        };
+        if searched.is_too_far(time, self.links[last].latest) {
+            return Ok(None);
+        }
+        if let Some(part) = self.part(last, searched.keyed.right)? {
             let rows =
                 if inclusive { up_to(&part.times, part.hint, time) } else { before(&part.times, part.hint, time) };
             part.hint = rows;
@@ -486,7 +508,28 @@ impl Chain {
                 return Ok(Some((part.times[row], part.rows.position(row))));
             }
         }
-        Ok(None)
+        // All rows of earlier parts are before the time, so that each left row with these keys finds the same one among them.
+        let Some(keys) = (if last > 0 { searched.keyed.own(left_row) } else { None }) else { return Ok(None) };
+        let known = searched.earlier.get(&keys).copied();
+        let mut found = None;
+        for number in (0..last).rev() {
+            if let Some((parts, known)) = known
+                && parts == number + 1
+            {
+                found = known;
+                break;
+            }
+            if searched.is_too_far(time, self.links[number].latest) {
+                return Ok(None);
+            }
+            let Some(part) = self.part(number, searched.keyed.right)? else { continue };
+            if let Some(row) = part.last_equal(part.times.len(), &mut searched.keyed, left_row)? {
+                found = Some((part.times[row], part.rows.position(row)));
+                break;
+            }
+        }
+        searched.earlier.insert(keys, (last, found));
+        Ok(found)
     }
 
     /// The first row at or after a time, with its time.
@@ -498,21 +541,43 @@ impl Chain {
         left_row: usize,
     ) -> Result<Option<(i64, u64)>> {
         let is_late = |latest: i64| if inclusive { latest >= time } else { latest > time };
-        let start = self.links.partition_point(|link| !is_late(link.latest));
-        for number in start..self.links.len() {
-            let earliest = self.links[number].earliest;
-            if earliest > time && searched.rule.tolerance.is_some_and(|most| time.abs_diff(earliest) > most) {
-                return Ok(None);
-            }
-            let Some(part) = self.part(number, searched.keyed.right)? else { continue };
-            let first =
+        let first = self.links.partition_point(|link| !is_late(link.latest));
+        if first == self.links.len() || searched.is_too_far(self.links[first].earliest, time) {
+            return Ok(None);
+        }
+        if let Some(part) = self.part(first, searched.keyed.right)? {
+            let rows =
                 if inclusive { before(&part.times, part.hint, time) } else { up_to(&part.times, part.hint, time) };
-            part.hint = first;
-            if let Some(row) = part.first_equal(first, &mut searched.keyed, left_row)? {
+            part.hint = rows;
+            if let Some(row) = part.first_equal(rows, &mut searched.keyed, left_row)? {
                 return Ok(Some((part.times[row], part.rows.position(row))));
             }
         }
-        Ok(None)
+        // All rows of later parts are after the time.
+        let next = first + 1;
+        let Some(keys) = (if next < self.links.len() { searched.keyed.own(left_row) } else { None }) else {
+            return Ok(None);
+        };
+        let known = searched.later.get(&keys).copied();
+        let mut found = None;
+        for number in next..self.links.len() {
+            if let Some((parts, known)) = known
+                && parts == number
+            {
+                found = known;
+                break;
+            }
+            if searched.is_too_far(self.links[number].earliest, time) {
+                return Ok(None);
+            }
+            let Some(part) = self.part(number, searched.keyed.right)? else { continue };
+            if let Some(row) = part.first_equal(0, &mut searched.keyed, left_row)? {
+                found = Some((part.times[row], part.rows.position(row)));
+                break;
+            }
+        }
+        searched.later.insert(keys, (next, found));
+        Ok(found)
     }
 
     fn part(&mut self, number: usize, right: &Right<'_>) -> Result<Option<&mut Part>> {

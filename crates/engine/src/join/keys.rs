@@ -202,7 +202,7 @@ impl LeftKey {
     }
 
     /// The key of a row as the left writes it; `None` for null.
-    fn own(&self, row: usize) -> Option<i64> {
+    pub fn own(&self, row: usize) -> Option<i64> {
         let is_null = self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
         (!is_null).then(|| match &self.values {
             Values::Codes(codes, _) => i64::from(codes[row]),

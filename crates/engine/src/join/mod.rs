@@ -206,10 +206,8 @@ impl Joiner<'_> {
                 Some(chain) => chain,
                 None => self.chains.entry(name.to_owned()).or_insert(self.right.chain(symbol)?),
             };
-            let mut searched = Searched {
-                rule: self.join.rule,
-                keyed: Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() },
-            };
+            let keyed = Keyed { right: self.right, keys: &mut keys, wanted: Vec::new() };
+            let mut searched = Searched::new(self.join.rule, keyed);
             let found = &mut positions[run.clone()];
             if timed.is_none() && chain.find_all(&mut searched, &times[run.clone()], |row, place| found[row] = place)? {
                 continue;
