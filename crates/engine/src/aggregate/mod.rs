@@ -5,6 +5,7 @@ mod dense;
 mod distinct;
 mod external;
 mod extremes;
+mod first_by;
 mod groups;
 mod kernels;
 mod keys;
@@ -18,6 +19,7 @@ mod spread;
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 
 pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
@@ -58,7 +60,8 @@ pub enum Key {
 pub struct Aggregate {
     /// What is computed.
     pub function: AggregateFunction,
-    /// Of what: none for [`AggregateFunction::CountRows`], two for the weighted ones, else one. Of a pivot the places of the key's values follow.
+    /// Of what: none for [`AggregateFunction::CountRows`], two for the weighted ones, else one, which keys of an order may follow. Of a pivot the
+    /// places of the key's values follow.
     pub arguments: Vec<Expr>,
     /// Only of the rows for which this is true.
     pub filter: Option<Expr>,
@@ -84,7 +87,7 @@ impl Aggregate {
     /// Whether there is a kernel for arguments of some types.
     #[must_use]
     pub fn has_kernel(&self, arguments: &[DataType]) -> bool {
-        self.function.picks().is_some() || accumulator(self, arguments, 1).is_ok()
+        self.function.is_of_one_row() || accumulator(self, arguments, 1).is_ok()
     }
 }
 
@@ -96,16 +99,21 @@ impl AggregateFunction {
             self,
             AggregateFunction::Median | AggregateFunction::CountDistinct | AggregateFunction::External(_)
         );
-        self.picks().is_none() && !is_of_groups_alone
+        !self.is_of_one_row() && !is_of_groups_alone
     }
 
     /// Whether a row counts for nothing in which an argument is null; without an argument, in which one would be.
     #[must_use]
     pub fn leaves_nulls_out(&self) -> bool {
-        self.picks().is_none() && !matches!(self, AggregateFunction::External(_))
+        !self.is_of_one_row() && !matches!(self, AggregateFunction::External(_))
     }
 
-    /// Whether it is the value of one row; if so, whether of the last one, and whether by time.
+    /// Whether it is the value of one row.
+    fn is_of_one_row(&self) -> bool {
+        self.picks().is_some() || matches!(self, AggregateFunction::FirstBy(_) | AggregateFunction::LastBy(_))
+    }
+
+    /// Whether it is the value of one row as rows stand, or by a table's time; if so, whether of the last one, and whether by time.
     pub(crate) fn picks(&self) -> Option<(bool, bool)> {
         match self {
             AggregateFunction::First => Some((false, false)),
@@ -142,6 +150,11 @@ pub enum AggregateFunction {
     FirstByTime,
     /// Value of the row with the greatest time; of several the last in the table's order.
     LastByTime,
+    /// Value of the first row, which may be null, in the order of the arguments behind the first; of several the first as they stand. Of rows in
+    /// memory alone.
+    FirstBy(Vec<SortOptions>),
+    /// Value of the last row in such an order; of several the last as they stand.
+    LastBy(Vec<SortOptions>),
     /// Mean of the second argument weighted by the first; null where the weights add up to 0.
     WeightedAverage,
     /// Sum of the products.

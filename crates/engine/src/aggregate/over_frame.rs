@@ -1,16 +1,17 @@
 //! Aggregation over rows in memory, by hash.
 
 use arrow::array::{ArrayRef, UInt32Array};
-use arrow::compute::take;
+use arrow::compute::{SortOptions, take};
 use arrow::datatypes::DataType;
 
-use super::Aggregate;
 use super::accumulate::{Accumulator, Assigned, NO_GROUP, accumulator};
 use super::dense::DenseGroups;
+use super::first_by::PicksByKeys;
 use super::groups::{Groups, Texts, key_column, merged};
 use super::keys::{TextWords, ValueKey};
 use super::picks::{Picks, Positions, rows_of};
 use super::pivot::{self, Cells, check_cells};
+use super::{Aggregate, AggregateFunction};
 use crate::codes::condition;
 use crate::error::{Error, Result};
 use crate::expr::Expr;
@@ -231,10 +232,17 @@ enum Slot {
     Kept(Box<dyn Accumulator>),
     /// With the values of each frame, of which some are the result.
     Picked(Picks, Vec<ArrayRef>),
+    PickedByKeys(PicksByKeys, Vec<ArrayRef>),
 }
 
 impl Slot {
     fn new(aggregate: &Aggregate, arguments: &[ArrayRef], threads: usize) -> Result<Slot> {
+        if let AggregateFunction::FirstBy(orders) | AggregateFunction::LastBy(orders) = &aggregate.function {
+            let types = arguments.iter().skip(1).map(|key| key.data_type().clone());
+            let keys: Vec<(DataType, SortOptions)> = types.zip(orders.iter().copied()).collect();
+            let last = matches!(aggregate.function, AggregateFunction::LastBy(_));
+            return Ok(Slot::PickedByKeys(PicksByKeys::new(last, aggregate.width(), &keys)?, Vec::new()));
+        }
         match aggregate.function.picks() {
             Some((_, true)) => Err(Error::Unsupported("a first or last by time of rows in memory".to_owned())),
             Some((last, false)) => Ok(Slot::Picked(Picks::new(last, false).with_width(aggregate.width()), Vec::new())),
@@ -255,25 +263,31 @@ impl Slot {
                 &only
             }
         };
+        if let Slot::Kept(accumulator) = self {
+            accumulator.grow(groups);
+            return accumulator.update(&arguments, Assigned::Rows(rows));
+        }
+        let cells = match aggregate.pivot.as_ref().and_then(|_| arguments.pop()) {
+            Some(places) => Some(Cells::new(Assigned::Rows(rows), &places, aggregate.width())?),
+            None => None,
+        };
+        let assigned = cells.as_ref().map_or(Assigned::Rows(rows), Cells::assigned);
+        let positions = Positions::From(position(number, 0));
+        let keys = arguments.split_off(1.min(arguments.len()));
         match self {
-            Slot::Kept(accumulator) => {
-                accumulator.grow(groups);
-                accumulator.update(&arguments, Assigned::Rows(rows))
-            }
             Slot::Picked(picks, values) => {
                 picks.grow(groups);
-                let positions = Positions::From(position(number, 0));
-                match aggregate.pivot.as_ref().and_then(|_| arguments.pop()) {
-                    None => picks.update(Assigned::Rows(rows), positions, None),
-                    Some(places) => {
-                        let cells = Cells::new(Assigned::Rows(rows), &places, aggregate.width())?;
-                        picks.update(cells.assigned(), positions, None);
-                    }
-                }
+                picks.update(assigned, positions, None);
                 values.extend(arguments);
-                Ok(())
             }
+            Slot::PickedByKeys(picks, values) => {
+                picks.grow(groups);
+                picks.update(assigned, positions, keys)?;
+                values.extend(arguments);
+            }
+            Slot::Kept(_) => {}
         }
+        Ok(())
     }
 
     /// Takes in what another has of the frames that follow; `numbers` says which of `groups` groups each of its groups is.
@@ -289,6 +303,12 @@ impl Slot {
                 values.extend(more);
                 Ok(())
             }
+            (Slot::PickedByKeys(ours, values), Slot::PickedByKeys(theirs, more)) => {
+                ours.grow(groups);
+                ours.merge(&theirs, numbers)?;
+                values.extend(more);
+                Ok(())
+            }
             _ => Err(Error::Unsupported("a merge of two kinds of aggregates".to_owned())),
         }
     }
@@ -297,15 +317,20 @@ impl Slot {
         let needed = match self {
             Slot::Kept(accumulator) => accumulator.held_bytes(),
             Slot::Picked(_, _) => 0,
+            Slot::PickedByKeys(picks, _) => picks.held_bytes(),
         };
         if needed > limit { Err(Error::Memory { needed, limit }) } else { Ok(()) }
     }
 
     fn finish(self, aggregate: &Aggregate) -> Result<ArrayRef> {
+        let data_type = &aggregate.data_type;
         match self {
             Slot::Kept(accumulator) => accumulator.finish(),
             Slot::Picked(picks, values) => {
-                picks.finish(&aggregate.data_type, |frame, rows| rows_of(&values[frame as usize], rows))
+                picks.finish(data_type, |frame, rows| rows_of(&values[frame as usize], rows))
+            }
+            Slot::PickedByKeys(picks, values) => {
+                picks.finish(data_type, |frame, rows| rows_of(&values[frame as usize], rows))
             }
         }
     }

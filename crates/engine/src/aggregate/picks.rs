@@ -1,5 +1,7 @@
 //! First and last: only the positions of the rows are kept, and the rows are read at the end, one for each group.
 
+use std::borrow::Borrow;
+
 use arrow::array::ArrayRef;
 use arrow::compute::take;
 use arrow::datatypes::DataType;
@@ -27,55 +29,91 @@ impl Positions<'_> {
     }
 }
 
-/// The first or the last row of each group, by position, or by time and then position.
+/// The first or the last row of each group, by position, or by a key and then position. Of tables the key is the time.
 #[derive(Debug)]
-pub(crate) struct Picks {
+pub(crate) struct Picks<K = i64> {
     rows: Vec<u64>,
-    /// Time of each group's row; empty if rows go by position alone.
-    times: Vec<i64>,
-    by_time: bool,
+    /// Key of each group's row; empty if rows go by position alone.
+    keys: Vec<K>,
+    by_key: bool,
     last: bool,
     /// Cells of a group, one behind the other: of a pivot one for each value.
     width: usize,
 }
 
-impl Picks {
-    pub fn new(last: bool, by_time: bool) -> Picks {
-        Picks { rows: Vec::new(), times: Vec::new(), by_time, last, width: 1 }
+impl<K: Clone + Default + Ord> Picks<K> {
+    pub fn new(last: bool, by_key: bool) -> Picks<K> {
+        Picks { rows: Vec::new(), keys: Vec::new(), by_key, last, width: 1 }
     }
 
     /// The same for so many cells of each group. Rows are offered to cells, whose number is that of the group times the cells, and their place.
-    pub fn with_width(self, width: usize) -> Picks {
+    pub fn with_width(self, width: usize) -> Picks<K> {
         Picks { width, ..self }
-    }
-
-    pub fn by_time(&self) -> bool {
-        self.by_time
     }
 
     pub fn grow(&mut self, groups: usize) {
         self.rows.resize(groups * self.width, NOTHING);
-        if self.by_time {
-            self.times.resize(groups * self.width, 0);
+        if self.by_key {
+            self.keys.resize(groups * self.width, K::default());
         }
     }
 
     #[inline]
-    fn offer(&mut self, group: usize, time: i64, position: u64) {
+    fn offer<Q>(&mut self, group: usize, key: &Q, position: u64)
+    where
+        K: Borrow<Q>,
+        Q: Ord + ToOwned<Owned = K> + ?Sized,
+    {
         let known = self.rows[group];
-        if self.by_time {
-            if known == NOTHING || ((time, position) < (self.times[group], known)) != self.last {
-                (self.times[group], self.rows[group]) = (time, position);
+        if self.by_key {
+            if known == NOTHING || ((key, position) < (self.keys[group].borrow(), known)) != self.last {
+                key.clone_into(&mut self.keys[group]);
+                self.rows[group] = position;
             }
         } else if known == NOTHING || (position < known) != self.last {
             self.rows[group] = position;
         }
     }
 
+    /// Takes rows in that stand in any order, each with its key.
+    pub fn update_each<'k, Q>(&mut self, assigned: Assigned<'_>, positions: Positions<'_>, key: impl Fn(usize) -> &'k Q)
+    where
+        K: Borrow<Q>,
+        Q: Ord + ToOwned<Owned = K> + ?Sized + 'k,
+    {
+        assigned.each(None, |group, row| self.offer(group, key(row), positions.at(row)));
+    }
+
+    pub fn merge(&mut self, other: &Picks<K>, groups: &[u32]) {
+        let nothing = K::default();
+        for (from, row) in other.rows.iter().enumerate().filter(|(_, row)| **row != NOTHING) {
+            let group = groups[from / self.width] as usize;
+            let key = if self.by_key { &other.keys[from] } else { &nothing };
+            self.offer::<K>(group * self.width + from % self.width, key, *row);
+        }
+    }
+
+    /// The keys of the picked rows.
+    pub fn keys(&self) -> &[K] {
+        &self.keys
+    }
+
+    /// The values of the picked rows. `read` gives the values of some rows of a part.
+    pub fn finish(self, data_type: &DataType, read: impl FnMut(u32, &RowList) -> Result<ArrayRef>) -> Result<ArrayRef> {
+        Gather::new(&self.rows).computed(data_type, read)
+    }
+}
+
+impl Picks {
+    /// Whether rows go by their times.
+    pub fn by_time(&self) -> bool {
+        self.by_key
+    }
+
     /// Takes rows in. `times` are those of the rows; within a run they don't fall. Without them rows go by position.
     pub fn update(&mut self, assigned: Assigned<'_>, positions: Positions<'_>, times: Option<&[i64]>) {
-        let times = times.filter(|_| self.by_time);
-        let time = |row: usize| times.map_or(0, |times| times[row]);
+        let times = times.filter(|_| self.by_key);
+        let time = |row: usize| times.map_or(&0, |times| &times[row]);
         match assigned {
             Assigned::Runs(runs) => {
                 for run in runs.iter().filter(|run| run.start < run.end) {
@@ -87,23 +125,8 @@ impl Picks {
             Assigned::Places(parted) => parted.ends(self.last, |row, group| {
                 self.offer(group as usize, time(row), positions.at(row));
             }),
-            Assigned::Rows(_) | Assigned::Listed(_) => {
-                assigned.each(None, |group, row| self.offer(group, time(row), positions.at(row)))
-            }
+            Assigned::Rows(_) | Assigned::Listed(_) => self.update_each(assigned, positions, time),
         }
-    }
-
-    pub fn merge(&mut self, other: &Picks, groups: &[u32]) {
-        for (from, row) in other.rows.iter().enumerate().filter(|(_, row)| **row != NOTHING) {
-            let group = groups[from / self.width] as usize;
-            let time = if self.by_time { other.times[from] } else { 0 };
-            self.offer(group * self.width + from % self.width, time, *row);
-        }
-    }
-
-    /// The values of the picked rows. `read` gives the values of some rows of a part.
-    pub fn finish(self, data_type: &DataType, read: impl FnMut(u32, &RowList) -> Result<ArrayRef>) -> Result<ArrayRef> {
-        Gather::new(&self.rows).computed(data_type, read)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::AggregateFunction as AggregateCall;
@@ -13,6 +14,7 @@ use super::aggregates::AggregateOf;
 use super::convert::{Unknown, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage, types};
 use crate::functions;
+use crate::joins::asof_parts;
 
 impl Recogniser<'_> {
     pub(super) fn aggregate(
@@ -44,9 +46,24 @@ impl Recogniser<'_> {
         }
         let mut aggregates = Vec::with_capacity(calls.len());
         for (call, data_type) in calls.iter().zip(result_types) {
-            let ordered = matches!(stage, Stage::Table { .. });
+            let ordered = matches!(stage, Stage::Table { .. }) || have_row_order(input);
             aggregates.push(self.call(call, schema, data_type, ordered)?);
         }
+        let stage = match stage {
+            Stage::Table { scan, columns } => {
+                let spec = self.spec(&scan);
+                let over_table: Vec<Aggregate> =
+                    aggregates.iter().map(|aggregate| over_columns(aggregate, &columns, &spec)).collect();
+                let stage = Stage::Table { scan, columns };
+                if over_table.iter().any(goes_by_keys) {
+                    Stage::Frame(stage.into_plan(schema))
+                } else {
+                    aggregates = over_table;
+                    stage
+                }
+            }
+            frame => frame,
+        };
         match stage {
             Stage::Frame(input) => {
                 let keys = keys.iter().map(|key| self.convert(key, schema)).collect::<Result<Vec<_>, _>>()?;
@@ -63,17 +80,6 @@ impl Recogniser<'_> {
                     let key = self.key(key, schema, &columns, &spec, bucketed)?;
                     bucketed |= matches!(key, Key::Bucket(_));
                     table_keys.push(key);
-                }
-                for aggregate in &mut aggregates {
-                    let over_table = |expr: &TickExpr| expr.substitute(&columns);
-                    aggregate.arguments = aggregate.arguments.iter().map(over_table).collect();
-                    aggregate.filter = aggregate.filter.as_ref().map(over_table);
-                    if let AggregateFunction::FirstByTime | AggregateFunction::LastByTime = aggregate.function {
-                        let key = aggregate.arguments.pop();
-                        if !matches!(key, Some(TickExpr::Column(position)) if position == spec.time_position()) {
-                            return unknown("first or last by another column than the time");
-                        }
-                    }
                 }
                 let (number, key_types) = (table_keys.len(), key_types.to_vec());
                 let (aggregates, outputs) = self.in_one_pass(aggregates);
@@ -124,7 +130,7 @@ impl Recogniser<'_> {
         Ok(Key::Value(expr))
     }
 
-    /// An aggregate; first and last only where rows are in the order of the table.
+    /// An aggregate; first and last without an order of their own only where the rows have one.
     pub(super) fn call(
         &mut self,
         expr: &Expr,
@@ -141,12 +147,9 @@ impl Recogniser<'_> {
         if params.null_treatment.is_some() {
             return unknown(format!("{name} with a treatment of nulls"));
         }
-        // An order by time is one that the table knows; see `aggregate`, where the columns are known.
-        let by_time = match params.order_by.as_slice() {
-            [key] if key.asc && matches!(name, "first" | "last") && ordered => Some(self.convert(&key.expr, schema)?),
-            _ => None,
-        };
-        let is_plain = params.order_by.is_empty() || by_time.is_some();
+        let picks = matches!(name, "first" | "last" | "first_value" | "last_value");
+        let order_by = if picks { params.order_by.as_slice() } else { &[] };
+        let is_plain = params.order_by.is_empty() || picks;
         // Of equal values one is the least and the greatest.
         let is_distinct = params.distinct && !matches!(name, "min" | "max");
         let known = match is_plain {
@@ -157,15 +160,18 @@ impl Recogniser<'_> {
             Ok(aggregate) => aggregate,
             Err(_) => self.external_aggregate(call, schema, data_type)?,
         };
+        let orders = order_by.iter().map(|key| SortOptions { descending: !key.asc, nulls_first: key.nulls_first });
         aggregate.function = match aggregate.function {
-            AggregateFunction::First if by_time.is_some() => AggregateFunction::FirstByTime,
-            AggregateFunction::Last if by_time.is_some() => AggregateFunction::LastByTime,
+            AggregateFunction::First if !order_by.is_empty() => AggregateFunction::FirstBy(orders.collect()),
+            AggregateFunction::Last if !order_by.is_empty() => AggregateFunction::LastBy(orders.collect()),
             AggregateFunction::First | AggregateFunction::Last if !ordered => {
                 return unknown(format!("{name} of rows without an order"));
             }
             function => function,
         };
-        aggregate.arguments.extend(by_time);
+        for key in order_by {
+            aggregate.arguments.push(self.convert(&key.expr, schema)?);
+        }
         aggregate.filter = match &params.filter {
             Some(filter) => Some(self.convert(&with_equalities(filter), schema)?),
             None => None,
@@ -264,8 +270,8 @@ impl Recogniser<'_> {
             ("avg", [_]) => AggregateFunction::Average,
             ("min", [_]) => AggregateFunction::Min,
             ("max", [_]) => AggregateFunction::Max,
-            ("first", [_]) => AggregateFunction::First,
-            ("last", [_]) => AggregateFunction::Last,
+            ("first" | "first_value", [_]) => AggregateFunction::First,
+            ("last" | "last_value", [_]) => AggregateFunction::Last,
             ("vwap" | "wavg", [_, _]) => AggregateFunction::WeightedAverage,
             ("wsum", [_, _]) => AggregateFunction::WeightedSum,
             ("var" | "var_samp", [_]) => AggregateFunction::Variance { sample: true },
@@ -293,6 +299,49 @@ impl Recogniser<'_> {
         }
         Ok(aggregate)
     }
+}
+
+/// Whether rows have an order beyond that of sorts, as `functions/row_order.rs` finds it where DataFusion groups them.
+fn have_row_order(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) | LogicalPlan::Sort(_) => true,
+        LogicalPlan::Filter(filter) => have_row_order(&filter.input),
+        LogicalPlan::Limit(limit) => have_row_order(&limit.input),
+        LogicalPlan::Window(window) => have_row_order(&window.input),
+        LogicalPlan::SubqueryAlias(alias) => have_row_order(&alias.input),
+        LogicalPlan::Projection(projection) => have_row_order(&projection.input),
+        LogicalPlan::Join(join) => matches!(asof_parts(join), Ok(Some(_))) && have_row_order(&join.left),
+        _ => false,
+    }
+}
+
+/// An aggregate over a stage's columns as one over those of the table. First and last by its time alone are functions of their own.
+pub(super) fn over_columns(aggregate: &Aggregate, columns: &[TickExpr], spec: &TableSpec) -> Aggregate {
+    let substitute = |expr: &TickExpr| expr.substitute(columns);
+    let mut aggregate = Aggregate {
+        arguments: aggregate.arguments.iter().map(substitute).collect(),
+        filter: aggregate.filter.as_ref().map(substitute),
+        ..aggregate.clone()
+    };
+    by_time(&mut aggregate, spec);
+    aggregate
+}
+
+/// First and last by a table's time alone are functions of their own.
+pub(super) fn by_time(aggregate: &mut Aggregate, spec: &TableSpec) {
+    let [_, TickExpr::Column(key)] = aggregate.arguments.as_slice() else { return };
+    let rises = |orders: &[SortOptions]| *key == spec.time_position() && orders.iter().all(|order| !order.descending);
+    aggregate.function = match &aggregate.function {
+        AggregateFunction::FirstBy(orders) if rises(orders) => AggregateFunction::FirstByTime,
+        AggregateFunction::LastBy(orders) if rises(orders) => AggregateFunction::LastByTime,
+        _ => return,
+    };
+    aggregate.arguments.truncate(1);
+}
+
+/// Whether an aggregate is the first or last by other keys than a table's time.
+pub(super) fn goes_by_keys(aggregate: &Aggregate) -> bool {
+    matches!(aggregate.function, AggregateFunction::FirstBy(_) | AggregateFunction::LastBy(_))
 }
 
 /// A filter in which a value that must not be distinct from a literal equals it: both hold for the same rows unless the literal is null.

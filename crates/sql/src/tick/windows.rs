@@ -8,9 +8,10 @@ use datafusion::logical_expr::logical_plan::{Aggregate as AggregateNode, Filter}
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan};
 use splay_engine::asof::WindowRule;
-use splay_engine::{Aggregate, AggregateFunction, Expr as TickExpr, Plan, Scan, WindowJoin};
+use splay_engine::{Aggregate, Expr as TickExpr, Plan, Scan, WindowJoin};
 
 use super::convert::{Unknown, unknown};
+use super::groups::{by_time, goes_by_keys};
 use super::recognise::{Recogniser, Stage, instants, types};
 use crate::joins::WindowParts;
 
@@ -131,11 +132,9 @@ fn over_right(
     };
     aggregate.arguments = aggregate.arguments.iter().map(over_table).collect::<Result<_, _>>()?;
     aggregate.filter = aggregate.filter.as_ref().map(over_table).transpose()?;
-    if let AggregateFunction::FirstByTime | AggregateFunction::LastByTime = aggregate.function {
-        let key = aggregate.arguments.pop();
-        if !matches!(key, Some(TickExpr::Column(position)) if position == spec.time_position()) {
-            return unknown("first or last by another column than the time");
-        }
+    by_time(&mut aggregate, spec);
+    if goes_by_keys(&aggregate) {
+        return unknown("first or last by another column than the time");
     }
     Ok(aggregate)
 }
