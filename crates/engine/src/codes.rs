@@ -349,6 +349,7 @@ pub(crate) fn never_fails(expr: &Expr) -> bool {
             branches.iter().all(|(condition, value)| never_fails(condition) && never_fails(value))
                 && otherwise.as_deref().is_none_or(never_fails)
         }
+        Expr::Find(_, keys) => keys.iter().all(never_fails),
         Expr::Negative(_) | Expr::Call(_, _) => false,
     }
 }

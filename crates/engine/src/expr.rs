@@ -19,6 +19,7 @@ use crate::choice::Choice;
 use crate::codes::{self, TextResults};
 use crate::compare;
 use crate::error::{Error, Result};
+use crate::kept::Kept;
 use crate::lookup::LookupTable;
 use crate::own_type::{OwnComparison, own_comparison};
 use crate::per_stretch::over_stretches;
@@ -58,6 +59,8 @@ pub enum Expr {
     In(Box<Expr>, Arc<ValueList>),
     /// What a constant table has for a value: a column of its row, null without one; or, without a column, whether it has one.
     Lookup(Arc<LookupTable>, Option<usize>, Box<Expr>),
+    /// The number of the row that a constant table has for some values; null without one.
+    Find(Arc<LookupTable>, Vec<Expr>),
     /// A function that the engine doesn't know.
     Call(Arc<dyn ScalarFunction>, Vec<Expr>),
 }
@@ -124,6 +127,11 @@ pub enum Value {
 pub(crate) trait Columns {
     fn rows(&self) -> usize;
     fn column(&self, position: usize) -> Result<Value>;
+
+    /// The rows of a column that a mask keeps.
+    fn kept(&self, position: usize, kept: &Kept) -> Result<Value> {
+        kept.filter_value(self.column(position)?)
+    }
 
     /// Whether a column may hold codes of a dictionary. To ask is cheap, which reading the column may not be.
     fn may_be_coded(&self, _position: usize) -> bool {
@@ -220,6 +228,7 @@ impl Expr {
                 expr.evaluate(columns, constants)?.map(|array| Ok(Arc::new(is_not_null(array)?) as _))
             }
             Expr::Cast(expr, data_type) => converted(&expr.evaluate(columns, constants)?, data_type),
+            Expr::Find(_, _) => self.evaluate_each(columns, constants),
             Expr::Case { .. } | Expr::Call(_, _) | Expr::Lookup(_, _, _) => {
                 if let Some(value) = codes::over_known_texts(self, columns, constants)? {
                     return Ok(value);
@@ -270,6 +279,10 @@ impl Expr {
                 Some(column) => table.column(keys, *column, constants),
                 None => table.has(keys, constants),
             }),
+            Expr::Find(table, keys) => {
+                let values = keys.iter().map(|key| key.evaluate(columns, constants)?.into_array(columns.rows()));
+                Ok(Value::Array(Arc::new(table.numbers(&values.collect::<Result<Vec<_>>>()?, constants)?)))
+            }
             other => other.evaluate(columns, constants),
         }
     }
@@ -304,6 +317,9 @@ impl Expr {
             }
             (Expr::Lookup(table, column, key), Expr::Lookup(other, other_column, other_key)) => {
                 Arc::ptr_eq(table, other) && column == other_column && both(key, other_key)
+            }
+            (Expr::Find(table, keys), Expr::Find(other, other_keys)) => {
+                Arc::ptr_eq(table, other) && all(keys, other_keys)
             }
             (Expr::In(one, list), Expr::In(other, other_list)) => {
                 let lists = [list.constant(), other_list.constant()];
@@ -396,7 +412,9 @@ impl Expr {
                     otherwise.visit(visit);
                 }
             }
-            Expr::Call(_, arguments) => arguments.iter().for_each(|argument| argument.visit(visit)),
+            Expr::Call(_, arguments) | Expr::Find(_, arguments) => {
+                arguments.iter().for_each(|argument| argument.visit(visit));
+            }
         }
     }
 
@@ -415,6 +433,9 @@ impl Expr {
             Expr::Cast(expr, data_type) => Expr::Cast(sub(expr), data_type.clone()),
             Expr::In(expr, list) => Expr::In(sub(expr), Arc::clone(list)),
             Expr::Lookup(table, column, key) => Expr::Lookup(Arc::clone(table), *column, sub(key)),
+            Expr::Find(table, keys) => {
+                Expr::Find(Arc::clone(table), keys.iter().map(|key| key.substitute(columns)).collect())
+            }
             Expr::Case { branches, otherwise, data_type } => Expr::Case {
                 branches: branches.iter().map(|(c, v)| (c.substitute(columns), v.substitute(columns))).collect(),
                 otherwise: otherwise.as_deref().map(sub),

@@ -15,6 +15,7 @@ use arrow::compute::{FilterBuilder, FilterPredicate};
 use arrow::datatypes::Int32Type;
 
 use crate::error::Result;
+use crate::expr::Value;
 
 /// Rows of a run, on average, from which on runs are copied.
 const RUN_ROWS: usize = 16;
@@ -60,6 +61,14 @@ impl Kept {
             if self.are_many { filter.optimize().build() } else { filter.build() }
         });
         Ok(picked.filter(column)?)
+    }
+
+    /// The same of a column that may have one value for all rows.
+    pub fn filter_value(&self, value: Value) -> Result<Value> {
+        Ok(match value {
+            Value::Array(array) => Value::Array(self.filter(&array)?),
+            scalar => scalar,
+        })
     }
 
     /// The same of runs; `None` of columns whose values aren't of one width.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, DictionaryArray, StringArray, UInt32Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::{cast, take};
-use arrow::datatypes::{DataType, Int32Type, TimeUnit};
+use arrow::datatypes::{DataType, Int32Type, TimeUnit, UInt32Type};
 use hashbrown::hash_table::{Entry, HashTable};
 use hashbrown::{DefaultHashBuilder, HashMap};
 
@@ -21,11 +21,11 @@ use crate::per_run::PerRun;
 /// In the place of a row where there is none.
 pub(crate) const MISSING: u32 = u32::MAX;
 
-/// Rows by a key that each has for itself.
+/// Rows by a key that each has for itself, of one column or of several.
 #[derive(Debug)]
 pub struct LookupTable {
-    /// Number of the constant that holds the keys.
-    keys: usize,
+    /// Numbers of the constants that hold the columns of the key; none where rows are looked up by their number.
+    keys: Vec<usize>,
     /// Numbers of the constants that hold the columns.
     columns: Vec<usize>,
     /// Whether of equal keys the first one's row is found, rather than that such a table is refused.
@@ -40,6 +40,9 @@ enum Rows {
     Words(DataType, HashMap<u64, u32>),
     /// Words close together: the least, and for each from there on its row, or [`MISSING`].
     Places(DataType, u64, Vec<u32>),
+    /// By several columns: of each the first row with an equal value, and from the second on the first row that is equal in this one and those
+    /// before, by the numbers of both.
+    Several(Box<Rows>, Vec<(Rows, HashMap<u64, u32>)>),
 }
 
 /// Places for each key up to which rows are found by place.
@@ -48,29 +51,47 @@ const PLACES_OF_KEY_MAX: usize = 4;
 impl LookupTable {
     /// A table of constants by their numbers.
     #[must_use]
-    pub fn new(keys: usize, columns: Vec<usize>) -> LookupTable {
+    pub fn new(keys: Vec<usize>, columns: Vec<usize>) -> LookupTable {
         LookupTable { keys, columns, first: false, rows: PerRun::default() }
+    }
+
+    /// A table whose rows are looked up by their number, which [`Expr::Find`](crate::Expr::Find) gives.
+    #[must_use]
+    pub fn by_number(columns: Vec<usize>) -> LookupTable {
+        LookupTable::new(Vec::new(), columns)
     }
 
     /// A table that gives the number of the first of equal keys. Keys of any type are found, those that aren't [taken](LookupTable::takes) one
     /// by one.
     pub(crate) fn of_first(keys: usize) -> LookupTable {
-        LookupTable { first: true, ..LookupTable::new(keys, Vec::new()) }
+        LookupTable { first: true, ..LookupTable::new(vec![keys], Vec::new()) }
     }
 
-    /// The keys that have rows.
-    pub(crate) fn keys<'a>(&self, constants: &'a [ArrayRef]) -> &'a ArrayRef {
-        &constants[self.keys]
+    /// The keys that have rows, if they are of one column.
+    pub(crate) fn keys<'a>(&self, constants: &'a [ArrayRef]) -> Option<&'a ArrayRef> {
+        match self.keys.as_slice() {
+            [keys] => constants.get(*keys),
+            _ => None,
+        }
     }
 
-    /// The row of each key, or [`MISSING`].
+    /// The row of each key of one column, or [`MISSING`].
     pub(crate) fn rows(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<Vec<u32>> {
-        let of = &constants[self.keys];
+        let of = self.keys(constants).ok_or_else(of_another_width)?;
         let found = self.rows.get(of, || Rows::new(of, self.first)).and_then(|rows| rows.find(keys));
         match found {
             Err(Error::Unsupported(_)) if self.first => first_equal(keys, of),
             found => found,
         }
+    }
+
+    /// The number of the row of each key, which has as many columns as those of the table; null where there is none.
+    pub(crate) fn numbers(&self, keys: &[ArrayRef], constants: &[ArrayRef]) -> Result<UInt32Array> {
+        let of: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&constants[*key])).collect();
+        let (Some(first), true) = (of.first(), of.len() == keys.len()) else { return Err(of_another_width()) };
+        // What is read for a run is read at once, so that the first column tells for which one these are.
+        let rows = self.rows.get(first, || Rows::by_several(&of))?;
+        Ok(numbered(rows.find_several(keys)?))
     }
 
     /// Whether keys of two types are found by each other.
@@ -87,16 +108,16 @@ impl LookupTable {
 
     /// Whether each key is there once.
     #[must_use]
-    pub fn are_unique(keys: &ArrayRef) -> bool {
-        Rows::new(keys, false).is_ok()
+    pub fn are_unique(keys: &[ArrayRef]) -> bool {
+        Rows::by_several(keys).is_ok()
     }
 
     /// The row of each key; null where there is none.
     fn find(&self, keys: &ArrayRef, constants: &[ArrayRef]) -> Result<UInt32Array> {
-        let mut rows = self.rows(keys, constants)?;
-        let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
-        rows.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
-        Ok(UInt32Array::new(rows.into(), Some(NullBuffer::new(has))))
+        if self.keys.is_empty() {
+            return keys.as_primitive_opt::<UInt32Type>().cloned().ok_or_else(of_another_width);
+        }
+        Ok(numbered(self.rows(keys, constants)?))
     }
 
     /// Whether there is a row for each key.
@@ -130,7 +151,6 @@ impl LookupTable {
 impl Rows {
     /// The rows of some keys, of equal ones the first, if it `may_repeat`.
     fn new(keys: &ArrayRef, may_repeat: bool) -> Result<Rows> {
-        let twice = || Error::Unsupported("a join to a table in which a key is there twice".to_owned());
         if is_text(keys.data_type()) {
             return Texts::new(keys, may_repeat)?.map(Rows::Texts).ok_or_else(twice);
         }
@@ -158,7 +178,52 @@ impl Rows {
         Ok(Rows::Words(plain(keys.data_type()), rows))
     }
 
+    /// The rows of keys of one or more columns, each of which may be there once.
+    fn by_several(keys: &[ArrayRef]) -> Result<Rows> {
+        let (first, further) = match keys {
+            [] => return Err(of_another_width()),
+            [key] => return Rows::new(key, false),
+            [first, further @ ..] => (first, further),
+        };
+        let leading = Rows::new(first, true)?;
+        let mut numbers = leading.find(first)?;
+        let mut steps = Vec::with_capacity(further.len());
+        for key in further {
+            let rows = Rows::new(key, true)?;
+            let mut pairs = HashMap::with_capacity(numbers.len());
+            for ((number, own), row) in numbers.iter_mut().zip(rows.find(key)?).zip(0..) {
+                *number = match pair(*number, own) {
+                    Some(pair) => *pairs.entry(pair).or_insert(row),
+                    None => MISSING,
+                };
+            }
+            steps.push((rows, pairs));
+        }
+        if numbers.iter().zip(0..).any(|(number, row)| *number != MISSING && *number != row) {
+            return Err(twice());
+        }
+        Ok(Rows::Several(Box::new(leading), steps))
+    }
+
     /// The row of each key, or [`MISSING`].
+    fn find_several(&self, keys: &[ArrayRef]) -> Result<Vec<u32>> {
+        match (self, keys) {
+            (Rows::Several(leading, steps), [first, further @ ..]) if further.len() == steps.len() => {
+                let mut numbers = leading.find(first)?;
+                for ((rows, pairs), key) in steps.iter().zip(further) {
+                    for (number, own) in numbers.iter_mut().zip(rows.find(key)?) {
+                        let found = pair(*number, own).and_then(|pair| pairs.get(&pair).copied());
+                        *number = found.unwrap_or(MISSING);
+                    }
+                }
+                Ok(numbers)
+            }
+            (rows, [key]) => rows.find(key),
+            _ => Err(of_another_width()),
+        }
+    }
+
+    /// The row of each key of one column, or [`MISSING`].
     fn find(&self, keys: &ArrayRef) -> Result<Vec<u32>> {
         let refused = || Error::Unsupported(format!("a join by a {}", keys.data_type()));
         match self {
@@ -188,6 +253,7 @@ impl Rows {
                 Ok(valid(keys, words_of(keys)?.iter().map(row).collect()))
             }
             Rows::Words(_, _) | Rows::Places(_, _, _) => Err(refused()),
+            Rows::Several(_, _) => Err(of_another_width()),
         }
     }
 }
@@ -283,6 +349,26 @@ impl Texts {
     }
 }
 
+fn twice() -> Error {
+    Error::Unsupported("a join to a table in which a key is there twice".to_owned())
+}
+
+fn of_another_width() -> Error {
+    Error::Unsupported("a key of another number of columns".to_owned())
+}
+
+/// The numbers of two rows in one word; none if either is missing.
+fn pair(one: u32, other: u32) -> Option<u64> {
+    (one != MISSING && other != MISSING).then(|| u64::from(one) << 32 | u64::from(other))
+}
+
+/// Numbers of rows, null for those that are missing.
+fn numbered(mut rows: Vec<u32>) -> UInt32Array {
+    let has = BooleanBuffer::collect_bool(rows.len(), |at| rows[at] != MISSING);
+    rows.iter_mut().filter(|row| **row == MISSING).for_each(|row| *row = 0);
+    UInt32Array::new(rows.into(), Some(NullBuffer::new(has)))
+}
+
 /// Whether each text is greater than the one before, and none is null.
 fn rises(texts: &StringArray) -> bool {
     texts.null_count() == 0 && (1..texts.len()).all(|at| texts.value(at - 1) < texts.value(at))
@@ -355,7 +441,7 @@ mod tests {
             (texts(&[Some("a"), None, Some("c")]), texts(&[Some("c"), None, Some("x"), Some("a")])),
         ];
         for (keys, asked) in cases {
-            let table = LookupTable::new(1, vec![0]);
+            let table = LookupTable::new(vec![1], vec![0]);
             let constants = [Arc::clone(&fees), keys];
             let found = table.column(&asked, 0, &constants).unwrap();
             let found: Vec<Option<f64>> = found.as_primitive::<arrow::datatypes::Float64Type>().iter().collect();
@@ -363,8 +449,41 @@ mod tests {
             let has = table.has(&asked, &constants).unwrap();
             assert_eq!(has.as_boolean().values().iter().collect::<Vec<_>>(), [true, false, false, true]);
         }
-        assert!(!LookupTable::are_unique(&numbers(&[Some(1), Some(1)])));
-        assert!(LookupTable::are_unique(&numbers(&[None, None])), "null is no key");
+        assert!(!LookupTable::are_unique(&[numbers(&[Some(1), Some(1)])]));
+        assert!(LookupTable::are_unique(&[numbers(&[None, None])]), "null is no key");
+    }
+
+    #[test]
+    fn rows_are_found_by_several_columns() {
+        let numbers = |values: &[Option<i64>]| Arc::new(Int64Array::from(values.to_vec())) as ArrayRef;
+        let texts = |values: &[Option<&str>]| Arc::new(StringArray::from(values.to_vec())) as ArrayRef;
+        let keys = [
+            texts(&[Some("a"), Some("b"), Some("a"), None, Some("a"), Some("b")]),
+            numbers(&[Some(1), Some(1), Some(2), Some(1), None, Some(i64::MIN)]),
+            numbers(&[Some(5), Some(5), Some(5), Some(5), Some(5), Some(9)]),
+        ];
+        let asked = [
+            texts(&[Some("b"), Some("a"), Some("a"), Some("b"), None, Some("b"), Some("c"), Some("a")]),
+            numbers(&[Some(1), Some(2), None, Some(i64::MIN), Some(1), Some(2), Some(1), Some(1)]),
+            numbers(&[Some(5), Some(5), Some(5), Some(9), Some(5), Some(5), Some(5), Some(9)]),
+        ];
+        let expected = [
+            vec![Some(1), Some(2), None, Some(5), None, None, None, Some(0)],
+            vec![Some(1), Some(2), None, Some(5), None, None, None, None],
+        ];
+        for (width, expected) in (2..).zip(expected) {
+            let table = LookupTable::new((0..width).collect(), vec![1]);
+            let found = table.numbers(&asked[..width], &keys).unwrap();
+            assert_eq!(found.iter().collect::<Vec<_>>(), expected);
+            assert!(LookupTable::are_unique(&keys[..width]));
+            let by_number = LookupTable::by_number(vec![1]);
+            let values = by_number.column(&(Arc::new(found) as ArrayRef), 0, &keys).unwrap();
+            assert_eq!(values.as_primitive::<arrow::datatypes::Int64Type>().iter().nth(3), Some(Some(i64::MIN)));
+        }
+        let twice = [texts(&[Some("a"), Some("a"), Some("a")]), numbers(&[Some(1), Some(2), Some(1)])];
+        assert!(!LookupTable::are_unique(&twice));
+        let with_nulls = [texts(&[Some("a"), Some("a"), None]), numbers(&[None, None, Some(1)])];
+        assert!(LookupTable::are_unique(&with_nulls), "null is no key");
     }
 
     /// Texts that rise, those of dictionaries and all others, asked for in any order.
@@ -392,7 +511,7 @@ mod tests {
                     let asked: Vec<String> = (0..1000).map(|number| format!("S{:03}", number * step % 1000)).collect();
                     let asked = plain(&asked.iter().map(String::as_str).collect::<Vec<_>>());
                     for asked in [coded(&asked), Arc::clone(&asked)] {
-                        let table = LookupTable::new(0, vec![0]);
+                        let table = LookupTable::new(vec![0], vec![0]);
                         let found = table.rows(&asked, &[Arc::clone(&keys)]).unwrap();
                         let names = cast(&asked, &DataType::Utf8).unwrap();
                         let expected = names.as_string::<i32>().iter().map(|name| row_of(name.unwrap()));
@@ -405,7 +524,7 @@ mod tests {
         }
         for texts in [["a", "a", "b"], ["b", "a", "b"]] {
             let (plain, coded) = (plain(&texts), coded(&plain(&texts)));
-            assert!(!LookupTable::are_unique(&plain) && !LookupTable::are_unique(&coded));
+            assert!(!LookupTable::are_unique(&[Arc::clone(&plain)]) && !LookupTable::are_unique(&[Arc::clone(&coded)]));
             let first = LookupTable::of_first(0);
             let rows = first.rows(&plain, &[coded]).unwrap();
             assert_eq!(

@@ -34,7 +34,7 @@ pub(crate) fn grain_of(expr: &Expr, is_instant: &dyn Fn(&Expr) -> bool, constant
     };
     match expr {
         Expr::Constant(_) => Some(i64::MAX),
-        Expr::Column(_) | Expr::Lookup(_, _, _) => None,
+        Expr::Column(_) | Expr::Lookup(_, _, _) | Expr::Find(_, _) => None,
         Expr::Cast(inner, DataType::Date32) if is_instant(inner) => Some(DAY),
         Expr::Not(inner)
         | Expr::Negative(inner)

@@ -234,7 +234,7 @@ impl RowReader<'_> {
             let mut failed = None;
             output.visit_columns(&mut |position| {
                 if columns[position].is_none() {
-                    match all.column(position).and_then(|value| filtered(value, kept)) {
+                    match all.kept(position, kept) {
                         Ok(value) => columns[position] = Some(value),
                         Err(error) => failed = Some(error),
                     }
@@ -272,13 +272,6 @@ fn blocks_of(covers: &[Cover]) -> Vec<Vec<Cover>> {
         room = room.saturating_sub(rows);
     }
     parts
-}
-
-fn filtered(value: Value, kept: &Kept) -> Result<Value> {
-    Ok(match value {
-        Value::Array(array) => Value::Array(kept.filter(&array)?),
-        scalar => scalar,
-    })
 }
 
 /// All rows of a block.

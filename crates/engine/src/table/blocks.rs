@@ -125,7 +125,7 @@ fn collect(snapshot: &TableSnapshot, predicate: &Expr, constants: &[ArrayRef], r
 fn reach(snapshot: &TableSnapshot, condition: &Expr, constants: &[ArrayRef]) -> Option<Reach> {
     let list = match condition {
         Expr::In(value, list) => Some((value, list.values(constants))),
-        Expr::Lookup(table, None, key) => Some((key, table.keys(constants))),
+        Expr::Lookup(table, None, key) => table.keys(constants).map(|keys| (key, keys)),
         _ => None,
     };
     if let Some((value, list)) = list {

@@ -4,13 +4,14 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Date32Array};
-use splay_store::{Segment, TableSnapshot};
+use arrow::array::{ArrayRef, Date32Array, UInt32Array};
+use splay_store::{RowList, Segment, TableSnapshot};
 
 use super::cover::Cover;
 use super::date_position;
 use crate::error::Result;
 use crate::expr::{Columns, Value};
+use crate::kept::Kept;
 
 /// Pieces from which on copying them together pays.
 const PIECES_MIN: usize = 4;
@@ -20,6 +21,9 @@ pub(crate) const PIECE_ROWS: usize = 1_024;
 
 /// Rows that are copied together, at most.
 const PIECES_ROWS_MAX: usize = 65_536;
+
+/// Of columns that weren't looked at before, rows are read one by one if no more than one of so many is kept.
+const KEPT_SHARE: usize = 8;
 
 /// Whether the rows of a cover stand in short pieces.
 pub(crate) fn is_short(cover: &Cover) -> bool {
@@ -69,6 +73,20 @@ impl<'a> Pieces<'a> {
         self.rows += cover.wanted();
         self.covers += 1;
     }
+
+    /// The rows of the segment that a mask keeps.
+    fn kept_rows(&self, kept: &Kept) -> RowList {
+        let mut ranges = self.ranges.iter();
+        let (mut range, mut start) = (0..0, 0);
+        let place = |row: usize| {
+            while row >= start + range.len() {
+                start += range.len();
+                range = ranges.next()?.clone();
+            }
+            u32::try_from(range.start + row - start).ok()
+        };
+        RowList::from(kept.mask().values().set_indices().map(place).collect::<UInt32Array>())
+    }
 }
 
 impl Columns for Pieces<'_> {
@@ -86,5 +104,14 @@ impl Columns for Pieces<'_> {
         let column = self.segment.column(self.snapshot.spec(), position)?.read_pieces(&self.ranges)?;
         self.read.borrow_mut()[position] = Some(Arc::clone(&column));
         Ok(Value::Array(column))
+    }
+
+    fn kept(&self, position: usize, kept: &Kept) -> Result<Value> {
+        let is_read = self.read.borrow().get(position).is_none_or(Option::is_some);
+        if is_read || kept.rows().saturating_mul(KEPT_SHARE) > self.rows {
+            return kept.filter_value(self.column(position)?);
+        }
+        let column = self.segment.column(self.snapshot.spec(), position)?;
+        Ok(Value::Array(column.take(&self.kept_rows(kept))?))
     }
 }

@@ -11,11 +11,11 @@ use datafusion::logical_expr::utils::{
     check_all_columns_from_schema, conjunction, split_conjunction, split_conjunction_owned,
 };
 use datafusion::logical_expr::{Expr, ExprSchemable, LogicalPlan, Operator};
-use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan};
+use splay_engine::{BinaryOp, Expr as TickExpr, LookupTable, Plan, ValueList};
 
 use super::asof::as_text;
 use super::convert::{Unknown, unknown};
-use super::recognise::{Recogniser, Side, Stage, types};
+use super::recognise::{Recogniser, Side, Stage, reads_symbol_alone, types};
 use crate::joins::asof_parts;
 
 /// Most rows of a list of values.
@@ -90,72 +90,128 @@ impl Recogniser<'_> {
             return Ok(Stage::Frame(Plan::Cross { input, columns }));
         }
         let (left_schema, right_schema) = (join.left.schema(), join.right.schema());
-        let Some((left_key, right_key)) = only_equality(join)? else {
-            return unknown("a join by more than one equality");
+        let Some(pairs) = equalities(join)? else {
+            return unknown("a join by more than equalities");
         };
-        let (left_key, right_key) = (as_text(&left_key, left_schema), as_text(&right_key, right_schema));
-        let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(said);
-        let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
-        if !LookupTable::takes(&left_type, &right_type) {
-            return unknown(format!("a join by a {left_type}"));
-        }
-        let Expr::Column(right_key) = right_key else { return unknown("a join by something computed of the right") };
-        let right_key = right_schema.index_of_column(right_key).map_err(said)?;
-        let columns: Vec<usize> = match listed {
-            Some(columns) if !LookupTable::are_unique(&columns[right_key]) => {
-                return unknown("a join to a list with equal keys");
+        let mut left_keys = Vec::with_capacity(pairs.len());
+        let mut right_keys = Vec::with_capacity(pairs.len());
+        for (left_key, right_key) in &pairs {
+            let (left_key, right_key) = (as_text(left_key, left_schema), as_text(right_key, right_schema));
+            let key_type = |expr: &Expr, schema: &DFSchema| expr.get_type(schema).map_err(said);
+            let (left_type, right_type) = (key_type(left_key, left_schema)?, key_type(right_key, right_schema)?);
+            if !LookupTable::takes(&left_type, &right_type) {
+                return unknown(format!("a join by a {left_type}"));
             }
-            Some(columns) => columns.into_iter().map(|column| self.constants.column(column)).collect(),
-            None => self.side(&join.right, right_key)?,
+            let Expr::Column(right_key) = right_key else {
+                return unknown("a join by something computed of the right");
+            };
+            left_keys.push(left_key);
+            right_keys.push(right_schema.index_of_column(right_key).map_err(said)?);
+        }
+        let columns: Vec<usize> = match listed {
+            Some(columns) => {
+                let keys: Vec<ArrayRef> = right_keys.iter().map(|key| Arc::clone(&columns[*key])).collect();
+                if !LookupTable::are_unique(&keys) {
+                    return unknown("a join to a list with equal keys");
+                }
+                columns.into_iter().map(|column| self.constants.column(column)).collect()
+            }
+            None => self.side(&join.right, &right_keys)?,
         };
-        let table = Arc::new(LookupTable::new(columns[right_key], columns.clone()));
-        let key = self.convert(left_key, left_schema)?;
+        let of_keys: Vec<usize> = right_keys.iter().map(|key| columns[*key]).collect();
+        let keys = left_keys.iter().map(|key| self.convert(key, left_schema)).collect::<Result<Vec<_>, _>>()?;
         let stage = self.stage(left)?;
+        let looked_up = LookedUp { of_keys, columns, is_inner: join.join_type == JoinType::Inner };
+        match keys.as_slice() {
+            [key] => Ok(self.by_key(stage, looked_up, key)),
+            _ => self.by_several(stage, looked_up, keys, left_schema),
+        }
+    }
+
+    /// The rows of the left and what they find by one key.
+    fn by_key(&mut self, stage: Stage, looked_up: LookedUp, key: &TickExpr) -> Stage {
+        let LookedUp { of_keys, columns: found, is_inner } = looked_up;
+        let width = found.len();
+        let table = Arc::new(LookupTable::new(of_keys, found));
         let looked_up = |key: &TickExpr, column| TickExpr::Lookup(Arc::clone(&table), column, Box::new(key.clone()));
-        let width = right_schema.fields().len();
-        Ok(match stage {
+        match stage {
             Stage::Table { mut scan, mut columns } => {
                 let key = key.substitute(&columns);
                 columns.extend((0..width).map(|column| looked_up(&key, Some(column))));
-                if join.join_type == JoinType::Inner {
+                if is_inner {
                     self.require(&mut scan, looked_up(&key, None));
                 }
                 Stage::Table { scan, columns }
             }
             Stage::Frame(mut input) => {
-                if join.join_type == JoinType::Inner {
-                    input = filtered(input, looked_up(&key, None));
+                let left_columns = input.width();
+                if is_inner {
+                    input = filtered(input, looked_up(key, None));
                 }
-                let left_columns = (0..left_schema.fields().len()).map(TickExpr::Column);
-                let outputs = left_columns.chain((0..width).map(|column| looked_up(&key, Some(column)))).collect();
+                let left_columns = (0..left_columns).map(TickExpr::Column);
+                let outputs = left_columns.chain((0..width).map(|column| looked_up(key, Some(column)))).collect();
                 Stage::Frame(Plan::Project { input: Box::new(input), outputs })
             }
-        })
+        }
+    }
+
+    /// The same by several keys: the number of the row that they find is a column of its own, so that each column of the right takes it from there.
+    fn by_several(
+        &mut self,
+        mut stage: Stage,
+        looked_up: LookedUp,
+        keys: Vec<TickExpr>,
+        left_schema: &DFSchema,
+    ) -> Result<Stage, Unknown> {
+        let LookedUp { of_keys, columns: found, is_inner } = looked_up;
+        if let (Stage::Table { scan, columns }, true) = (&mut stage, is_inner) {
+            let spec = self.spec(scan);
+            // Symbols that the right doesn't have aren't read.
+            for (key, of_key) in keys.iter().zip(&of_keys) {
+                let key = key.substitute(columns);
+                if reads_symbol_alone(&key, &spec) {
+                    self.require(scan, TickExpr::In(Box::new(key), Arc::new(ValueList::new(*of_key))));
+                }
+            }
+        }
+        let (width, number) = (found.len(), TickExpr::Column(left_schema.fields().len()));
+        let input = Box::new(stage.into_plan(left_schema));
+        let left_columns = || (0..left_schema.fields().len()).map(TickExpr::Column);
+        let find = TickExpr::Find(Arc::new(LookupTable::new(of_keys, Vec::new())), keys);
+        let mut input = Plan::Project { input, outputs: left_columns().chain([find]).collect() };
+        if is_inner {
+            let predicate = TickExpr::IsNotNull(Box::new(number.clone()));
+            input = Plan::Filter { input: Box::new(input), predicate };
+        }
+        let table = Arc::new(LookupTable::by_number(found));
+        let column = |column| TickExpr::Lookup(Arc::clone(&table), Some(column), Box::new(number.clone()));
+        let outputs = left_columns().chain((0..width).map(column)).collect();
+        Ok(Stage::Frame(Plan::Project { input: Box::new(input), outputs }))
     }
 
     /// The constants that hold the columns of the right side of a join, which each run reads before all else.
-    fn side(&mut self, right: &LogicalPlan, key: usize) -> Result<Vec<usize>, Unknown> {
+    fn side(&mut self, right: &LogicalPlan, keys: &[usize]) -> Result<Vec<usize>, Unknown> {
         let stage = self.stage(right)?;
         match &stage {
             Stage::Table { scan, .. } if self.snapshot(scan).rows() > SIDE_ROWS_MAX as u64 => {
                 return unknown("a join with rows of a large table, and not by time");
             }
-            Stage::Frame(plan) if !groups_by(plan, key) => {
-                return unknown("a join that isn't by time, to a list, to a small table, or to groups by its key");
+            Stage::Frame(plan) if !groups_by(plan, keys) => {
+                return unknown("a join that isn't by time, to a list, to a small table, or to groups by its keys");
             }
             _ => {}
         }
         let fields = right.schema().fields();
-        let needed: Vec<usize> =
-            (0..fields.len()).filter(|column| *column == key || self.names.contains(fields[*column].name())).collect();
+        let is_needed = |column: &usize| keys.contains(column) || self.names.contains(fields[*column].name());
+        let needed: Vec<usize> = (0..fields.len()).filter(is_needed).collect();
         let outputs = needed.iter().map(|column| TickExpr::Column(*column)).collect();
         let schema = right.schema().as_arrow().project(&needed).map_err(|error| Unknown(error.to_string()))?;
         let plan = Plan::Project { input: Box::new(stage.into_plan(right.schema())), outputs };
         self.sides.push(Side { plan, schema: Arc::new(schema) });
         let side = self.sides.len() - 1;
-        // In the place of a column that nobody names stands the key.
+        // In the place of a column that nobody names stands a key.
         let place = |column| needed.iter().position(|one| *one == column);
-        let key = place(key).unwrap_or(0);
+        let key = keys.first().and_then(|key| place(*key)).unwrap_or(0);
         Ok((0..fields.len()).map(|column| self.constants.side(side, place(column).unwrap_or(key))).collect())
     }
 
@@ -172,15 +228,29 @@ impl Recogniser<'_> {
     }
 }
 
-/// Whether rows are those of groups by one column alone, so that each value of it is there once.
-pub(super) fn groups_by(plan: &Plan, column: usize) -> bool {
+/// What rows are looked up in.
+struct LookedUp {
+    /// Numbers of the constants that hold the columns of the key.
+    of_keys: Vec<usize>,
+    /// Those of all columns.
+    columns: Vec<usize>,
+    /// Whether rows that find nothing are left out.
+    is_inner: bool,
+}
+
+/// Whether rows are those of groups by some of these columns alone, so that their values together are there once.
+pub(super) fn groups_by(plan: &Plan, columns: &[usize]) -> bool {
     match plan {
-        Plan::AggregateTable { keys, .. } => keys.len() == 1 && column == 0,
-        Plan::Aggregate { keys, .. } => keys.len() == 1 && column == 0,
+        Plan::AggregateTable { keys, .. } => (0..keys.len()).all(|key| columns.contains(&key)),
+        Plan::Aggregate { keys, .. } => (0..keys.len()).all(|key| columns.contains(&key)),
         Plan::Project { input, outputs } => {
-            matches!(outputs.get(column), Some(TickExpr::Column(of)) if groups_by(input, *of))
+            let below = |column: &usize| match outputs.get(*column) {
+                Some(TickExpr::Column(of)) => Some(*of),
+                _ => None,
+            };
+            groups_by(input, &columns.iter().filter_map(below).collect::<Vec<_>>())
         }
-        Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => groups_by(input, column),
+        Plan::Filter { input, .. } | Plan::Sort { input, .. } | Plan::Limit { input, .. } => groups_by(input, columns),
         _ => false,
     }
 }
@@ -229,8 +299,8 @@ fn compared(predicate: &TickExpr) -> Option<(usize, BinaryOp, usize)> {
     }
 }
 
-/// The equality that is all of a join's condition.
-fn only_equality(join: &Join) -> Result<Option<(Expr, Expr)>, Unknown> {
+/// The equalities that are all of a join's condition, each as what it says of the left and of the right.
+fn equalities(join: &Join) -> Result<Option<Vec<(Expr, Expr)>>, Unknown> {
     let mut pairs = join.on.clone();
     for condition in join.filter.iter().flat_map(split_conjunction) {
         let Expr::BinaryExpr(binary) = condition else { return Ok(None) };
@@ -250,8 +320,7 @@ fn only_equality(join: &Join) -> Result<Option<(Expr, Expr)>, Unknown> {
             return Ok(None);
         }
     }
-    let mut pairs = pairs.into_iter();
-    Ok(pairs.next().filter(|_| pairs.next().is_none()))
+    Ok((!pairs.is_empty()).then_some(pairs))
 }
 
 /// The value of a literal, cast to what a list makes of it; `None` for one that was lifted, which would be another one in the

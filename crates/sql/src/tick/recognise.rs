@@ -406,7 +406,7 @@ fn is_range(op: BinaryOp) -> bool {
 }
 
 /// Whether a condition says something of the symbol and of nothing else.
-fn reads_symbol_alone(condition: &TickExpr, spec: &TableSpec) -> bool {
+pub(super) fn reads_symbol_alone(condition: &TickExpr, spec: &TableSpec) -> bool {
     let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
     let (mut reads, mut reads_others) = (false, false);
     condition.visit_columns(&mut |column| {

@@ -90,7 +90,7 @@ impl Recogniser<'_> {
         let stage = match self.stage(&plan)? {
             // Few enough to be held as they are: the list has each value once anyway.
             stage @ Stage::Table { .. } if self.has_few_rows(&stage) => stage.into_plan(&output),
-            Stage::Frame(stage) if groups_by(&stage, 0) => stage,
+            Stage::Frame(stage) if groups_by(&stage, &[0]) => stage,
             _ => self.stage(&LogicalPlan::Distinct(Distinct::All(Arc::new(plan))))?.into_plan(&output),
         };
         let side = self.add_side(stage, &output);
@@ -112,13 +112,13 @@ impl Recogniser<'_> {
         let values = Projection::try_new(vec![key, value], Arc::new(LogicalPlan::Aggregate(grouped))).map_err(said)?;
         let values = LogicalPlan::Projection(values);
         let stage = self.stage(&values)?.into_plan(values.schema());
-        if !groups_by(&stage, 0) {
+        if !groups_by(&stage, &[0]) {
             return unknown("a query by something that isn't a group's only key");
         }
         let side = self.add_side(stage, values.schema());
         let columns: Vec<usize> = (0..2).map(|column| self.constants.side(side, column)).collect();
         let key = self.convert(&outer, schema)?;
-        let table = Arc::new(LookupTable::new(columns[0], columns));
+        let table = Arc::new(LookupTable::new(vec![columns[0]], columns));
         let found = TickExpr::Lookup(table, Some(1), Box::new(key));
         if !counts {
             return Ok(found);

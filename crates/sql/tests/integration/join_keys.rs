@@ -73,3 +73,47 @@ fn keys_of_the_small_side_narrow_the_reading() {
         assert!(read <= all / 2, "{text}: {read} of {all}");
     }
 }
+
+/// Rows of groups by several keys, each combination of which is there once.
+#[test]
+fn joins_to_groups_by_several_keys_are_tick_plans() {
+    for (format, threads) in [(Tier::Mapped, 2), (Tier::Small, 1)] {
+        let (_folder, database) = database(format);
+        let both = both(&database, threads);
+        for (key, _) in keys() {
+            let event = format!("(select *, {key} as it from event) e");
+            let groups = |by: &str| {
+                format!(
+                    "(select {by}, count(*) as n, max(thousand) as m, min(note) as o from (select *, {key} as it from event where thousand % 7 > 3) i group by {by}) g"
+                )
+            };
+            let (two, three) = (groups("sym, it"), groups("it, few, sym"));
+            for text in [
+                format!(
+                    "select e.sym, e.thousand, g.n, g.m, g.o from {event} join {two} on e.sym = g.sym and e.it = g.it where e.thousand > 970"
+                ),
+                format!(
+                    "select e.few, e.it, g.n, g.o from {event} left join {two} on g.it = e.it and g.sym = e.sym where e.thousand < 40"
+                ),
+                format!(
+                    "select e.sym, count(*), count(g.n), sum(g.m), max(g.o) from {event} left join {three} \
+                     on e.few = g.few and e.it = g.it and e.sym = g.sym group by e.sym"
+                ),
+                format!(
+                    "select count(*), sum(g.m) from {event} join {three} on e.few = g.few and e.it = g.it and e.sym = g.sym"
+                ),
+            ] {
+                // Decimals of more than 64 bits have no words.
+                assert_eq!(both.compare(&text), Ok(key != "huge"), "{text}: {:?}", both.reason(&text));
+            }
+            // By less than the keys of the groups a row may find several.
+            let text =
+                format!("select count(*), sum(g.n) from {event} join {three} on e.few = g.few and e.sym = g.sym");
+            assert_eq!(both.compare(&text), Ok(false), "{text}");
+        }
+        let text = "select count(*), sum(g.n) from event e join (select sym, few, count(*) as n from event where sym = 'B' group by sym, few) g \
+                    on e.sym = g.sym and e.few = g.few";
+        let alone = "select count(*) from event where sym = 'B'";
+        assert_eq!(rows(&both.tick, text).1, 2 * rows(&both.tick, alone).1, "other symbols aren't read");
+    }
+}

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, StringArray, UInt32Array, new_null_array};
 use arrow::compute::{cast, concat, take};
 use arrow::datatypes::{DataType, Int32Type};
 use arrow::error::ArrowError;
@@ -16,6 +16,12 @@ use crate::error::Result;
 
 /// Rows of a batch of the `parquet` crate. Ranges are put together from such batches.
 const PARQUET_BATCH_ROWS: usize = 1 << 16;
+
+/// Pieces of fewer rows, on average, may be read together with what stands between them.
+const CLOSE_PIECE_ROWS: usize = 128;
+
+/// One of so many rows must be wanted for that.
+const CLOSE_SHARE: usize = 8;
 
 /// Reads ranges of a column in the type that the table gives it.
 #[derive(Debug)]
@@ -95,6 +101,10 @@ impl<'a> ColumnReader<'a> {
         {
             return Ok(if *stored.data_type() == self.data_type { stored } else { cast(&stored, &self.data_type)? });
         }
+        if stand_close(pieces, self.rows) {
+            let rows = pieces.iter().flat_map(|rows| rows.clone()).map(|row| u32::try_from(row).unwrap_or(u32::MAX));
+            return self.take(&RowList::from(UInt32Array::from_iter_values(rows)));
+        }
         let parts = pieces.iter().map(|rows| self.read(rows.clone())).collect::<Result<Vec<_>>>()?;
         Ok(if parts.is_empty() { arrow::array::new_empty_array(&self.data_type) } else { together(&parts)? })
     }
@@ -131,6 +141,15 @@ impl<'a> ColumnReader<'a> {
         }
         together(&parts)
     }
+}
+
+/// Whether pieces of so many rows are so short, and so near each other, that a range with all of them is read and their rows are taken from it.
+fn stand_close(pieces: &[Range<usize>], rows: usize) -> bool {
+    let total: usize = pieces.iter().map(Range::len).sum();
+    let first = pieces.iter().map(|piece| piece.start).min().unwrap_or(0);
+    let last = pieces.iter().map(|piece| piece.end).max().unwrap_or(0);
+    let are_near = last.saturating_sub(first) / CLOSE_SHARE <= total;
+    total < pieces.len() * CLOSE_PIECE_ROWS && are_near && last <= rows
 }
 
 /// Parts of a column one behind the other. A dictionary of several holds no text twice: whoever looks for a text looks for one

@@ -220,7 +220,12 @@ fn collect(expr: &Expr, time: usize, constants: &[ArrayRef], instants: &mut Vec<
     let mut all = |exprs: &[&Expr]| exprs.iter().all(|expr| collect(expr, time, constants, instants));
     match expr {
         Expr::Constant(_) => true,
-        Expr::Column(_) | Expr::Negative(_) | Expr::In(_, _) | Expr::Lookup(_, _, _) | Expr::Call(_, _) => false,
+        Expr::Column(_)
+        | Expr::Negative(_)
+        | Expr::In(_, _)
+        | Expr::Lookup(_, _, _)
+        | Expr::Find(_, _)
+        | Expr::Call(_, _) => false,
         Expr::Not(inner) | Expr::IsNull(inner) | Expr::IsNotNull(inner) | Expr::Cast(inner, _) => all(&[inner]),
         Expr::Case { branches, otherwise, .. } => {
             branches.iter().all(|(condition, value)| all(&[condition, value]))
