@@ -176,11 +176,13 @@ fn one_zero(expression: Expr, schema: &DFSchema) -> Result<Expr> {
 }
 
 fn is_whole(expression: &Expr, schema: &DFSchema) -> bool {
-    expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
+    operator_call::is_of_whole_numbers(expression)
+        || expression.get_type(schema).is_ok_and(|data_type| data_type.is_integer())
 }
 
 pub(crate) fn is_float(expression: &Expr, schema: &DFSchema) -> bool {
-    expression.get_type(schema).is_ok_and(|data_type| data_type.is_floating())
+    !operator_call::is_of_whole_numbers(expression)
+        && expression.get_type(schema).is_ok_and(|data_type| data_type.is_floating())
 }
 
 /// Floats in one form.

@@ -5,6 +5,7 @@
 //!
 //! It is DataFusion's operators that compute them.
 
+use std::fmt::Write;
 use std::sync::{Arc, LazyLock};
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
@@ -38,6 +39,13 @@ pub(crate) fn operator_of(function: &ScalarUDF) -> Option<Operator> {
     function.inner().downcast_ref::<OperatorCall>().map(|call| call.op)
 }
 
+/// Whether an expression is a sum, difference or product of whole numbers, which is what these functions stand for. DataFusion's own look at
+/// the type names each operand of a chain, which costs the square of its length.
+pub(crate) fn is_of_whole_numbers(expression: &Expr) -> bool {
+    matches!(expression, Expr::ScalarFunction(call)
+        if matches!(operator_of(&call.func), Some(Operator::Plus | Operator::Minus | Operator::Multiply)))
+}
+
 /// `left op right`.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct OperatorCall {
@@ -50,6 +58,23 @@ impl OperatorCall {
     fn function(name: &'static str, op: Operator) -> Arc<ScalarUDF> {
         Arc::new(ScalarUDF::from(OperatorCall { name, op, signature: Signature::any(2, Volatility::Immutable) }))
     }
+
+    /// Operands that are such calls themselves write their names to the same text, of which a chain would otherwise make one for each of its operators.
+    fn write_name(&self, args: &[Expr], name: &mut String) -> Result<()> {
+        let [left, right] = take_function_args(self.name, args)?;
+        Self::write_operand(left, name)?;
+        name.extend([" ", self.name, " "]);
+        Self::write_operand(right, name)
+    }
+
+    fn write_operand(operand: &Expr, name: &mut String) -> Result<()> {
+        if let Expr::ScalarFunction(call) = operand
+            && let Some(inner) = call.func.inner().downcast_ref::<OperatorCall>()
+        {
+            return inner.write_name(&call.args, name);
+        }
+        Ok(write!(name, "{}", operand.schema_name())?)
+    }
 }
 
 impl ScalarUDFImpl for OperatorCall {
@@ -58,8 +83,9 @@ impl ScalarUDFImpl for OperatorCall {
     }
 
     fn schema_name(&self, args: &[Expr]) -> Result<String> {
-        let [left, right] = take_function_args(self.name(), args)?;
-        Ok(format!("{} {} {}", left.schema_name(), self.name, right.schema_name()))
+        let mut name = String::new();
+        self.write_name(args, &mut name)?;
+        Ok(name)
     }
 
     fn signature(&self) -> &Signature {
