@@ -98,9 +98,21 @@ pub(super) struct TextWords {
     computed: bool,
     words: Arc<[Option<u64>]>,
     bounds: Option<WordBounds>,
+    /// Rows whose texts were numbered one by one.
+    rows: usize,
 }
 
 impl TextWords {
+    /// Whether so many rows are numbered one by one, since all of them together are fewer than the texts of their dictionary.
+    fn are_few(&mut self, dictionary: &ArrayRef, rows: usize) -> bool {
+        let is_known = || self.dictionary.as_ref().is_some_and(|known| is_same(known, dictionary));
+        if self.rows.saturating_add(rows) > dictionary.len() / 2 || is_known() {
+            return false;
+        }
+        self.rows += rows;
+        true
+    }
+
     /// The words of the texts of a dictionary themselves.
     pub fn of_texts(&mut self, dictionary: &ArrayRef, texts: &mut Texts) -> Result<Arc<[Option<u64>]>> {
         self.of(dictionary, false, texts, || Ok(Arc::clone(dictionary)))
@@ -159,6 +171,19 @@ impl ValueKey {
             let Some(dictionary) = array.as_dictionary_opt::<Int32Type>() else {
                 return Err(Error::Unsupported(format!("groups by a dictionary of {}", dictionary.keys().data_type())));
             };
+            if let Some(values) = dictionary.values().as_string_opt::<i32>()
+                && known.are_few(dictionary.values(), dictionary.len())
+            {
+                let nulls = array.logical_nulls();
+                let number = |(row, code): (usize, &i32)| match usize::try_from(*code) {
+                    Ok(code) if nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row)) => {
+                        u64::from(texts.number(values.value(code)))
+                    }
+                    _ => 0,
+                };
+                let words = dictionary.keys().values().iter().enumerate().map(number).collect();
+                return Ok(ValueKey::of_numbers(key, words, nulls, texts));
+            }
             let values = || {
                 let values = dictionary.values();
                 Ok(arrow::compute::concat(&[values, &arrow::array::new_null_array(values.data_type(), 1)])?)
@@ -171,10 +196,7 @@ impl ValueKey {
         if *of == DataType::Utf8 {
             let values = array.as_string::<i32>().iter();
             let words = values.map(|value| value.map_or(0, |value| u64::from(texts.number(value)))).collect();
-            // Texts are numbered as they come, so that any of those that were seen may be in the rows.
-            let (choices, greatest) = (Some(texts.len() + 1), texts.len().saturating_sub(1) as u64);
-            let bounds = Some(WordBounds { least: 0, greatest, flip: 0 });
-            return Ok(ValueKey { key, words: KeyWords::Words(words, 0), nulls, choices, bounds });
+            return Ok(ValueKey::of_numbers(key, words, nulls, texts));
         }
         let words = words_of(array)?;
         let bounds = match of {
@@ -187,6 +209,15 @@ impl ValueKey {
         };
         let (least, choices) = range.map_or((0, None), |(least, span)| (least, Some(span + 2)));
         Ok(ValueKey { key, words: KeyWords::Words(words, least), nulls, choices, bounds })
+    }
+
+    /// A key by the numbers of texts.
+    fn of_numbers(key: usize, words: Vec<u64>, nulls: Option<NullBuffer>, texts: &Texts) -> ValueKey {
+        // Texts are numbered as they come, so that any of those that were seen may be in the rows.
+        let (choices, greatest) = (Some(texts.len() + 1), texts.len().saturating_sub(1) as u64);
+        let bounds = Some(WordBounds { least: 0, greatest, flip: 0 });
+        let nulls = nulls.filter(|nulls| nulls.null_count() > 0);
+        ValueKey { key, words: KeyWords::Words(words, 0), nulls, choices, bounds }
     }
 
     /// A key that follows from codes. `values` gives its value for each text of their dictionary, and for null last.
@@ -343,7 +374,35 @@ fn place(number: u32, last: u16) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use super::WordBounds;
+    use arrow::array::{Int32Array, StringArray};
+
+    use super::*;
+
+    /// Few rows of a large dictionary are numbered one by one, later ones by all its texts: as the texts themselves are.
+    #[test]
+    fn codes_have_the_numbers_of_their_texts() {
+        let text = |code: i32| (code % 50 != 7).then(|| format!("T{:03}", code * 7 % 400));
+        let dictionary: ArrayRef = Arc::new((0..400).map(text).collect::<StringArray>());
+        let (mut texts, mut known) = (Texts::default(), TextWords::default());
+        let (mut of_plain, mut plain_known) = (Texts::default(), TextWords::default());
+        let mut first = Vec::new();
+        for block in 0..40 {
+            let codes: Int32Array =
+                (0..23).map(|row| (row % 9 > 0).then_some((block * 31 + row * row * 17) % 400)).collect();
+            let coded: ArrayRef = Arc::new(DictionaryArray::new(codes, Arc::clone(&dictionary)));
+            let plain = cast(&coded, &DataType::Utf8).unwrap();
+            let of_codes = ValueKey::new(0, &coded, &mut texts, &mut known).unwrap();
+            let of_texts = ValueKey::new(0, &plain, &mut of_plain, &mut plain_known).unwrap();
+            for row in 0..coded.len() {
+                assert_eq!(of_codes.word(row).is_some(), of_texts.word(row).is_some());
+                let number = of_codes.word(row).map(|word| texts.iter().nth(word as usize).unwrap().to_owned());
+                let expected = of_texts.word(row).map(|word| of_plain.iter().nth(word as usize).unwrap().to_owned());
+                assert_eq!(number, expected, "block {block}, row {row}");
+            }
+            first.push(matches!(of_codes.words, KeyWords::Words(_, _)));
+        }
+        assert!(first[0] && !first[39], "all texts are numbered once that costs less");
+    }
 
     fn narrow(words: &[u64], is_unsigned: bool) -> Option<(u64, usize)> {
         super::narrow(&WordBounds::of(words.iter().copied(), is_unsigned)?, words.len())
