@@ -67,9 +67,12 @@ wheel: build $(VENV)/ready
 deb: build
 	$(PYTHON) packaging/build_deb.py
 
+# Files of tests by two processes; PYTEST= runs all in one.
+PYTEST ?= -n 2 --dist loadfile
+
 test-python: wheel
 	$(VENV)/bin/python -m pip install --quiet --force-reinstall --no-deps target/wheels/splay-*.whl
-	$(TIMED) "Python tests" $(VENV)/bin/python -m pytest -q python/tests benchmarks/tests
+	$(TIMED) "Python tests" $(VENV)/bin/python -m pytest -q $(PYTEST) python/tests benchmarks/tests
 
 # Generated statements compared with DuckDB, and held to rules of their own. Lists all faults at the end.
 ORACLE_STATEMENTS ?= 200000

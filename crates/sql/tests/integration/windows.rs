@@ -1,6 +1,6 @@
 //! Window functions run as tick plans, and give the rows that DataFusion gives: every function, type and frame.
 //!
-//! `SPLAY_TICK_STATEMENTS` sets how many statements are generated; the test run makes 1,000. With `SPLAY_TICK_REASONS` set, the
+//! `SPLAY_TICK_STATEMENTS` sets how many statements are generated; the test run makes 500. With `SPLAY_TICK_REASONS` set, the
 //! reasons why some of them had no tick plan are printed.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::both::{Both, both, without_ticks};
 use crate::generated::{DURATION, FLOATS, Numbers, OTHERS, WHOLE, typed_database, window_statement};
 
 fn count() -> u64 {
-    std::env::var("SPLAY_TICK_STATEMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(2000) / 2
+    std::env::var("SPLAY_TICK_STATEMENTS").ok().and_then(|text| text.parse().ok()).unwrap_or(1000) / 2
 }
 
 fn compare(both: &Both, seed: u64, count: u64) {
