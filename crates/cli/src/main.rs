@@ -7,6 +7,7 @@ mod allocator;
 mod args;
 mod arrow_file;
 mod commands;
+mod copy;
 mod lab_args;
 mod output;
 mod print;

@@ -5,11 +5,15 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 
+use splay_sql::copy_to;
+
 use super::place::source;
 use crate::args::{OutputFormat, SqlArguments};
+use crate::copy::copied;
 use crate::output::{self, Shown};
 use crate::print::note;
 use crate::rows::parameters;
+use crate::size::Thousands;
 use crate::statements::{is_blank, split};
 
 pub fn run(arguments: SqlArguments) -> Result<()> {
@@ -40,6 +44,13 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     let shown = Shown { rows: arguments.ask.rows, width, is_vertical: false };
     let never = AtomicBool::new(false);
     for statement in statements {
+        if arguments.output.is_some() && copy_to(statement)?.is_some() {
+            bail!("COPY names its file: leave --output out");
+        }
+        if let Some(rows) = copied(&source, statement, &values, &never, arguments.ask.time_zone.as_deref())? {
+            note!("{} rows", Thousands(rows));
+            continue;
+        }
         let mut started = source.start(statement, &values, &never)?;
         let rows = started.rows().in_zone(arguments.ask.time_zone.as_deref())?;
         output::write(rows, format, arguments.output.as_deref(), shown)?;

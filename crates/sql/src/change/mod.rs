@@ -1,10 +1,11 @@
-//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE` and `ALTER TABLE`.
+//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE` and `COPY … FROM`.
 //!
 //! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
 //! - They run only where the caller asks for it by [`Session::change`]; every other way in refuses them.
 //! - The answer is one row: what was done, to how many rows, and the number of the commit.
 
 mod condition;
+mod copy;
 mod fit;
 mod keyed;
 mod run;
@@ -16,6 +17,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use splay_engine::Stop;
 use splay_store::{Database, LoadOptions, TableSpec};
 
+pub use self::copy::{CopyTo, copy_to};
 use self::run::patiently;
 use self::statement::Statement;
 use crate::answer::Answer;

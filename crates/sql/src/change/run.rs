@@ -12,7 +12,7 @@ use splay_store::{
 
 use super::condition::{self, Matching, OfRows};
 use super::fit::{fitted, fitted_rows, refuse_nulls};
-use super::statement::{Alteration, Statement};
+use super::statement::{Alteration, Conflict, Statement};
 use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
@@ -41,20 +41,27 @@ pub(super) fn run(
                     spec.name
                 ));
             }
-            let (mut answer, positions) = rows_of(session, &spec, columns.as_deref(), &query, parameters, stop)?;
-            let mut count = 0;
-            let rows = answer.by_ref().map(|batch| {
-                let batch = fitted_rows(&spec, &positions, &batch?)?;
-                count += batch.num_rows() as u64;
-                Ok(batch)
-            });
-            let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
-            if spec.reference.is_some() {
-                return keyed::insert(session, &spec, &mut some, conflict.as_ref(), parameters, stop);
-            }
-            let commit = insert.insert(&spec, &mut some)?;
-            drop(some);
-            Ok(Changed { what: "INSERT", rows: count, commit })
+            let (columns, conflict) = (columns.as_deref(), conflict.as_ref());
+            let insertion = Insertion { what: "INSERT", columns, query: &query, conflict };
+            insert_rows(session, &spec, &insertion, parameters, stop, insert)
+        }
+        Statement::CopyFrom { table, columns, path } => {
+            let spec = database.table(&table)?.snapshot()?.spec().clone();
+            let file = format!("'{}'", path.replace('\'', "''"));
+            let (columns, query) = match columns {
+                Some(columns) => {
+                    let quoted = columns.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\"")));
+                    let query = format!("SELECT {} FROM {file}", quoted.collect::<Vec<_>>().join(", "));
+                    (columns, query)
+                }
+                None => {
+                    let none = session.sql_until(&format!("SELECT * FROM {file} LIMIT 0"), Parameters::None, stop)?;
+                    let names = none.schema().fields().iter().map(|field| field.name().clone()).collect();
+                    (names, format!("SELECT * FROM {file}"))
+                }
+            };
+            let insertion = Insertion { what: "COPY", columns: Some(&columns), query: &query, conflict: None };
+            insert_rows(session, &spec, &insertion, parameters, stop, insert)
         }
         Statement::Truncate { table } => delete(session, &table, None, "TRUNCATE", parameters, stop),
         Statement::Delete { table, condition } => {
@@ -77,6 +84,43 @@ pub(super) fn run(
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
         Statement::Alter { table, change } => alter(&database.table(&table)?, change),
     }
+}
+
+/// Rows to be inserted.
+struct Insertion<'a> {
+    /// The statement, in capitals.
+    what: &'static str,
+    /// The columns that the query gives; all that are shown if there are none.
+    columns: Option<&'a [String]>,
+    query: &'a str,
+    conflict: Option<&'a Conflict>,
+}
+
+/// Inserts the rows of a query.
+fn insert_rows(
+    session: &Session,
+    spec: &TableSpec,
+    insertion: &Insertion<'_>,
+    parameters: &Parameters,
+    stop: Stop<'_>,
+    insert: &dyn InsertRows,
+) -> Result<Changed> {
+    let Insertion { what, columns, query, conflict } = *insertion;
+    let (mut answer, positions) = rows_of(session, spec, columns, query, parameters, stop)?;
+    let mut count = 0;
+    let rows = answer.by_ref().map(|batch| {
+        let batch = fitted_rows(spec, &positions, &batch?)?;
+        count += batch.num_rows() as u64;
+        Ok(batch)
+    });
+    let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
+    if spec.reference.is_some() {
+        let changed = keyed::insert(session, spec, &mut some, conflict, parameters, stop)?;
+        return Ok(Changed { what, ..changed });
+    }
+    let commit = insert.insert(spec, &mut some)?;
+    drop(some);
+    Ok(Changed { what, rows: count, commit })
 }
 
 /// Tries a change again while another writer is at work.

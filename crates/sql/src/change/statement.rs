@@ -6,11 +6,12 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_store::ColumnType;
 
+use super::copy::{Copy, copy};
 use crate::error::{Result, fault};
 use crate::syntax::is_word;
 
 /// Words with which such statements begin.
-const FIRST_WORDS: [&str; 7] = ["insert", "delete", "update", "truncate", "create", "drop", "alter"];
+const FIRST_WORDS: [&str; 8] = ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy"];
 
 /// A statement that changes something.
 #[derive(Debug, PartialEq, Eq)]
@@ -49,6 +50,11 @@ pub(super) enum Statement {
     Alter {
         table: String,
         change: Alteration,
+    },
+    CopyFrom {
+        table: String,
+        columns: Option<Vec<String>>,
+        path: String,
     },
 }
 
@@ -105,8 +111,7 @@ impl Statement {
         let Ok(tokens) = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize() else {
             return Ok(None);
         };
-        let end = tokens.iter().rposition(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon));
-        let mut words = Words { tokens: &tokens[..end.map_or(0, |end| end + 1)], at: 0 };
+        let mut words = Words::of(&tokens);
         if words.tokens.contains(&Token::SemiColon) {
             return fault("one statement at a time: there is a semicolon within");
         }
@@ -129,6 +134,16 @@ impl Statement {
         } else if words.take(&["alter", "table"]) {
             let table = words.table()?;
             Statement::Alter { table, change: alteration(&mut words)? }
+        } else if words.take(&["copy"]) {
+            match copy(&mut words)? {
+                Copy::From { table, columns, path } => Statement::CopyFrom { table, columns, path },
+                Copy::To(_) => {
+                    return fault(
+                        "COPY … TO writes a file where `splay sql` and `splay shell` run. Elsewhere write the answer to a file, in Python by \
+                         to_parquet",
+                    );
+                }
+            }
         } else {
             let begin: Vec<String> = words
                 .tokens
@@ -138,7 +153,7 @@ impl Statement {
                 .map(ToString::to_string)
                 .collect();
             return fault(format!(
-                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, DROP TABLE and ALTER TABLE",
+                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, DROP TABLE, ALTER TABLE and COPY",
                 begin.join(" ").to_uppercase()
             ));
         };
@@ -358,24 +373,62 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
 }
 
 /// The tokens of a statement, read from the first to the last.
-struct Words<'a> {
+pub(super) struct Words<'a> {
     tokens: &'a [Token],
     at: usize,
 }
 
+impl<'a> Words<'a> {
+    /// The words of a statement, without a semicolon at its end.
+    pub(super) fn of(tokens: &'a [Token]) -> Words<'a> {
+        let end = tokens.iter().rposition(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon));
+        Words { tokens: &tokens[..end.map_or(0, |end| end + 1)], at: 0 }
+    }
+}
+
 impl Words<'_> {
+    /// How many tokens were read.
+    pub(super) fn at(&self) -> usize {
+        self.at
+    }
+
+    /// What was read from a token on.
+    pub(super) fn text_from(&self, begin: usize) -> String {
+        text(&self.tokens[begin..self.at])
+    }
+
+    /// What stands between a bracket, which is next, and the one that closes it.
+    pub(super) fn within_brackets(&mut self) -> Result<String> {
+        self.expect(&Token::LParen, "(")?;
+        let (begin, mut depth) = (self.at, 1usize);
+        while let Some(token) = self.tokens.get(self.at) {
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth -= 1,
+                _ => {}
+            }
+            if depth == 0 {
+                let within = self.text_from(begin);
+                self.step();
+                return Ok(within);
+            }
+            self.at += 1;
+        }
+        fault("a bracket is not closed")
+    }
+
     /// The next token that isn't white space.
-    fn peek(&mut self) -> Option<&Token> {
+    pub(super) fn peek(&mut self) -> Option<&Token> {
         self.at = crate::syntax::solid(self.tokens, self.at);
         self.tokens.get(self.at)
     }
 
-    fn step(&mut self) {
+    pub(super) fn step(&mut self) {
         self.at += 1;
     }
 
     /// Steps over some words, if they stand there.
-    fn take(&mut self, words: &[&str]) -> bool {
+    pub(super) fn take(&mut self, words: &[&str]) -> bool {
         let mut at = self.at;
         for word in words {
             at = crate::syntax::solid(self.tokens, at);
@@ -418,7 +471,7 @@ impl Words<'_> {
         Ok(name.replace("\"\"", "\""))
     }
 
-    fn table(&mut self) -> Result<String> {
+    pub(super) fn table(&mut self) -> Result<String> {
         let table = self.name("a table")?;
         match self.peek() {
             Some(Token::Period) => fault(format!("{table}: tables have no schema or catalog before their names here")),
@@ -427,7 +480,7 @@ impl Words<'_> {
     }
 
     /// Names in brackets.
-    fn names(&mut self) -> Result<Vec<String>> {
+    pub(super) fn names(&mut self) -> Result<Vec<String>> {
         self.expect(&Token::LParen, "(")?;
         let mut names = vec![self.name("a column")?];
         while self.peek() == Some(&Token::Comma) {
@@ -511,7 +564,7 @@ impl Words<'_> {
         None
     }
 
-    fn end(&mut self) -> Result<()> {
+    pub(super) fn end(&mut self) -> Result<()> {
         match self.peek() {
             None => Ok(()),
             Some(token) => fault(format!("{token} is not expected here")),
@@ -519,7 +572,7 @@ impl Words<'_> {
     }
 }
 
-fn text(tokens: &[Token]) -> String {
+pub(super) fn text(tokens: &[Token]) -> String {
     tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned()
 }
 

@@ -26,9 +26,11 @@ use self::names::Names;
 use self::settings::{Mode, ShellSettings};
 use super::place::{runtime, source};
 use crate::args::ShellArguments;
+use crate::copy::copied;
 use crate::output::{self, Shown};
 use crate::print::{self, note, say};
 use crate::rows::Source;
+use crate::size::Thousands;
 use crate::statements::{is_blank, split};
 
 const PROMPT: &str = "splay> ";
@@ -165,6 +167,10 @@ impl Shell {
         }
         self.interrupted.store(false, Ordering::Relaxed);
         let values = HashMap::new();
+        if let Some(rows) = copied(&self.source, text, &values, &self.interrupted, self.settings.time_zone.as_deref())?
+        {
+            return say!("{} rows", Thousands(rows));
+        }
         let mut started = self.source.start(text, &values, &self.interrupted)?;
         let rows = started.rows().in_zone(self.settings.time_zone.as_deref())?;
         let is_terminal = std::io::stdout().is_terminal();

@@ -1,0 +1,100 @@
+"""COPY: rows of files into tables, and of tables and queries into files."""
+
+import pathlib
+import subprocess
+
+import polars
+import pyarrow as pa
+import pytest
+from test_changes import everything, frame, market
+from test_server import SPLAY, Server
+
+import splay
+
+
+__all__ = ["market"]
+
+SOME = "select time, sym, price, size, note from trade where size > 500 order by time, sym, size, price"
+
+
+def command(place: pathlib.Path | str, *statements: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [SPLAY, "sql", str(place), "; ".join(statements)], capture_output=True, text=True, check=False
+    )
+
+
+@pytest.mark.parametrize("end", ["parquet", "arrow", "csv", "ndjson"])
+def test_a_table_is_the_same_after_a_file(market: splay.Database, tmp_path: pathlib.Path, end: str) -> None:
+    file = tmp_path / f"it's a {end} file.{end}"
+    named = str(file).replace("'", "''")
+    before = everything(market)
+    market.close()
+    done = command(tmp_path / "db", f"copy trade to '{named}'", f"COPY ({SOME}) TO '{tmp_path / 'some.parquet'}'")
+    assert done.returncode == 0, done.stderr
+    assert "400 rows" in done.stderr
+    db = splay.open(tmp_path / "db")
+    assert polars.read_parquet(tmp_path / "some.parquet").equals(db.sql(SOME).pl())
+    kinds = "time timestamp, sym symbol, price double, size bigint, note text"
+    db.sql(f"create table again ({kinds})")
+    row = db.sql(f"copy again from '{named}'").to_arrow().to_pylist()[0]
+    assert (row["statement"], row["rows"]) == ("COPY", 400)
+    after = everything(db, "again")
+    if end == "csv":
+        # An empty text and null look the same there.
+        after, before = ([tuple(cell or None for cell in row) for row in rows] for rows in (after, before))
+        after, before = sorted(after, key=repr), sorted(before, key=repr)
+    assert after == before
+
+
+def test_columns_go_by_name(market: splay.Database, tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "turned.parquet"
+    polars.DataFrame(
+        {"size": [7, 8], "time": ["2024-03-04T10:00:00Z", "2024-03-04T10:00:01Z"], "sym": ["X", "Y"]}
+    ).write_parquet(file)
+    assert market.sql(f"copy trade from '{file}'").to_arrow()["rows"][0].as_py() == 2
+    market.sql(f"copy trade (time, size) from '{file}' with (format parquet)")
+    found = market.sql("select sym, size, price from trade where time >= '2024-03-04T10:00:00Z' and note is null and size < 9")
+    found = sorted(map(tuple, found.fetchall()), key=repr)
+    expected = [(None, 7, None), (None, 8, None), ("X", 7, None), ("Y", 8, None)]
+    assert [row for row in expected if row not in found] == []
+
+
+def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_path: pathlib.Path) -> None:
+    before = everything(market)
+    (tmp_path / "other.csv").write_text("time,nonsense\n2024-03-04T10:00:00Z,1\n")
+    (tmp_path / "bad.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n2024-03-04T10:00:01Z,much\n")
+    (tmp_path / "late.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n,2\n")
+    for statement, part in [
+        (f"copy trade from '{tmp_path / 'none.csv'}'", "none.csv"),
+        (f"copy trade from '{tmp_path / 'other.csv'}'", "nonsense"),
+        (f"copy trade from '{tmp_path / 'bad.csv'}'", "size"),
+        (f"copy trade from '{tmp_path / 'late.csv'}'", "time"),
+        (f"copy nowhere from '{tmp_path / 'bad.csv'}'", "nowhere"),
+        (f"copy trade to '{tmp_path / 'out.csv'}'", "to_parquet"),
+        ("copy trade from stdin", "STDIN"),
+        (f"copy trade from '{tmp_path / 'bad.csv'}' (delimiter ';')", "delimiter"),
+    ]:
+        with pytest.raises(splay.Error, match=part):
+            market.sql(statement)
+    assert everything(market) == before
+    market.close()
+    for statement, part in [
+        (f"copy trade to '{tmp_path / 'out'}'", "FORMAT parquet"),
+        (f"copy trade to '{tmp_path / 'out.csv'}' (format parrot)", "parrot"),
+        (f"copy nowhere to '{tmp_path / 'out.csv'}'", "nowhere"),
+        (f"copy (select 1 / (size - size) from trade) to '{tmp_path / 'out.csv'}'", "zero"),
+    ]:
+        done = command(tmp_path / "db", statement)
+        assert done.returncode != 0 and part in done.stderr, done.stderr
+    assert not list(tmp_path.glob("out*"))
+
+
+def test_a_server_reads_no_files_and_its_answers_become_some(market: splay.Database, tmp_path: pathlib.Path) -> None:
+    market.close()
+    file = tmp_path / "out.arrow"
+    with Server(tmp_path / "db") as server:
+        done = command(server.http, f"copy trade to '{file}'")
+        assert done.returncode == 0, done.stderr
+        assert pa.ipc.open_file(file).read_all().num_rows == frame(1).num_rows
+        done = command(server.http, f"copy trade from '{file}'")
+        assert done.returncode != 0, "files are never read over the wire"
