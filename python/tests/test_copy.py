@@ -18,9 +18,7 @@ SOME = "select time, sym, price, size, note from trade where size > 500 order by
 
 
 def command(place: pathlib.Path | str, *statements: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [SPLAY, "sql", str(place), "; ".join(statements)], capture_output=True, text=True, check=False
-    )
+    return subprocess.run([SPLAY, "sql", str(place), "; ".join(statements)], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("end", ["parquet", "arrow", "csv", "ndjson"])
@@ -48,9 +46,7 @@ def test_a_table_is_the_same_after_a_file(market: splay.Database, tmp_path: path
 
 def test_columns_go_by_name(market: splay.Database, tmp_path: pathlib.Path) -> None:
     file = tmp_path / "turned.parquet"
-    polars.DataFrame(
-        {"size": [7, 8], "time": ["2024-03-04T10:00:00Z", "2024-03-04T10:00:01Z"], "sym": ["X", "Y"]}
-    ).write_parquet(file)
+    polars.DataFrame({"size": [7, 8], "time": ["2024-03-04T10:00:00Z", "2024-03-04T10:00:01Z"], "sym": ["X", "Y"]}).write_parquet(file)
     assert market.sql(f"copy trade from '{file}'").to_arrow()["rows"][0].as_py() == 2
     market.sql(f"copy trade (time, size) from '{file}' with (format parquet)")
     found = market.sql("select sym, size, price from trade where time >= '2024-03-04T10:00:00Z' and note is null and size < 9")

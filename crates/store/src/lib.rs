@@ -49,6 +49,7 @@ pub mod background;
 mod backup;
 mod change;
 mod database;
+mod dates;
 mod error;
 mod floats;
 mod index;
@@ -73,6 +74,7 @@ pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableC
 pub use change::{CommitReport, ExpireReport, of_dates};
 pub use chrono_tz::Tz;
 pub use database::{Database, Partition, Table, TableSnapshot};
+pub use dates::{Dates, start_of_date};
 pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
@@ -80,7 +82,7 @@ pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
 pub use load::{Dedupe, Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
-pub use partition::{Dates, DayStart, Period, date, days, start_of_date};
+pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,

@@ -9,9 +9,10 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use serde::{Deserialize, Serialize};
 
+use crate::dates::Dates;
 use crate::error::{Error, Result};
 use crate::manifest::Tier;
-use crate::partition::{Dates, DayStart, Period};
+use crate::partition::{DayStart, Period};
 use crate::reference::{self, Reference};
 
 /// Name of the virtual column that holds a row's partition.

@@ -21,8 +21,9 @@ use super::merge::Source;
 use super::order::{Order, Stretch};
 use super::spill::RunWriter;
 use super::{Incoming, Load, Replace, merge, stored_columns};
+use crate::dates::Dates;
 use crate::error::{Error, Result};
-use crate::partition::{self, Dates};
+use crate::partition;
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 

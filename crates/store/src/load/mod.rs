@@ -25,11 +25,12 @@ use arrow::compute::take_record_batch;
 use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
 
 use crate::database::{Database, TableSnapshot};
+use crate::dates::Dates;
 use crate::error::{Error, Result};
 use crate::floats::one_nan;
 use crate::maintain::{Observer, go_on};
 use crate::manifest::{FileEntry, Operation, Source, Tier};
-use crate::partition::{Dates, Period};
+use crate::partition::Period;
 use crate::reference::{self, REFERENCE_ROWS_MAX};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
