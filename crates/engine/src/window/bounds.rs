@@ -84,6 +84,25 @@ pub(super) fn peers(order: &[SortColumn], rows: usize) -> Result<Vec<Range<usize
     Ok(partition(&order.iter().map(|key| ArrayRef::clone(&key.values)).collect::<Vec<_>>())?.ranges())
 }
 
+/// The same for partitions that follow each other from the first row on, cut where these are.
+pub(super) fn peers_within(order: &[SortColumn], partitions: &[Range<usize>]) -> Result<Vec<Range<usize>>> {
+    let rows = partitions.last().map_or(0, |last| last.end);
+    let mut cut = Vec::new();
+    let mut partitions = partitions.iter();
+    let mut end = 0;
+    for mut equal in peers(order, rows)? {
+        while equal.start < equal.end {
+            while end <= equal.start {
+                end = partitions.next().map_or(rows, |partition| partition.end);
+            }
+            let here = equal.start..equal.end.min(end);
+            equal.start = here.end;
+            cut.push(here);
+        }
+    }
+    Ok(cut)
+}
+
 /// The rows of the frames of a partition.
 pub(super) enum FrameRanges {
     /// By the number of the row alone.

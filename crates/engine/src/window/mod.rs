@@ -25,7 +25,7 @@ use arrow::compute::{SortColumn, SortOptions};
 use arrow::datatypes::DataType;
 use splay_store::in_form;
 
-use self::bounds::peers;
+use self::bounds::peers_within;
 pub use self::bounds::{FrameBound, WindowFrame};
 use self::first::{first_rows, wants_few};
 use self::framed::framed;
@@ -94,27 +94,43 @@ impl WindowCall {
                 framed(function, frame, arguments, &order, partitions, &self.data_type)?
             }
             WindowFunction::Partition(function) => {
-                let parts = partitions.iter().map(|rows| {
+                let peers = match function.needs_peers() {
+                    true => peers_within(&order, partitions)?,
+                    false => Vec::new(),
+                };
+                if let Some(values) = function.call_all(arguments, partitions, &peers)? {
                     stop.check()?;
-                    let arguments: Vec<ArrayRef> =
-                        arguments.iter().map(|argument| argument.slice(rows.start, rows.len())).collect();
-                    let slice = |key: &SortColumn| SortColumn {
-                        values: key.values.slice(rows.start, rows.len()),
-                        ..key.clone()
-                    };
-                    let peers = match function.needs_peers() {
-                        true => peers(&order.iter().map(slice).collect::<Vec<_>>(), rows.len())?,
-                        false => Vec::new(),
-                    };
-                    function.call(&arguments, rows.len(), &peers)
-                });
-                joined(parts.collect::<Result<_>>()?, &self.data_type)?
+                    values
+                } else {
+                    self.by_partition(function.as_ref(), arguments, partitions, &peers, stop)?
+                }
             }
         };
         match *values.data_type() == self.data_type {
             true => Ok(values),
             false => Err(Error::Unsupported(format!("a window of {} as {}", values.data_type(), self.data_type))),
         }
+    }
+
+    /// The values of a function that is called for one partition after the other. `peers` are those of all of them.
+    fn by_partition(
+        &self,
+        function: &dyn PartitionFunction,
+        arguments: &[ArrayRef],
+        partitions: &[Range<usize>],
+        mut peers: &[Range<usize>],
+        stop: Stop<'_>,
+    ) -> Result<ArrayRef> {
+        let parts = partitions.iter().map(|rows| {
+            stop.check()?;
+            let arguments: Vec<ArrayRef> =
+                arguments.iter().map(|argument| argument.slice(rows.start, rows.len())).collect();
+            let (own, others) = peers.split_at(peers.iter().take_while(|one| one.end <= rows.end).count());
+            peers = others;
+            let own: Vec<Range<usize>> = own.iter().map(|one| one.start - rows.start..one.end - rows.start).collect();
+            function.call(&arguments, rows.len(), &own)
+        });
+        joined(parts.collect::<Result<_>>()?, &self.data_type)
     }
 }
 
@@ -135,6 +151,20 @@ pub trait PartitionFunction: Debug + Send + Sync {
     /// # Errors
     /// [`Error::Function`] with the function's own words.
     fn call(&self, arguments: &[ArrayRef], rows: usize, peers: &[Range<usize>]) -> Result<ArrayRef>;
+
+    /// The values for the rows of partitions that follow each other from the first row on, if it can tell them in one pass. `peers` are those of
+    /// all partitions, cut where these are.
+    ///
+    /// # Errors
+    /// As [`PartitionFunction::call`].
+    fn call_all(
+        &self,
+        _arguments: &[ArrayRef],
+        _partitions: &[Range<usize>],
+        _peers: &[Range<usize>],
+    ) -> Result<Option<ArrayRef>> {
+        Ok(None)
+    }
 
     /// Whether the values are the numbers of the rows, from 1.
     fn numbers_rows(&self) -> bool {

@@ -1,9 +1,11 @@
 //! DataFusion's functions as the engine calls them.
 
+use std::iter::repeat_n;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef, UInt32Array, UInt64Array};
+use arrow::compute::take;
 use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::common::config::ConfigOptions;
@@ -173,12 +175,100 @@ impl PartitionFunction for WindowCall {
         if result.len() == rows { Ok(result) } else { Err(Error::Function("a result of another length".to_owned())) }
     }
 
+    fn call_all(
+        &self,
+        arguments: &[ArrayRef],
+        partitions: &[Range<usize>],
+        peers: &[Range<usize>],
+    ) -> Result<Option<ArrayRef>> {
+        let number = |rows: usize| rows as u64 + 1;
+        Ok(match self.function.name() {
+            "row_number" => {
+                let numbers = partitions.iter().flat_map(|rows| (0..rows.len()).map(number));
+                Some(Arc::new(UInt64Array::from_iter_values(numbers)))
+            }
+            "rank" => {
+                let ranks = Ranks::of(partitions, peers).flat_map(|rank| repeat_n(number(rank.before), rank.rows));
+                Some(Arc::new(UInt64Array::from_iter_values(ranks)))
+            }
+            "dense_rank" => {
+                let ranks =
+                    Ranks::of(partitions, peers).flat_map(|rank| repeat_n(number(rank.peers_before), rank.rows));
+                Some(Arc::new(UInt64Array::from_iter_values(ranks)))
+            }
+            "lag" => self.shifted(arguments, partitions, 1)?,
+            "lead" => self.shifted(arguments, partitions, -1)?,
+            _ => None,
+        })
+    }
+
     fn numbers_rows(&self) -> bool {
         self.function.name() == "row_number"
     }
 
     fn needs_peers(&self) -> bool {
         self.needs_peers
+    }
+}
+
+/// Partitions of fewer rows, on average, are shifted together.
+const SHIFTED_ROWS_MAX: usize = 256;
+
+impl WindowCall {
+    /// The values of the rows that stand so often before each row as the second argument says, or once, in its partition; null where there is
+    /// none. `None` if they are left to DataFusion.
+    fn shifted(&self, arguments: &[ArrayRef], partitions: &[Range<usize>], sign: i64) -> Result<Option<ArrayRef>> {
+        let (Some(values), false) = (arguments.first(), self.ignore_nulls) else { return Ok(None) };
+        let by = match self.arguments.get(1) {
+            None => Some(1),
+            Some((_, constant)) => constant.as_ref().and_then(|by| match by.cast_to(&DataType::Int64) {
+                Ok(ScalarValue::Int64(by)) => by,
+                _ => None,
+            }),
+        };
+        let is_null = |default: &(DataType, Option<ScalarValue>)| default.1.as_ref().is_some_and(ScalarValue::is_null);
+        let rows = partitions.last().map_or(0, |last| last.end);
+        let (Some(by), true, true) = (
+            by.and_then(|by| by.checked_mul(sign)),
+            self.arguments.get(2).is_none_or(is_null),
+            rows < partitions.len().saturating_mul(SHIFTED_ROWS_MAX),
+        ) else {
+            return Ok(None);
+        };
+        let source = |rows: &Range<usize>, row: usize| {
+            let source = i64::try_from(row).ok()?.checked_sub(by)?;
+            usize::try_from(source)
+                .ok()
+                .filter(|source| rows.contains(source))
+                .and_then(|source| u32::try_from(source).ok())
+        };
+        let sources = partitions.iter().flat_map(|rows| rows.clone().map(move |row| source(rows, row)));
+        Ok(Some(take(values, &sources.collect::<UInt32Array>(), None)?))
+    }
+}
+
+/// Rows of a partition that are equal in its order.
+struct Rank {
+    rows: usize,
+    /// How many rows of the partition are before them, and how many such ranks.
+    before: usize,
+    peers_before: usize,
+}
+
+/// The ranks of partitions one behind the other.
+struct Ranks;
+
+impl Ranks {
+    fn of(partitions: &[Range<usize>], peers: &[Range<usize>]) -> impl Iterator<Item = Rank> {
+        let mut starts = partitions.iter().map(|rows| rows.start).peekable();
+        let (mut start, mut number) = (0, 0);
+        peers.iter().map(move |equal| {
+            number += 1;
+            while let Some(next) = starts.next_if(|next| *next <= equal.start) {
+                (start, number) = (next, 0);
+            }
+            Rank { rows: equal.len(), before: equal.start - start, peers_before: number }
+        })
     }
 }
 
