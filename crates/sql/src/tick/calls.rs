@@ -275,3 +275,101 @@ impl Ranks {
 fn said(error: datafusion::error::DataFusionError) -> Error {
     Error::Function(error.to_string())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use arrow::array::{DictionaryArray, Float32Array, Int64Array, StringArray};
+    use arrow::datatypes::Int32Type;
+    use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
+    use datafusion::functions_window::rank::{dense_rank_udwf, rank_udwf};
+    use datafusion::functions_window::row_number::row_number_udwf;
+
+    use super::*;
+
+    /// Partitions of 1 to 5 rows, and one of many at the end.
+    fn partitions(last: usize) -> Vec<Range<usize>> {
+        let lengths = (0..40).map(|number| 1 + number * 7 % 5).chain([last]);
+        let ends = lengths.scan(0, |end, rows| {
+            *end += rows;
+            Some(*end - rows..*end)
+        });
+        ends.collect()
+    }
+
+    /// What DataFusion says of each partition.
+    fn one_by_one(
+        call: &WindowCall,
+        values: &[ArrayRef],
+        partitions: &[Range<usize>],
+        peers: &[Range<usize>],
+    ) -> ArrayRef {
+        let parts = partitions.iter().map(|rows| {
+            let values: Vec<ArrayRef> = values.iter().map(|array| array.slice(rows.start, rows.len())).collect();
+            let own = peers.iter().filter(|one| rows.contains(&one.start));
+            let own: Vec<Range<usize>> = own.map(|one| one.start - rows.start..one.end - rows.start).collect();
+            call.call(&values, rows.len(), &own).unwrap()
+        });
+        let parts: Vec<ArrayRef> = parts.collect();
+        arrow::compute::concat(&parts.iter().map(AsRef::as_ref).collect::<Vec<_>>()).unwrap()
+    }
+
+    #[test]
+    fn offsets_in_many_partitions_are_those_of_each() {
+        let partitions = partitions(9);
+        let rows = partitions.last().unwrap().end;
+        let text = |row: usize| (row % 4 > 0).then(|| format!("T{}", row % 11));
+        let columns: [ArrayRef; 4] = [
+            Arc::new((0..rows).map(|row| (row % 3 > 0).then_some(row as i64)).collect::<Int64Array>()),
+            Arc::new((0..rows).map(|row| Some(row as f32 / 2.0)).collect::<Float32Array>()),
+            Arc::new((0..rows).map(text).collect::<StringArray>()),
+            Arc::new(
+                (0..rows)
+                    .map(text)
+                    .collect::<Vec<_>>()
+                    .iter()
+                    .map(Option::as_deref)
+                    .collect::<DictionaryArray<Int32Type>>(),
+            ),
+        ];
+        for values in &columns {
+            let offsets =
+                [-4, -1, 0, 1, 2, 300, i64::MAX].map(|by| vec![(DataType::Int64, Some(ScalarValue::Int64(Some(by))))]);
+            for offset in offsets.into_iter().chain([vec![]]) {
+                for function in [lag_udwf(), lead_udwf()] {
+                    let arguments: Vec<_> =
+                        [(values.data_type().clone(), None)].into_iter().chain(offset.clone()).collect();
+                    let call = WindowCall::new(Arc::clone(&function), arguments, false).unwrap();
+                    let found = call.call_all(&[Arc::clone(values)], &partitions, &[]).unwrap().unwrap();
+                    let expected = one_by_one(&call, &[Arc::clone(values)], &partitions, &[]);
+                    assert_eq!(&found, &expected, "{} {offset:?} of {}", function.name(), values.data_type());
+                }
+            }
+        }
+        // Another value than null, and nulls that are passed over, are DataFusion's.
+        let offset = (DataType::Int64, Some(ScalarValue::Int64(Some(1))));
+        let default = (DataType::Int64, Some(ScalarValue::Int64(Some(7))));
+        for (default, ignores) in [(Some(default), false), (None, true)] {
+            let arguments = [(DataType::Int64, None), offset.clone()].into_iter().chain(default).collect();
+            let call = WindowCall::new(lag_udwf(), arguments, ignores).unwrap();
+            assert!(call.call_all(&[Arc::clone(&columns[0])], &partitions, &[]).unwrap().is_none());
+        }
+    }
+
+    #[test]
+    fn ranks_in_many_partitions_are_those_of_each() {
+        for last in [1, 700] {
+            let partitions = partitions(last);
+            let cut = |rows: &Range<usize>| {
+                let middle = rows.start + rows.len() / 2;
+                [rows.start..middle, middle..rows.end].into_iter().filter(|one| !one.is_empty()).collect::<Vec<_>>()
+            };
+            let peers: Vec<Range<usize>> = partitions.iter().flat_map(cut).collect();
+            for function in [rank_udwf(), dense_rank_udwf(), row_number_udwf()] {
+                let call = WindowCall::new(Arc::clone(&function), Vec::new(), false).unwrap();
+                let found = call.call_all(&[], &partitions, &peers).unwrap().unwrap();
+                assert_eq!(&found, &one_by_one(&call, &[], &partitions, &peers), "{}", function.name());
+            }
+        }
+    }
+}
