@@ -1,14 +1,15 @@
 //! Functions of an instant, evaluated once for each stretch of rows in which they can't change.
 //!
-//! `extract(hour FROM time)` has one value in each hour, and `date_trunc('minute', time)` in each minute. Rows mostly come by time, so that
-//! neighbours are of one such grain: the function is called for the first row of each stretch, and its value stands for the others. Where rows
-//! come in another order stretches are short, and each row is evaluated.
+//! `extract(hour FROM time)` has one value in each hour, and `date_trunc('minute', time)` in each minute: the function is called for the first row
+//! of each such stretch of time, and its value stands for the others, wherever they stand. Rows mostly come by time, so that neighbours are of one
+//! stretch. Where there are nearly as many stretches as rows, each row is evaluated.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{DataType, TimeUnit, TimestampNanosecondType};
+use hashbrown::HashMap;
 
 use crate::error::{Error, Result};
 use crate::expr::{Columns, Expr, Value};
@@ -88,16 +89,16 @@ pub(crate) fn over_stretches(expr: &Expr, columns: &dyn Columns, constants: &[Ar
     let DataType::Timestamp(TimeUnit::Nanosecond, zone) = array.data_type() else { return Ok(None) };
     let is_cast = casts_to_zone(expr);
     // Without a zone a cast to one reads a clock, which may be put back.
-    if is_cast && zone.is_none() || array.null_count() > 0 {
+    if is_cast && zone.is_none() {
         return Ok(None);
     }
     // Dates of other zones than UTC.
     let is_utc = zone.as_deref().is_none_or(|zone| zone == "UTC") && !is_cast;
     let grain = if grain == DAY && !is_utc { MINUTE } else { grain };
-    let Some((firsts, of_rows)) = stretches(array.as_primitive::<TimestampNanosecondType>().values(), grain) else {
+    let Some((firsts, of_rows)) = stretches(array.as_primitive::<TimestampNanosecondType>(), grain) else {
         return Ok(None);
     };
-    let instants = PrimitiveArray::<TimestampNanosecondType>::from_iter_values(firsts).with_timezone_opt(zone.clone());
+    let instants = PrimitiveArray::<TimestampNanosecondType>::from_iter(firsts).with_timezone_opt(zone.clone());
     let first_rows = FirstRows { column, instants: Arc::new(instants) };
     let values = expr.evaluate(&first_rows, constants)?.into_array(first_rows.rows())?;
     Ok(Some(Value::Array(take(&values, &UInt32Array::from(of_rows), None)?)))
@@ -109,21 +110,36 @@ fn casts_to_zone(expr: &Expr) -> bool {
     found
 }
 
-/// The first instant of each stretch within a grain, and the stretch of each row; `None` where they are short, or in years in which clocks stood
-/// at any distance from UTC.
-fn stretches(instants: &[i64], grain: i64) -> Option<(Vec<i64>, Vec<u32>)> {
+/// An instant of each stretch within a grain, null for that of rows without one, and the stretch of each row, wherever the rows of one stand;
+/// `None` where there are many, or in years in which clocks stood at any distance from UTC.
+fn stretches(instants: &PrimitiveArray<TimestampNanosecondType>, grain: i64) -> Option<(Vec<Option<i64>>, Vec<u32>)> {
     let most = instants.len() / ROWS_OF_STRETCH_MIN;
     let (mut firsts, mut of_rows) = (Vec::new(), Vec::with_capacity(instants.len()));
-    let (mut stretch, mut start, mut end) = (0, i64::MAX, i64::MIN);
-    for instant in instants {
+    let mut add = |first: Option<i64>| {
+        let stretch = u32::try_from(firsts.len()).ok().filter(|_| firsts.len() < most)?;
+        firsts.push(first);
+        Some(stretch)
+    };
+    let mut known: HashMap<i64, u32> = HashMap::new();
+    let (mut stretch, mut start, mut end, mut of_null) = (0, i64::MAX, i64::MIN, None);
+    let nulls = instants.nulls().filter(|nulls| nulls.null_count() > 0);
+    for (row, instant) in instants.values().iter().enumerate() {
+        if nulls.is_some_and(|nulls| nulls.is_null(row)) {
+            let null = match of_null {
+                Some(null) => null,
+                None => *of_null.insert(add(None)?),
+            };
+            of_rows.push(null);
+            continue;
+        }
         if !(start..end).contains(instant) {
-            if firsts.len() == most || *instant < QUARTERS_FROM {
-                return None;
-            }
-            stretch = u32::try_from(firsts.len()).ok()?;
-            firsts.push(*instant);
             start = instant - instant.rem_euclid(grain);
             end = start.checked_add(grain)?;
+            stretch = match known.get(&start) {
+                Some(known) => *known,
+                None if *instant < QUARTERS_FROM => return None,
+                None => *known.entry(start).or_insert(add(Some(*instant))?),
+            };
         }
         of_rows.push(stretch);
     }
@@ -195,14 +211,18 @@ mod tests {
             instants.iter().map(|instant| instant.map(|instant| instant.div_euclid(MINUTE))).collect::<Vec<_>>()
         };
         let slow: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 7_000_000_000 % (40 * MINUTE))).collect();
-        assert_eq!(asked(slow.clone()), (minutes(&slow), 118));
-        // Neighbours of different minutes, few rows, nulls, and years in which any zone may be off by seconds: each row is asked for.
+        assert_eq!(asked(slow.clone()), (minutes(&slow), 41));
+        let mut with_nulls = slow.clone();
+        (300..600).step_by(2).for_each(|row| with_nulls[row] = None);
+        assert_eq!(asked(with_nulls.clone()), (minutes(&with_nulls), 42));
+        // As they come, from one end and from the other in turns.
+        let turned: Vec<Option<i64>> = (0..500).flat_map(|row| [slow[row], slow[999 - row]]).collect();
+        assert_eq!(asked(turned.clone()), (minutes(&turned), 41));
+        // Rows of different minutes, few rows, and years in which any zone may be off by seconds: each row is asked for.
         let quick: Vec<Option<i64>> = (0..1_000).map(|row| Some(from + row * 31_000_000_000)).collect();
-        let mut with_null = slow.clone();
-        with_null[500] = None;
         let early: Vec<Option<i64>> =
             slow.iter().map(|instant| instant.map(|instant| instant - QUARTERS_FROM)).collect();
-        for instants in [quick, with_null, early, slow[..63].to_vec(), Vec::new()] {
+        for instants in [quick, early, slow[..63].to_vec(), Vec::new()] {
             assert_eq!(asked(instants.clone()), (minutes(&instants), instants.len()));
         }
     }
