@@ -18,6 +18,14 @@ pub(crate) fn threads_for(rows: usize, pieces: usize, threads: usize) -> usize {
     if rows.saturating_add(pieces.saturating_mul(ROWS_OF_PIECE)) >= ROWS_MIN { threads.max(1) } else { 1 }
 }
 
+/// Aggregates of a row that are as much work as a row of few columns is.
+const AGGREGATES_OF_ROW: usize = 4;
+
+/// Threads for so many aggregates over some rows, and pieces that are looked at one by one.
+pub(crate) fn threads_for_aggregates(rows: usize, aggregates: usize, pieces: usize, threads: usize) -> usize {
+    threads_for(rows.saturating_mul(aggregates.div_ceil(AGGREGATES_OF_ROW).max(1)), pieces, threads)
+}
+
 /// The results of `work` for all numbers below `tasks`, in order. Each thread takes the next number when it is done with one.
 /// After a failure none is begun.
 pub(crate) fn each<T: Send>(tasks: usize, threads: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {

@@ -100,7 +100,7 @@ pub(crate) fn over_frames(
     setting: &Setting<'_>,
 ) -> Result<Vec<ArrayRef>> {
     let rows: usize = frames.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for(rows, 0, setting.threads);
+    let threads = parallel::threads_for_aggregates(rows, aggregates.len(), 0, setting.threads);
     // Neighbouring frames are one thread's, so that groups come in the order of their first rows.
     let parts = dealt(frames, rows.div_ceil(threads).max(1));
     let firsts = parts.iter().scan(0, |next, part| Some(std::mem::replace(next, *next + part.len())));

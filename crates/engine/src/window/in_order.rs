@@ -34,8 +34,8 @@ pub(super) fn in_order(
     calls: &[WindowCall],
     setting: &Setting<'_>,
 ) -> Result<Option<Vec<Vec<ArrayRef>>>> {
-    let rows = frames.iter().map(Frame::len).sum();
-    let threads = parallel::threads_for(rows, 0, setting.threads);
+    let rows: usize = frames.iter().map(Frame::len).sum();
+    let threads = parallel::threads_for(rows.saturating_mul(calls.len()), 0, setting.threads);
     let mut known: Vec<(&WindowCall, Partitions)> = Vec::new();
     let mut results = Vec::with_capacity(calls.len());
     for call in calls {

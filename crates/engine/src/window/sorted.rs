@@ -49,7 +49,7 @@ pub(super) fn in_sorted_order(frame: &Frame, calls: &[WindowCall], setting: &Set
         };
         places.push(Place::In(place));
     }
-    let threads = threads_for(frame.len(), 0, setting.threads);
+    let threads = threads_for(frame.len().saturating_mul(calls.len()), 0, setting.threads);
     let results = each_of(calls.iter().zip(places), threads, |(call, place)| match place {
         Place::Known(whole) => Ok(whole),
         Place::In(place) => Ok(vec![orders[place].1.values(frame, call, setting)?]),

@@ -97,7 +97,10 @@ fn over_covers(asked: &TableAggregate<'_>, covers: Vec<Cover>) -> Result<Vec<Arr
     let rows: usize = covers.iter().map(Cover::wanted).sum();
     let covers = if matches!(asked.keys.first(), Some(Key::Symbol)) { by_symbol(covers, rows)? } else { covers };
     let pieces: usize = covers.iter().map(|cover| cover.spans.len()).sum();
-    let threads = if worth_threads(asked) { parallel::threads_for(rows, pieces, asked.threads) } else { 1 };
+    let threads = match worth_threads(asked) {
+        true => parallel::threads_for_aggregates(rows, asked.aggregates.len(), pieces, asked.threads),
+        false => 1,
+    };
     let tasks = if threads > 1 { deal(covers, rows.div_ceil(threads)) } else { vec![covers] };
     // Covers are numbered over all tasks, so that positions of rows compare between them.
     let firsts: Vec<usize> = tasks
