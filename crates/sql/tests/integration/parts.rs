@@ -56,11 +56,11 @@ fn groupings_are_parts_wherever_they_stand() {
         (format!("select sym, high from {GROUPS} union all select sym, size from {OTHERS} union select 'x', 1"), 2),
         ("select seq, bid from trade where bid > (select avg(bid) from quote where sym = 'S01') + (select 0)".to_owned(), 1),
         (format!("select sym, string_agg(venue, '' order by venue) from {GROUPS} group by sym"), 1),
-        (format!("select t.seq, g.n from trade t left join {GROUPS} g on t.sym = g.sym and t.venue = g.venue"), 1),
+        (format!("select t.seq, g.n from trade t right join {GROUPS} g on t.sym = g.sym and t.venue = g.venue"), 1),
         // What is asked of the time says nothing of the minute that is computed of it.
         (
             "select t.seq, g.low from trade t left join (select sym, time_bucket(interval '1 minute', ts) as m, min(bid) as low from quote \
-             group by 1, 2) g on t.sym = g.sym and time_bucket(interval '1 minute', t.ts) = g.m where t.ts < timestamp '2100-01-01'"
+             group by 1, 2) g on t.sym = g.sym and time_bucket(interval '1 minute', t.ts) = g.m and t.seq <> g.low where t.ts < timestamp '2100-01-01'"
                 .to_owned(),
             1,
         ),
