@@ -26,7 +26,6 @@ def test_a_table_is_the_same_after_a_file(market: splay.Database, tmp_path: path
     file = tmp_path / f"it's a {end} file.{end}"
     named = str(file).replace("'", "''")
     before = everything(market)
-    market.close()
     done = command(tmp_path / "db", f"copy trade to '{named}'", f"COPY ({SOME}) TO '{tmp_path / 'some.parquet'}'")
     assert done.returncode == 0, done.stderr
     assert "400 rows" in done.stderr
@@ -60,8 +59,10 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
     (tmp_path / "other.csv").write_text("time,nonsense\n2024-03-04T10:00:00Z,1\n")
     (tmp_path / "bad.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n2024-03-04T10:00:01Z,much\n")
     (tmp_path / "late.csv").write_text("time,size\n2024-03-04T10:00:00Z,1\n,2\n")
+    (tmp_path / "guessed.csv").write_text("time,note\n2024-03-04T10:00:00Z,1.50\n")
     for statement, part in [
         (f"copy trade from '{tmp_path / 'none.csv'}'", "none.csv"),
+        (f"copy trade from '{tmp_path / 'guessed.csv'}'", "splay load"),
         (f"copy trade from '{tmp_path / 'other.csv'}'", "nonsense"),
         (f"copy trade from '{tmp_path / 'bad.csv'}'", "size"),
         (f"copy trade from '{tmp_path / 'late.csv'}'", "time"),
@@ -73,20 +74,26 @@ def test_what_is_wrong_is_named_and_changes_nothing(market: splay.Database, tmp_
         with pytest.raises(splay.Error, match=part):
             market.sql(statement)
     assert everything(market) == before
-    market.close()
     for statement, part in [
         (f"copy trade to '{tmp_path / 'out'}'", "FORMAT parquet"),
         (f"copy trade to '{tmp_path / 'out.csv'}' (format parrot)", "parrot"),
         (f"copy nowhere to '{tmp_path / 'out.csv'}'", "nowhere"),
+        (f"copy trade to '{tmp_path / 'out.txt'}'", "no format of files"),
+        (f"copy trade to '{tmp_path / 'out.csv.gz'}' (format csv)", "compresses no files"),
+        (f"copy (delete from trade) to '{tmp_path / 'out.csv'}'", "changes something"),
         (f"copy (select 1 / (size - size) from trade) to '{tmp_path / 'out.csv'}'", "zero"),
     ]:
         done = command(tmp_path / "db", statement)
         assert done.returncode != 0 and part in done.stderr, done.stderr
     assert not list(tmp_path.glob("out*"))
+    db = splay.open(tmp_path / "db")
+    assert everything(db) == before
+    done = command(tmp_path / "db", f"/* why */ copy trade to '{tmp_path / 'out.csv'}'")
+    assert done.returncode == 0, done.stderr
+    assert len((tmp_path / "out.csv").read_text().splitlines()) == len(before) + 1
 
 
 def test_a_server_reads_no_files_and_its_answers_become_some(market: splay.Database, tmp_path: pathlib.Path) -> None:
-    market.close()
     file = tmp_path / "out.arrow"
     with Server(tmp_path / "db") as server:
         done = command(server.http, f"copy trade to '{file}'")

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, bail};
 use clap::ValueEnum;
 use splay_sql::{ScalarValue, copy_to};
 
@@ -29,6 +29,15 @@ pub fn copied(
         None => output::format_of(path)
             .with_context(|| format!("{}: name a format, as in COPY … TO 'file' (FORMAT parquet)", copy.path))?,
     };
+    if format == OutputFormat::Table {
+        bail!("a table is no format of files; there are csv, json, ndjson, arrow, parquet");
+    }
+    if path
+        .extension()
+        .is_some_and(|end| ["gz", "zst", "bz2", "xz", "zip"].iter().any(|one| end.eq_ignore_ascii_case(one)))
+    {
+        bail!("{}: COPY compresses no files; splay export does", copy.path);
+    }
     let mut started = source.start(&copy.query, values, stopped)?;
     let Rows { schema, batches } = started.rows().in_zone(zone)?;
     let count = Cell::new(0);

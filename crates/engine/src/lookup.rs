@@ -85,6 +85,19 @@ impl LookupTable {
         }
     }
 
+    /// Refuses a table in which a key is there twice, also where nobody looks a key up.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] for such a table.
+    pub fn check(&self, constants: &[ArrayRef]) -> Result<()> {
+        let of: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&constants[*key])).collect();
+        match of.as_slice() {
+            [] => Ok(()),
+            [key] => self.rows.get(key, || Rows::new(key, self.first)).map(|_| ()),
+            [first, ..] => self.rows.get(first, || Rows::by_several(&of)).map(|_| ()),
+        }
+    }
+
     /// The number of the row of each key, which has as many columns as those of the table; null where there is none.
     pub(crate) fn numbers(&self, keys: &[ArrayRef], constants: &[ArrayRef]) -> Result<UInt32Array> {
         let of: Vec<ArrayRef> = self.keys.iter().map(|key| Arc::clone(&constants[*key])).collect();

@@ -12,6 +12,12 @@ use super::picks::{Picks, Positions};
 use crate::error::{Error, Result};
 use crate::order::numbers;
 
+/// Bytes of a group's row and its key, if that is a number.
+const KEY_BYTES: usize = size_of::<u64>() + size_of::<u128>();
+
+/// Keys that are looked at to tell the bytes of all.
+const KEYS_SAMPLED: usize = 1_024;
+
 /// The first or the last row of each group, by keys and then position.
 #[derive(Debug)]
 pub(super) enum PicksByKeys {
@@ -69,10 +75,19 @@ impl PicksByKeys {
         Ok(())
     }
 
+    /// Bytes of the keys, by a few of them.
     pub fn held_bytes(&self) -> usize {
         match self {
-            PicksByKeys::Number(_, _) => 0,
-            PicksByKeys::Bytes(picks, _) => picks.keys().iter().map(|key| size_of::<Vec<u8>>() + key.capacity()).sum(),
+            PicksByKeys::Number(picks, _) => picks.keys().len() * KEY_BYTES,
+            PicksByKeys::Bytes(picks, _) => {
+                let keys = picks.keys();
+                let step = (keys.len() / KEYS_SAMPLED).max(1);
+                let (mut bytes, mut sampled) = (0, 0);
+                for key in keys.iter().step_by(step) {
+                    (bytes, sampled) = (bytes + key.capacity(), sampled + 1);
+                }
+                keys.len() * (KEY_BYTES + size_of::<Vec<u8>>() + bytes / sampled.max(1))
+            }
         }
     }
 

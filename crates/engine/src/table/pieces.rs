@@ -108,7 +108,11 @@ impl Columns for Pieces<'_> {
 
     fn kept(&self, position: usize, kept: &Kept) -> Result<Value> {
         let is_read = self.read.borrow().get(position).is_none_or(Option::is_some);
-        if is_read || kept.rows().saturating_mul(KEPT_SHARE) > self.rows {
+        // Between rows that are taken one by one all are read.
+        let ends = self.ranges.first().zip(self.ranges.last());
+        let between = ends.map_or(0, |(first, last)| last.end.saturating_sub(first.start));
+        let are_near = between / KEPT_SHARE <= self.rows;
+        if is_read || !are_near || kept.rows().saturating_mul(KEPT_SHARE) > self.rows {
             return kept.filter_value(self.column(position)?);
         }
         let column = self.segment.column(self.snapshot.spec(), position)?;

@@ -3,7 +3,7 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::statement::Words;
+use super::statement::{Words, begins};
 use crate::error::{Result, fault};
 
 /// `COPY table TO 'file'` or `COPY (query) TO 'file'`.
@@ -29,8 +29,7 @@ pub(super) enum Copy {
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
 pub fn copy_to(statement: &str) -> Result<Option<CopyTo>> {
-    let first = statement.trim_start().get(..4);
-    if !first.is_some_and(|word| word.eq_ignore_ascii_case("copy")) {
+    if !begins(statement) {
         return Ok(None);
     }
     let Ok(tokens) = Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize() else {
@@ -52,6 +51,9 @@ pub fn copy_to(statement: &str) -> Result<Option<CopyTo>> {
 pub(super) fn copy(words: &mut Words<'_>) -> Result<Copy> {
     if words.peek() == Some(&Token::LParen) {
         let query = words.within_brackets()?;
+        if begins(&query) {
+            return fault("COPY writes the rows of a query, and what stands in its brackets changes something");
+        }
         if !words.take(&["to"]) {
             return fault("COPY with a query needs TO and a file");
         }
@@ -100,7 +102,7 @@ fn file(words: &mut Words<'_>) -> Result<(String, Option<String>)> {
     for option in words.within_brackets()?.split(',') {
         let mut parts = option.split_whitespace();
         let (name, value) = (parts.next().unwrap_or_default().to_lowercase(), parts.next());
-        let value = value.map(|value| value.trim_matches('\'').to_lowercase());
+        let value = value.map(|value| value.trim_matches(['\'', '"']).to_lowercase());
         match (name.as_str(), value.as_deref(), parts.next()) {
             ("format", Some(value), None) => format = Some(value.to_owned()),
             ("header", None | Some("true" | "on" | "1"), None) => {}
@@ -143,6 +145,7 @@ mod tests {
             of("copy (select ')', (1) from t) to 'x' (format 'arrow', header true)"),
             taken("select ')', (1) from t", "x", Some("arrow"))
         );
+        assert_eq!(of("-- why\n/* and how */ copy t to 'a.csv';"), taken("SELECT * FROM t", "a.csv", None));
         assert_eq!(of("copy t from 'a.csv'"), None);
         assert_eq!(of("select 1"), None);
         for (text, part) in [
@@ -154,6 +157,9 @@ mod tests {
             ("copy t to a", "single quotes"),
             ("copy t", "FROM or TO"),
             ("copy (select 1", "bracket"),
+            ("copy (delete from t) to 'a.csv'", "changes something"),
+            ("copy ( /* c */ drop table t) to 'a.csv'", "changes something"),
+            ("copy (copy t from 'b.csv') to 'a.csv'", "changes something"),
             ("copy (select 1) from 'a'", "TO"),
             ("copy t to 'a' b", "not expected"),
             ("copy t from 'a.csv' (format parquet)", "isn't named as parquet"),

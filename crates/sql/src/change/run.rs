@@ -6,8 +6,8 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
-    ColumnSpec, ColumnType, Database, DayStart, LoadOptions, LoadReport, Period, Reference, Removal, Selection, Table,
-    TableSpec,
+    ColumnSpec, ColumnType, DATE_COLUMN, Database, DayStart, LoadOptions, LoadReport, Period, Reference, Removal,
+    Selection, Table, TableSpec,
 };
 
 use super::condition::{self, Matching, OfRows};
@@ -48,18 +48,22 @@ pub(super) fn run(
         Statement::CopyFrom { table, columns, path } => {
             let spec = database.table(&table)?.snapshot()?.spec().clone();
             let file = format!("'{}'", path.replace('\'', "''"));
-            let (columns, query) = match columns {
-                Some(columns) => {
-                    let quoted = columns.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\"")));
-                    let query = format!("SELECT {} FROM {file}", quoted.collect::<Vec<_>>().join(", "));
-                    (columns, query)
-                }
+            let select = |columns: &[String]| {
+                let quoted = columns.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\"")));
+                format!("SELECT {} FROM {file}", quoted.collect::<Vec<_>>().join(", "))
+            };
+            let columns = match columns {
+                Some(columns) => columns,
                 None => {
-                    let none = session.sql_until(&format!("SELECT * FROM {file} LIMIT 0"), Parameters::None, stop)?;
-                    let names = none.schema().fields().iter().map(|field| field.name().clone()).collect();
-                    (names, format!("SELECT * FROM {file}"))
+                    let all = session.sql_until(&format!("SELECT * FROM {file} LIMIT 0"), Parameters::None, stop)?;
+                    let names = all.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
+                    // The date follows from the time, unless it is a column like others.
+                    names.into_iter().filter(|name| name != DATE_COLUMN || spec.position(name).is_some()).collect()
                 }
             };
+            let query = select(&columns);
+            let none = session.sql_until(&format!("{query} LIMIT 0"), Parameters::None, stop)?;
+            refuse_guessed(&spec, &columns, &none.schema())?;
             let insertion = Insertion { what: "COPY", columns: Some(&columns), query: &query, conflict: None };
             insert_rows(session, &spec, &insertion, parameters, stop, insert)
         }
@@ -84,6 +88,31 @@ pub(super) fn run(
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
         Statement::Alter { table, change } => alter(&database.table(&table)?, change),
     }
+}
+
+/// Refuses a column of texts or decimals whose values a file's reader took for numbers of another kind: digits, signs and zeros that are
+/// written there would be lost.
+fn refuse_guessed(spec: &TableSpec, columns: &[String], file: &Schema) -> Result<()> {
+    for (position, field) in positions(spec, columns)?.into_iter().zip(file.fields()) {
+        let column = &spec.columns[position];
+        let is_text = |of: &DataType| match of {
+            DataType::Dictionary(_, values) => values.is_string(),
+            of => of.is_string(),
+        };
+        let found = field.data_type();
+        let keeps = match column.column_type {
+            ColumnType::Text | ColumnType::Symbol => is_text(found) || *found == DataType::Null,
+            ColumnType::Decimal { .. } => !found.is_floating(),
+            _ => true,
+        };
+        if !keeps {
+            return fault(format!(
+                "{}: the column is {}, and the file's values read as {found}; `splay load` reads them by the table's types",
+                column.name, column.column_type
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// Rows to be inserted.

@@ -133,6 +133,8 @@ impl Recogniser<'_> {
         let LookedUp { of_keys, columns: found, is_inner } = looked_up;
         let width = found.len();
         let table = Arc::new(LookupTable::new(of_keys, found));
+        // Columns that nobody asks for aren't looked up.
+        self.lookups.push(Arc::clone(&table));
         let looked_up = |key: &TickExpr, column| TickExpr::Lookup(Arc::clone(&table), column, Box::new(key.clone()));
         match stage {
             Stage::Table { mut scan, mut columns } => {
@@ -177,7 +179,9 @@ impl Recogniser<'_> {
         let (width, number) = (found.len(), TickExpr::Column(left_schema.fields().len()));
         let input = Box::new(stage.into_plan(left_schema));
         let left_columns = || (0..left_schema.fields().len()).map(TickExpr::Column);
-        let find = TickExpr::Find(Arc::new(LookupTable::new(of_keys, Vec::new())), keys);
+        let finding = Arc::new(LookupTable::new(of_keys, Vec::new()));
+        self.lookups.push(Arc::clone(&finding));
+        let find = TickExpr::Find(finding, keys);
         let mut input = Plan::Project { input, outputs: left_columns().chain([find]).collect() };
         if is_inner {
             let predicate = TickExpr::IsNotNull(Box::new(number.clone()));

@@ -38,7 +38,7 @@ use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::optimizer::analyzer::type_coercion::TypeCoercion;
-use splay_engine::{Plan, Read, Reads, Setting, StepCosts, Stop};
+use splay_engine::{LookupTable, Plan, Read, Reads, Setting, StepCosts, Stop};
 use splay_store::storage::ReadWatch;
 use splay_store::{Database, TableSnapshot, TableSpec};
 
@@ -75,6 +75,8 @@ pub(crate) struct TickStatement {
     constants: Constants,
     /// What is read first.
     sides: Vec<Side>,
+    /// What rows are looked up in where a key may be there twice.
+    lookups: Vec<Arc<LookupTable>>,
     schema: SchemaRef,
     /// The tables that it was made for. Not snapshots: those would keep replaced files from being removed.
     tables: Vec<(String, TableSpec)>,
@@ -111,6 +113,7 @@ impl TickStatement {
             }
             self.constants.fill(number, rows.columns(), &mut constants);
         }
+        self.lookups.iter().try_for_each(|table| table.check(&constants))?;
         let setting = Setting { tables, constants: &constants, threads, memory_bytes, stop, reads };
         let batches = splay_engine::run(&self.plan, &setting, &self.schema)?;
         let mut read = setting.reads.into_read();
@@ -462,8 +465,8 @@ fn recognise((plan, mut spellings): (LogicalPlan, Spellings), state: &SessionSta
     let schema = spellings.restore(&without_marks(plan.schema().as_arrow()));
     let recognised = recognise::recognise(&plan, options)?;
     let tables = recognised.tables.iter().map(|(name, snapshot)| (name.clone(), snapshot.spec().clone())).collect();
-    let Recognised { plan, constants, sides, .. } = recognised;
-    Ok(TickStatement { plan, constants, sides, schema, tables, refusal: Mutex::default() })
+    let Recognised { plan, constants, sides, lookups, .. } = recognised;
+    Ok(TickStatement { plan, constants, sides, lookups, schema, tables, refusal: Mutex::default() })
 }
 
 /// The schema without the marks of lifted literals.

@@ -14,7 +14,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr, TableScan};
-use splay_engine::{BinaryOp, Bound, Expr as TickExpr, Plan, Scan, SortKey};
+use splay_engine::{BinaryOp, Bound, Expr as TickExpr, LookupTable, Plan, Scan, SortKey};
 use splay_store::{DayStart, TableSnapshot, TableSpec};
 
 use super::combine;
@@ -41,6 +41,8 @@ pub(super) struct Recognised {
     pub constants: Constants,
     /// What is read first, in this order, for constants that hold its columns.
     pub sides: Vec<Side>,
+    /// What rows are looked up in where a key may be there twice.
+    pub lookups: Vec<Arc<LookupTable>>,
     /// The tables, as the plans number them, at the snapshots that they were made from.
     pub tables: Vec<(String, TableSnapshot)>,
 }
@@ -57,6 +59,7 @@ pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Res
     let mut recogniser = Recogniser {
         constants: Constants::default(),
         sides: Vec::new(),
+        lookups: Vec::new(),
         tables: Vec::new(),
         options,
         in_window_join: false,
@@ -68,8 +71,8 @@ pub(super) fn recognise(plan: &LogicalPlan, options: &Arc<ConfigOptions>) -> Res
         plan.prune(null);
         recogniser.sides.iter_mut().for_each(|side| side.plan.prune(null));
     }
-    let Recogniser { constants, sides, tables, .. } = recogniser;
-    Ok(Recognised { plan, constants, sides, tables })
+    let Recogniser { constants, sides, lookups, tables, .. } = recogniser;
+    Ok(Recognised { plan, constants, sides, lookups, tables })
 }
 
 /// Rows on their way.
@@ -118,6 +121,7 @@ pub(super) fn types(schema: &DFSchema) -> Vec<DataType> {
 pub(super) struct Recogniser<'a> {
     pub(super) constants: Constants,
     pub(super) sides: Vec<Side>,
+    pub(super) lookups: Vec<Arc<LookupTable>>,
     tables: Vec<(String, TableSnapshot)>,
     options: &'a Arc<ConfigOptions>,
     /// Whether the right side of a window join is looked at, whose scans number their rows.
