@@ -97,7 +97,7 @@ fn what_is_wrong_with_a_statement_is_said_with_a_code() {
         ("drop table quote", 404, "not_found"),
         ("insert into trade values (1)", 400, "statement"),
         ("set a.b = 1", 403, "read_only"),
-        ("copy trade to '/tmp/x.parquet'", 403, "read_only"),
+        ("copy trade to '/tmp/x.parquet'", 400, "statement"),
         ("create external table t stored as csv location '/etc/passwd'", 400, "statement"),
         ("select count(*) from trade where sym = $1", 400, "statement"),
         ("", 400, "bad_request"),
@@ -107,9 +107,13 @@ fn what_is_wrong_with_a_statement_is_said_with_a_code() {
         assert_eq!(answer.json()["retryable"], false);
     }
     // Files are not tables, and no function reads one.
-    for sql in
-        ["select * from '/etc/passwd'", "select * from read_csv('/etc/passwd')", "select * from \"/etc/passwd.csv\""]
-    {
+    for sql in [
+        "select * from '/etc/passwd'",
+        "select * from read_csv('/etc/passwd')",
+        "select * from \"/etc/passwd.csv\"",
+        "copy trade from '/etc/passwd'",
+        "copy trade (sym) from '/etc/passwd'",
+    ] {
         let answer = served.query(sql);
         assert!(answer.status == 400 || answer.status == 404, "{sql}: {}", answer.text());
         assert!(!answer.text().contains("root:"), "{sql}");
