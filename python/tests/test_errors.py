@@ -39,12 +39,12 @@ def test_no_such_table(db):
 
 def test_statements(db, trades):
     db.write("trade", trades)
-    for wrong in ("selec 1", "select nothing from trade", "select $1", "select 'x' + now()"):
+    for wrong in ("selec 1", "select nothing from trade", "select $1", "select 'x' + now()", "copy trade to 'x.csv'"):
         with pytest.raises(splay.StatementError):
             db.sql(wrong)
     with pytest.raises(splay.NoSuchTableError, match="this database has trade"):
         db.sql("select 1 from nowhere")
-    for change in ("set a.b = 1", "copy trade to 'x.csv'", "explain insert into trade select * from trade"):
+    for change in ("set a.b = 1", "explain insert into trade select * from trade"):
         with pytest.raises(splay.ReadOnlyError, match="SQL only reads"):
             db.sql(change)
 
