@@ -1,11 +1,18 @@
 """A fresh database for every test."""
 
+import os
 import pathlib
 
 import pandas as pd
 import pytest
 
 import splay
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """A failure is told at once, so that it's known also of a run that doesn't come to its end."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\n{report.nodeid} failed in its {report.when}:\n{report.longreprtext}", flush=True)
 
 
 @pytest.fixture
