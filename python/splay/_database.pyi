@@ -116,7 +116,7 @@ class Database:
         """
 
     def __getitem__(self, name: str) -> Frame:
-        """A lazy frame of a table's rows: ``db["trade"]``.
+        """A lazy frame of the rows of a table or view: ``db["trade"]``.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ from splay.errors import Error
 
 
 def _frame(self: Database, name: str) -> Any:
-    """A lazy frame of a table."""
+    """A lazy frame of a table or view."""
     from splay.frames.opening import table_frame
 
     return table_frame(self, name)

@@ -159,7 +159,7 @@ class Client:
         return RemoteTable(self._get("/tables/" + urllib.parse.quote(name, safe="")), self)
 
     def __getitem__(self, name: str) -> "Frame":
-        """A lazy frame of a table."""
+        """A lazy frame of a table or view."""
         from splay.frames.opening import table_frame
 
         return table_frame(self, name)

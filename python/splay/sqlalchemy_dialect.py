@@ -2,7 +2,7 @@
 
 The package registers it; it needs SQLAlchemy 2 (``pip install 'splay[sqlalchemy]'``).
 
-- Tables and columns are reflected. There are no keys, constraints, indexes and views.
+- Tables, views and their columns are reflected. There are no keys, constraints and indexes.
 - Each statement that writes is a commit of its own, so ``AUTOCOMMIT`` is the isolation level; a rollback behind one is refused.
 - Options of :func:`splay.open` go into the URL: ``splay:///market?memory_bytes=1000000000``. The token of a server is its password:
   ``splay+https://:token@host``.
@@ -177,13 +177,21 @@ class SplayDialect(default.DefaultDialect):
         return tables
 
     def get_view_names(self, connection: "Connection", schema: str | None = None, **_: Any) -> list[str]:
-        return []
+        return [] if schema else [name for name, _query in self._views(connection)]
+
+    def get_view_definition(self, connection: "Connection", view_name: str, schema: str | None = None, **_: Any) -> str:
+        if not schema and (view := self._view(connection, view_name)):
+            return view[1]
+        raise exc.NoSuchTableError(view_name)
 
     def has_table(self, connection: "Connection", table_name: str, schema: str | None = None, **_: Any) -> bool:
-        return schema is None and table_name in _database(connection)
+        return schema is None and (table_name in _database(connection) or self._view(connection, table_name) is not None)
 
     @reflection.cache  # type: ignore[untyped-decorator, unused-ignore]
     def get_columns(self, connection: "Connection", table_name: str, schema: str | None = None, **_: Any) -> "list[ReflectedColumn]":
+        if not schema and (view := self._view(connection, table_name)):
+            fields = _database(connection).sql(f'SELECT * FROM "{view[0]}" LIMIT 0').to_arrow().schema
+            return [{"name": field.name, "type": _type(_named(field.type)), "nullable": field.nullable, "default": None} for field in fields]
         table = self._table(connection, table_name, schema)
         stored = table.columns if hasattr(table, "columns") else dict(zip(table.schema.names, table.schema.types))
         columns: list[ReflectedColumn] = [
@@ -196,17 +204,28 @@ class SplayDialect(default.DefaultDialect):
         return columns
 
     def get_pk_constraint(self, connection: "Connection", table_name: str, schema: str | None = None, **_: Any) -> Any:
-        self._table(connection, table_name, schema)
+        self._none(connection, table_name, schema)
         return {"constrained_columns": [], "name": None}
 
     def _none(self, connection: "Connection", table_name: str, schema: str | None = None, **_: Any) -> Any:
-        self._table(connection, table_name, schema)
+        if schema or not self._view(connection, table_name):
+            self._table(connection, table_name, schema)
         return []
 
     get_foreign_keys = get_indexes = get_unique_constraints = get_check_constraints = _none
 
     def get_table_comment(self, connection: "Connection", table_name: str, schema: str | None = None, **_: Any) -> Any:
         return {"text": None}
+
+    def _views(self, connection: "Connection") -> list[tuple[str, str]]:
+        """Names and queries of the views."""
+        shown = "select table_name from information_schema.tables where table_type = 'VIEW'"
+        query = f"select table_name, definition from information_schema.views where table_name in ({shown}) order by 1"
+        return [(name, definition or "") for name, definition in connection.exec_driver_sql(query)]
+
+    def _view(self, connection: "Connection", name: str) -> tuple[str, str] | None:
+        """A view by its name, if there is one and no table has the name."""
+        return next((view for view in self._views(connection) if view[0].lower() == name.lower()), None)
 
     def _table(self, connection: "Connection", name: str, schema: str | None) -> Any:
         from splay.errors import NoSuchTableError
@@ -255,6 +274,17 @@ def _options(query: Mapping[str, Any]) -> dict[str, Any]:
         else:
             raise exc.ArgumentError(f"the URL's option {name}={value} isn't one of splay.open: {', '.join([*_OPTIONS, *sorted(_FLAGS)])}")
     return options
+
+
+def _named(kind: Any) -> str:
+    """The column type of SplayDB that an Arrow type of an answer is closest to."""
+    name = str(kind)
+    if name.startswith(("timestamp", "dictionary")):
+        return "timestamp" if name.startswith("timestamp") else "symbol"
+    if name.startswith("decimal"):
+        return f"decimal({kind.precision},{kind.scale})"
+    others = {"double": "float64", "float": "float32", "string": "text", "large_string": "text", "string_view": "text"}
+    return others.get(name, name.removesuffix("32[day]").removesuffix("64[ns]"))
 
 
 def _type(name: str) -> types.TypeEngine[Any]:

@@ -51,7 +51,7 @@ def test_everything_there_is_can_be_listed(connection) -> None:
     assert [table["table_name"] for table in some[0]["catalog_db_schemas"][0]["db_schema_tables"]] == ["trade"]
     none = connection.adbc_get_objects(depth="tables", table_types_filter=["VIEW"]).read_all().to_pylist()
     assert not none[0]["catalog_db_schemas"][0]["db_schema_tables"]
-    assert connection.adbc_get_table_types() == ["TABLE"]
+    assert connection.adbc_get_table_types() == ["TABLE", "VIEW"]
     schema = connection.adbc_get_table_schema("trade")
     assert schema.names == ["time", "sym", "price", "size"]
     assert schema.field("time").type == pa.timestamp("ns", "UTC")

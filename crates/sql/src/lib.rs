@@ -58,6 +58,7 @@ mod tick;
 mod times;
 mod unpivot;
 mod unsupported;
+mod views;
 mod waiting;
 mod walk;
 

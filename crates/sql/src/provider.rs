@@ -4,26 +4,29 @@
 //! - Every filter on the table's columns is taken: what the selection doesn't say exactly is evaluated in the scan.
 //! - A provider is one snapshot. DataFusion asks for a table once per statement, so a statement sees one state of it.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{SchemaProvider, Session, TableProvider};
 use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
+use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{
     Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, TableProviderFilterPushDown, utils::conjunction,
 };
 use datafusion::physical_plan::ExecutionPlan;
-use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec};
+use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec, View};
 
 use crate::error::external;
 use crate::files::{self, FileTable};
 use crate::functions::RowOrder;
 use crate::pushdown;
 use crate::scan::{TickScanExec, TickScanSettings};
+use crate::session::logical_plan;
 use crate::syntax::snapshot_of;
+use crate::views;
 
 /// Name of the column that numbers the rows of a snapshot, where it is asked for.
 const ROW_COLUMN: &str = "__row";
@@ -160,37 +163,62 @@ impl TableProvider for TickTable {
     }
 }
 
-/// The tables of a database.
+/// The tables of a database, and its views as far as their columns go: statements that read them have their queries (`views.rs`).
 #[derive(Debug)]
 pub(crate) struct TickSchema {
     database: Database,
     /// Threads that parse files, where statements may read some.
     file_threads: Option<usize>,
+    /// What views are planned in, which has this schema in it.
+    state: OnceLock<Weak<SessionState>>,
 }
 
 impl TickSchema {
     pub(crate) fn new(database: Database, file_threads: Option<usize>) -> TickSchema {
-        TickSchema { database, file_threads }
+        TickSchema { database, file_threads, state: OnceLock::new() }
+    }
+
+    /// Says what views are planned in.
+    pub(crate) fn plan_views_in(&self, state: &Arc<SessionState>) {
+        self.state.get_or_init(|| Arc::downgrade(state));
     }
 }
 
 #[async_trait]
 impl SchemaProvider for TickSchema {
     fn table_names(&self) -> Vec<String> {
-        self.database.tables().unwrap_or_default()
+        let mut names = self.database.tables().unwrap_or_default();
+        let views = self.database.views().unwrap_or_default();
+        let is_hidden = |view: &&View| names.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
+        let views: Vec<String> = views.iter().filter(|view| !is_hidden(view)).map(|view| view.name.clone()).collect();
+        names.extend(views);
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let snapshot = match snapshot_of(&self.database, name) {
             Ok(snapshot) => snapshot,
-            Err(splay_store::Error::NoSuchTable { .. }) => return self.file(name),
+            Err(splay_store::Error::NoSuchTable { .. }) => match self.database.view(name) {
+                Ok(Some(view)) => return Ok(self.view(&view).await),
+                // Damaged ones are told of with the name that isn't found.
+                Ok(None) | Err(_) => return self.file(name),
+            },
             Err(error) => return Err(external(error)),
         };
         Ok(Some(Arc::new(TickTable::new(snapshot))))
     }
 
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        match snapshot_of(&self.database, name) {
+            Err(splay_store::Error::NoSuchTable { .. }) => {
+                Ok(self.database.view(name).ok().flatten().map(|_| TableType::View))
+            }
+            _ => Ok(Some(TableType::Base)),
+        }
+    }
+
     fn table_exist(&self, name: &str) -> bool {
-        snapshot_of(&self.database, name).is_ok()
+        snapshot_of(&self.database, name).is_ok() || self.database.view(name).is_ok_and(|view| view.is_some())
     }
 }
 
@@ -203,6 +231,51 @@ impl TickSchema {
             }
             _ => Ok(None),
         }
+    }
+
+    /// The columns of a view; none of one that can't be planned any more, which a statement that reads it says why.
+    async fn view(&self, view: &View) -> Option<Arc<dyn TableProvider>> {
+        let state = self.state.get()?.upgrade()?;
+        let text = views::select_all(&self.database, view).ok()?;
+        let (plan, _, _) = logical_plan(&state, &text, usize::MAX).await.ok()?;
+        let schema = Arc::clone(plan.schema().inner());
+        Some(Arc::new(ViewColumns { name: view.name.clone(), query: view.query.clone(), schema }))
+    }
+}
+
+/// What a view is to those who look at tables.
+#[derive(Debug)]
+struct ViewColumns {
+    name: String,
+    query: String,
+    schema: SchemaRef,
+}
+
+#[async_trait]
+impl TableProvider for ViewColumns {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn get_table_definition(&self) -> Option<&str> {
+        Some(&self.query)
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn Session,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let name = &self.name;
+        plan_err!(
+            "the view {name} can't be read here: a query of a WITH has its name, or it stands where only a table can"
+        )
     }
 }
 

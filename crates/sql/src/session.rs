@@ -57,6 +57,7 @@ use crate::semi_joins::DistinctInnerSide;
 use crate::summary::Summary;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements, with_tick_parts};
 use crate::unpivot::UnpivotPlanner;
+use crate::views;
 use crate::waiting::{self, Waiting};
 use crate::walk::WalkPlan;
 
@@ -207,7 +208,10 @@ impl Session {
     /// [`Error::Internal`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
-        let states = Arc::new(Arc::new(state(&database, &settings)?));
+        let (state, tables) = state(&database, &settings)?;
+        let state = Arc::new(state);
+        tables.plan_views_in(&state);
+        let states = Arc::new(state);
         let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
         let memory = Arc::new(TotalMemory::new(settings.total_memory_bytes));
         Ok(Session { database, settings, states, threads, statements, memory })
@@ -249,7 +253,7 @@ impl Session {
             None => None,
             Some(statement) => Some(self.with_values(&statement, &parameters, stop)?),
         };
-        let text = spelt.as_deref().unwrap_or(text);
+        let text = &*views::with_views(&self.database, spelt.as_deref().unwrap_or(text))?;
         let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
             Ticked::Answer(answer) => return Ok(answer),
             Ticked::No(refusal) => refusal,
@@ -338,6 +342,7 @@ impl Session {
             return Some("tick plans are turned off".to_owned());
         }
         let text = placeholders::numbered(text).ok()?;
+        let text = views::with_views(&self.database, &text).ok()?;
         let described = self.describe_known(&text, parameters, None)?;
         described.strip_prefix("none, because of ").map(str::to_owned)
     }
@@ -459,6 +464,7 @@ impl Session {
         if let Some(statement) = PivotStatement::of(&text)? {
             text = self.with_values(&statement, &Parameters::None, stop)?;
         }
+        let text = views::with_views(&self.database, &text)?.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {
@@ -489,7 +495,8 @@ impl Session {
         take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send + 'static,
     ) -> Result<T> {
         let session = self.clone();
-        let text = placeholders::numbered(&text)?.into_owned();
+        let text = placeholders::numbered(&text)?;
+        let text = views::with_views(&self.database, &text)?.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {
@@ -529,14 +536,8 @@ impl Session {
 
     /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
     async fn plan_logically(&self, state: &SessionState, text: &str) -> Result<(LogicalPlan, Spellings, bool)> {
-        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
-        let (folded, mut spellings) = Spellings::fold(text)?;
-        let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
-        let text = rewritten.as_deref().unwrap_or(&folded);
-        let plan = read_only::plan(state, text, rewritten.is_some()).await;
-        let (plan, written) = plan.map_err(|error| self.name_tables(wrap(error)))?;
-        spellings.add_statement(written);
-        Ok((plan, spellings, rewritten.is_some()))
+        let planned = logical_plan(state, text, self.settings.memory_bytes).await;
+        planned.map_err(|error| self.name_tables(error))
     }
 
     async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Planned, Spellings)> {
@@ -562,14 +563,19 @@ impl Session {
         Ok((Planned { plan, state, watches, planning: start.elapsed() }, spellings))
     }
 
-    /// An unknown table as the store reports it: with the names of those there are.
+    /// An unknown table as the store reports it: with the names of the tables and views there are.
     fn name_tables(&self, error: Error) -> Error {
         let Error::Statement { message } = &error else { return error };
         let table = message.strip_prefix("table 'splay.public.").and_then(|rest| rest.strip_suffix("' not found"));
         match (table, self.database.tables()) {
-            (Some(table), Ok(existing)) => {
-                Error::Store(splay_store::Error::NoSuchTable { table: table.to_owned(), existing })
-            }
+            (Some(table), Ok(mut existing)) => match self.database.views() {
+                Ok(views) => {
+                    existing.extend(views.iter().map(|view| view.name.clone()));
+                    Error::Store(splay_store::Error::NoSuchTable { table: table.to_owned(), existing })
+                }
+                // It may be a view.
+                Err(damage) => Error::Store(damage),
+            },
             _ => error,
         }
     }
@@ -618,6 +624,21 @@ impl Session {
         let source = Source::Streams { receiver, _threads: threads, work, plan, finished, peak, bounds };
         Ok(Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: None, memory })
     }
+}
+
+/// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
+pub(crate) async fn logical_plan(
+    state: &SessionState,
+    text: &str,
+    memory_bytes: usize,
+) -> Result<(LogicalPlan, Spellings, bool)> {
+    let (folded, mut spellings) = Spellings::fold(text)?;
+    let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
+    let text = rewritten.as_deref().unwrap_or(&folded);
+    let plan = read_only::plan(state, text, rewritten.is_some()).await;
+    let (plan, written) = plan.map_err(|error| Error::from_datafusion(error, memory_bytes))?;
+    spellings.add_statement(written);
+    Ok((plan, spellings, rewritten.is_some()))
 }
 
 /// What a statement runs in: a memory pool of its own.
@@ -732,7 +753,8 @@ fn rename(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFu
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), batch.columns().to_vec(), &options)?)
 }
 
-fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState> {
+/// What statements are planned in, and the tables that they find.
+fn state(database: &Database, settings: &SessionSettings) -> Result<(SessionState, Arc<TickSchema>)> {
     let mut config = SessionConfig::new()
         .with_target_partitions(settings.threads.max(1))
         .with_batch_size(settings.batch_rows.max(1))
@@ -771,8 +793,8 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
     let file_threads = settings.files.then_some(settings.threads);
-    let registered = catalog.register_schema("public", Arc::new(TickSchema::new(database.clone(), file_threads)));
-    registered.map_err(wrap)?;
+    let tables = Arc::new(TickSchema::new(database.clone(), file_threads));
+    catalog.register_schema("public", Arc::clone(&tables) as Arc<_>).map_err(wrap)?;
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
     context.add_analyzer_rule(Arc::new(CompareIntervals));
@@ -785,7 +807,7 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<SessionState
     context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
-    Ok(bounds::register(context.state()))
+    Ok((bounds::register(context.state()), tables))
 }
 
 /// What watches over the files of the tables that a plan reads.

@@ -17,6 +17,7 @@ use crate::schema::{TableSpec, validate_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage, StorageEntry};
+use crate::views::ReadViews;
 
 pub(crate) const WRITER_LOCK: &str = "writer.lock";
 pub(crate) const READERS_LOCK: &str = "readers.lock";
@@ -38,6 +39,7 @@ struct Shared {
     followed: RwLock<Option<Arc<dyn Followed>>>,
     captured_elsewhere: AtomicBool,
     captured: RwLock<Option<Arc<dyn CapturedRows>>>,
+    views: Mutex<Option<ReadViews>>,
 }
 
 /// A shared lock on the readers' file: as long as it is held, no writer removes a file.
@@ -207,6 +209,7 @@ impl Database {
             followed: RwLock::default(),
             captured_elsewhere: AtomicBool::new(false),
             captured: RwLock::default(),
+            views: Mutex::default(),
         };
         Ok(Database { shared: Arc::new(shared) })
     }
@@ -406,6 +409,11 @@ impl Database {
 
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         &self.shared.storage
+    }
+
+    /// The views as they were last read.
+    pub(crate) fn read_views(&self) -> &Mutex<Option<ReadViews>> {
+        &self.shared.views
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {

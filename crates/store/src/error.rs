@@ -86,7 +86,7 @@ pub enum Error {
     /// A table or column name that can't be stored.
     #[error("{name:?} can't name a {what}: {reason}")]
     Name {
-        /// "table" or "column".
+        /// "table", "view" or "column".
         what: &'static str,
         /// The name.
         name: String,

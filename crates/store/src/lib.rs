@@ -66,6 +66,7 @@ mod select;
 mod settings;
 pub mod storage;
 mod undo;
+mod views;
 mod words;
 mod write;
 mod write_down;
@@ -90,3 +91,4 @@ pub use schema::{
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::Settings;
+pub use views::View;

@@ -13,7 +13,7 @@ from splay.frames.source import FILES, Source, files_query, table_query
 
 
 def table_frame(source: Source, name: str) -> Frame:
-    """All rows of a table."""
+    """All rows of a table or view."""
     return Frame(source, table_query(source, name))
 
 

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from splay.errors import FrameError
+from splay.errors import FrameError, NoSuchTableError
 from splay.frames.nodes import Column, Node, Operation
 from splay.frames.query import Query
 from splay.frames.relation import Item, Relation
@@ -88,14 +88,19 @@ def _remove(folder: str, process: int) -> None:
 
 
 def table_query(source: Source, name: str) -> Query:
-    """All rows of a table of a database or server.
+    """All rows of a table or view of a database or server.
 
     Raises
     ------
     NoSuchTableError
         If there is none.
     """
-    table: Any = source.table(name)  # type: ignore[attr-defined]
+    try:
+        table: Any = source.table(name)  # type: ignore[attr-defined]
+    except NoSuchTableError:
+        table = None
+    if table is None:
+        return _inferred(source, identifier(name), identifier(name))
     names = list(table.columns if hasattr(table, "columns") else table.schema.names)
     # The one column that isn't stored stands behind the others, unless a stored one has its name. A statement would know it as well, but
     # the first one of a table of many dates looks at all of them.
@@ -107,10 +112,16 @@ def table_query(source: Source, name: str) -> Query:
 
 
 def files_query(path: str, time: str | None, symbol: str | None) -> Query:
-    """All rows of files. Times without a zone get the label of UTC, so that all of them are instants."""
-    text = literal(path)
-    names, types = columns_of(FILES, f"SELECT * FROM {text} LIMIT 0")
-    found = Query(Relation(f"{text} AS f", tuple(names), "f"))
+    """All rows of files."""
+    return _inferred(FILES, f"{literal(path)} AS f", "f", time, symbol)
+
+
+def _inferred(source: Source, text: str, alias: str, time: str | None = None, symbol: str | None = None) -> Query:
+    """All rows of what stands in a ``FROM``, with time and symbol by the names and types of its columns. Times without a zone get the
+    label of UTC, so that all of them are instants.
+    """
+    names, types = columns_of(source, f"SELECT * FROM {text} LIMIT 0")
+    found = Query(Relation(text, tuple(names), alias))
     if time is None:
         times = [name for name, kind in zip(names, types) if kind.lower().startswith("timestamp")]
         time = _likeliest(times, TIME_NAMES) or (times[0] if len(times) == 1 else None)

@@ -50,6 +50,14 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
         found += usize::from(error.is_damage());
     }
     if arguments.table.is_none() {
+        match database.views() {
+            Ok(_) => {}
+            Err(error) if error.is_damage() => {
+                say!("views: {error}")?;
+                found += 1;
+            }
+            Err(error) => return Err(error.into()),
+        }
         found += super::journal::verify(&database)?;
     }
     if found > 0 {

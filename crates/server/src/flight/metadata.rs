@@ -10,7 +10,8 @@ use arrow_flight::sql::{
     CommandGetDbSchemas, CommandGetTableTypes, CommandGetTables, SqlInfo, SqlNullOrdering, SqlSupportedCaseSensitivity,
     SqlSupportedTransaction,
 };
-use splay_store::Database;
+use splay_sql::Session;
+use splay_store::View;
 
 use super::texts;
 use crate::problem::{Code, Outcome, Problem};
@@ -19,8 +20,9 @@ use crate::problem::{Code, Outcome, Problem};
 const CATALOG: &str = "splay";
 /// The schema that all tables are in.
 const SCHEMA: &str = "public";
-/// The kind that all tables are.
+/// What tables and views are.
 const TABLE_TYPE: &str = "TABLE";
+const VIEW_TYPE: &str = "VIEW";
 
 /// Whether names of a catalogue and a schema, where given, are those of the tables.
 pub(super) fn is_place(catalog: Option<&str>, schema: Option<&str>) -> bool {
@@ -152,14 +154,26 @@ pub(super) fn schemas(asked: CommandGetDbSchemas) -> Outcome<RecordBatch> {
 pub(super) fn table_types() -> Outcome<RecordBatch> {
     let mut builder = CommandGetTableTypes {}.into_builder();
     builder.append(TABLE_TYPE);
+    builder.append(VIEW_TYPE);
     builder.build().map_err(cant_write)
 }
 
-/// Tables, with their columns if asked for, in which symbols are texts with `as_texts`. Reads what each table is; not for the
-/// network's threads.
-pub(super) fn tables(asked: CommandGetTables, database: &Database, as_texts: bool) -> Outcome<RecordBatch> {
+/// Tables and views, with their columns if asked for, in which symbols are texts with `as_texts`. Reads what each table is, and plans
+/// each view; not for the network's threads.
+pub(super) fn tables(asked: CommandGetTables, session: &Session, as_texts: bool) -> Outcome<RecordBatch> {
     let mut builder = asked.into_builder();
-    for name in database.tables()? {
+    let (database, shown) =
+        (session.database(), |schema: &Schema| if as_texts { texts::schema(schema) } else { schema.clone() });
+    let tables = database.tables()?;
+    let is_hidden = |view: &&View| tables.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
+    // Damage of the list doesn't hide the tables; who reads a view is told.
+    for view in database.views().unwrap_or_default().iter().filter(|view| !is_hidden(view)) {
+        // Nor does a view whose tables have gone.
+        let described = session.describe(&format!("SELECT * FROM \"{}\"", view.name));
+        let schema = described.map_or_else(|_| Schema::empty(), |described| shown(&described.schema));
+        builder.append(CATALOG, SCHEMA, &view.name, VIEW_TYPE, &schema).map_err(cant_write)?;
+    }
+    for name in tables {
         let snapshot = match database.table(&name).and_then(|table| table.snapshot()) {
             // It doesn't hide the others; who asks for its rows is told.
             Err(error) if error.is_damage() => {
@@ -169,8 +183,7 @@ pub(super) fn tables(asked: CommandGetTables, database: &Database, as_texts: boo
             found => found?,
         };
         let spec = snapshot.spec();
-        let schema = if as_texts { texts::schema(&spec.arrow()) } else { Schema::clone(&spec.arrow()) };
-        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &schema).map_err(cant_write)?;
+        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &shown(&spec.arrow())).map_err(cant_write)?;
     }
     builder.build().map_err(cant_write)
 }

@@ -455,8 +455,8 @@ impl FlightSqlService for Front {
     async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> Result<Response<Rows>, Status> {
         self.check(request.metadata(), Role::Read)?;
         let as_texts = texts::are_wanted(request.metadata());
-        let database = self.shared.statements.session().database().clone();
-        Ok(one(on_thread(move || metadata::tables(query, &database, as_texts)).await??))
+        let session = self.shared.statements.session().clone();
+        Ok(one(on_thread(move || metadata::tables(query, &session, as_texts)).await??))
     }
 
     async fn do_get_table_types(

@@ -108,7 +108,7 @@ fn what_there_is_can_be_asked() {
         let info = client.get_tables(tables).await.unwrap();
         assert_eq!(rows(&mut client, info).await[0].column(2).as_string::<i32>().value(0), "trade");
         let info = client.get_table_types().await.unwrap();
-        assert_eq!(rows(&mut client, info).await[0].num_rows(), 1);
+        assert_eq!(rows(&mut client, info).await[0].num_rows(), 2);
         let info = client.get_sql_info(Vec::new()).await.unwrap();
         assert!(rows(&mut client, info).await[0].num_rows() >= 8);
     });

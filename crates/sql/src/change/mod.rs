@@ -1,4 +1,4 @@
-//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE` and `COPY … FROM`.
+//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW` and `COPY … FROM`.
 //!
 //! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
 //! - They run only where the caller asks for it by [`Session::change`]; every other way in refuses them.

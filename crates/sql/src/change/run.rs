@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
     ColumnSpec, ColumnType, DATE_COLUMN, Database, DayStart, LoadOptions, LoadReport, Period, Reference, Removal,
-    Selection, Table, TableSpec,
+    Selection, Table, TableSpec, View,
 };
 
 use super::condition::{self, Matching, OfRows};
@@ -17,6 +17,7 @@ use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
+use crate::views;
 
 /// How long a change waits for another writer.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -85,6 +86,8 @@ pub(super) fn run(
                 Some(query) => create_as(session, &table, (reference, &options), &query, parameters, stop),
             }
         }
+        Statement::CreateView { view, replaces, if_absent } => create_view(session, &view, (replaces, if_absent), stop),
+        Statement::DropView { view, if_exists } => drop_view(database, &view, if_exists, stop),
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
         Statement::Alter { table, change } => alter(&database.table(&table)?, change),
     }
@@ -439,6 +442,47 @@ fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Chang
             Ok(Changed { what, rows, commit: Some(commit) })
         }
     }
+}
+
+/// Keeps the query of a view, if it can be planned as one.
+fn create_view(session: &Session, view: &View, (replaces, if_absent): (bool, bool), stop: Stop<'_>) -> Result<Changed> {
+    let (what, database) = ("CREATE VIEW", session.database());
+    let done = Changed { what, rows: 0, commit: None };
+    if if_absent && database.view(&view.name)?.is_some() {
+        return Ok(done);
+    }
+    for word in ["pivot", "summarize"] {
+        if view.query.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word)) {
+            return fault(format!("a view can't be of {}: write a query", word.to_uppercase()));
+        }
+    }
+    let described = session.describe_until(&view.query, stop)?;
+    if let Some((parameter, _)) = described.parameters.first() {
+        return fault(format!("a view has no parameters, and this one has {parameter}"));
+    }
+    // As a query of a WITH the second of two columns of one name would be called otherwise.
+    let mut names: Vec<String> = match view.columns.is_empty() {
+        true => described.schema.fields().iter().map(|field| field.name().clone()).collect(),
+        false => view.columns.clone(),
+    };
+    names.iter_mut().for_each(|name| name.make_ascii_lowercase());
+    names.sort_unstable();
+    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+        return fault(format!("two columns of the view would be called {:?}: give one another name by AS", twice[0]));
+    }
+    session.describe_until(&views::select_all(database, view)?, stop)?;
+    patiently(stop, || database.create_view(view.clone(), replaces))?;
+    Ok(done)
+}
+
+fn drop_view(database: &Database, view: &str, if_exists: bool, stop: Stop<'_>) -> Result<Changed> {
+    if !patiently(stop, || database.drop_view(view))? && !if_exists {
+        let views = database.views()?;
+        let names: Vec<&str> = views.iter().map(|view| view.name.as_str()).collect();
+        let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+        return fault(format!("no view {view:?}; this database has {there}"));
+    }
+    Ok(Changed { what: "DROP VIEW", rows: 0, commit: None })
 }
 
 fn alter(table: &Table, change: Alteration) -> Result<Changed> {

@@ -4,7 +4,7 @@
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use splay_store::ColumnType;
+use splay_store::{ColumnType, View};
 
 use super::copy::{Copy, copy};
 use crate::error::{Result, fault};
@@ -45,6 +45,15 @@ pub(super) enum Statement {
     },
     Drop {
         table: String,
+        if_exists: bool,
+    },
+    CreateView {
+        view: View,
+        replaces: bool,
+        if_absent: bool,
+    },
+    DropView {
+        view: String,
         if_exists: bool,
     },
     Alter {
@@ -128,6 +137,13 @@ impl Statement {
             update(&mut words)?
         } else if words.take(&["create", "table"]) {
             create(&mut words)?
+        } else if words.take(&["create", "view"]) {
+            create_view(&mut words, false)?
+        } else if words.take(&["create", "or", "replace", "view"]) {
+            create_view(&mut words, true)?
+        } else if words.take(&["drop", "view"]) {
+            let if_exists = words.take(&["if", "exists"]);
+            Statement::DropView { view: words.table()?, if_exists }
         } else if words.take(&["drop", "table"]) {
             let if_exists = words.take(&["if", "exists"]);
             Statement::Drop { table: words.table()?, if_exists }
@@ -153,7 +169,8 @@ impl Statement {
                 .map(ToString::to_string)
                 .collect();
             return fault(format!(
-                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, DROP TABLE, ALTER TABLE and COPY",
+                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, DROP TABLE, \
+                 DROP VIEW, ALTER TABLE and COPY",
                 begin.join(" ").to_uppercase()
             ));
         };
@@ -278,6 +295,25 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
         (false, Some(_)) => fault("CREATE TABLE AS takes its columns from the query: leave the list out"),
         _ => Ok(Statement::Create { table, if_absent, columns, key, effective, query, options }),
     }
+}
+
+fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
+    let if_absent = words.take(&["if", "not", "exists"]);
+    if if_absent && replaces {
+        return fault("CREATE OR REPLACE VIEW has no IF NOT EXISTS");
+    }
+    let name = words.table()?;
+    let columns = if words.peek() == Some(&Token::LParen) { words.names()? } else { Vec::new() };
+    words.refuse(&["with", "using"])?;
+    if !words.take(&["as"]) {
+        return fault("CREATE VIEW needs AS and a query");
+    }
+    let query = words.rest();
+    words.at = words.tokens.len();
+    if query.is_empty() || begins(&query) {
+        return fault("CREATE VIEW needs a query behind AS");
+    }
+    Ok(Statement::CreateView { view: View { name, columns, query }, replaces, if_absent })
 }
 
 /// Columns with their types, and the key.
@@ -724,7 +760,12 @@ mod tests {
             ("delete from t using u where a = b", "USING"),
             ("update t set a = 1 from u where a = b", "FROM"),
             ("create table t (a int) as select 1", "leave the list out"),
-            ("create view v as select 1", "CREATE VIEW is not supported"),
+            ("create materialized view v as select 1", "CREATE MATERIALIZED is not supported"),
+            ("create view v", "needs AS"),
+            ("create view v as delete from t", "needs a query"),
+            ("create view v as", "needs a query"),
+            ("create or replace view if not exists v as select 1", "no IF NOT EXISTS"),
+            ("drop view v cascade", "cascade is not expected"),
             ("delete from t where", "needs a condition"),
             ("delete from t; delete from u", "semicolon"),
             ("drop table t cascade", "cascade is not expected"),

@@ -11,6 +11,7 @@ use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::settings;
 use crate::storage::{self, LockMode, Storage, StorageFile};
+use crate::views;
 
 /// What was copied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -143,13 +144,20 @@ impl BackupWriter {
         }
     }
 
-    /// Adds the settings of a database, and its tables at the commits that they had when [`Database::commits`] was called.
+    /// Adds the settings and views of a database, and its tables at the commits that they had when [`Database::commits`] was called.
     ///
     /// # Errors
     /// Those of reading and writing.
     pub fn put_tables(&mut self, database: &Database, tables: &[TableCommit]) -> Result<()> {
         let source = database.storage().as_ref();
         self.put(settings::FILE, &source.read(settings::FILE)?)?;
+        // A damaged list is no backup.
+        database.views()?;
+        match source.read(views::FILE) {
+            Ok(bytes) => self.put(views::FILE, &bytes)?,
+            Err(error) if error.is_not_found() => self.take_out(views::FILE)?,
+            Err(error) => return Err(error),
+        }
         for table in tables {
             for entry in &table.files {
                 let (name, index) = (&table.name, entry.index_path());

@@ -156,6 +156,9 @@ impl Load {
                 return Err(state.spec.error(format!("its partitions are those of \"{has}\", not of \"{wanted}\"")));
             }
             (Some(state), _) => fit_spec(&state.spec, spec)?,
+            (None, _) if database.view(&spec.name)?.is_some() => {
+                return Err(Error::Name { what: "table", name: spec.name.clone(), reason: "a view has this name" });
+            }
             (None, wanted) => spec.clone().with_partition(wanted.unwrap_or(spec.partition)),
         };
         spec.validate()?;

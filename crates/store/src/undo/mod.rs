@@ -132,7 +132,13 @@ impl Table {
         let Some(state) = writer.state() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
         };
-        if let Some(reason) = why_not(state, epoch)? {
+        let reason = match why_not(state, epoch)? {
+            None if state.dropped && self.database().view(self.name())?.is_some() => {
+                Some("a view has the table's name now: drop it first".to_owned())
+            }
+            found => found,
+        };
+        if let Some(reason) = reason {
             return Err(Error::CannotUndo { table: self.name().to_owned(), commit: epoch, reason });
         }
         let note = &state.history.commits()[&epoch];

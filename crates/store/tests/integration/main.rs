@@ -23,3 +23,4 @@ mod schema;
 mod select;
 mod tiers;
 mod unreadable;
+mod views;

@@ -1,0 +1,308 @@
+//! Views of the database in the `WITH` of a statement that reads them: `SELECT … FROM v` becomes
+//! `WITH "v" AS (query of v) SELECT … FROM v`.
+//!
+//! - So a view costs what its query costs as a sub-query, has the tick plans of one, and a statement that was planned before is planned
+//!   anew once a view of it has changed, since its text is another.
+//! - A view that another one reads stands before it. A name that the statement gives to a query of its own `WITH` is that query's.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use splay_store::{Database, View};
+
+use crate::error::{Result, fault};
+use crate::limits;
+use crate::syntax::{is_word, solid};
+
+/// Words that queries begin with.
+const QUERIES: [&str; 6] = ["select", "with", "from", "values", "table", "unpivot"];
+
+/// Views that may read one another, from the first to the last.
+const NESTED_MAX: usize = 64;
+
+/// The statement with the queries of the views that it reads.
+///
+/// # Errors
+/// [`Error::Statement`](crate::Error::Statement) for views that read each other in a circle, for a commit of a view, and for texts that become too long.
+pub(crate) fn with_views<'t>(database: &Database, text: &'t str) -> Result<Cow<'t, str>> {
+    // Damage is told to those who read a name that no table has.
+    let Ok(views) = database.views() else { return Ok(Cow::Borrowed(text)) };
+    if views.is_empty() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let Some(mut tokens) = tokens(text) else { return Ok(Cow::Borrowed(text)) };
+    let Some(at) = begin_of_query(&tokens) else { return Ok(Cow::Borrowed(text)) };
+    let mut needed = Needed::new(&views);
+    needed.add_those_of(&mut tokens)?;
+    if needed.queries.is_empty() {
+        return Ok(Cow::Borrowed(text));
+    }
+    let queries = needed.text();
+    let has_with = is_word(&tokens[at], "with");
+    let next = solid(&tokens, at + 1);
+    let is_recursive = has_with && tokens.get(next).is_some_and(|token| is_word(token, "recursive"));
+    let behind = if is_recursive { next + 1 } else { at + usize::from(has_with) };
+    let (before, rest) = (written(&tokens[..behind]), written(&tokens[behind..]));
+    let text = match has_with {
+        true => format!("{before} {queries},{rest}"),
+        false => format!("{before}WITH {queries} {rest}"),
+    };
+    limits::check_text(&text)?;
+    Ok(Cow::Owned(text))
+}
+
+/// Where the name of a view is in a text.
+#[derive(Debug, Default)]
+struct Mentions {
+    /// The statement has a query of this name in a `WITH`.
+    is_defined: bool,
+    /// Where it stands for a relation, with the schema before it.
+    places: Vec<Range<usize>>,
+}
+
+/// The views that a statement needs.
+struct Needed<'a> {
+    views: &'a [View],
+    /// The views that are being looked into, each read by the one before.
+    path: Vec<&'a str>,
+    /// Name and text of each, behind those that it reads.
+    queries: Vec<(&'a str, String)>,
+}
+
+impl<'a> Needed<'a> {
+    fn new(views: &'a [View]) -> Needed<'a> {
+        Needed { views, path: Vec::new(), queries: Vec::new() }
+    }
+
+    /// Adds the views that a text reads. Takes the schema from before their names, which a query of a `WITH` has none of.
+    fn add_those_of(&mut self, tokens: &mut Vec<Token>) -> Result<()> {
+        let mut removed = Vec::new();
+        for (number, mentions) in self.mentions(tokens) {
+            let view = &self.views[number];
+            if mentions.is_defined || mentions.places.is_empty() {
+                continue;
+            }
+            for place in mentions.places {
+                refuse_commits(tokens, place.end, &view.name)?;
+                removed.push(place.start..place.end - 1);
+            }
+            self.add(view)?;
+        }
+        let removed: HashSet<usize> = removed.into_iter().flatten().collect();
+        let mut places = 0..;
+        tokens.retain(|_| places.next().is_none_or(|place| !removed.contains(&place)));
+        Ok(())
+    }
+
+    /// Where the names of views are, by the view's number. One look at each token.
+    fn mentions(&self, tokens: &[Token]) -> BTreeMap<usize, Mentions> {
+        let numbers = self.views.iter().enumerate().map(|(number, view)| (view.name.to_lowercase(), number));
+        let numbers: HashMap<String, usize> = numbers.collect();
+        let mut found: BTreeMap<usize, Mentions> = BTreeMap::new();
+        for (at, token) in tokens.iter().enumerate() {
+            let Token::Word(word) = token else { continue };
+            let Some(number) = numbers.get(&word.value.to_lowercase()) else { continue };
+            let mentions = found.entry(*number).or_default();
+            mentions.is_defined |= is_defined(tokens, at);
+            mentions.places.extend(relation(tokens, at));
+        }
+        found
+    }
+
+    fn add(&mut self, view: &'a View) -> Result<()> {
+        if self.path.contains(&view.name.as_str()) {
+            return fault(format!("the view {} reads itself: {} -> {0}", view.name, self.path.join(" -> ")));
+        }
+        if self.path.len() == NESTED_MAX {
+            return fault(format!("more than {NESTED_MAX} views read one another: {}", self.path.join(" -> ")));
+        }
+        if self.queries.iter().any(|(name, _)| *name == view.name) {
+            return Ok(());
+        }
+        let Some(mut tokens) = tokens(&view.query) else {
+            return fault(format!("the query of the view {} can't be read", view.name));
+        };
+        self.path.push(&view.name);
+        self.add_those_of(&mut tokens)?;
+        self.path.pop();
+        self.queries.push((&view.name, as_query(view, &tokens)));
+        Ok(())
+    }
+
+    /// The queries for a `WITH`.
+    fn text(&self) -> String {
+        self.queries.iter().map(|(_, query)| query.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// What a view is as a query of a `WITH`.
+fn as_query(view: &View, query: &[Token]) -> String {
+    let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
+    let columns: Vec<String> = view.columns.iter().map(quoted).collect();
+    let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
+    // On a line of its own: a query may end with a comment.
+    format!("{}{columns} AS ({}\n)", quoted(&view.name), written(query))
+}
+
+/// All rows of a view that isn't there yet, or not with this query.
+///
+/// # Errors
+/// [`Error::Statement`](crate::Error::Statement) if it would read itself.
+pub(crate) fn select_all(database: &Database, view: &View) -> Result<String> {
+    let views = database.views()?;
+    let mut needed = Needed::new(&views);
+    let Some(mut tokens) = tokens(&view.query) else { return fault("the query of the view can't be read") };
+    needed.add_those_of(&mut tokens)?;
+    if needed.queries.iter().any(|(name, _)| name.eq_ignore_ascii_case(&view.name)) {
+        return fault(format!("the view {} would read itself", view.name));
+    }
+    needed.queries.push((&view.name, as_query(view, &tokens)));
+    Ok(format!("WITH {} SELECT * FROM \"{}\"", needed.text(), view.name))
+}
+
+fn written(tokens: &[Token]) -> String {
+    tokens.iter().map(ToString::to_string).collect()
+}
+
+fn tokens(text: &str) -> Option<Vec<Token>> {
+    Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().ok()
+}
+
+/// Where the query of a statement begins.
+fn begin_of_query(tokens: &[Token]) -> Option<usize> {
+    let first = solid(tokens, 0);
+    let begins = |token: &Token| QUERIES.iter().any(|word| is_word(token, word));
+    let token = tokens.get(first)?;
+    if begins(token) || *token == Token::LParen {
+        return Some(first);
+    }
+    let explains = ["explain", "describe", "desc"].iter().any(|word| is_word(token, word));
+    let query = (first..tokens.len()).find(|at| begins(&tokens[*at]))?;
+    explains.then_some(query)
+}
+
+fn is_name(token: &Token, name: &str) -> bool {
+    matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
+}
+
+/// The token before a place that isn't white space, and its place.
+fn before(tokens: &[Token], at: usize) -> Option<(usize, &Token)> {
+    tokens[..at].iter().enumerate().rev().find(|(_, token)| !matches!(token, Token::Whitespace(_)))
+}
+
+/// Whether the name at a place is given to a query in a `WITH`.
+fn is_defined(tokens: &[Token], at: usize) -> bool {
+    let is_item = before(tokens, at).is_some_and(|(_, token)| {
+        *token == Token::Comma || ["with", "recursive"].iter().any(|word| is_word(token, word))
+    });
+    let mut next = solid(tokens, at + 1);
+    if tokens.get(next) == Some(&Token::LParen) {
+        let is_listed = |token: &&Token| matches!(token, Token::Word(_) | Token::Comma | Token::Whitespace(_));
+        let columns = tokens[next + 1..].iter().take_while(is_listed).count();
+        if tokens.get(next + 1 + columns) != Some(&Token::RParen) {
+            return false;
+        }
+        next = solid(tokens, next + columns + 2);
+    }
+    let is_query =
+        |token: &Token| *token == Token::LParen || ["materialized", "not"].iter().any(|word| is_word(token, word));
+    is_item
+        && tokens.get(next).is_some_and(|token| is_word(token, "as"))
+        && tokens.get(solid(tokens, next + 1)).is_some_and(is_query)
+}
+
+/// The name at a place with the schema before it, if it stands for a relation as far as the words around tell.
+fn relation(tokens: &[Token], at: usize) -> Option<Range<usize>> {
+    if matches!(tokens.get(solid(tokens, at + 1)), Some(Token::LParen | Token::Period)) {
+        return None;
+    }
+    let mut start = at;
+    // At most a catalog and a schema.
+    for schema in ["public", "splay"] {
+        let Some((period, Token::Period)) = before(tokens, start) else { break };
+        match before(tokens, period) {
+            Some((place, token)) if is_name(token, schema) => start = place,
+            _ => return None,
+        }
+    }
+    let (_, token) = before(tokens, start)?;
+    let begins = matches!(token, Token::Comma | Token::LParen)
+        || ["from", "join", "table", "pivot", "unpivot"].iter().any(|word| is_word(token, word));
+    begins.then_some(start..at + 1)
+}
+
+fn refuse_commits(tokens: &[Token], behind: usize, name: &str) -> Result<()> {
+    let at = solid(tokens, behind);
+    let what = solid(tokens, at + 1);
+    let is_at = tokens.get(at).is_some_and(|token| is_word(token, "at"));
+    if is_at && tokens.get(what).is_some_and(|token| is_word(token, "commit") || is_word(token, "time")) {
+        return fault(format!("{name} is a view, which has no commits: write AT behind the tables of its query"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn expanded(text: &str) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::create(folder.path().join("db")).unwrap();
+        for (name, query) in [("v", "select 1 as a"), ("w", "select * from V -- all"), ("other", "select 2")] {
+            let view = View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned() };
+            database.create_view(view, false).unwrap();
+        }
+        with_views(&database, text).unwrap().into_owned()
+    }
+
+    #[test]
+    fn queries_stand_in_the_with_of_those_who_read_them() {
+        let (v, w) = ("\"v\" AS (select 1 as a\n)", "\"w\" AS (select * from V -- all\n)");
+        for (text, expected) in [
+            ("select * from v", format!("WITH {v} select * from v")),
+            ("-- why\nselect a from W", format!("-- why\nWITH {v}, {w} select a from W")),
+            (
+                "with x as (select * from v) select 1 from x",
+                format!("with {v}, x as (select * from v) select 1 from x"),
+            ),
+            (
+                "with recursive x as (select 1) select 1 from x, v",
+                format!("with recursive {v}, x as (select 1) select 1 from x, v"),
+            ),
+            ("explain analyze select * from splay . public.v", format!("explain analyze WITH {v} select * from v")),
+            ("(select 1) union (select a from \"V\")", format!("WITH {v} (select 1) union (select a from \"V\")")),
+            ("describe select * from v", format!("describe WITH {v} select * from v")),
+        ] {
+            assert_eq!(expanded(text), expected);
+        }
+        for text in [
+            "select v from t",
+            "select 'from v' as w",
+            "select t.v, v.x from t as v",
+            "select * from v(1)",
+            "select * from schema.v",
+            "with v as (select 3 as a) select * from v",
+            "with x as (select 1), v (a) as materialized (select 3) select * from v",
+            "show columns from v",
+            "describe v",
+            "select * from 'v",
+            "delete from v",
+            "",
+        ] {
+            assert_eq!(expanded(text), text);
+        }
+    }
+
+    /// What somebody else may send is looked at once, however it is made.
+    #[test]
+    fn long_texts_are_looked_at_once() {
+        for (part, end) in [(",v(", ""), (",v ", ""), ("from v ", ""), ("with v(a,", ""), ("(", "v"), (" ", "v")] {
+            let text = format!("select 1 from v {}{end}", part.repeat(100_000));
+            assert!(expanded(&text).contains("AS (select 1 as a"));
+        }
+    }
+}

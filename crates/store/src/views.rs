@@ -1,0 +1,152 @@
+//! Views: queries under names, kept in `views.json` in the database's folder.
+//!
+//! - The file is replaced as a whole, by the one writer: after a crash there is the old list or the new one.
+//! - The store keeps the texts; `splay-sql` plans them. Tables and views share their names.
+//!
+//! Bytes: docs/format/views.md.
+
+use std::sync::{Arc, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use crate::database::{Database, WRITER_LOCK};
+use crate::error::{Error, Result};
+use crate::schema::validate_name;
+use crate::storage::{self, LockMode};
+
+/// Version of the file that this release writes.
+const VERSION: u32 = 1;
+
+/// Name of the file.
+pub(crate) const FILE: &str = "views.json";
+
+/// A query under a name.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct View {
+    /// Its name, which follows the rules of a table's.
+    pub name: String,
+    /// Names of its columns, where they aren't those of the query.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// The query.
+    pub query: String,
+}
+
+/// The bytes of the file as they were last read, and the views in them.
+pub(crate) type ReadViews = (Vec<u8>, Arc<[View]>);
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Views {
+    version: u32,
+    /// BLAKE3 of `views` as compact JSON.
+    blake3: String,
+    views: Vec<View>,
+}
+
+fn digest(views: &[View]) -> Result<String> {
+    let text = serde_json::to_vec(views).map_err(|error| Error::Refused { reason: error.to_string() })?;
+    Ok(blake3::hash(&text).to_hex().to_string())
+}
+
+impl Views {
+    fn parse(bytes: &[u8], path: &std::path::Path) -> Result<Vec<View>> {
+        let told = |found: String| Error::corrupt(path, 0, "the list of the views", found);
+        let list: serde_json::Value = serde_json::from_slice(bytes).map_err(|error| told(error.to_string()))?;
+        let version = list["version"].as_u64().unwrap_or(0);
+        if version > u64::from(VERSION) {
+            let found = u32::try_from(version).unwrap_or(u32::MAX);
+            return Err(Error::FormatVersion { path: path.to_path_buf(), found, supported: VERSION });
+        }
+        let file: Views = serde_json::from_value(list).map_err(|error| told(error.to_string()))?;
+        let found = digest(&file.views)?;
+        if found != file.blake3 {
+            return Err(Error::corrupt(path, 0, format!("views of BLAKE3 {}", file.blake3), found));
+        }
+        Ok(file.views)
+    }
+}
+
+impl Database {
+    /// Its views, by name. Costs one look for a file where there are none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::FormatVersion`] or [`Error::Io`].
+    pub fn views(&self) -> Result<Arc<[View]>> {
+        let bytes = match self.storage().read(FILE) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(Arc::default()),
+            Err(error) => return Err(error),
+        };
+        let mut last = self.read_views().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((read, views)) = &*last
+            && *read == bytes
+        {
+            return Ok(Arc::clone(views));
+        }
+        let views: Arc<[View]> = Views::parse(&bytes, &self.storage().display_path(FILE))?.into();
+        *last = Some((bytes, Arc::clone(&views)));
+        Ok(views)
+    }
+
+    /// A view by its name, matched without regard to case.
+    ///
+    /// # Errors
+    /// Those of [`Database::views`].
+    pub fn view(&self, name: &str) -> Result<Option<View>> {
+        Ok(self.views()?.iter().find(|view| view.name.eq_ignore_ascii_case(name)).cloned())
+    }
+
+    /// Adds a view, in the place of one that has its name if it `replaces`.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a name that is taken or can't be one; [`Error::Locked`] while another writer is at work; those of
+    /// [`Database::views`]. The views are then as they were, unless syncing or renaming the file failed.
+    pub fn create_view(&self, view: View, replaces: bool) -> Result<()> {
+        validate_name("view", &view.name)?;
+        let taken = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
+        self.change_views(|views| {
+            if self.find_table(&view.name)?.is_some() {
+                return taken("a table has this name");
+            }
+            match views.iter_mut().find(|other| other.name.eq_ignore_ascii_case(&view.name)) {
+                Some(_) if !replaces => return taken("a view has this name"),
+                Some(other) => *other = view.clone(),
+                None => views.push(view.clone()),
+            }
+            Ok(true)
+        })
+        .map(|_| ())
+    }
+
+    /// Removes a view; whether there was one.
+    ///
+    /// # Errors
+    /// As [`Database::create_view`].
+    pub fn drop_view(&self, name: &str) -> Result<bool> {
+        self.change_views(|views| {
+            let before = views.len();
+            views.retain(|view| !view.name.eq_ignore_ascii_case(name));
+            Ok(views.len() < before)
+        })
+    }
+
+    /// Writes the list anew if `change` says that it differs.
+    fn change_views(&self, change: impl FnOnce(&mut Vec<View>) -> Result<bool>) -> Result<bool> {
+        let storage = self.storage();
+        let Some(_lock) = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)? else {
+            return Err(Error::Locked { path: storage.display_path(WRITER_LOCK) });
+        };
+        let mut views = self.views()?.to_vec();
+        let has_changed = change(&mut views)?;
+        if has_changed {
+            views.sort_by(|a, b| a.name.cmp(&b.name));
+            let file = Views { version: VERSION, blake3: digest(&views)?, views };
+            let text =
+                serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })?;
+            storage::replace(storage.as_ref(), FILE, &text)?;
+        }
+        Ok(has_changed)
+    }
+}
