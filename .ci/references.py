@@ -224,7 +224,7 @@ def defaults(path: str, name: str) -> dict[str, bool | int]:
     body = re.search(rf"impl Default for {name} \{{.*?\b{name} \{{(.*?)\}}", source(path), re.S)
     found: dict[str, bool | int] = {}
     for key, value in re.findall(r"(\w+): ([^,]+?)\s*(?:,|$)", body[1] if body else ""):
-        value = {"splay_store::COLUMNS_MAX": "4096", "SLOW_STATEMENT_MILLISECONDS": "1000", "LAYOUT_VERSION": "1"}.get(value, value)
+        value = {"splay_store::COLUMNS_MAX": "4096", "SLOW_STATEMENT_MILLISECONDS": "1000", "REFRESH_SECONDS": "60", "LAYOUT_VERSION": "1"}.get(value, value)
         if value in ("true", "false"):
             found[key] = value == "true"
         elif shifted := re.fullmatch(r"([\d_]+)(?: << (\d+))?", value):

@@ -403,6 +403,9 @@ impl Capture {
     fn plan(&self, appends: &[Append]) -> Result<TablePlan> {
         let shared = &self.shared;
         let first = &appends[0];
+        if let Err(error) = shared.database.refuse_of_view(&first.table) {
+            return Err(Error::rejected(&first.table, error.to_string()));
+        }
         if let Some(live) = self.live(&first.table)? {
             live.refuse_damaged()?;
             let spec = live.spec();

@@ -40,6 +40,7 @@ mod named;
 mod opening;
 mod places;
 mod problem;
+mod refresh;
 mod server;
 pub mod settings;
 mod sources;

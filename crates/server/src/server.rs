@@ -16,6 +16,7 @@ use crate::ingest::{From, Ingest, Pace, Replay, ReplayRequest, ReplayView, Syste
 use crate::line::{self, LineFront};
 use crate::listen::{self, Front, Gate, Version};
 use crate::metrics::Metrics;
+use crate::refresh;
 use crate::settings::{Address, LINE_ADDRESS, Settings};
 use crate::sources::Sources;
 use crate::statements::Statements;
@@ -161,6 +162,11 @@ impl Server {
             stop: shared.stop.clone(),
         };
         let mut listeners = tokio::task::JoinSet::new();
+        // Who only reads changes nothing, the rows of views neither.
+        if let (Some(every), true) = (settings.views.every(), shared.appends.is_some()) {
+            let session = shared.statements.session().clone();
+            listeners.spawn(refresh::refresh(session, every, shared.stop.clone()));
+        }
         if let Some((listener, tls)) = http {
             let router = http::router(Arc::clone(&shared));
             listeners.spawn(listen::serve(listener, front("http", Version::One, router, tls)));

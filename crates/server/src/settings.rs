@@ -25,6 +25,9 @@ pub const LINE_ADDRESS: &str = "127.0.0.1:9009";
 /// Milliseconds from which a statement counts as slow.
 pub const SLOW_STATEMENT_MILLISECONDS: u64 = 1000;
 
+/// Seconds between refreshes of materialized views.
+pub const REFRESH_SECONDS: u64 = 60;
+
 /// Settings of the server.
 #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -43,8 +46,32 @@ pub struct Settings {
     pub tls: Option<Tls>,
     /// What is logged.
     pub log: Log,
+    /// When materialized views are refreshed.
+    pub views: Views,
     /// Settings of capture, which are not the server's: see there.
     pub capture: toml::Table,
+}
+
+/// When materialized views are refreshed.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Views {
+    /// Seconds between refreshes of the materialized views whose tables have changed. 0: only `REFRESH MATERIALIZED VIEW` refreshes them.
+    /// Default [`REFRESH_SECONDS`].
+    pub refresh_seconds: u64,
+}
+
+impl Default for Views {
+    fn default() -> Views {
+        Views { refresh_seconds: REFRESH_SECONDS }
+    }
+}
+
+impl Views {
+    /// The time between refreshes, if there are any.
+    pub(crate) fn every(&self) -> Option<std::time::Duration> {
+        (self.refresh_seconds > 0).then(|| std::time::Duration::from_secs(self.refresh_seconds))
+    }
 }
 
 /// What is logged.

@@ -34,6 +34,7 @@ mod in_select;
 mod intervals;
 mod joins;
 mod limits;
+mod materialized;
 mod memory;
 mod names;
 mod null_safe_keys;
@@ -64,7 +65,7 @@ mod walk;
 
 pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use bounds::size::widest_row_bytes;
-pub use change::{CopyTo, InsertRows, IntoFiles, copy_to, is_change};
+pub use change::{CopyTo, InsertRows, IntoFiles, Refreshed, copy_to, is_change};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use memory::{AnswerMemory, AnswerMemoryPart};

@@ -1,5 +1,6 @@
 //! Sessions: from the text of a statement to its answer.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -42,6 +43,7 @@ use crate::in_select::JoinInSelect;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
+use crate::materialized::{Materialized, Reads};
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::names::Spellings;
 use crate::null_safe_keys::NullSafeKeys;
@@ -63,6 +65,9 @@ use crate::walk::WalkPlan;
 
 /// Batches that wait between execution and the reader of an answer.
 const BATCHES_WAITING: usize = 4;
+
+/// Times that a statement is planned with kept rows of materialized views whose tables change meanwhile.
+const PLANNED_ANEW_MAX: usize = 3;
 
 /// Part of a statement's memory that batches may take which wait in one place.
 const WAITING_PART: usize = 32;
@@ -141,6 +146,7 @@ pub struct Session {
     threads: Arc<Threads>,
     statements: Arc<TickStatements>,
     memory: Arc<TotalMemory>,
+    materialized: Arc<Materialized>,
 }
 
 /// DataFusion's state: functions, rules and the catalog.
@@ -214,7 +220,8 @@ impl Session {
         let states = Arc::new(state);
         let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
         let memory = Arc::new(TotalMemory::new(settings.total_memory_bytes));
-        Ok(Session { database, settings, states, threads, statements, memory })
+        let materialized = Arc::default();
+        Ok(Session { database, settings, states, threads, statements, memory, materialized })
     }
 
     /// The database it reads.
@@ -253,7 +260,39 @@ impl Session {
             None => None,
             Some(statement) => Some(self.with_values(&statement, &parameters, stop)?),
         };
-        let text = &*views::with_views(&self.database, spelt.as_deref().unwrap_or(text))?;
+        let text = spelt.as_deref().unwrap_or(text);
+        for _ in 0..PLANNED_ANEW_MAX {
+            let (expanded, reads) = self.with_views(text, stop)?;
+            if reads.is_empty() {
+                return self.run_expanded(&expanded, parameters, stop);
+            }
+            let answer = self.run_expanded(&expanded, parameters.clone(), stop)?;
+            if reads.hold(self) {
+                return Ok(answer);
+            }
+        }
+        // The tables change faster than statements are planned: without the rows that are kept.
+        let text = &*views::with_views(&self.database, text, &mut views::as_written)?;
+        self.run_expanded(text, parameters, stop)
+    }
+
+    /// A statement with the queries of its views, and the materialized ones that it reads.
+    fn with_views<'t>(&self, text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, Reads)> {
+        let mut reads = Reads::default();
+        let text = views::with_views(&self.database, text, &mut |view| match view.materialized {
+            None => views::as_written(view),
+            Some(_) => self.materialized.query(self, view, &mut reads, stop),
+        })?;
+        Ok((text, reads))
+    }
+
+    /// How the rows of materialized views stand.
+    pub(crate) fn materialized(&self) -> &Materialized {
+        &self.materialized
+    }
+
+    /// Runs a statement that has the queries of its views.
+    fn run_expanded(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         let refusal = match self.tick(text, &parameters, stop, Purpose::Rows)? {
             Ticked::Answer(answer) => return Ok(answer),
             Ticked::No(refusal) => refusal,
@@ -342,7 +381,7 @@ impl Session {
             return Some("tick plans are turned off".to_owned());
         }
         let text = placeholders::numbered(text).ok()?;
-        let text = views::with_views(&self.database, &text).ok()?;
+        let (text, _) = self.with_views(&text, Stop::NEVER).ok()?;
         let described = self.describe_known(&text, parameters, None)?;
         described.strip_prefix("none, because of ").map(str::to_owned)
     }
@@ -464,7 +503,7 @@ impl Session {
         if let Some(statement) = PivotStatement::of(&text)? {
             text = self.with_values(&statement, &Parameters::None, stop)?;
         }
-        let text = views::with_views(&self.database, &text)?.into_owned();
+        let text = self.with_views(&text, stop)?.0.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {
@@ -496,7 +535,7 @@ impl Session {
     ) -> Result<T> {
         let session = self.clone();
         let text = placeholders::numbered(&text)?;
-        let text = views::with_views(&self.database, &text)?.into_owned();
+        let text = self.with_views(&text, stop)?.0.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {

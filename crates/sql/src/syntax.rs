@@ -17,6 +17,7 @@ mod past;
 mod sample_by;
 mod unpivot;
 
+use datafusion::sql::sqlparser::keywords::RESERVED_FOR_TABLE_ALIAS;
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 pub(crate) use self::past::snapshot_of;
@@ -74,6 +75,19 @@ pub(crate) fn solid(tokens: &[Token], mut at: usize) -> usize {
     at
 }
 
+/// Whether an alias follows a table that ends before a place.
+pub(crate) fn has_alias(tokens: &[Token], behind: usize) -> bool {
+    let next = solid(tokens, behind);
+    match tokens.get(next) {
+        Some(Token::Word(word)) => {
+            is_word(&tokens[next], "as")
+                || word.quote_style.is_some()
+                || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
+        }
+        _ => false,
+    }
+}
+
 /// The place behind some words, if they stand there.
 fn behind(tokens: &[Token], mut at: usize, words: &[&str]) -> Option<usize> {
     for word in words {
@@ -101,7 +115,7 @@ fn grouped_digits(tokens: &mut Vec<Token>, at: usize) -> bool {
 }
 
 /// The token before a place that isn't white space.
-fn before(tokens: &[Token], at: usize) -> Option<&Token> {
+pub(crate) fn before(tokens: &[Token], at: usize) -> Option<&Token> {
     tokens[..at].iter().rev().find(|token| !matches!(token, Token::Whitespace(_)))
 }
 

@@ -23,11 +23,15 @@ const QUERIES: [&str; 6] = ["select", "with", "from", "values", "table", "unpivo
 /// Views that may read one another, from the first to the last.
 const NESTED_MAX: usize = 64;
 
-/// The statement with the queries of the views that it reads.
+/// The statement with the queries of the views that it reads, as `query_of` gives them.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for views that read each other in a circle, for a commit of a view, and for texts that become too long.
-pub(crate) fn with_views<'t>(database: &Database, text: &'t str) -> Result<Cow<'t, str>> {
+pub(crate) fn with_views<'t>(
+    database: &Database,
+    text: &'t str,
+    query_of: &mut dyn FnMut(&View) -> Result<String>,
+) -> Result<Cow<'t, str>> {
     // Damage is told to those who read a name that no table has.
     let Ok(views) = database.views() else { return Ok(Cow::Borrowed(text)) };
     if views.is_empty() {
@@ -35,7 +39,7 @@ pub(crate) fn with_views<'t>(database: &Database, text: &'t str) -> Result<Cow<'
     }
     let Some(mut tokens) = tokens(text) else { return Ok(Cow::Borrowed(text)) };
     let Some(at) = begin_of_query(&tokens) else { return Ok(Cow::Borrowed(text)) };
-    let mut needed = Needed::new(&views);
+    let mut needed = Needed::new(&views, query_of);
     needed.add_those_of(&mut tokens)?;
     if needed.queries.is_empty() {
         return Ok(Cow::Borrowed(text));
@@ -64,17 +68,18 @@ struct Mentions {
 }
 
 /// The views that a statement needs.
-struct Needed<'a> {
+struct Needed<'a, 'q> {
     views: &'a [View],
+    query_of: &'q mut dyn FnMut(&View) -> Result<String>,
     /// The views that are being looked into, each read by the one before.
     path: Vec<&'a str>,
     /// Name and text of each, behind those that it reads.
     queries: Vec<(&'a str, String)>,
 }
 
-impl<'a> Needed<'a> {
-    fn new(views: &'a [View]) -> Needed<'a> {
-        Needed { views, path: Vec::new(), queries: Vec::new() }
+impl<'a, 'q> Needed<'a, 'q> {
+    fn new(views: &'a [View], query_of: &'q mut dyn FnMut(&View) -> Result<String>) -> Needed<'a, 'q> {
+        Needed { views, query_of, path: Vec::new(), queries: Vec::new() }
     }
 
     /// Adds the views that a text reads. Takes the schema from before their names, which a query of a `WITH` has none of.
@@ -122,7 +127,7 @@ impl<'a> Needed<'a> {
         if self.queries.iter().any(|(name, _)| *name == view.name) {
             return Ok(());
         }
-        let Some(mut tokens) = tokens(&view.query) else {
+        let Some(mut tokens) = tokens(&(self.query_of)(view)?) else {
             return fault(format!("the query of the view {} can't be read", view.name));
         };
         self.path.push(&view.name);
@@ -153,7 +158,8 @@ fn as_query(view: &View, query: &[Token]) -> String {
 /// [`Error::Statement`](crate::Error::Statement) if it would read itself.
 pub(crate) fn select_all(database: &Database, view: &View) -> Result<String> {
     let views = database.views()?;
-    let mut needed = Needed::new(&views);
+    let mut query_of = as_written;
+    let mut needed = Needed::new(&views, &mut query_of);
     let Some(mut tokens) = tokens(&view.query) else { return fault("the query of the view can't be read") };
     needed.add_those_of(&mut tokens)?;
     if needed.queries.iter().any(|(name, _)| name.eq_ignore_ascii_case(&view.name)) {
@@ -163,11 +169,17 @@ pub(crate) fn select_all(database: &Database, view: &View) -> Result<String> {
     Ok(format!("WITH {} SELECT * FROM \"{}\"", needed.text(), view.name))
 }
 
-fn written(tokens: &[Token]) -> String {
+/// The query of a view over all rows of its tables.
+#[expect(clippy::unnecessary_wraps, reason = "another way to give a query may fail")]
+pub(crate) fn as_written(view: &View) -> Result<String> {
+    Ok(view.query.clone())
+}
+
+pub(crate) fn written(tokens: &[Token]) -> String {
     tokens.iter().map(ToString::to_string).collect()
 }
 
-fn tokens(text: &str) -> Option<Vec<Token>> {
+pub(crate) fn tokens(text: &str) -> Option<Vec<Token>> {
     Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().ok()
 }
 
@@ -184,7 +196,7 @@ fn begin_of_query(tokens: &[Token]) -> Option<usize> {
     explains.then_some(query)
 }
 
-fn is_name(token: &Token, name: &str) -> bool {
+pub(crate) fn is_name(token: &Token, name: &str) -> bool {
     matches!(token, Token::Word(word) if word.value.eq_ignore_ascii_case(name))
 }
 
@@ -215,7 +227,7 @@ fn is_defined(tokens: &[Token], at: usize) -> bool {
 }
 
 /// The name at a place with the schema before it, if it stands for a relation as far as the words around tell.
-fn relation(tokens: &[Token], at: usize) -> Option<Range<usize>> {
+pub(crate) fn relation(tokens: &[Token], at: usize) -> Option<Range<usize>> {
     if matches!(tokens.get(solid(tokens, at + 1)), Some(Token::LParen | Token::Period)) {
         return None;
     }
@@ -253,10 +265,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::create(folder.path().join("db")).unwrap();
         for (name, query) in [("v", "select 1 as a"), ("w", "select * from V -- all"), ("other", "select 2")] {
-            let view = View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned() };
+            let view = View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned(), materialized: None };
             database.create_view(view, false).unwrap();
         }
-        with_views(&database, text).unwrap().into_owned()
+        with_views(&database, text, &mut as_written).unwrap().into_owned()
     }
 
     #[test]

@@ -96,6 +96,12 @@ impl Table {
     /// [`Error::RowsElsewhere`] where another process captures, [`Error::Captured`] if this one captures into the table; others as
     /// [`Table::delete`].
     pub fn drop_table(&self) -> Result<u64> {
+        self.database().refuse_of_view(self.name())?;
+        self.drop_rows()
+    }
+
+    /// The same, of a table that keeps the rows of a materialized view as well.
+    pub(crate) fn drop_rows(&self) -> Result<u64> {
         self.refuse_captured()?;
         let writer = Writer::begin(self.database(), self.name())?;
         let Some(state) = writer.table() else {
@@ -145,6 +151,7 @@ impl Table {
     /// # Errors
     /// As [`Table::drop_table`], and those of a load.
     pub fn set_partition(&self, period: Period, options: LoadOptions) -> Result<LoadReport> {
+        self.database().refuse_of_view(self.name())?;
         self.refuse_captured()?;
         let stored = self.stored()?;
         if stored.spec().reference.is_some() {

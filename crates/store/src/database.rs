@@ -292,8 +292,10 @@ impl Database {
     /// in `spec` are added to it by the commit, and all else must agree.
     ///
     /// # Errors
-    /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table.
+    /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table; [`Error::Refused`] if it
+    /// keeps the rows of a materialized view.
     pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        self.refuse_of_view(&spec.name)?;
         self.settle(&spec.name)?;
         Load::begin(self, spec, options)
     }

@@ -66,6 +66,7 @@ mod select;
 mod settings;
 pub mod storage;
 mod undo;
+mod view_rows;
 mod views;
 mod words;
 mod write;
@@ -91,4 +92,5 @@ pub use schema::{
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::Settings;
+pub use view_rows::{ViewCells, ViewPart};
 pub use views::View;

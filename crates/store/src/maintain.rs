@@ -108,6 +108,7 @@ impl Table {
     /// # Errors
     /// [`Error::Schema`] if there is a column of one of the names, or two of them are one; no column is added then.
     pub fn add_columns(&self, added: Vec<ColumnSpec>) -> Result<()> {
+        self.database().refuse_of_view(self.name())?;
         self.change_spec(|spec| {
             let mut names: HashSet<String> = spec.columns.iter().map(|c| c.name.to_ascii_lowercase()).collect();
             for column in added {
@@ -180,6 +181,7 @@ impl Table {
     }
 
     fn column_position(&self, name: &str) -> Result<usize> {
+        self.database().refuse_of_view(self.name())?;
         self.stored()?.spec().shown_position(name)
     }
 

@@ -2,6 +2,7 @@
 //!
 //! - The file is replaced as a whole, by the one writer: after a crash there is the old list or the new one.
 //! - The store keeps the texts; `splay-sql` plans them. Tables and views share their names.
+//! - A materialized view has a table beside it, which keeps its rows (`view_rows.rs`).
 //!
 //! Bytes: docs/format/views.md.
 
@@ -14,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::schema::validate_name;
 use crate::storage::{self, LockMode};
 
-/// Version of the file that this release writes.
-const VERSION: u32 = 1;
+/// Version of the file that this release reads. 1: there were no materialized views; a list without them is still written as such.
+const VERSION: u32 = 2;
 
 /// Name of the file.
 pub(crate) const FILE: &str = "views.json";
@@ -31,6 +32,26 @@ pub struct View {
     pub columns: Vec<String>,
     /// The query.
     pub query: String,
+    /// The table that the query reads, for a materialized view: one whose rows are kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub materialized: Option<String>,
+}
+
+impl View {
+    /// The table that keeps its rows, for a materialized view.
+    #[must_use]
+    pub fn rows_table(&self) -> Option<String> {
+        self.materialized.as_ref().map(|_| format!("{}{ROWS}", self.name))
+    }
+}
+
+/// What the name of the table ends with that keeps the rows of a materialized view.
+const ROWS: &str = ".rows";
+
+/// Whether a table of this name may keep the rows of a materialized view.
+pub(crate) fn may_keep_rows(table: &str) -> bool {
+    let end = table.len().checked_sub(ROWS.len()).and_then(|at| table.get(at..));
+    end.is_some_and(|end| end.eq_ignore_ascii_case(ROWS))
 }
 
 /// The bytes of the file as they were last read, and the views in them.
@@ -106,12 +127,29 @@ impl Database {
     pub fn create_view(&self, view: View, replaces: bool) -> Result<()> {
         validate_name("view", &view.name)?;
         let taken = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
+        if let Some(rows) = view.rows_table() {
+            validate_name("view", &rows)?;
+        }
         self.change_views(|views| {
             if self.find_table(&view.name)?.is_some() {
                 return taken("a table has this name");
             }
+            if let Some(rows) = view.rows_table()
+                && (self.find_table(&rows)?.is_some()
+                    || views.iter().any(|other| other.name.eq_ignore_ascii_case(&rows)))
+            {
+                return taken("the table of its rows would have a name that is taken: this name and .rows");
+            }
+            let keeps_rows =
+                |view: &View, name: &str| view.rows_table().is_some_and(|rows| rows.eq_ignore_ascii_case(name));
+            if views.iter().any(|other| keeps_rows(other, &view.name)) {
+                return taken("the rows of a materialized view are kept under this name");
+            }
             match views.iter_mut().find(|other| other.name.eq_ignore_ascii_case(&view.name)) {
                 Some(_) if !replaces => return taken("a view has this name"),
+                Some(other) if other.materialized.is_some() => {
+                    return taken("a materialized view has this name: drop it first");
+                }
                 Some(other) => *other = view.clone(),
                 None => views.push(view.clone()),
             }
@@ -142,7 +180,8 @@ impl Database {
         let has_changed = change(&mut views)?;
         if has_changed {
             views.sort_by(|a, b| a.name.cmp(&b.name));
-            let file = Views { version: VERSION, blake3: digest(&views)?, views };
+            let version = if views.iter().any(|view| view.materialized.is_some()) { VERSION } else { 1 };
+            let file = Views { version, blake3: digest(&views)?, views };
             let text =
                 serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })?;
             storage::replace(storage.as_ref(), FILE, &text)?;

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, SecondsFormat};
-use splay_sql::{Session, SessionSettings};
+use splay_sql::{Session, SessionSettings, Stop};
 use splay_store::{CommitReport, CompactOptions, Database, Retention, Table};
 
 use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
@@ -160,6 +160,26 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
     };
     for name in names {
         maintain_table(&database.table(&name)?, arguments)?;
+    }
+    if arguments.table.is_none() {
+        refresh_views(&database, arguments)?;
+    }
+    Ok(())
+}
+
+/// Keeps the rows of the materialized views whose tables have changed.
+fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<()> {
+    let views = database.views()?;
+    let session = Session::new(database.clone(), SessionSettings::default())?;
+    for view in views.iter().filter(|view| view.materialized.is_some()) {
+        let name = &view.name;
+        if arguments.dry_run {
+            let (parts, rows) = session.refresh_due(name, Stop::NEVER)?;
+            say!("{name}: {parts} parts of {} rows would be refreshed", Thousands(rows))?;
+        } else {
+            let refreshed = session.refresh(name, Stop::NEVER)?;
+            say!("{name}: {} rows of {} refreshed", Thousands(refreshed.written), Thousands(refreshed.read))?;
+        }
     }
     Ok(())
 }

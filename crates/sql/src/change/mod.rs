@@ -1,4 +1,5 @@
-//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW` and `COPY … FROM`.
+//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW`,
+//! those of materialized views, and `COPY … FROM`.
 //!
 //! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
 //! - They run only where the caller asks for it by [`Session::change`]; every other way in refuses them.
@@ -8,6 +9,7 @@ mod condition;
 mod copy;
 mod fit;
 mod keyed;
+mod materialized;
 mod run;
 mod statement;
 
@@ -18,6 +20,8 @@ use splay_engine::Stop;
 use splay_store::{Database, LoadOptions, TableSpec};
 
 pub use self::copy::{CopyTo, copy_to};
+pub use self::materialized::Refreshed;
+pub(crate) use self::run::columns_of;
 use self::run::patiently;
 use self::statement::Statement;
 use crate::answer::Answer;

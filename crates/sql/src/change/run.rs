@@ -12,6 +12,7 @@ use splay_store::{
 
 use super::condition::{self, Matching, OfRows};
 use super::fit::{fitted, fitted_rows, refuse_nulls};
+use super::materialized::{self, Refreshed};
 use super::statement::{Alteration, Conflict, Statement};
 use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
@@ -88,6 +89,12 @@ pub(super) fn run(
         }
         Statement::CreateView { view, replaces, if_absent } => create_view(session, &view, (replaces, if_absent), stop),
         Statement::DropView { view, if_exists } => drop_view(database, &view, if_exists, stop),
+        Statement::CreateMaterialized(creation) => materialized::create(session, creation, stop),
+        Statement::DropMaterialized { view, if_exists } => materialized::drop_view(database, &view, if_exists, stop),
+        Statement::Refresh { view } => {
+            let Refreshed { written, commit, .. } = materialized::refresh(session, &view, stop)?;
+            Ok(Changed { what: "REFRESH MATERIALIZED VIEW", rows: written, commit })
+        }
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
         Statement::Alter { table, change } => alter(&database.table(&table)?, change),
     }
@@ -326,7 +333,7 @@ fn create_as(
 }
 
 /// The columns of a query's answer. A column of text that is to be the symbol becomes one.
-fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<ColumnSpec>> {
+pub(crate) fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<ColumnSpec>> {
     let symbol = option(options, "symbol");
     let is_symbol = |name: &str| match symbol {
         Some(symbol) => symbol.eq_ignore_ascii_case(name),
@@ -355,12 +362,12 @@ fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<Colum
         .collect()
 }
 
-fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
+pub(super) fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
     options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
 /// The table that a statement describes. With a key, an effective date, or no time, it is a reference table.
-fn spec(
+pub(super) fn spec(
     table: &str,
     columns: Vec<ColumnSpec>,
     reference: Reference,
@@ -404,7 +411,7 @@ fn spec(
 }
 
 /// A period by name. Without one, as QuestDB says, there is one partition.
-fn period_of(name: &str) -> Result<Period> {
+pub(super) fn period_of(name: &str) -> Result<Period> {
     if name.eq_ignore_ascii_case("none") { Ok(Period::All) } else { name.parse().or_else(fault) }
 }
 
@@ -460,22 +467,31 @@ fn create_view(session: &Session, view: &View, (replaces, if_absent): (bool, boo
     if let Some((parameter, _)) = described.parameters.first() {
         return fault(format!("a view has no parameters, and this one has {parameter}"));
     }
-    // As a query of a WITH the second of two columns of one name would be called otherwise.
-    let mut names: Vec<String> = match view.columns.is_empty() {
+    refuse_repeated(match view.columns.is_empty() {
         true => described.schema.fields().iter().map(|field| field.name().clone()).collect(),
         false => view.columns.clone(),
-    };
-    names.iter_mut().for_each(|name| name.make_ascii_lowercase());
-    names.sort_unstable();
-    if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        return fault(format!("two columns of the view would be called {:?}: give one another name by AS", twice[0]));
-    }
+    })?;
     session.describe_until(&views::select_all(database, view)?, stop)?;
     patiently(stop, || database.create_view(view.clone(), replaces))?;
     Ok(done)
 }
 
+/// Refuses a view with two columns of one name: as a query of a `WITH` the second would be called otherwise.
+pub(super) fn refuse_repeated(mut names: Vec<String>) -> Result<()> {
+    names.iter_mut().for_each(|name| name.make_ascii_lowercase());
+    names.sort_unstable();
+    match names.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(twice) => {
+            fault(format!("two columns of the view would be called {:?}: give one another name by AS", twice[0]))
+        }
+        None => Ok(()),
+    }
+}
+
 fn drop_view(database: &Database, view: &str, if_exists: bool, stop: Stop<'_>) -> Result<Changed> {
+    if let Some(view) = database.view(view)?.filter(|view| view.materialized.is_some()) {
+        return fault(format!("{:?} is a materialized view: DROP MATERIALIZED VIEW drops it", view.name));
+    }
     if !patiently(stop, || database.drop_view(view))? && !if_exists {
         let views = database.views()?;
         let names: Vec<&str> = views.iter().map(|view| view.name.as_str()).collect();

@@ -7,11 +7,12 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_store::{ColumnType, View};
 
 use super::copy::{Copy, copy};
+use super::materialized::{self, Creation};
 use crate::error::{Result, fault};
 use crate::syntax::is_word;
 
 /// Words with which such statements begin.
-const FIRST_WORDS: [&str; 8] = ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy"];
+const FIRST_WORDS: [&str; 9] = ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh"];
 
 /// A statement that changes something.
 #[derive(Debug, PartialEq, Eq)]
@@ -55,6 +56,14 @@ pub(super) enum Statement {
     DropView {
         view: String,
         if_exists: bool,
+    },
+    CreateMaterialized(Creation),
+    DropMaterialized {
+        view: String,
+        if_exists: bool,
+    },
+    Refresh {
+        view: String,
     },
     Alter {
         table: String,
@@ -141,6 +150,15 @@ impl Statement {
             create_view(&mut words, false)?
         } else if words.take(&["create", "or", "replace", "view"]) {
             create_view(&mut words, true)?
+        } else if words.take(&["create", "materialized", "view"]) {
+            materialized::creation(&mut words)?
+        } else if words.take(&["drop", "materialized", "view"]) {
+            let if_exists = words.take(&["if", "exists"]);
+            Statement::DropMaterialized { view: words.table()?, if_exists }
+        } else if words.take(&["refresh", "materialized", "view"]) {
+            // No reader waits for a refresh in any case.
+            words.take(&["concurrently"]);
+            Statement::Refresh { view: words.table()? }
         } else if words.take(&["drop", "view"]) {
             let if_exists = words.take(&["if", "exists"]);
             Statement::DropView { view: words.table()?, if_exists }
@@ -169,8 +187,8 @@ impl Statement {
                 .map(ToString::to_string)
                 .collect();
             return fault(format!(
-                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, DROP TABLE, \
-                 DROP VIEW, ALTER TABLE and COPY",
+                "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, \
+                 CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE and COPY",
                 begin.join(" ").to_uppercase()
             ));
         };
@@ -313,7 +331,7 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
     if query.is_empty() || begins(&query) {
         return fault("CREATE VIEW needs a query behind AS");
     }
-    Ok(Statement::CreateView { view: View { name, columns, query }, replaces, if_absent })
+    Ok(Statement::CreateView { view: View { name, columns, query, materialized: None }, replaces, if_absent })
 }
 
 /// Columns with their types, and the key.
@@ -354,7 +372,7 @@ fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, V
 }
 
 /// Options with their values, in brackets.
-fn with_options(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
+pub(super) fn with_options(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
     let mut options = Vec::new();
     words.expect(&Token::LParen, "( behind WITH")?;
     loop {
@@ -463,6 +481,30 @@ impl Words<'_> {
         self.at += 1;
     }
 
+    /// Whether a bracket opens next.
+    pub(super) fn peek_bracket(&mut self) -> bool {
+        self.peek() == Some(&Token::LParen)
+    }
+
+    /// All that is left, as text.
+    pub(super) fn take_rest(&mut self) -> String {
+        let rest = self.rest();
+        self.at = self.tokens.len();
+        rest
+    }
+
+    /// Takes some words from the end, if they stand there.
+    pub(super) fn without_end(&mut self, words: &[&str]) -> Option<()> {
+        let mut end = self.tokens.len();
+        for word in words.iter().rev() {
+            let last = self.tokens[self.at..end].iter().rposition(|token| !matches!(token, Token::Whitespace(_)))?;
+            end = self.at + last;
+            is_word(&self.tokens[end], word).then_some(())?;
+        }
+        self.tokens = &self.tokens[..end];
+        Some(())
+    }
+
     /// Steps over some words, if they stand there.
     pub(super) fn take(&mut self, words: &[&str]) -> bool {
         let mut at = self.at;
@@ -494,7 +536,7 @@ impl Words<'_> {
         fault(format!("expected {what}, found {found}"))
     }
 
-    fn name(&mut self, what: &str) -> Result<String> {
+    pub(super) fn name(&mut self, what: &str) -> Result<String> {
         let name = match self.peek() {
             Some(Token::Word(word)) => word.value.clone(),
             Some(Token::SingleQuotedString(text)) if what == "a value" => text.replace("''", "'"),

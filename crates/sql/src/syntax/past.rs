@@ -2,11 +2,10 @@
 //!
 //! Written as a quoted name that no table can have, under the table's own name: `"trade@commit 7" AS trade`.
 
-use datafusion::sql::sqlparser::keywords::RESERVED_FOR_TABLE_ALIAS;
 use datafusion::sql::sqlparser::tokenizer::{Token, Word};
 use splay_store::{Database, TableSnapshot};
 
-use super::{is_word, solid};
+use super::{has_alias, is_word, solid};
 use crate::error::{Result, fault};
 use crate::times::with_seconds;
 
@@ -33,16 +32,7 @@ pub(super) fn rewrite(tokens: &mut Vec<Token>, at: usize) -> Result<bool> {
     let alias = name.value.clone();
     let quoted = |text: String| Token::Word(Word { value: text, quote_style: Some('"'), keyword: name.keyword });
     let mut written = vec![quoted(format!("{alias}@{state}"))];
-    let next = solid(tokens, value + 1);
-    let has_alias = match tokens.get(next) {
-        Some(Token::Word(word)) => {
-            is_word(&tokens[next], "as")
-                || word.quote_style.is_some()
-                || !RESERVED_FOR_TABLE_ALIAS.contains(&word.keyword)
-        }
-        _ => false,
-    };
-    if !has_alias {
+    if !has_alias(tokens, value + 1) {
         let space = || Token::Whitespace(datafusion::sql::sqlparser::tokenizer::Whitespace::Space);
         written.extend([space(), Token::make_keyword("AS"), space(), quoted(alias.to_lowercase())]);
     }

@@ -138,6 +138,8 @@ pub struct Load {
     /// Stored rows that go, and how many these are.
     removal: Option<(Removal, Counts)>,
     operation: Operation,
+    /// Digests of sources that the table no longer has.
+    unload: Vec<String>,
     /// Rows were lost when they were set aside.
     failed: bool,
 }
@@ -196,6 +198,7 @@ impl Load {
             sources,
             removal: None,
             operation,
+            unload: Vec::new(),
             failed: false,
         };
         load.options.dedupe.as_ref().map_or(Ok(()), |dedupe| load.check_dedupe(dedupe))?;
@@ -215,6 +218,23 @@ impl Load {
         self.removal = Some((removal, counts));
         self.operation = Operation::Delete;
         Ok(rows)
+    }
+
+    /// Number of the table's last commit; `None` if there is no such table.
+    pub(crate) fn epoch(&self) -> Option<u64> {
+        self.writer.table().map(|state| state.epoch)
+    }
+
+    /// Replaces the rows of a removal by those that come in, and what is recorded of their sources: `unload` by digest.
+    pub(crate) fn replace_sources(
+        &mut self,
+        removal: Removal,
+        unload: Vec<String>,
+        sources: Vec<Source>,
+    ) -> Result<()> {
+        self.remove(removal)?;
+        (self.operation, self.unload, self.sources) = (Operation::Replace, unload, sources);
+        Ok(())
     }
 
     /// Changes stored rows: takes them out, and what `change` makes of them in. Among rows of equal symbol and time those that were changed
@@ -421,6 +441,7 @@ impl Load {
             // It is a new table of the name.
             change.unload = dropped.sources.keys().cloned().collect();
         }
+        change.unload.append(&mut self.unload);
         let removal = self.removal.take();
         if self.spec.reference.is_some() {
             let incoming = partitions.remove(&reference::PARTITION).unwrap_or_default();

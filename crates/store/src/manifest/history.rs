@@ -27,6 +27,9 @@ pub(crate) struct History {
     gone: BTreeMap<i32, u64>,
     /// Schemas, with the commit that set each one.
     specs: BTreeMap<u64, TableSpec>,
+    /// The newest partition that went by the table's retention.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    expired: Option<i32>,
 }
 
 /// What a commit did.
@@ -67,6 +70,7 @@ impl History {
 
     /// Notes a commit, with the files that it took from the table.
     pub(crate) fn note(&mut self, commit: &Commit, removed: Vec<FileEntry>) -> Result<(), String> {
+        self.note_expired(commit, &removed);
         let mut dates: BTreeMap<i32, (u32, u32)> = BTreeMap::new();
         commit.add.iter().for_each(|entry| dates.entry(entry.date).or_default().0 += 1);
         for entry in removed {
@@ -95,6 +99,21 @@ impl History {
         let duplicates = commit.duplicates;
         self.commits.insert(commit.epoch, CommitNote { at, operation, rows, duplicates, undoes, dates });
         Ok(())
+    }
+
+    fn note_expired(&mut self, commit: &Commit, removed: &[FileEntry]) {
+        let undone = commit.undoes.and_then(|undone| self.commits.get(&undone));
+        if commit.dropped || undone.is_some_and(|undone| undone.operation == Operation::Expire) {
+            self.expired = None;
+        }
+        if commit.operation == Operation::Expire {
+            self.expired = self.expired.max(removed.iter().map(|entry| entry.date).max());
+        }
+    }
+
+    /// The newest partition that went by the table's retention.
+    pub(crate) fn expired(&self) -> Option<i32> {
+        self.expired
     }
 
     /// The history as a new log begins with it.

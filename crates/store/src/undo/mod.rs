@@ -126,6 +126,7 @@ impl Table {
     /// # Errors
     /// [`Error::CannotUndo`] with the reason; those of reading and writing the table. Nothing has changed then.
     pub fn undo(&self, epoch: u64) -> Result<LoadReport> {
+        self.database().refuse_of_view(self.name())?;
         self.settle()?;
         let writer = Writer::begin(self.database(), self.name())?;
         self.refuse_live()?;

@@ -11,7 +11,7 @@ use rand::Rng;
 use crate::model::{self, load, rng, trade};
 
 fn view(name: &str, query: &str) -> View {
-    View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned() }
+    View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned(), materialized: None }
 }
 
 fn open(storage: &FaultStorage) -> Database {

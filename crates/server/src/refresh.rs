@@ -1,0 +1,43 @@
+//! Keeps the rows of materialized views, from time to time.
+//!
+//! A view gives the same rows before and after; what a refresh saves is the work of statements. So one that fails is logged and tried again.
+
+use std::time::{Duration, Instant};
+
+use splay_sql::{Session, Stop};
+use tokio::sync::watch;
+
+/// Refreshes all materialized views whose tables have changed, each time that `every` has gone by, until the server stops.
+pub(crate) async fn refresh(session: Session, every: Duration, mut stopped: watch::Receiver<bool>) {
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(every) => {}
+            _ = stopped.wait_for(|stopped| *stopped) => return,
+        }
+        let (session, stopped) = (session.clone(), stopped.clone());
+        let done = tokio::task::spawn_blocking(move || refresh_all(&session, &|| *stopped.borrow())).await;
+        if let Err(error) = done {
+            tracing::error!(%error, "materialized views are not refreshed any more");
+            return;
+        }
+    }
+}
+
+fn refresh_all(session: &Session, is_stopped: &(dyn Fn() -> bool + Sync)) {
+    // Damage is told to those who read a name that no table has.
+    let views = session.database().views().unwrap_or_default();
+    for view in views.iter().filter(|view| view.materialized.is_some()) {
+        if is_stopped() {
+            return;
+        }
+        let begun = Instant::now();
+        match session.refresh(&view.name, Stop::when(is_stopped)) {
+            Ok(refreshed) if refreshed.commit.is_some() => {
+                tracing::info!(view = %view.name, read = refreshed.read, written = refreshed.written, took = ?begun.elapsed(), "view refreshed");
+            }
+            Ok(_) => {}
+            Err(_) if is_stopped() => return,
+            Err(error) => tracing::warn!(view = %view.name, %error, "the view is not refreshed for now"),
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! `CREATE MATERIALIZED VIEW`, `REFRESH MATERIALIZED VIEW` and `DROP MATERIALIZED VIEW`.
+//!
+//! - A refresh computes the stale parts of a view and keeps them, some at a time, each in one commit. What is live is left to the next one.
+//! - Rows are kept only if the table has stood still from the look at its parts to the plan of their query. If not, it is looked at anew.
+
+use splay_engine::Stop;
+use splay_store::{Database, TableSnapshot, TableSpec, View, ViewPart};
+
+use super::fit::fitted_rows;
+use super::run::{option, patiently, period_of, refuse_repeated, spec};
+use super::statement::{Statement, Words, begins, with_options};
+use super::{Changed, of_store};
+use crate::error::{Error, Result, fault};
+use crate::materialized::{Query, Standing};
+use crate::session::{Parameters, Session};
+
+/// Rows of the table that one commit of a refresh covers, unless one part has more.
+const ROWS_MAX: u64 = 50_000_000;
+
+/// Parts that one commit of a refresh covers.
+const PARTS_MAX: usize = 400;
+
+/// Looks at a view whose tables change meanwhile.
+const LOOKS_MAX: usize = 50;
+
+/// What a refresh did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// Rows of the table that were read.
+    pub read: u64,
+    /// Rows of the view that were written.
+    pub written: u64,
+    /// The last commit, if there was one.
+    pub commit: Option<u64>,
+}
+
+/// A materialized view as a statement describes it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Creation {
+    view: View,
+    if_absent: bool,
+    options: Vec<(String, String)>,
+    with_data: bool,
+}
+
+/// What stands behind `CREATE MATERIALIZED VIEW`.
+pub(super) fn creation(words: &mut Words<'_>) -> Result<Statement> {
+    let if_absent = words.take(&["if", "not", "exists"]);
+    let name = words.table()?;
+    let columns = if words.peek_bracket() { words.names()? } else { Vec::new() };
+    let mut options = Vec::new();
+    if words.take(&["partition", "by"]) {
+        options.push(("partition".to_owned(), words.name("a period")?));
+    }
+    if words.take(&["with"]) {
+        options.extend(with_options(words)?);
+    }
+    if !words.take(&["as"]) {
+        return fault("CREATE MATERIALIZED VIEW needs AS and a query");
+    }
+    let with_data = words.without_end(&["with", "no", "data"]).is_none();
+    let _ = words.without_end(&["with", "data"]);
+    let query = words.take_rest();
+    if query.is_empty() || begins(&query) {
+        return fault("CREATE MATERIALIZED VIEW needs a query behind AS");
+    }
+    let view = View { name, columns, query, materialized: None };
+    Ok(Statement::CreateMaterialized(Creation { view, if_absent, options, with_data }))
+}
+
+/// Creates a view, and keeps its rows unless it is to have none yet.
+pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> Result<Changed> {
+    let (what, database) = ("CREATE MATERIALIZED VIEW", session.database());
+    let Creation { mut view, if_absent, options, with_data } = creation;
+    if if_absent && database.view(&view.name)?.is_some() {
+        return Ok(Changed { what, rows: 0, commit: None });
+    }
+    let query = Query::of(session, &view, stop)?;
+    view.materialized = Some(query.table().to_owned());
+    refuse_repeated(query.names())?;
+    let source = database.table(query.table())?.snapshot()?.spec().clone();
+    let spec = rows_spec(&view, &query, &source, &options)?;
+    patiently(stop, || database.create_view(view.clone(), false))?;
+    if !options.is_empty() || !with_data {
+        let empty = patiently(stop, || database.keep_view(&view, &spec, None, &[]))?;
+        empty.map_or(Ok(()), |load| load.commit().map(drop)).map_err(of_store)?;
+    }
+    if !with_data {
+        return Ok(Changed { what, rows: 0, commit: None });
+    }
+    match refresh(session, &view.name, stop) {
+        Ok(refreshed) => Ok(Changed { what, rows: refreshed.written, commit: refreshed.commit }),
+        Err(error) => {
+            // As if nothing had been said.
+            patiently(Stop::NEVER, || database.drop_materialized(&view))?;
+            Err(error)
+        }
+    }
+}
+
+/// The table that keeps the rows of a view.
+fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String, String)]) -> Result<TableSpec> {
+    let known = ["symbol", "partition"];
+    if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return fault(format!("{name} is no option of a materialized view; there are {}", known.join(" and ")));
+    }
+    let mut all = vec![("time".to_owned(), query.time().to_owned())];
+    all.extend(options.iter().filter(|(name, _)| name == "symbol").cloned());
+    let name = view.rows_table().unwrap_or_default();
+    let mut spec = spec(&name, query.columns().to_vec(), splay_store::Reference::default(), &all)?
+        .with_time_zone(&source.time_zone)
+        .with_day_start(source.day_start)
+        .with_partition(source.partition);
+    if let Some(period) = option(options, "partition") {
+        spec = spec.with_partition(period_of(period)?);
+    }
+    Ok(spec)
+}
+
+/// Drops a view with its rows.
+pub(super) fn drop_view(database: &Database, name: &str, if_exists: bool, stop: Stop<'_>) -> Result<Changed> {
+    let what = "DROP MATERIALIZED VIEW";
+    match database.view(name)? {
+        Some(view) if view.materialized.is_none() => {
+            return fault(format!("{:?} is a view whose rows aren't kept: DROP VIEW drops it", view.name));
+        }
+        Some(view) => drop(patiently(stop, || database.drop_materialized(&view))?),
+        None if if_exists => {}
+        None => return fault(format!("no materialized view {name:?}")),
+    }
+    Ok(Changed { what, rows: 0, commit: None })
+}
+
+/// A materialized view by its name.
+fn found(database: &Database, name: &str) -> Result<View> {
+    match database.view(name)? {
+        Some(view) if view.materialized.is_some() => Ok(view),
+        Some(view) => fault(format!("{:?} is a view whose rows aren't kept", view.name)),
+        None => fault(format!("no materialized view {name:?}")),
+    }
+}
+
+/// Keeps the rows of all parts of a view that are stale and not live.
+pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<Refreshed> {
+    let view = found(session.database(), name)?;
+    let mut done = Refreshed::default();
+    let mut looks = 0;
+    loop {
+        let standing = session.materialized().standing(session, &view, stop)?;
+        if !standing.fits {
+            return fault(format!(
+                "the query of {name:?} gives other columns than when its rows were kept: drop and create the view"
+            ));
+        }
+        let parts = due(&standing.parts);
+        if parts.is_empty() {
+            return Ok(done);
+        }
+        match keep(session, &view, &standing, &parts, stop)? {
+            Some(kept) => {
+                looks = 0;
+                done.read += kept.read;
+                done.written += kept.written;
+                done.commit = kept.commit;
+            }
+            None if looks == LOOKS_MAX => {
+                let message = format!("the tables of {name:?} change all the time; try again");
+                return Err(Error::Execution { message });
+            }
+            None => looks += 1,
+        }
+    }
+}
+
+/// The first parts that can be kept and aren't, as many as one commit covers.
+fn due(parts: &[ViewPart]) -> Vec<ViewPart> {
+    let (mut due, mut rows): (Vec<ViewPart>, u64) = (Vec::new(), 0);
+    for part in parts.iter().filter(|part| part.is_due()) {
+        if due.len() == PARTS_MAX || !due.is_empty() && rows + part.rows > ROWS_MAX {
+            break;
+        }
+        rows += part.rows;
+        due.push(part.clone());
+    }
+    due
+}
+
+/// Keeps the rows of some parts; `None` if the tables have changed meanwhile.
+fn keep(
+    session: &Session,
+    view: &View,
+    standing: &Standing,
+    parts: &[ViewPart],
+    stop: Stop<'_>,
+) -> Result<Option<Refreshed>> {
+    let mut answer = session.sql_until(&standing.query_of(parts), Parameters::None, stop)?;
+    if !standing.holds(session) {
+        return Ok(None);
+    }
+    let spec = match &standing.kept {
+        Some(kept) => kept.spec().clone(),
+        None => rows_spec(view, standing.query(), standing.source(), &[])?,
+    };
+    let all: Vec<usize> = (0..spec.columns.len()).collect();
+    // The first rows are waited for before others are kept from writing.
+    let first = answer.by_ref().next().transpose()?;
+    let kept: Option<&TableSnapshot> = standing.kept.as_ref();
+    let Some(mut load) = patiently(stop, || session.database().keep_view(view, &spec, kept, parts))? else {
+        return Ok(None);
+    };
+    for batch in first.map(Ok).into_iter().chain(answer.by_ref()) {
+        load.append(&fitted_rows(&spec, &all, &batch?)?).map_err(of_store)?;
+    }
+    let report = load.commit().map_err(of_store)?;
+    let read = parts.iter().map(|part| part.rows).sum();
+    Ok(Some(Refreshed { read, written: report.rows, commit: Some(report.epoch) }))
+}
+
+impl Session {
+    /// Keeps the rows of a materialized view that are stale, but for parts with rows of the table that are in no file yet. What a statement
+    /// that reads the view gives is the same before and after.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] if there is no such view; those of its query and of a load. What was kept before stays.
+    pub fn refresh(&self, view: &str, stop: Stop<'_>) -> Result<Refreshed> {
+        refresh(self, view, stop)
+    }
+
+    /// What a refresh of a materialized view would compute: parts, and rows of the table in them.
+    ///
+    /// # Errors
+    /// As [`Session::refresh`].
+    pub fn refresh_due(&self, view: &str, stop: Stop<'_>) -> Result<(usize, u64)> {
+        let view = found(self.database(), view)?;
+        let standing = self.materialized().standing(self, &view, stop)?;
+        let due: Vec<u64> = standing.parts.iter().filter(|part| part.is_due()).map(|part| part.rows).collect();
+        Ok((due.len(), due.iter().sum()))
+    }
+}

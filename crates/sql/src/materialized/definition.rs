@@ -1,0 +1,247 @@
+//! What the query of a materialized view is: which table it reads, which of its columns is the time, and at which instants its rows can be parted.
+//!
+//! The query's rows with times of a part come from the table's rows with times of the part, if at the part's ends one value of each `GROUP BY`
+//! stays as it is: a function of the time that rounds down, or the time itself. So a query reads one table, and everything above that goes row by
+//! row, or groups by such a value.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampNanosecondType};
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::datasource::source_as_provider;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Volatility, col};
+use datafusion::physical_plan::PhysicalExpr;
+
+use crate::provider::TickTable;
+
+/// Functions that round a time down.
+const FLOORS: [&str; 4] = ["time_bucket", "date_trunc", "date_bin", "xbar"];
+
+/// Name of the time in expressions of it alone.
+const TIME: &str = "time";
+
+/// Zone of stored times.
+const ZONE: &str = "UTC";
+
+/// What a query is made of.
+#[derive(Debug)]
+pub(crate) struct Definition {
+    /// The table that it reads.
+    pub(crate) table: String,
+    /// That table's time column.
+    pub(crate) table_time: String,
+    /// Position of the column that is the time of its rows: the first that is the table's time or a bucket of it.
+    pub(crate) time: usize,
+    /// Of each grouping, and of the time of the rows at last: values of which one has to stay as it is where rows are parted.
+    groupings: Vec<Vec<Arc<dyn PhysicalExpr>>>,
+}
+
+/// What a column of a plan is.
+#[derive(Debug, Clone, PartialEq)]
+enum Kind {
+    /// The time of the table's rows.
+    Time,
+    /// That time, rounded down.
+    Floor(Expr),
+    Other,
+}
+
+fn refused<T>(what: &str) -> Result<T> {
+    Err(DataFusionError::Plan(format!(
+        "a materialized view reads one table and groups by a bucket of its time, such as time_bucket('1m', ts): {what}"
+    )))
+}
+
+impl Definition {
+    /// Looks at the plan of a query.
+    ///
+    /// # Errors
+    /// Why its rows can't be kept.
+    pub(crate) fn of(state: &SessionState, plan: &LogicalPlan) -> Result<Definition> {
+        let mut walk = Walk { table: None, groupings: Vec::new() };
+        let kinds = walk.columns(plan)?;
+        let Some((table, table_time)) = walk.table else { return refused("it reads no table") };
+        let is_time = |place: &usize| {
+            kinds[*place] != Kind::Other && matches!(plan.schema().field(*place).data_type(), DataType::Timestamp(_, _))
+        };
+        let Some(time) = (0..kinds.len()).find(is_time) else {
+            return refused("none of its columns is the time or a bucket of it");
+        };
+        let mut groupings = walk.groupings;
+        groupings.push(vec![kinds[time].clone()]);
+        let schema = DFSchema::try_from(Schema::new(vec![Field::new(TIME, time_type(), false)]))?;
+        let physical = |kind: Kind| match kind {
+            Kind::Floor(expr) => state.create_physical_expr(expr, &schema).map(Some),
+            _ => Ok(None),
+        };
+        let mut all = Vec::new();
+        // The time itself stays as it is everywhere.
+        for grouping in groupings.into_iter().filter(|kinds| !kinds.contains(&Kind::Time)) {
+            let floors = grouping.into_iter().map(physical).collect::<Result<Vec<_>>>()?;
+            all.push(floors.into_iter().flatten().collect());
+        }
+        Ok(Definition { table, table_time, time, groupings: all })
+    }
+
+    /// At which instants rows can be parted.
+    ///
+    /// # Errors
+    /// Those of the functions.
+    pub(crate) fn can_part(&self, instants: &[i64]) -> Result<Vec<bool>> {
+        let times: ArrayRef = Arc::new(TimestampNanosecondArray::from(instants.to_vec()).with_timezone(ZONE));
+        let schema = Arc::new(Schema::new(vec![Field::new(TIME, time_type(), false)]));
+        let rows = RecordBatch::try_new(schema, vec![times])?;
+        let mut can_part = vec![true; instants.len()];
+        for grouping in &self.groupings {
+            let mut stays = vec![false; instants.len()];
+            for floor in grouping {
+                let values = cast(&floor.evaluate(&rows)?.into_array(instants.len())?, &time_type())?;
+                let values = values.as_primitive::<TimestampNanosecondType>();
+                for (stays, (value, instant)) in stays.iter_mut().zip(values.iter().zip(instants)) {
+                    *stays |= value == Some(*instant);
+                }
+            }
+            can_part.iter_mut().zip(stays).for_each(|(can, stays)| *can &= stays);
+        }
+        Ok(can_part)
+    }
+}
+
+fn time_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Nanosecond, Some(ZONE.into()))
+}
+
+struct Walk {
+    /// Name and time column.
+    table: Option<(String, String)>,
+    groupings: Vec<Vec<Kind>>,
+}
+
+impl Walk {
+    /// What the columns of a plan are.
+    fn columns(&mut self, plan: &LogicalPlan) -> Result<Vec<Kind>> {
+        plan.apply_expressions(|expr| {
+            expr.apply(|inner| refuse_expression(inner).map(|()| TreeNodeRecursion::Continue))
+        })?;
+        match plan {
+            LogicalPlan::TableScan(scan) => {
+                let provider = source_as_provider(&scan.source).ok();
+                let Some(table) = provider.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>()) else {
+                    return refused("it reads something else than a table");
+                };
+                let spec = table.spec();
+                if self.table.is_some() {
+                    return refused("it reads two tables, or one twice");
+                }
+                if spec.reference.is_some() {
+                    return refused("a reference table has no time");
+                }
+                if scan.table_name.table().contains('@') {
+                    return refused("a table as it was doesn't change");
+                }
+                self.table = Some((spec.name.clone(), spec.time.clone()));
+                let kind = |name: &String| if name.eq_ignore_ascii_case(&spec.time) { Kind::Time } else { Kind::Other };
+                Ok(scan.projected_schema.fields().iter().map(|field| kind(field.name())).collect())
+            }
+            LogicalPlan::SubqueryAlias(node) => self.columns(&node.input),
+            LogicalPlan::Filter(node) => self.columns(&node.input),
+            LogicalPlan::Sort(node) if node.fetch.is_none() => self.columns(&node.input),
+            LogicalPlan::Projection(node) => {
+                let input = self.columns(&node.input)?;
+                node.expr.iter().map(|expr| kind_of(expr, node.input.schema(), &input)).collect()
+            }
+            LogicalPlan::Distinct(Distinct::All(input)) => {
+                let kinds = self.columns(input)?;
+                self.group(kinds.clone())?;
+                Ok(kinds)
+            }
+            LogicalPlan::Aggregate(node) => self.aggregate(node),
+            LogicalPlan::Window(_) => refused("a window function sees rows of other buckets"),
+            LogicalPlan::Limit(_) | LogicalPlan::Sort(_) => refused("LIMIT takes rows of all buckets together"),
+            LogicalPlan::Distinct(_) => refused("DISTINCT ON isn't kept"),
+            LogicalPlan::Join(_) => refused("it joins"),
+            LogicalPlan::Union(_) => refused("it is a union"),
+            other => refused(&format!(
+                "{} isn't kept",
+                other.display().to_string().split([':', ' ']).next().unwrap_or("this")
+            )),
+        }
+    }
+
+    fn aggregate(&mut self, node: &Aggregate) -> Result<Vec<Kind>> {
+        let input = self.columns(&node.input)?;
+        if node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_))) {
+            return refused("GROUPING SETS, CUBE and ROLLUP group by less than the bucket");
+        }
+        let mut kinds: Vec<Kind> =
+            node.group_expr.iter().map(|expr| kind_of(expr, node.input.schema(), &input)).collect::<Result<_>>()?;
+        self.group(kinds.clone())?;
+        kinds.extend(node.aggr_expr.iter().map(|_| Kind::Other));
+        Ok(kinds)
+    }
+
+    fn group(&mut self, kinds: Vec<Kind>) -> Result<()> {
+        let kinds: Vec<Kind> = kinds.into_iter().filter(|kind| *kind != Kind::Other).collect();
+        if kinds.is_empty() {
+            return refused("a grouping of it has no bucket of the time");
+        }
+        self.groupings.push(kinds);
+        Ok(())
+    }
+}
+
+/// What an expression over the columns of a plan is.
+fn kind_of(expr: &Expr, schema: &DFSchema, input: &[Kind]) -> Result<Kind> {
+    let kind_of_column = |expr: &Expr| match expr {
+        Expr::Column(column) => schema.index_of_column(column).map(|place| input[place].clone()),
+        _ => Ok(Kind::Other),
+    };
+    let function = match unaliased(expr) {
+        Expr::ScalarFunction(function) if FLOORS.contains(&function.name()) => function,
+        other => return kind_of_column(other),
+    };
+    let mut args = Vec::with_capacity(function.args.len());
+    let mut of_time = 0;
+    for arg in &function.args {
+        match kind_of_column(arg)? {
+            Kind::Time => args.push(col(TIME)),
+            Kind::Floor(inner) => args.push(inner),
+            Kind::Other if arg.column_refs().is_empty() => {
+                args.push(arg.clone());
+                continue;
+            }
+            Kind::Other => return Ok(Kind::Other),
+        }
+        of_time += 1;
+    }
+    let function = ScalarFunction::new_udf(Arc::clone(&function.func), args);
+    Ok(if of_time == 1 { Kind::Floor(Expr::ScalarFunction(function)) } else { Kind::Other })
+}
+
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
+
+/// Refuses what may give something else for the same rows.
+fn refuse_expression(expr: &Expr) -> Result<()> {
+    match expr {
+        Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
+            refused("it has a query within")
+        }
+        Expr::Placeholder(_) => refused("it has parameters"),
+        Expr::WindowFunction(_) => refused("a window function sees rows of other buckets"),
+        Expr::ScalarFunction(function) if function.func.signature().volatility != Volatility::Immutable => {
+            refused(&format!("{} gives another value each time", function.name()))
+        }
+        _ => Ok(()),
+    }
+}

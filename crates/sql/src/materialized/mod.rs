@@ -1,0 +1,372 @@
+//! Materialized views: queries whose rows are kept, and always those that the query gives.
+//!
+//! - A statement that reads one has, in its `WITH`, the kept rows of the parts that are fresh, and the query over the table's rows of the others
+//!   (`views.rs`). So it never sees old rows, and a refresh changes what a statement costs and nothing else.
+//! - What is fresh the store says by the digests of the table's files ([`ViewCells`]). It is looked up anew where a table has changed.
+//! - A table that changes while a statement is planned would give rows of two states: [`Reads`] tells, and the statement is planned anew.
+
+mod definition;
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_engine::Stop;
+use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewCells, ViewPart};
+
+use self::definition::Definition;
+use crate::change::columns_of;
+use crate::error::{Error, Result, fault};
+use crate::session::{Parameters, Session};
+use crate::syntax::{before, has_alias, is_word};
+use crate::views::{self, written};
+
+/// Runs of stale parts that a statement reads one by one. If there are more, it reads what lies between them from the table as well.
+const RUNS_MAX: usize = 16;
+
+/// What sessions know of the materialized views.
+#[derive(Debug, Default)]
+pub(crate) struct Materialized {
+    known: Mutex<HashMap<String, Arc<Known>>>,
+}
+
+/// A view over a table, as long as neither is changed.
+#[derive(Debug)]
+struct Known {
+    view: View,
+    source: TableSpec,
+    query: Query,
+    /// The instants at which dates begin and parts may.
+    begins: Mutex<HashMap<i32, Option<i64>>>,
+    last: Mutex<Option<Arc<Standing>>>,
+}
+
+/// How a view stands at one state of its tables.
+#[derive(Debug)]
+pub(crate) struct Standing {
+    key: Key,
+    pub(crate) parts: Vec<ViewPart>,
+    /// The query of its rows.
+    text: String,
+    known: Arc<Known>,
+    /// The table with the kept rows, if there is one.
+    pub(crate) kept: Option<TableSnapshot>,
+    /// Whether the kept rows have the columns that the query gives.
+    pub(crate) fits: bool,
+}
+
+/// What the standing of a view follows from.
+#[derive(Debug, PartialEq, Eq)]
+struct Key {
+    source: u64,
+    /// Dates with live rows.
+    live: Vec<i32>,
+    kept: Option<u64>,
+}
+
+/// The materialized views that a statement reads, each as it stood.
+#[derive(Debug, Default)]
+pub(crate) struct Reads(Vec<Arc<Standing>>);
+
+/// The query of a view, in parts around the table that it reads.
+#[derive(Debug)]
+pub(crate) struct Query {
+    definition: Definition,
+    /// Columns of its answer, under the view's names.
+    schema: SchemaRef,
+    before: String,
+    behind: String,
+    /// The columns of the rows that are kept.
+    columns: Vec<ColumnSpec>,
+}
+
+impl Reads {
+    /// Whether any view was read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether all of them stand as they did.
+    pub(crate) fn hold(&self, session: &Session) -> bool {
+        self.0.iter().all(|standing| standing.holds(session))
+    }
+}
+
+/// The tables of a view.
+struct Snapshots {
+    source: TableSnapshot,
+    kept: Option<TableSnapshot>,
+}
+
+impl Snapshots {
+    fn of(session: &Session, view: &View) -> Result<Snapshots> {
+        let database = session.database();
+        let source = database.table(view.materialized.as_deref().unwrap_or_default())?.snapshot()?;
+        let rows = view.rows_table().unwrap_or_default();
+        let kept = match database.table(&rows).and_then(|table| table.snapshot()) {
+            Ok(kept) => Some(kept),
+            Err(splay_store::Error::NoSuchTable { .. }) => None,
+            Err(error) => return Err(error.into()),
+        };
+        Ok(Snapshots { source, kept })
+    }
+
+    fn key(&self) -> Key {
+        let live = ViewCells::of(&self.source, None).live_dates();
+        Key { source: self.source.epoch(), live, kept: self.kept.as_ref().map(TableSnapshot::epoch) }
+    }
+}
+
+impl Materialized {
+    /// The query that gives the rows of a materialized view now.
+    pub(crate) fn query(&self, session: &Session, view: &View, reads: &mut Reads, stop: Stop<'_>) -> Result<String> {
+        let standing = self.standing(session, view, stop)?;
+        let text = standing.text.clone();
+        reads.0.push(standing);
+        Ok(text)
+    }
+
+    /// How a view stands.
+    pub(crate) fn standing(&self, session: &Session, view: &View, stop: Stop<'_>) -> Result<Arc<Standing>> {
+        let snapshots = Snapshots::of(session, view)?;
+        let known = self.known(session, view, snapshots.source.spec(), stop)?;
+        let mut last = known.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = snapshots.key();
+        if let Some(standing) = last.as_ref().filter(|standing| standing.key == key) {
+            return Ok(Arc::clone(standing));
+        }
+        let standing = Arc::new(Standing::new(&known, key, snapshots)?);
+        *last = Some(Arc::clone(&standing));
+        Ok(standing)
+    }
+
+    fn known(&self, session: &Session, view: &View, source: &TableSpec, stop: Stop<'_>) -> Result<Arc<Known>> {
+        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
+        if let Some(known) = found.filter(|known| known.view == *view && known.source == *source) {
+            return Ok(known);
+        }
+        let query = Query::of(session, view, stop)?;
+        let (begins, last) = (Mutex::default(), Mutex::default());
+        let known = Arc::new(Known { view: view.clone(), source: source.clone(), query, begins, last });
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&known));
+        Ok(known)
+    }
+}
+
+impl Known {
+    /// The dates at whose begin a part may begin, with that instant.
+    fn begins(&self, starts: Vec<(i32, Option<i64>)>) -> Result<HashMap<i32, i64>> {
+        let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
+        let new = starts.iter().filter(|(date, _)| !begins.contains_key(date));
+        let new: Vec<(i32, i64)> = new.filter_map(|(date, start)| Some((*date, (*start)?))).collect();
+        let instants: Vec<i64> = new.iter().map(|(_, start)| *start).collect();
+        let can_part = self.query.definition.can_part(&instants);
+        let can_part = can_part.map_err(|error| Error::from_datafusion(error, usize::MAX))?;
+        for ((date, start), can_part) in new.into_iter().zip(can_part) {
+            begins.insert(date, can_part.then_some(start));
+        }
+        Ok(starts.into_iter().filter_map(|(date, _)| Some((date, (*begins.get(&date)?)?))).collect())
+    }
+}
+
+impl Standing {
+    fn new(known: &Arc<Known>, key: Key, snapshots: Snapshots) -> Result<Standing> {
+        let Snapshots { source, kept } = snapshots;
+        let fits = kept.as_ref().is_none_or(|kept| {
+            let same = |(kept, given): (&ColumnSpec, &ColumnSpec)| {
+                (&kept.name, &kept.column_type) == (&given.name, &given.column_type)
+            };
+            let columns = &kept.spec().columns;
+            columns.len() == known.query.columns.len() && columns.iter().zip(&known.query.columns).all(same)
+        });
+        let cells = ViewCells::of(&source, kept.as_ref().filter(|_| fits));
+        let parts = cells.parts(&known.view, &known.begins(cells.starts()?)?);
+        let text = text(known, kept.as_ref().filter(|_| fits), &parts);
+        Ok(Standing { key, text, parts, known: Arc::clone(known), kept, fits })
+    }
+
+    /// The query of the rows of some parts.
+    pub(crate) fn query_of(&self, parts: &[ViewPart]) -> String {
+        self.known.query.over(&runs(parts.iter()))
+    }
+
+    /// The view's query.
+    pub(crate) fn query(&self) -> &Query {
+        &self.known.query
+    }
+
+    /// Whether the view stands as it did.
+    pub(crate) fn holds(&self, session: &Session) -> bool {
+        Snapshots::of(session, &self.known.view).is_ok_and(|snapshots| snapshots.key() == self.key)
+    }
+
+    /// The table that the view reads.
+    pub(crate) fn source(&self) -> &TableSpec {
+        &self.known.source
+    }
+}
+
+/// The query of all rows of a view.
+fn text(known: &Known, kept: Option<&TableSnapshot>, parts: &[ViewPart]) -> String {
+    let query = &known.query;
+    let (Some(kept), true) = (kept, parts.iter().any(|part| part.is_fresh)) else { return query.over(&[]) };
+    let mut stale = runs(parts.iter().filter(|part| !part.is_fresh));
+    if stale.len() > RUNS_MAX {
+        stale = vec![*stale[0].start()..=*stale[stale.len() - 1].end()];
+    }
+    let columns: Vec<String> = query.columns.iter().map(|column| quoted(&column.name)).collect();
+    let mut text = format!("SELECT {} FROM {}", columns.join(", "), quoted(&kept.spec().name));
+    if stale.is_empty() {
+        return text;
+    }
+    let fresh: Vec<String> = stale.iter().map(|times| format!("NOT ({})", within(&kept.spec().time, times))).collect();
+    let fresh = match stale.as_slice() {
+        // As it is pruned by.
+        [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&kept.spec().time), instant(*times.start())),
+        _ => fresh.join(" AND "),
+    };
+    let _ = write!(text, " WHERE {fresh} UNION ALL ({})", query.over(&stale));
+    text
+}
+
+/// Times of parts, those that follow each other as one.
+fn runs<'a>(parts: impl Iterator<Item = &'a ViewPart>) -> Vec<RangeInclusive<i64>> {
+    let mut runs: Vec<RangeInclusive<i64>> = Vec::new();
+    for part in parts {
+        match runs.last_mut() {
+            Some(run) if run.end().saturating_add(1) == *part.times.start() => *run = *run.start()..=*part.times.end(),
+            _ => runs.push(part.times.clone()),
+        }
+    }
+    runs
+}
+
+/// A condition for times within a range.
+fn within(time: &str, times: &RangeInclusive<i64>) -> String {
+    let time = quoted(time);
+    let from = (*times.start() != i64::MIN).then(|| format!("{time} >= {}", instant(*times.start())));
+    let to = (*times.end() != i64::MAX).then(|| format!("{time} <= {}", instant(*times.end())));
+    let bounds: Vec<String> = from.into_iter().chain(to).collect();
+    if bounds.is_empty() { "true".to_owned() } else { bounds.join(" AND ") }
+}
+
+fn instant(ns: i64) -> String {
+    let time = chrono::DateTime::from_timestamp_nanos(ns).naive_utc();
+    format!("TIMESTAMP '{}'", time.format("%Y-%m-%dT%H:%M:%S%.9f"))
+}
+
+fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+impl Query {
+    /// The query of a view.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for one whose rows can't be kept.
+    pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
+        let definition =
+            session.planned(view.query.clone(), Parameters::None, stop, |state, plan| Definition::of(state, &plan))?;
+        session.database().refuse_of_view(&definition.table)?;
+        let schema = session.describe_until(&view.query, stop)?.schema;
+        let schema = renamed(&schema, &view.columns)?;
+        let columns = columns_of(&schema, &[])?;
+        let (before, behind) = around_table(&view.query, &definition.table)?;
+        let query = Query { definition, schema, before, behind, columns };
+        // As it is read.
+        session.describe_until(&query.over(&[0..=0]), stop)?;
+        Ok(query)
+    }
+
+    /// The table that it reads.
+    pub(crate) fn table(&self) -> &str {
+        &self.definition.table
+    }
+
+    /// Names of the columns.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.columns.iter().map(|column| column.name.clone()).collect()
+    }
+
+    /// The columns of its rows.
+    pub(crate) fn columns(&self) -> &[ColumnSpec] {
+        &self.columns
+    }
+
+    /// The column that is the time of its rows.
+    pub(crate) fn time(&self) -> &str {
+        &self.columns[self.definition.time].name
+    }
+
+    /// The query over rows of the table with some times, all if there are none given; in the types in which its rows are kept.
+    fn over(&self, times: &[RangeInclusive<i64>]) -> String {
+        let Definition { table, table_time, .. } = &self.definition;
+        let conditions: Vec<String> = times.iter().map(|times| format!("({})", within(table_time, times))).collect();
+        let (before, behind) = (&self.before, &self.behind);
+        let rows = match conditions.is_empty() {
+            true => quoted(table),
+            false => format!("(SELECT * FROM {} WHERE {})", quoted(table), conditions.join(" OR ")),
+        };
+        let query = format!("{before}{rows}{behind}");
+        let stored = TableSpec::new("rows", self.columns.clone(), self.time(), None).arrow();
+        let fields = || self.schema.fields().iter().zip(stored.fields());
+        if fields().all(|(given, kept)| given.data_type() == kept.data_type()) {
+            return query;
+        }
+        let items = fields().map(|(given, kept)| {
+            let name = quoted(given.name());
+            match given.data_type() == kept.data_type() {
+                true => name,
+                false => format!("arrow_cast({name}, '{}') AS {name}", kept.data_type()),
+            }
+        });
+        let names: Vec<String> = self.schema.fields().iter().map(|field| quoted(field.name())).collect();
+        let items = items.collect::<Vec<_>>().join(", ");
+        format!("SELECT {items} FROM ({query}\n) AS \"__query\" ({})", names.join(", "))
+    }
+}
+
+fn renamed(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
+    if names.is_empty() {
+        return Ok(Arc::clone(schema));
+    }
+    if names.len() != schema.fields().len() {
+        return fault(format!("the view names {} columns, and its query gives {}", names.len(), schema.fields().len()));
+    }
+    let fields = schema.fields().iter().zip(names).map(|(field, name)| field.as_ref().clone().with_name(name));
+    Ok(Arc::new(arrow::datatypes::Schema::new(fields.collect::<Vec<_>>())))
+}
+
+/// A query before and behind the table that it reads, which has an alias then.
+fn around_table(query: &str, table: &str) -> Result<(String, String)> {
+    let Some(tokens) = views::tokens(query) else { return fault("the query of the view can't be read") };
+    refuse_stars(&tokens)?;
+    let is_table = |at: &usize| views::is_name(&tokens[*at], table);
+    let places = (0..tokens.len()).filter(is_table).filter_map(|at| views::relation(&tokens, at));
+    let places: Vec<_> = places.collect();
+    let [place] = places.as_slice() else {
+        return fault(format!("the query of a materialized view names its table once, as in FROM {table}"));
+    };
+    let alias =
+        if has_alias(&tokens, place.end) { String::new() } else { format!(" AS {}", quoted(&table.to_lowercase())) };
+    Ok((written(&tokens[..place.start]), format!("{alias}{}", written(&tokens[place.end..]))))
+}
+
+/// Refuses columns that aren't named: the table may have others tomorrow.
+fn refuse_stars(tokens: &[Token]) -> Result<()> {
+    let is_selected = |at: usize| {
+        before(tokens, at).is_some_and(|before| {
+            matches!(before, Token::Comma | Token::Period)
+                || ["select", "distinct", "all"].iter().any(|word| is_word(before, word))
+        })
+    };
+    let is_star = |at: usize| tokens[at] == Token::Mul && is_selected(at) || is_word(&tokens[at], "columns");
+    let has_select = tokens.iter().any(|token| is_word(token, "select"));
+    if !has_select || (0..tokens.len()).any(is_star) {
+        return fault("a materialized view names its columns: write them in the place of *");
+    }
+    Ok(())
+}
