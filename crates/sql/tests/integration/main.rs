@@ -11,6 +11,7 @@ mod limits;
 mod logic;
 mod many_rows;
 mod market;
+mod materialized;
 mod own_types;
 mod partitions;
 mod parts;

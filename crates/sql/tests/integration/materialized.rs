@@ -1,0 +1,399 @@
+//! Materialized views give what their queries give over all rows, whatever happened to the table between refreshes: histories of loads, late and
+//! live rows, replaced and deleted ones, undone commits, compactions and partitions of another length.
+
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex};
+
+use arrow::array::{ArrayRef, DictionaryArray, Float64Array, Int64Array, RecordBatch, TimestampNanosecondArray};
+use arrow::datatypes::Int32Type;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use splay_sql::{IntoFiles, Parameters, Session, Stop};
+use splay_store::storage::fault::FaultStorage;
+use splay_store::{
+    ColumnSpec, ColumnType, CompactOptions, Database, LiveRows, LoadOptions, Period, Replace, Retention, Segment,
+    TableSnapshot, TableSpec, chain,
+};
+
+use crate::both::{Cell, cells};
+
+/// 2019-11-01T00:00:00Z: clocks go back in New York and Chicago on the 3rd.
+const START: i64 = 1_572_566_400_000_000_000;
+
+const DAY: i64 = 86_400_000_000_000;
+
+/// Queries, all of which are kept.
+const QUERIES: [&str; 12] = [
+    "select time_bucket('1 minute', time) as bar, sym, first(price) as open, max(price) as high, min(price) as low, last(price) as close, \
+     sum(size) as volume, count(*) as trades from trade group by bar, sym",
+    "select sym, sum(price * size) / sum(size) as vwap, time_bucket('1 day', time, 'America/New_York') as day from trade t group by 1, 3",
+    "select date_trunc('hour', t.time) as hour, avg(price) as mean, stddev(price) as spread from public.trade as t where size > 100 group by 1",
+    "select time_bucket('1 week', time) as week, sum(size) as volume from trade group by week",
+    "select time_bucket('7 minutes', time) as bar, sym, last(size) as size from trade group by bar, sym",
+    "select time_bucket('36 hours', time) as bar, max(time) as latest, count(distinct sym) as symbols from trade group by bar",
+    "select time, sym, price * size as turnover from trade where size >= 500",
+    "select distinct date_trunc('day', time) as day, sym from trade",
+    "select time_bucket('1 hour', bar) as hour, sym, avg(close) as mean from (select time_bucket('5 minutes', time) as bar, sym, \
+     last(price) as close from trade group by 1, 2) as bars group by 1, 2 having count(*) > 1",
+    "select xbar(interval '6 hours', time) as bar, sym, cast(count(*) as int) as trades, median(price) as middle from trade group by 1, 2",
+    "select date_trunc('month', time) as month, approx_distinct(sym) as symbols, min(size) as least from trade group by 1",
+    "select sym, count(price) as priced, time_bucket('1 day', time) as day from trade group by sym, time_bucket('1 day', time)",
+];
+
+#[derive(Debug, Default)]
+struct Live(Mutex<(u64, Vec<RecordBatch>)>);
+
+impl LiveRows for Live {
+    fn over(&self, stored: &dyn Fn() -> splay_store::Result<TableSnapshot>) -> splay_store::Result<TableSnapshot> {
+        let (number, rows) = self.0.lock().unwrap().clone();
+        let snapshot = stored()?;
+        let spec = snapshot.spec().clone();
+        let mut dates = spec.partitions()?;
+        let mut partitions = std::collections::BTreeMap::new();
+        for (place, batch) in rows.iter().enumerate() {
+            let times = batch.column(0).as_any().downcast_ref::<TimestampNanosecondArray>().unwrap();
+            let all: Vec<i32> = times.values().iter().map(|time| dates.of(*time)).collect();
+            for date in all.iter().copied().collect::<std::collections::BTreeSet<i32>>() {
+                let mask = all.iter().map(|other| Some(*other == date)).collect();
+                let part = arrow::compute::filter_record_batch(batch, &mask)?;
+                let name = format!("live {place} {date}");
+                let before: Vec<Arc<Segment>> = match partitions.remove(&date) {
+                    Some(segments) => segments,
+                    None => {
+                        let stored = snapshot.partitions().iter().find(|partition| partition.date == date);
+                        stored.map_or_else(Vec::new, |partition| partition.segments.to_vec())
+                    }
+                };
+                let Some(segment) = Segment::in_memory(&spec, date, name.clone(), &[part])? else { continue };
+                partitions.insert(date, chain(&spec, &before, Arc::new(segment), || name)?);
+            }
+        }
+        Ok(if rows.is_empty() { snapshot } else { snapshot.with_partitions(number, partitions.into_iter().collect()) })
+    }
+}
+
+struct History {
+    _folder: tempfile::TempDir,
+    session: Session,
+    live: Arc<Live>,
+    random: ChaCha8Rng,
+    views: Vec<(String, &'static str)>,
+    steps: Vec<String>,
+}
+
+fn spec(random: &mut ChaCha8Rng) -> TableSpec {
+    let columns = vec![
+        ColumnSpec::new("time", ColumnType::Timestamp),
+        ColumnSpec::new("sym", ColumnType::Symbol),
+        ColumnSpec::new("price", ColumnType::Float64),
+        ColumnSpec::new("size", ColumnType::Int64),
+    ];
+    let symbol = random.random_bool(0.8).then_some("sym");
+    let zone = ["UTC", "America/New_York", "Asia/Kathmandu"][random.random_range(0..3)];
+    let spec = TableSpec::new("trade", columns, "time", symbol).with_time_zone(zone);
+    let spec = spec.with_partition([Period::Day, Period::Day, Period::Day, Period::Month][random.random_range(0..4)]);
+    if random.random_bool(0.2) { spec.with_day_start("17:00".parse().unwrap()) } else { spec }
+}
+
+fn rows(spec: &TableSpec, random: &mut ChaCha8Rng, count: usize) -> RecordBatch {
+    let names = ["A", "B", "C", "D"];
+    let first = random.random_range(0..12) * DAY;
+    let span = [DAY / 50, DAY, 5 * DAY][random.random_range(0..3)];
+    let times: Vec<i64> =
+        (0..count).map(|_| START + first + random.random_range(0..span) / 1_000_000_000 * 1_000_000_000).collect();
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC")),
+        Arc::new(
+            (0..count)
+                .map(|_| random.random_bool(0.95).then(|| names[random.random_range(0..4)]))
+                .collect::<DictionaryArray<Int32Type>>(),
+        ),
+        Arc::new(
+            (0..count)
+                .map(|_| random.random_bool(0.9).then(|| f64::from(random.random_range(0..4000)) / 16.0))
+                .collect::<Float64Array>(),
+        ),
+        Arc::new(Int64Array::from_iter_values((0..count).map(|_| random.random_range(1..1000)))),
+    ];
+    RecordBatch::try_new(spec.arrow(), columns).unwrap()
+}
+
+impl History {
+    fn begin(seed: u64) -> History {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let database = Database::create(folder.path().join("db")).unwrap();
+        let session = Session::new(database, splay_sql::SessionSettings { threads: 2, ..Default::default() }).unwrap();
+        let spec = spec(&mut random);
+        let mut load = session
+            .database()
+            .load(&spec, LoadOptions { partition: Some(spec.partition), ..LoadOptions::default() })
+            .unwrap();
+        load.append(&rows(&spec, &mut random, 60)).unwrap();
+        load.commit().unwrap();
+        let live = Arc::new(Live::default());
+        session.database().table("trade").unwrap().attach(Some(Arc::clone(&live) as Arc<dyn LiveRows>));
+        let mut history = History { _folder: folder, session, live, random, views: Vec::new(), steps: Vec::new() };
+        for number in 0..3 {
+            let query = QUERIES[history.random.random_range(0..QUERIES.len())];
+            let end = if history.random.random_bool(0.3) { " with no data" } else { "" };
+            history.change(&format!("create materialized view v{number} as {query}{end}"));
+            history.views.push((format!("v{number}"), query));
+        }
+        history
+    }
+
+    fn change(&mut self, text: &str) {
+        self.steps.push(text.to_owned());
+        let insert = IntoFiles(self.session.database());
+        let done =
+            self.session.change(text, Parameters::None, Stop::NEVER, &insert).and_then(|mut answer| answer.batches());
+        done.unwrap_or_else(|error| panic!("{error} after {:#?}", self.steps));
+    }
+
+    fn load(&mut self, options: LoadOptions) {
+        let table = self.session.database().table("trade").unwrap();
+        let spec = table.stored().unwrap().spec().clone();
+        let count = self.random.random_range(1..80);
+        let mut load = self.session.database().load(&spec, options).unwrap();
+        load.append(&rows(&spec, &mut self.random, count)).unwrap();
+        load.commit().unwrap();
+    }
+
+    fn step(&mut self) {
+        let table = self.session.database().table("trade").unwrap();
+        let spec = table.stored().unwrap().spec().clone();
+        let has_live = !self.live.0.lock().unwrap().1.is_empty();
+        match self.random.random_range(0..12) {
+            0 | 1 => self.load(LoadOptions::default()),
+            2 if !has_live => self.load(LoadOptions { replace: Replace::Dates, ..LoadOptions::default() }),
+            3 if !has_live => {
+                let from = self.random.random_range(0..14);
+                let day = chrono::DateTime::from_timestamp_nanos(START + from * DAY).format("%Y-%m-%d");
+                let condition = ["sym = 'B'", "size < 300", "price is null", "true"][self.random.random_range(0..4)];
+                self.change(&format!("delete from trade where date = '{day}' and {condition}"));
+            }
+            4 if !has_live => {
+                let commits = table.commits(4).unwrap();
+                if let Some(commit) = commits.iter().find(|commit| commit.cannot_undo.is_none()) {
+                    table.undo(commit.commit).unwrap();
+                }
+            }
+            5 => drop(table.compact(&CompactOptions::default(), &mut |_| ControlFlow::Continue(())).unwrap()),
+            6 | 7 => {
+                let count = self.random.random_range(1..30);
+                let batch = rows(&spec, &mut self.random, count);
+                let mut live = self.live.0.lock().unwrap();
+                live.0 += 1;
+                live.1.push(batch);
+            }
+            8 => {
+                // What is in memory goes to the files.
+                let (_, rows) = std::mem::take(&mut *self.live.0.lock().unwrap());
+                if !rows.is_empty() {
+                    let mut load = self.session.database().load(&spec, LoadOptions::default()).unwrap();
+                    rows.iter().for_each(|batch| load.append(batch).unwrap());
+                    load.commit().unwrap();
+                }
+            }
+            9 if !has_live && self.random.random_bool(0.3) => {
+                let period = [Period::Day, Period::Month][self.random.random_range(0..2)];
+                table.set_partition(period, LoadOptions::default()).unwrap();
+            }
+            _ => {
+                let number = self.random.random_range(0..self.views.len());
+                self.change(&format!("refresh materialized view v{number}"));
+                return;
+            }
+        }
+        self.steps.push(format!("a change: now {} rows", table.snapshot().unwrap().rows()));
+    }
+
+    fn check(&self, seed: u64) {
+        for (view, query) in &self.views {
+            let read = |text: &str| {
+                let batches = self.session.sql(text, Parameters::None).and_then(|mut answer| answer.batches());
+                cells(&batches.unwrap_or_else(|error| panic!("seed {seed}: {error}: {text}\nafter {:#?}", self.steps)))
+            };
+            let (kept, given) = (read(&format!("select * from {view}")), read(query));
+            let same = kept.len() == given.len() && kept.iter().zip(&given).all(|(kept, given)| are_same(kept, given));
+            assert!(same, "seed {seed}: {query}\nkept {kept:#?}\ngiven {given:#?}\nafter {:#?}", self.steps);
+        }
+    }
+}
+
+fn are_same(kept: &[Cell], given: &[Cell]) -> bool {
+    kept.len() == given.len() && kept.iter().zip(given).all(|(kept, given)| kept.matches(given))
+}
+
+#[test]
+fn views_give_what_their_queries_give_over_all_rows() {
+    let histories: u64 = std::env::var("SPLAY_VIEW_HISTORIES").map_or(60, |count| count.parse().unwrap());
+    for seed in 0..histories {
+        let mut history = History::begin(seed);
+        history.check(seed);
+        for _ in 0..10 {
+            history.step();
+            history.check(seed);
+        }
+        // At rest all is kept, and refreshing once more finds nothing to do.
+        if history.live.0.lock().unwrap().1.is_empty() {
+            for number in 0..3 {
+                history.change(&format!("refresh materialized view v{number}"));
+                assert_eq!(
+                    history.session.refresh_due(&format!("v{number}"), Stop::NEVER).unwrap(),
+                    (0, 0),
+                    "seed {seed}"
+                );
+            }
+            history.check(seed);
+        }
+    }
+}
+
+/// A session of two views over the rows of a table's twelve days.
+fn session() -> (tempfile::TempDir, Session) {
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    let session = Session::new(database, splay_sql::SessionSettings::default()).unwrap();
+    let mut load = None;
+    for day in 0..12 {
+        let columns = vec![
+            ColumnSpec::new("time", ColumnType::Timestamp),
+            ColumnSpec::new("sym", ColumnType::Symbol),
+            ColumnSpec::new("price", ColumnType::Float64),
+            ColumnSpec::new("size", ColumnType::Int64),
+        ];
+        let spec = TableSpec::new("trade", columns, "time", Some("sym")).with_partition(Period::Day);
+        let options = LoadOptions { partition: Some(Period::Day), ..LoadOptions::default() };
+        let load = load.get_or_insert_with(|| session.database().load(&spec, options).unwrap());
+        let batch = rows(&spec, &mut random, 50);
+        let times = (0..50).map(|row| START + day * DAY + row * 60_000_000_000);
+        let mut columns = batch.columns().to_vec();
+        columns[0] = Arc::new(TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC"));
+        load.append(&RecordBatch::try_new(batch.schema(), columns).unwrap()).unwrap();
+    }
+    load.unwrap().commit().unwrap();
+    (folder, session)
+}
+
+fn change(session: &Session, text: &str) {
+    session.change(text, Parameters::None, Stop::NEVER, &IntoFiles(session.database())).unwrap();
+}
+
+fn one(session: &Session, text: &str) -> String {
+    let batches = session.sql(text, Parameters::None).unwrap().batches().unwrap();
+    arrow::util::display::array_value_to_string(batches[0].column(0), 0).unwrap()
+}
+
+/// What a table's retention removes stays in its views, which go by their own.
+#[test]
+fn views_keep_what_expires() {
+    let (_folder, session) = session();
+    change(
+        &session,
+        "create materialized view bars as select time_bucket('1h', time) as bar, sum(size) as volume from trade group by 1",
+    );
+    let before = one(&session, "select sum(volume) from bars");
+    let retention = Retention { days: Some(3), bytes: None };
+    let table = session.database().table("trade").unwrap();
+    table.expire(retention, false).unwrap();
+    assert_ne!(one(&session, "select sum(size) from trade"), before);
+    assert_eq!(one(&session, "select sum(volume) from bars"), before);
+    change(&session, "refresh materialized view bars");
+    assert_eq!(one(&session, "select sum(volume) from bars"), before);
+    // Rows that come late for a date that has gone don't bring an old bar back in another form.
+    change(&session, "insert into trade values ('2019-11-01T00:10:00Z', 'A', 1, 1000000)");
+    change(&session, "refresh materialized view bars");
+    assert_eq!(one(&session, "select sum(volume) from bars"), before);
+    // A date that is there does follow.
+    change(&session, "delete from trade where date >= '2019-11-12'");
+    change(&session, "refresh materialized view bars");
+    assert_eq!(one(&session, "select max(bar) < timestamp '2019-11-12' from bars"), "true");
+    let rows = session.database().table("bars.rows").unwrap();
+    rows.expire(retention, false).unwrap();
+    assert_eq!(one(&session, "select count(distinct date_trunc('day', bar)) from bars"), "3");
+}
+
+/// A refresh computes what has changed and nothing else.
+#[test]
+fn a_refresh_reads_the_dates_that_changed() {
+    let (_folder, session) = session();
+    change(
+        &session,
+        "create materialized view bars as select time_bucket('1h', time) as bar, sum(size) as volume from trade group by 1",
+    );
+    assert_eq!(session.refresh_due("bars", Stop::NEVER).unwrap(), (0, 0));
+    change(&session, "insert into trade values ('2019-11-05T00:10:00Z', 'A', 1, 10)");
+    assert_eq!(session.refresh_due("bars", Stop::NEVER).unwrap(), (1, 51));
+    let refreshed = session.refresh("bars", Stop::NEVER).unwrap();
+    assert_eq!((refreshed.read, refreshed.written), (51, 1));
+    assert_eq!(session.refresh("bars", Stop::NEVER).unwrap().commit, None);
+}
+
+fn open(storage: &FaultStorage) -> Option<Session> {
+    let database = Database::open_on(Arc::new(storage.clone())).ok()?;
+    Some(Session::new(database, splay_sql::SessionSettings { threads: 1, ..Default::default() }).unwrap())
+}
+
+/// After a power cut in any step a view is there as before or as after, and gives what its query does; what comes next works.
+#[test]
+fn a_power_cut_leaves_views_that_are_right() {
+    const QUERY: &str = "select time_bucket('1h', time) as bar, sum(size) as volume from trade group by 1";
+    let base = FaultStorage::new();
+    Database::create_on(Arc::new(base.clone()), &splay_store::Settings::default()).unwrap();
+    let session = open(&base).unwrap();
+    change(&session, "create table trade (time timestamp, size bigint) partition by day");
+    change(
+        &session,
+        "insert into trade values ('2024-03-01 10:00:00', 1), ('2024-03-02 10:00:00', 2), ('2024-03-03 10:00:00', 4)",
+    );
+    drop(session);
+    let create = format!("create materialized view bars as {QUERY}");
+    let kept = base.copy();
+    let session = open(&kept).unwrap();
+    change(&session, &create);
+    change(&session, "insert into trade values ('2024-03-01 11:00:00', 8), ('2024-03-03 10:00:00', 16)");
+    change(&session, "delete from trade where date = '2024-03-02'");
+    drop(session);
+    let steps =
+        [(&base, create.as_str()), (&kept, "refresh materialized view bars"), (&kept, "drop materialized view bars")];
+    let mut images = 0;
+    for (before, statement) in steps {
+        let whole = before.copy();
+        let begun = whole.operations();
+        change(&open(&whole).unwrap(), statement);
+        let total = whole.operations() - begun;
+        for n in 0..=total {
+            let storage = before.copy();
+            storage.stop_after(Some(n));
+            if let Some(session) = open(&storage) {
+                let _ = session.change(statement, Parameters::None, Stop::NEVER, &IntoFiles(session.database()));
+            }
+            for seed in 0..4 {
+                let mut random = ChaCha8Rng::seed_from_u64(seed);
+                let image = storage.crash(&mut |bound| random.random_range(0..bound));
+                let session = open(&image).unwrap();
+                let what = format!("{statement}: power cut after {n} of {total} operations, seed {seed}");
+                let given = cells(&session.sql(QUERY, Parameters::None).unwrap().batches().unwrap());
+                let is_there = session.database().view("bars").unwrap().is_some();
+                for _ in 0..2 {
+                    if is_there {
+                        let kept =
+                            session.sql("select * from bars", Parameters::None).and_then(|mut answer| answer.batches());
+                        let kept = cells(&kept.unwrap_or_else(|error| panic!("{what}: {error}")));
+                        let same = kept.len() == given.len()
+                            && kept.iter().zip(&given).all(|(kept, given)| are_same(kept, given));
+                        assert!(same, "{what}: {kept:?} instead of {given:?}");
+                    }
+                    change(&session, "drop materialized view if exists bars");
+                    change(&session, &create);
+                    assert_eq!(session.refresh_due("bars", Stop::NEVER).unwrap(), (0, 0), "{what}");
+                }
+                images += 1;
+            }
+        }
+    }
+    assert!(images > 500, "{images}");
+}
