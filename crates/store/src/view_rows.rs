@@ -7,7 +7,7 @@
 //!   whichever order.
 //! - What goes by the table's retention stays in the view.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
 
 use arrow::array::{AsArray, BooleanArray};
@@ -26,11 +26,13 @@ use crate::views::View;
 /// Number that changes when the rows of a query may, between releases.
 const QUERY_VERSION: u8 = 1;
 
-/// Partitions of a table at a view's side: those that the table has, and those that it had when rows were kept of them.
+/// The partitions of the table that a view goes through: those that it has, and those that it had when rows were kept of them.
 #[derive(Debug)]
 pub struct ViewCells<'a> {
     source: &'a TableSnapshot,
-    /// Digest and standing of what was kept, by first date of the part.
+    /// Other tables that its rows follow from, and whether only from rows before them in time.
+    others: Vec<(&'a TableSnapshot, bool)>,
+    /// Digest of what was kept, by first date of the part.
     kept: BTreeMap<i32, String>,
     cells: BTreeMap<i32, Option<&'a Partition>>,
 }
@@ -64,20 +66,17 @@ impl ViewPart {
 impl<'a> ViewCells<'a> {
     /// What a view reads, and what is kept of it.
     #[must_use]
-    pub fn of(source: &'a TableSnapshot, kept: Option<&TableSnapshot>) -> ViewCells<'a> {
+    pub fn of(
+        source: &'a TableSnapshot,
+        others: Vec<(&'a TableSnapshot, bool)>,
+        kept: Option<&TableSnapshot>,
+    ) -> ViewCells<'a> {
         let sources = kept.into_iter().flat_map(TableSnapshot::sources);
         let kept: BTreeMap<i32, String> =
             sources.filter_map(|(source, _)| Some((date_of(&source.name)?, source.digest.clone()))).collect();
         let mut cells: BTreeMap<i32, Option<&Partition>> = kept.keys().map(|date| (*date, None)).collect();
         cells.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
-        ViewCells { source, kept, cells }
-    }
-
-    /// First dates of the partitions that have rows which are in no file yet.
-    #[must_use]
-    pub fn live_dates(&self) -> Vec<i32> {
-        let partitions = self.source.partitions().iter().filter(|_| self.source.live() != 0);
-        partitions.filter(|partition| self.has_live(partition)).map(|partition| partition.date).collect()
+        ViewCells { source, others, kept, cells }
     }
 
     /// First date and first instant of each, in order; no instant where a clock that is put back passes it twice.
@@ -85,16 +84,20 @@ impl<'a> ViewCells<'a> {
     /// # Errors
     /// [`Error::Schema`] for a zone that isn't known.
     pub fn starts(&self) -> Result<Vec<(i32, Option<i64>)>> {
-        let (zone, day_start) = (self.source.spec().zone()?, self.source.spec().day_start);
-        Ok(self.cells.keys().map(|date| (*date, start_of_date(zone, day_start, *date))).collect())
+        starts(self.source.spec(), self.cells.keys().copied())
     }
 
     /// The parts of a view. `begins` has the partitions at whose first instant a part may begin, with that instant: no row of the query has a
     /// time before it and comes from a row of the table at or after it, nor the other way round.
     #[must_use]
-    pub fn parts(&self, view: &View, begins: &HashMap<i32, i64>) -> Vec<ViewPart> {
+    ///
+    /// # Errors
+    /// As [`ViewCells::starts`].
+    pub fn parts(&self, view: &View, begins: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
         let mut parts: Vec<ViewPart> = Vec::new();
-        let (query, expired) = (self.query_hasher(view), self.source.state().history.expired());
+        let mut others = Others::of(self, view)?;
+        let tables = self.others.iter().map(|(table, _)| *table).chain([self.source]);
+        let expired = tables.filter_map(|table| table.state().history.expired()).max();
         let mut runs: Vec<(i64, Vec<(i32, Option<&Partition>)>)> = Vec::new();
         for (date, partition) in &self.cells {
             match (begins.get(date), runs.last_mut()) {
@@ -105,15 +108,12 @@ impl<'a> ViewCells<'a> {
         }
         for (place, (start, run)) in runs.iter().enumerate() {
             let end = runs.get(place + 1).map_or(i64::MAX, |(next, _)| next.saturating_sub(1));
-            let mut hasher = query.clone();
+            let mut hasher = others.before(end);
             hasher.update(&run[0].0.to_le_bytes());
             let partitions = || run.iter().filter_map(|(_, partition)| *partition);
-            for segment in partitions().flat_map(|partition| partition.segments.iter()) {
-                hasher.update(segment.entry().digest.as_bytes());
-                hasher.update(&segment.entry().rows.to_le_bytes());
-            }
+            partitions().for_each(|partition| add_files(&mut hasher, partition));
             let digest = hasher.finalize().to_hex().to_string();
-            let is_live = partitions().any(|partition| self.has_live(partition));
+            let is_live = others.is_live || partitions().any(|partition| self.source.has_live(partition));
             let kept = self.kept.get(&run[0].0);
             let has_expired = expired.is_some_and(|expired| run[0].0 <= expired) && kept.is_some();
             let is_kept =
@@ -128,49 +128,105 @@ impl<'a> ViewCells<'a> {
                 digest,
             });
         }
-        parts
+        Ok(parts)
+    }
+}
+
+impl TableSnapshot {
+    /// First dates of the partitions that have rows which are in no file yet.
+    #[must_use]
+    pub fn live_dates(&self) -> Vec<i32> {
+        let partitions = self.partitions().iter().filter(|partition| self.has_live(partition));
+        partitions.map(|partition| partition.date).collect()
     }
 
     fn has_live(&self, partition: &Partition) -> bool {
-        let files = &self.source.state().files;
-        self.source.live() != 0
-            && partition
-                .segments
-                .iter()
-                .any(|segment| segment.is_cut() || files.get(&segment.entry().path) != Some(segment.entry()))
-    }
-
-    /// What the rows of all parts depend on.
-    fn query_hasher(&self, view: &View) -> blake3::Hasher {
-        let spec = self.source.spec();
-        let words: Vec<String> = view
-            .query
-            .split(|c: char| !c.is_alphanumeric() && c != '_')
-            .map(str::to_lowercase)
-            .filter(|word| !word.is_empty())
-            .collect();
-        let mut hasher = blake3::Hasher::new();
-        hasher.update(&[QUERY_VERSION]);
-        let mut add = |text: &str| {
-            hasher.update(&(text.len() as u64).to_le_bytes());
-            hasher.update(text.as_bytes());
+        let files = &self.state().files;
+        let is_live = |segment: &std::sync::Arc<crate::segment::Segment>| {
+            segment.is_cut() || files.get(&segment.entry().path) != Some(segment.entry())
         };
-        add(&view.query);
-        view.columns.iter().for_each(|column| add(column));
-        add(&spec.time);
-        add(spec.symbol.as_deref().unwrap_or_default());
-        add(&spec.dates_in());
-        add(&spec.partition.to_string());
-        // A column of a name that isn't one word may be named in another way.
-        let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
-        for column in &spec.columns {
-            let name = column.name.to_lowercase();
-            if words.contains(&name) || !is_word(&name) {
-                add(&name);
-                add(&column.column_type.to_string());
+        self.live() != 0 && partition.segments.iter().any(is_live)
+    }
+}
+
+/// What all parts follow from, and what parts follow from up to a time: files of other tables, from the earliest to the latest.
+struct Others<'a> {
+    hasher: blake3::Hasher,
+    /// Whether some of it is live.
+    is_live: bool,
+    /// What is left, the earliest last.
+    left: Vec<(i64, &'a TableSnapshot, &'a Partition)>,
+}
+
+impl<'a> Others<'a> {
+    fn of(cells: &ViewCells<'a>, view: &View) -> Result<Others<'a>> {
+        let mut others = Others { hasher: blake3::Hasher::new(), is_live: false, left: Vec::new() };
+        others.hasher.update(&[QUERY_VERSION]);
+        add_text(&mut others.hasher, &view.query);
+        view.columns.iter().for_each(|column| add_text(&mut others.hasher, column));
+        add_table(&mut others.hasher, view, cells.source.spec());
+        for (table, only_before) in &cells.others {
+            add_table(&mut others.hasher, view, table.spec());
+            let starts = starts(table.spec(), table.partitions().iter().map(|partition| partition.date))?;
+            for (partition, (_, start)) in table.partitions().iter().zip(starts) {
+                match start.filter(|_| *only_before) {
+                    Some(start) => others.left.push((start, *table, partition)),
+                    None => others.add(table, partition),
+                }
             }
         }
-        hasher
+        others.left.sort_by_key(|(start, _, partition)| std::cmp::Reverse((*start, partition.date)));
+        Ok(others)
+    }
+
+    fn add(&mut self, table: &TableSnapshot, partition: &Partition) {
+        self.hasher.update(&partition.date.to_le_bytes());
+        add_files(&mut self.hasher, partition);
+        self.is_live |= table.has_live(partition);
+    }
+
+    /// What a part follows from that ends at an instant. Called for parts in order.
+    fn before(&mut self, end: i64) -> blake3::Hasher {
+        while let Some((_, table, partition)) = self.left.pop_if(|(start, _, _)| *start <= end) {
+            self.add(table, partition);
+        }
+        self.hasher.clone()
+    }
+}
+
+fn starts(spec: &TableSpec, dates: impl Iterator<Item = i32>) -> Result<Vec<(i32, Option<i64>)>> {
+    let (zone, day_start) = (spec.zone()?, spec.day_start);
+    Ok(dates.map(|date| (date, start_of_date(zone, day_start, date))).collect())
+}
+
+fn add_files(hasher: &mut blake3::Hasher, partition: &Partition) {
+    for segment in partition.segments.iter() {
+        hasher.update(segment.entry().digest.as_bytes());
+        hasher.update(&segment.entry().rows.to_le_bytes());
+    }
+}
+
+fn add_text(hasher: &mut blake3::Hasher, text: &str) {
+    hasher.update(&(text.len() as u64).to_le_bytes());
+    hasher.update(text.as_bytes());
+}
+
+/// What a query depends on of a table besides its rows.
+fn add_table(hasher: &mut blake3::Hasher, view: &View, spec: &TableSpec) {
+    let query = view.query.to_lowercase();
+    let words: HashSet<&str> = query.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    for text in [&spec.name, &spec.time, spec.symbol.as_ref().unwrap_or(&String::new()), &spec.dates_in()] {
+        add_text(hasher, text);
+    }
+    add_text(hasher, &spec.partition.to_string());
+    // A column of a name that isn't one word may be named in another way.
+    let is_word = |name: &str| name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    for column in &spec.columns {
+        let name = column.name.to_lowercase();
+        if words.contains(name.as_str()) || !is_word(&name) {
+            add_text(hasher, &name);
+            add_text(hasher, &column.column_type.to_string());
+        }
     }
 }
 

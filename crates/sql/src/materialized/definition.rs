@@ -1,23 +1,30 @@
-//! What the query of a materialized view is: which table it reads, which of its columns is the time, and at which instants its rows can be parted.
+//! What the query of a materialized view is: which table it goes through, which of its columns is the time, and at which instants its rows can be
+//! parted.
 //!
-//! The query's rows with times of a part come from the table's rows with times of the part, if at the part's ends one value of each `GROUP BY`
-//! stays as it is: a function of the time that rounds down, or the time itself. So a query reads one table, and everything above that goes row by
-//! row, or groups by such a value.
+//! - The query's rows with times of a part come from the table's rows with times of the part, if at the part's ends one value of each `GROUP BY`
+//!   stays as it is: a function of the time that rounds down, or the time itself. So everything above the table goes row by row, or groups by
+//!   such a value.
+//! - Row by row goes a join, too, whose left side the table is on. The rows of a part follow from the tables of the right side as well: from all
+//!   of their rows, or, of an as-of join backward in time, from those before the part's end.
 
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampNanosecondType};
-use datafusion::common::DFSchema;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, JoinType};
 use datafusion::datasource::source_as_provider;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::logical_plan::{Join, TableScan};
 use datafusion::logical_expr::{Aggregate, Distinct, Expr, LogicalPlan, Volatility, col};
 use datafusion::physical_plan::PhysicalExpr;
+use splay_engine::asof::Direction;
+use splay_store::TableSpec;
 
+use crate::joins::asof_parts;
 use crate::provider::TickTable;
 
 /// Functions that round a time down.
@@ -36,10 +43,20 @@ pub(crate) struct Definition {
     pub(crate) table: String,
     /// That table's time column.
     pub(crate) table_time: String,
+    /// Other tables that its rows follow from.
+    pub(crate) others: Vec<Other>,
     /// Position of the column that is the time of its rows: the first that is the table's time or a bucket of it.
     pub(crate) time: usize,
     /// Of each grouping, and of the time of the rows at last: values of which one has to stay as it is where rows are parted.
     groupings: Vec<Vec<Arc<dyn PhysicalExpr>>>,
+}
+
+/// A table on the right side of a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Other {
+    pub(crate) table: String,
+    /// Whether rows later than those of the left side don't count.
+    pub(crate) only_before: bool,
 }
 
 /// What a column of a plan is.
@@ -54,7 +71,7 @@ enum Kind {
 
 fn refused<T>(what: &str) -> Result<T> {
     Err(DataFusionError::Plan(format!(
-        "a materialized view reads one table and groups by a bucket of its time, such as time_bucket('1m', ts): {what}"
+        "a materialized view goes through one table and groups by a bucket of its time, such as time_bucket('1m', ts): {what}"
     )))
 }
 
@@ -64,7 +81,7 @@ impl Definition {
     /// # Errors
     /// Why its rows can't be kept.
     pub(crate) fn of(state: &SessionState, plan: &LogicalPlan) -> Result<Definition> {
-        let mut walk = Walk { table: None, groupings: Vec::new() };
+        let mut walk = Walk::default();
         let kinds = walk.columns(plan)?;
         let Some((table, table_time)) = walk.table else { return refused("it reads no table") };
         let is_time = |place: &usize| {
@@ -86,7 +103,7 @@ impl Definition {
             let floors = grouping.into_iter().map(physical).collect::<Result<Vec<_>>>()?;
             all.push(floors.into_iter().flatten().collect());
         }
-        Ok(Definition { table, table_time, time, groupings: all })
+        Ok(Definition { table, table_time, others: walk.others, time, groupings: all })
     }
 
     /// At which instants rows can be parted.
@@ -117,10 +134,12 @@ fn time_type() -> DataType {
     DataType::Timestamp(TimeUnit::Nanosecond, Some(ZONE.into()))
 }
 
+#[derive(Default)]
 struct Walk {
     /// Name and time column.
     table: Option<(String, String)>,
     groupings: Vec<Vec<Kind>>,
+    others: Vec<Other>,
 }
 
 impl Walk {
@@ -131,19 +150,9 @@ impl Walk {
         })?;
         match plan {
             LogicalPlan::TableScan(scan) => {
-                let provider = source_as_provider(&scan.source).ok();
-                let Some(table) = provider.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>()) else {
-                    return refused("it reads something else than a table");
-                };
-                let spec = table.spec();
-                if self.table.is_some() {
-                    return refused("it reads two tables, or one twice");
-                }
+                let spec = table_of(scan)?;
                 if spec.reference.is_some() {
                     return refused("a reference table has no time");
-                }
-                if scan.table_name.table().contains('@') {
-                    return refused("a table as it was doesn't change");
                 }
                 self.table = Some((spec.name.clone(), spec.time.clone()));
                 let kind = |name: &String| if name.eq_ignore_ascii_case(&spec.time) { Kind::Time } else { Kind::Other };
@@ -165,13 +174,58 @@ impl Walk {
             LogicalPlan::Window(_) => refused("a window function sees rows of other buckets"),
             LogicalPlan::Limit(_) | LogicalPlan::Sort(_) => refused("LIMIT takes rows of all buckets together"),
             LogicalPlan::Distinct(_) => refused("DISTINCT ON isn't kept"),
-            LogicalPlan::Join(_) => refused("it joins"),
+            LogicalPlan::Join(join) => self.join(join),
             LogicalPlan::Union(_) => refused("it is a union"),
             other => refused(&format!(
                 "{} isn't kept",
                 other.display().to_string().split([':', ' ']).next().unwrap_or("this")
             )),
         }
+    }
+
+    /// A join as a function of its left side's rows.
+    fn join(&mut self, join: &Join) -> Result<Vec<Kind>> {
+        use JoinType::{Inner, Left, LeftAnti, LeftSemi};
+        if !matches!(join.join_type, Inner | Left | LeftAnti | LeftSemi) {
+            return refused("rows of the right side of a join may come alone");
+        }
+        let mut kinds = self.columns(&join.left)?;
+        match self.only_before(join, &kinds)? {
+            Some(table) => self.others.push(Other { table, only_before: true }),
+            None => self.add_all_of(&join.right)?,
+        }
+        kinds.resize(join.schema.fields().len().max(kinds.len()), Kind::Other);
+        Ok(kinds)
+    }
+
+    /// The right side's table, if the join takes none of its rows that are later than the left one.
+    fn only_before(&self, join: &Join, left: &[Kind]) -> Result<Option<String>> {
+        let Some(parts) = asof_parts(join)? else { return Ok(None) };
+        let mut right = Walk::default();
+        let Ok(kinds) = right.columns(&join.right) else { return Ok(None) };
+        let is_time = |expr: &Expr, schema: &DFSchema, kinds: &[Kind]| {
+            kind_of(expr, schema, kinds).is_ok_and(|kind| kind == Kind::Time)
+        };
+        let is_before = parts.rule.direction == Direction::Backward
+            && is_time(&parts.left_time, join.left.schema(), left)
+            && is_time(&parts.right_time, join.right.schema(), &kinds)
+            && right.groupings.is_empty()
+            && right.others.is_empty();
+        Ok(right.table.filter(|_| is_before).map(|(table, _)| table))
+    }
+
+    /// All tables of a plan, with all of their rows.
+    fn add_all_of(&mut self, plan: &LogicalPlan) -> Result<()> {
+        plan.apply(|node| {
+            node.apply_expressions(|expr| {
+                expr.apply(|inner| refuse_expression(inner).map(|()| TreeNodeRecursion::Continue))
+            })?;
+            if let LogicalPlan::TableScan(scan) = node {
+                self.others.push(Other { table: table_of(scan)?.name, only_before: false });
+            }
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        Ok(())
     }
 
     fn aggregate(&mut self, node: &Aggregate) -> Result<Vec<Kind>> {
@@ -194,6 +248,18 @@ impl Walk {
         self.groupings.push(kinds);
         Ok(())
     }
+}
+
+/// The table that a plan scans.
+fn table_of(scan: &TableScan) -> Result<TableSpec> {
+    let provider = source_as_provider(&scan.source).ok();
+    let Some(table) = provider.as_ref().and_then(|provider| provider.downcast_ref::<TickTable>()) else {
+        return refused("it reads something else than a table");
+    };
+    if scan.table_name.table().contains('@') {
+        return refused("a table as it was doesn't change");
+    }
+    Ok(table.spec().clone())
 }
 
 /// What an expression over the columns of a plan is.

@@ -37,7 +37,8 @@ pub(crate) struct Materialized {
 #[derive(Debug)]
 struct Known {
     view: View,
-    source: TableSpec,
+    /// The tables that its rows follow from, the one that it goes through first.
+    tables: Vec<TableSpec>,
     query: Query,
     /// The instants at which dates begin and parts may.
     begins: Mutex<HashMap<i32, Option<i64>>>,
@@ -61,9 +62,8 @@ pub(crate) struct Standing {
 /// What the standing of a view follows from.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
-    source: u64,
-    /// Dates with live rows.
-    live: Vec<i32>,
+    /// The commit of each table, and its dates with live rows.
+    tables: Vec<(u64, Vec<i32>)>,
     kept: Option<u64>,
 }
 
@@ -97,26 +97,29 @@ impl Reads {
 
 /// The tables of a view.
 struct Snapshots {
-    source: TableSnapshot,
+    /// The one that it goes through first.
+    tables: Vec<TableSnapshot>,
     kept: Option<TableSnapshot>,
 }
 
 impl Snapshots {
-    fn of(session: &Session, view: &View) -> Result<Snapshots> {
+    fn of(session: &Session, view: &View, query: &Query) -> Result<Snapshots> {
         let database = session.database();
-        let source = database.table(view.materialized.as_deref().unwrap_or_default())?.snapshot()?;
+        let others = query.definition.others.iter().map(|other| other.table.as_str());
+        let tables = std::iter::once(query.table()).chain(others);
+        let tables = tables.map(|table| database.table(table)?.snapshot()).collect::<splay_store::Result<_>>()?;
         let rows = view.rows_table().unwrap_or_default();
         let kept = match database.table(&rows).and_then(|table| table.snapshot()) {
             Ok(kept) => Some(kept),
             Err(splay_store::Error::NoSuchTable { .. }) => None,
             Err(error) => return Err(error.into()),
         };
-        Ok(Snapshots { source, kept })
+        Ok(Snapshots { tables, kept })
     }
 
     fn key(&self) -> Key {
-        let live = ViewCells::of(&self.source, None).live_dates();
-        Key { source: self.source.epoch(), live, kept: self.kept.as_ref().map(TableSnapshot::epoch) }
+        let tables = self.tables.iter().map(|table| (table.epoch(), table.live_dates()));
+        Key { tables: tables.collect(), kept: self.kept.as_ref().map(TableSnapshot::epoch) }
     }
 }
 
@@ -131,32 +134,40 @@ impl Materialized {
 
     /// How a view stands.
     pub(crate) fn standing(&self, session: &Session, view: &View, stop: Stop<'_>) -> Result<Arc<Standing>> {
-        let snapshots = Snapshots::of(session, view)?;
-        let known = self.known(session, view, snapshots.source.spec(), stop)?;
-        let mut last = known.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let key = snapshots.key();
-        if let Some(standing) = last.as_ref().filter(|standing| standing.key == key) {
-            return Ok(Arc::clone(standing));
-        }
-        let standing = Arc::new(Standing::new(&known, key, snapshots)?);
-        *last = Some(Arc::clone(&standing));
-        Ok(standing)
-    }
-
-    fn known(&self, session: &Session, view: &View, source: &TableSpec, stop: Stop<'_>) -> Result<Arc<Known>> {
-        let found = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
-        if let Some(known) = found.filter(|known| known.view == *view && known.source == *source) {
-            return Ok(known);
+        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
+        if let Some(known) = known.filter(|known| known.view == *view) {
+            let snapshots = Snapshots::of(session, view, &known.query)?;
+            if known.is_of(&snapshots) {
+                return known.standing(snapshots);
+            }
         }
         let query = Query::of(session, view, stop)?;
+        let snapshots = Snapshots::of(session, view, &query)?;
+        let tables = snapshots.tables.iter().map(|table| table.spec().clone()).collect();
         let (begins, last) = (Mutex::default(), Mutex::default());
-        let known = Arc::new(Known { view: view.clone(), source: source.clone(), query, begins, last });
+        let known = Arc::new(Known { view: view.clone(), tables, query, begins, last });
         self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&known));
-        Ok(known)
+        known.standing(snapshots)
     }
 }
 
 impl Known {
+    /// Whether the tables are what they were.
+    fn is_of(&self, snapshots: &Snapshots) -> bool {
+        snapshots.tables.iter().map(TableSnapshot::spec).eq(&self.tables)
+    }
+
+    fn standing(self: &Arc<Known>, snapshots: Snapshots) -> Result<Arc<Standing>> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = snapshots.key();
+        if let Some(standing) = last.as_ref().filter(|standing| standing.key == key) {
+            return Ok(Arc::clone(standing));
+        }
+        let standing = Arc::new(Standing::new(self, key, snapshots)?);
+        *last = Some(Arc::clone(&standing));
+        Ok(standing)
+    }
+
     /// The dates at whose begin a part may begin, with that instant.
     fn begins(&self, starts: Vec<(i32, Option<i64>)>) -> Result<HashMap<i32, i64>> {
         let mut begins = self.begins.lock().unwrap_or_else(PoisonError::into_inner);
@@ -174,7 +185,7 @@ impl Known {
 
 impl Standing {
     fn new(known: &Arc<Known>, key: Key, snapshots: Snapshots) -> Result<Standing> {
-        let Snapshots { source, kept } = snapshots;
+        let Snapshots { tables, kept } = snapshots;
         let fits = kept.as_ref().is_none_or(|kept| {
             let same = |(kept, given): (&ColumnSpec, &ColumnSpec)| {
                 (&kept.name, &kept.column_type) == (&given.name, &given.column_type)
@@ -182,8 +193,12 @@ impl Standing {
             let columns = &kept.spec().columns;
             columns.len() == known.query.columns.len() && columns.iter().zip(&known.query.columns).all(same)
         });
-        let cells = ViewCells::of(&source, kept.as_ref().filter(|_| fits));
-        let parts = cells.parts(&known.view, &known.begins(cells.starts()?)?);
+        let (source, others) =
+            tables.split_first().ok_or_else(|| Error::Internal { message: "a view of no table".to_owned() })?;
+        let only_before = known.query.definition.others.iter().map(|other| other.only_before);
+        let others = others.iter().zip(only_before).collect();
+        let cells = ViewCells::of(source, others, kept.as_ref().filter(|_| fits));
+        let parts = cells.parts(&known.view, &known.begins(cells.starts()?)?)?;
         let text = text(known, kept.as_ref().filter(|_| fits), &parts);
         Ok(Standing { key, text, parts, known: Arc::clone(known), kept, fits })
     }
@@ -200,12 +215,13 @@ impl Standing {
 
     /// Whether the view stands as it did.
     pub(crate) fn holds(&self, session: &Session) -> bool {
-        Snapshots::of(session, &self.known.view).is_ok_and(|snapshots| snapshots.key() == self.key)
+        let snapshots = Snapshots::of(session, &self.known.view, &self.known.query);
+        snapshots.is_ok_and(|snapshots| self.known.is_of(&snapshots) && snapshots.key() == self.key)
     }
 
-    /// The table that the view reads.
+    /// The table that the view goes through.
     pub(crate) fn source(&self) -> &TableSpec {
-        &self.known.source
+        &self.known.tables[0]
     }
 }
 
@@ -270,7 +286,16 @@ impl Query {
     pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
         let definition =
             session.planned(view.query.clone(), Parameters::None, stop, |state, plan| Definition::of(state, &plan))?;
-        session.database().refuse_of_view(&definition.table)?;
+        let others = definition.others.iter().map(|other| &other.table);
+        for table in std::iter::once(&definition.table).chain(others) {
+            session.database().refuse_of_view(table)?;
+        }
+        if view.materialized.as_ref().is_some_and(|table| *table != definition.table) {
+            return fault(format!(
+                "the view {:?} goes through {:?} by now: drop and create it",
+                view.name, definition.table
+            ));
+        }
         let schema = session.describe_until(&view.query, stop)?.schema;
         let schema = renamed(&schema, &view.columns)?;
         let columns = columns_of(&schema, &[])?;
@@ -348,7 +373,9 @@ fn around_table(query: &str, table: &str) -> Result<(String, String)> {
     let places = (0..tokens.len()).filter(is_table).filter_map(|at| views::relation(&tokens, at));
     let places: Vec<_> = places.collect();
     let [place] = places.as_slice() else {
-        return fault(format!("the query of a materialized view names its table once, as in FROM {table}"));
+        return fault(format!(
+            "the query of a materialized view names the table that it goes through once, as in FROM {table}"
+        ));
     };
     let alias =
         if has_alias(&tokens, place.end) { String::new() } else { format!(" AS {}", quoted(&table.to_lowercase())) };

@@ -23,7 +23,7 @@ const START: i64 = 1_572_566_400_000_000_000;
 const DAY: i64 = 86_400_000_000_000;
 
 /// Queries, all of which are kept.
-const QUERIES: [&str; 12] = [
+const QUERIES: [&str; 16] = [
     "select time_bucket('1 minute', time) as bar, sym, first(price) as open, max(price) as high, min(price) as low, last(price) as close, \
      sum(size) as volume, count(*) as trades from trade group by bar, sym",
     "select sym, sum(price * size) / sum(size) as vwap, time_bucket('1 day', time, 'America/New_York') as day from trade t group by 1, 3",
@@ -37,6 +37,11 @@ const QUERIES: [&str; 12] = [
      last(price) as close from trade group by 1, 2) as bars group by 1, 2 having count(*) > 1",
     "select xbar(interval '6 hours', time) as bar, sym, cast(count(*) as int) as trades, median(price) as middle from trade group by 1, 2",
     "select date_trunc('month', time) as month, approx_distinct(sym) as symbols, min(size) as least from trade group by 1",
+    "select t.time, t.sym, t.price - q.bid as paid from trade t asof left join quote q on t.sym = q.sym and t.time >= q.time",
+    "select time_bucket('1h', t.time) as hour, avg(q.bid) as bid, count(*) as trades from trade t asof join quote q on t.sym = q.sym and \
+     t.time > q.time tolerance '20 hours' group by 1",
+    "select t.time, q.bid from trade t asof left join quote q on t.sym = q.sym and t.time <= q.time",
+    "select t.time, t.sym, n.name from trade t left join firm n on t.sym = n.sym where n.name is null or n.name <> 'second'",
     "select sym, count(price) as priced, time_bucket('1 day', time) as day from trade group by sym, time_bucket('1 day', time)",
 ];
 
@@ -95,6 +100,16 @@ fn spec(random: &mut ChaCha8Rng) -> TableSpec {
     if random.random_bool(0.2) { spec.with_day_start("17:00".parse().unwrap()) } else { spec }
 }
 
+fn quotes(random: &mut ChaCha8Rng) -> String {
+    let row = |_| {
+        let at = START + random.random_range(0..13 * 24) * (DAY / 24) + random.random_range(0..3000) * 1_000_000_000;
+        let at = chrono::DateTime::from_timestamp_nanos(at).format("%Y-%m-%d %H:%M:%S");
+        let (sym, bid) = (["A", "B", "C"][random.random_range(0..3)], random.random_range(0..999));
+        format!("('{at}', '{sym}', {bid})")
+    };
+    format!("insert into quote values {}", (0..12).map(row).collect::<Vec<_>>().join(", "))
+}
+
 fn rows(spec: &TableSpec, random: &mut ChaCha8Rng, count: usize) -> RecordBatch {
     let names = ["A", "B", "C", "D"];
     let first = random.random_range(0..12) * DAY;
@@ -134,6 +149,11 @@ impl History {
         let live = Arc::new(Live::default());
         session.database().table("trade").unwrap().attach(Some(Arc::clone(&live) as Arc<dyn LiveRows>));
         let mut history = History { _folder: folder, session, live, random, views: Vec::new(), steps: Vec::new() };
+        history.change("create table quote (time timestamp, sym symbol, bid double precision) partition by day");
+        let quotes = quotes(&mut history.random);
+        history.change(&quotes);
+        history.change("create table firm (sym symbol primary key, name text)");
+        history.change("insert into firm values ('A', 'first'), ('B', 'second')");
         for number in 0..3 {
             let query = QUERIES[history.random.random_range(0..QUERIES.len())];
             let end = if history.random.random_bool(0.3) { " with no data" } else { "" };
@@ -164,7 +184,13 @@ impl History {
         let table = self.session.database().table("trade").unwrap();
         let spec = table.stored().unwrap().spec().clone();
         let has_live = !self.live.0.lock().unwrap().1.is_empty();
-        match self.random.random_range(0..12) {
+        match self.random.random_range(0..15) {
+            12 => {
+                let quotes = quotes(&mut self.random);
+                return self.change(&quotes);
+            }
+            13 => return self.change("delete from quote where sym = 'B' and bid < 300"),
+            14 => return self.change("update firm set name = case when name = 'first' then 'second' else 'first' end"),
             0 | 1 => self.load(LoadOptions::default()),
             2 if !has_live => self.load(LoadOptions { replace: Replace::Dates, ..LoadOptions::default() }),
             3 if !has_live => {
