@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use arrow::array::{AsArray, BooleanArray};
 use arrow::datatypes::TimestampNanosecondType;
@@ -20,6 +21,7 @@ use crate::load::{Load, LoadOptions, Removal};
 use crate::manifest::Source;
 use crate::partition;
 use crate::schema::TableSpec;
+use crate::segment::Segment;
 use crate::select::Selection;
 use crate::views::View;
 
@@ -89,7 +91,6 @@ impl<'a> ViewCells<'a> {
 
     /// The parts of a view. `begins` has the partitions at whose first instant a part may begin, with that instant: no row of the query has a
     /// time before it and comes from a row of the table at or after it, nor the other way round.
-    #[must_use]
     ///
     /// # Errors
     /// As [`ViewCells::starts`].
@@ -141,10 +142,7 @@ impl TableSnapshot {
     }
 
     fn has_live(&self, partition: &Partition) -> bool {
-        let files = &self.state().files;
-        let is_live = |segment: &std::sync::Arc<crate::segment::Segment>| {
-            segment.is_cut() || files.get(&segment.entry().path) != Some(segment.entry())
-        };
+        let is_live = |segment: &Arc<Segment>| segment.is_in_memory() || segment.is_cut();
         self.live() != 0 && partition.segments.iter().any(is_live)
     }
 }

@@ -139,6 +139,11 @@ impl Segment {
         Ok(Segment { storage, table, entry, checks_data: self.checks_data, hidden, opened })
     }
 
+    /// Whether its rows are in no file.
+    pub(crate) fn is_in_memory(&self) -> bool {
+        self.storage.is_none()
+    }
+
     /// Whether some of its rows don't count, so that not all rows between two that do count too.
     #[must_use]
     pub fn is_cut(&self) -> bool {
