@@ -71,7 +71,8 @@ pub enum Command {
     Undo(UndoArguments),
     /// Delete rows: of dates, times and symbols, or those that meet a condition
     Delete(DeleteArguments),
-    /// Move dates to the tiers of their age, remove those beyond the tables' retention, and files that were kept long enough for undo
+    /// Move dates to the tiers of their age, remove those beyond the tables' retention and files that were kept long enough for undo, and
+    /// refresh materialized views
     Maintain(MaintainArguments),
     /// Measure what storing data costs: compression, file formats
     #[command(subcommand)]
