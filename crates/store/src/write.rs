@@ -45,6 +45,8 @@ pub(crate) struct Change {
     pub(crate) undoes: Option<u64>,
     /// Whether the table is dropped.
     pub(crate) dropped: bool,
+    /// Whether the removed files stay for a while, so that the commit can be undone.
+    pub(crate) keep: bool,
 }
 
 impl Change {
@@ -62,6 +64,7 @@ impl Change {
             duplicates: 0,
             undoes: None,
             dropped: false,
+            keep: true,
         }
     }
 }
@@ -196,7 +199,7 @@ impl Writer {
             return Err(error);
         }
         let (epoch, at) = (self.next_epoch(), now());
-        let keep = self.keeps(change.operation);
+        let keep = change.keep && self.keeps(change.operation);
         let mut forget = change.forget;
         forget.extend(self.outdated(at).into_iter().filter(|path| !forget.contains(path)).collect::<Vec<_>>());
         let any_gone = !forget.is_empty() || !change.remove.is_empty() && !keep;

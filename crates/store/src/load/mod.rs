@@ -140,6 +140,8 @@ pub struct Load {
     operation: Operation,
     /// Digests of sources that the table no longer has.
     unload: Vec<String>,
+    /// Whether files that it replaces stay for a while.
+    keep: bool,
     /// Rows were lost when they were set aside.
     failed: bool,
 }
@@ -199,6 +201,7 @@ impl Load {
             removal: None,
             operation,
             unload: Vec::new(),
+            keep: true,
             failed: false,
         };
         load.options.dedupe.as_ref().map_or(Ok(()), |dedupe| load.check_dedupe(dedupe))?;
@@ -225,7 +228,7 @@ impl Load {
         self.writer.table().map(|state| state.epoch)
     }
 
-    /// Replaces the rows of a removal by those that come in, and what is recorded of their sources: `unload` by digest.
+    /// Replaces the rows of a removal by those that come in, and what is recorded of their sources: `unload` by digest. It can't be undone.
     pub(crate) fn replace_sources(
         &mut self,
         removal: Removal,
@@ -233,7 +236,7 @@ impl Load {
         sources: Vec<Source>,
     ) -> Result<()> {
         self.remove(removal)?;
-        (self.operation, self.unload, self.sources) = (Operation::Replace, unload, sources);
+        (self.operation, self.unload, self.sources, self.keep) = (Operation::Replace, unload, sources, false);
         Ok(())
     }
 
@@ -434,6 +437,7 @@ impl Load {
         let mut partitions = std::mem::take(&mut self.partitions);
         let mut change = Change::new(self.operation);
         change.sources = std::mem::take(&mut self.sources);
+        change.keep = self.keep;
         if self.writer.table().is_none_or(|state| state.spec != self.spec) {
             change.spec = Some(self.spec.clone());
         }
