@@ -130,9 +130,12 @@ impl<'a, 'q> Needed<'a, 'q> {
         let Some(mut tokens) = tokens(&(self.query_of)(view)?) else {
             return fault(format!("the query of the view {} can't be read", view.name));
         };
-        self.path.push(&view.name);
-        self.add_those_of(&mut tokens)?;
-        self.path.pop();
+        // A materialized view reads tables, of which none has the name of a view.
+        if view.materialized.is_none() {
+            self.path.push(&view.name);
+            self.add_those_of(&mut tokens)?;
+            self.path.pop();
+        }
         self.queries.push((&view.name, as_query(view, &tokens)));
         Ok(())
     }

@@ -134,28 +134,35 @@ impl Database {
             if self.find_table(&view.name)?.is_some() {
                 return taken("a table has this name");
             }
-            if let Some(rows) = view.rows_table()
-                && (self.find_table(&rows)?.is_some()
-                    || views.iter().any(|other| other.name.eq_ignore_ascii_case(&rows)))
-            {
-                return taken("the table of its rows would have a name that is taken: this name and .rows");
-            }
-            let keeps_rows =
-                |view: &View, name: &str| view.rows_table().is_some_and(|rows| rows.eq_ignore_ascii_case(name));
-            if views.iter().any(|other| keeps_rows(other, &view.name)) {
-                return taken("the rows of a materialized view are kept under this name");
-            }
             match views.iter_mut().find(|other| other.name.eq_ignore_ascii_case(&view.name)) {
                 Some(_) if !replaces => return taken("a view has this name"),
                 Some(other) if other.materialized.is_some() => {
                     return taken("a materialized view has this name: drop it first");
                 }
                 Some(other) => *other = view.clone(),
-                None => views.push(view.clone()),
+                None => {
+                    self.refuse_names_of_rows(views, &view)?;
+                    views.push(view.clone());
+                }
             }
             Ok(true)
         })
         .map(|_| ())
+    }
+
+    /// Refuses a view if the table that keeps its rows can't have its name, or the view has that of such a table.
+    fn refuse_names_of_rows(&self, views: &[View], view: &View) -> Result<()> {
+        let taken = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
+        if let Some(rows) = view.rows_table()
+            && (self.find_table(&rows)?.is_some() || views.iter().any(|other| other.name.eq_ignore_ascii_case(&rows)))
+        {
+            return taken("the table of its rows would have a name that is taken: this name and .rows");
+        }
+        let keeps_rows = |other: &View| other.rows_table().is_some_and(|rows| rows.eq_ignore_ascii_case(&view.name));
+        if views.iter().any(keeps_rows) {
+            return taken("the rows of a materialized view are kept under this name");
+        }
+        Ok(())
     }
 
     /// Removes a view; whether there was one.

@@ -175,6 +175,7 @@ impl Walk {
             LogicalPlan::Limit(_) | LogicalPlan::Sort(_) => refused("LIMIT takes rows of all buckets together"),
             LogicalPlan::Distinct(_) => refused("DISTINCT ON isn't kept"),
             LogicalPlan::Join(join) => self.join(join),
+            LogicalPlan::EmptyRelation(_) => refused("it reads no table"),
             LogicalPlan::Union(_) => refused("it is a union"),
             other => refused(&format!(
                 "{} isn't kept",
