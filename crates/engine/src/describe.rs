@@ -153,6 +153,7 @@ fn write_scan(f: &mut Formatter<'_>, scan: &Scan) -> Result {
             Bound::Symbol(_) => "symbol",
             Bound::SymbolCondition(_) => "symbols that pass",
             Bound::Time(_, _) => "time",
+            Bound::Bucket(..) => "time",
             Bound::Date(_, _) | Bound::DateOfTime(..) => "date",
         })
         .collect();

@@ -1,11 +1,13 @@
 //! Tick plans: what is done with a table's rows, in the few forms that the kernels know.
 
+use std::sync::Arc;
+
 use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Date32Type, TimestampNanosecondType};
 use splay_store::{Bounds, DayStart, Tz, start_of_date};
 
-use crate::aggregate::{Aggregate, Key};
+use crate::aggregate::{Aggregate, Buckets, Key};
 use crate::error::{Error, Result};
 use crate::expr::{BinaryOp, Expr};
 use crate::frame::SortKey;
@@ -160,6 +162,8 @@ pub enum Bound {
     Date(BinaryOp, usize),
     /// The date of the time in a zone, with the start of its days, compares so with a date.
     DateOfTime(BinaryOp, usize, Tz, DayStart),
+    /// The bucket of the time compares so with a timestamp.
+    Bucket(BinaryOp, usize, Arc<dyn Buckets>),
 }
 
 impl Scan {
@@ -198,13 +202,16 @@ impl Scan {
                 }
                 Bound::SymbolCondition(condition) => conditions.push(condition.clone()),
                 Bound::Time(op, number) => {
-                    let value = constants[*number].as_primitive_opt::<TimestampNanosecondType>();
-                    let value = value.ok_or_else(|| Error::Unsupported("a time of another type".to_owned()))?;
-                    let Some(value) = value.is_valid(0).then(|| value.value(0)) else { return Ok(None) };
+                    let Some(value) = instant_of(&constants[*number])? else { return Ok(None) };
                     let full = Bounds::<i64>::default();
                     let Some(bounds) = bounds(*op, value, full, value.checked_sub(1), value.checked_add(1)) else {
                         return Ok(None);
                     };
+                    wanted.times.intersect(bounds);
+                }
+                Bound::Bucket(op, number, buckets) => {
+                    let Some(value) = instant_of(&constants[*number])? else { return Ok(None) };
+                    let Some(bounds) = times_of_buckets(*op, value, buckets.as_ref())? else { return Ok(None) };
                     wanted.times.intersect(bounds);
                 }
                 Bound::DateOfTime(op, number, zone, start) => {
@@ -232,6 +239,34 @@ impl Scan {
             wanted.times.is_empty() || wanted.dates.is_empty() || wanted.symbols.as_ref().is_some_and(Vec::is_empty);
         Ok((!nothing).then_some(wanted))
     }
+}
+
+/// The instant that a constant is; `None` if it is null.
+fn instant_of(constant: &ArrayRef) -> Result<Option<i64>> {
+    let value = constant.as_primitive_opt::<TimestampNanosecondType>();
+    let value = value.ok_or_else(|| Error::Unsupported("a time of another type".to_owned()))?;
+    Ok(value.is_valid(0).then(|| value.value(0)))
+}
+
+/// The instants whose bucket compares so with an instant; `None` if there are none. Buckets begin in the order of their instants.
+fn times_of_buckets(op: BinaryOp, instant: i64, buckets: &dyn Buckets) -> Result<Option<Bounds<i64>>> {
+    let unknown = || Error::Unsupported("an instant without a bucket".to_owned());
+    let (start, end) = buckets.bucket(instant).ok_or_else(unknown)?;
+    // The first whose bucket doesn't begin before the instant.
+    let first = if start == instant { start } else { end };
+    let full = Bounds::<i64>::default();
+    Ok(Some(match op {
+        BinaryOp::Equal if start == instant => Bounds { min: start, max: end - 1 },
+        BinaryOp::Equal => return Ok(None),
+        BinaryOp::LessOrEqual => Bounds { max: end - 1, ..full },
+        BinaryOp::GreaterOrEqual => Bounds { min: first, ..full },
+        BinaryOp::Less => match first.checked_sub(1) {
+            Some(max) => Bounds { max, ..full },
+            None => return Ok(None),
+        },
+        BinaryOp::Greater => Bounds { min: end, ..full },
+        _ => return Err(unknown()),
+    }))
 }
 
 /// The date that a constant is; `None` if it is null.

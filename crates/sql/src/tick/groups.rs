@@ -13,7 +13,6 @@ use splay_store::TableSpec;
 use super::aggregates::AggregateOf;
 use super::convert::{Unknown, unknown};
 use super::recognise::{KEYS_MAX, Recogniser, Stage, types};
-use crate::functions;
 use crate::joins::asof_parts;
 
 impl Recogniser<'_> {
@@ -107,25 +106,8 @@ impl Recogniser<'_> {
                 return Ok(Key::Date);
             }
         }
-        if let (TickExpr::Call(function, arguments), false) = (&expr, bucketed)
-            && let Some(time) = arguments
-                .iter()
-                .position(|argument| matches!(argument, TickExpr::Column(column) if *column == spec.time_position()))
-        {
-            let others: Option<Vec<ScalarValue>> = arguments
-                .iter()
-                .enumerate()
-                .filter(|(position, _)| *position != time)
-                .map(|(_, argument)| match argument {
-                    TickExpr::Constant(number) => self.constants.fixed(*number),
-                    _ => None,
-                })
-                .collect();
-            if time == 1
-                && let Some(buckets) = others.and_then(|others| functions::buckets(function.name(), &others))
-            {
-                return Ok(Key::Bucket(Arc::from(buckets)));
-            }
+        if let Some(buckets) = self.buckets_of_time(&expr, spec).filter(|_| !bucketed) {
+            return Ok(Key::Bucket(buckets));
         }
         Ok(Key::Value(expr))
     }

@@ -17,6 +17,7 @@ mod convert;
 mod expressions;
 mod frames;
 mod groups;
+mod narrow;
 mod parts;
 mod pivots;
 mod recognise;

@@ -14,13 +14,14 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Distinct, Expr, LogicalPlan, SortExpr, TableScan};
-use splay_engine::{BinaryOp, Bound, Expr as TickExpr, LookupTable, Plan, Scan, SortKey};
+use splay_engine::{BinaryOp, Bound, Buckets, Expr as TickExpr, LookupTable, Plan, Scan, SortKey};
 use splay_store::{DayStart, TableSnapshot, TableSpec};
 
 use super::combine;
 use super::constants::Constants;
 use super::convert::{Converter, Unknown, unknown};
-use crate::functions::LOCAL_DATE;
+use super::narrow;
+use crate::functions::{self, LOCAL_DATE};
 use crate::joins::window_parts;
 use crate::provider::TickTable;
 use crate::walk::{Walk, WalkPlan};
@@ -258,6 +259,15 @@ impl Recogniser<'_> {
     }
 
     fn filter(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
+        let narrowed = narrow::narrowed(input, predicate).map_err(|error| Unknown(error.to_string()))?;
+        match narrowed {
+            Some((input, None)) => self.stage(&input),
+            Some((input, Some(predicate))) => self.filter_all(&predicate, &input),
+            None => self.filter_all(predicate, input),
+        }
+    }
+
+    fn filter_all(&mut self, predicate: &Expr, input: &LogicalPlan) -> Result<Stage, Unknown> {
         if let LogicalPlan::Join(join) = input {
             return self.filtered_join(predicate, join);
         }
@@ -348,9 +358,11 @@ impl Recogniser<'_> {
             }
             return both;
         }
-        if let Some(bound) =
-            self.bound_of_date(*op, left, right, spec).or_else(|| self.bound_of_date(op.swapped(), right, left, spec))
-        {
+        let computed = |op, value, constant| {
+            let of_date = self.bound_of_date(op, value, constant, spec);
+            of_date.or_else(|| self.bound_of_bucket(op, value, constant, spec))
+        };
+        if let Some(bound) = computed(*op, left, right).or_else(|| computed(op.swapped(), right, left)) {
             bounds.push(bound);
             return true;
         }
@@ -390,6 +402,28 @@ impl Recogniser<'_> {
             _ => return None,
         };
         Some(Bound::DateOfTime(op, *date, text(*zone)?.parse().ok()?, start))
+    }
+
+    /// A comparison of the time's bucket with an instant.
+    fn bound_of_bucket(&self, op: BinaryOp, value: &TickExpr, instant: &TickExpr, spec: &TableSpec) -> Option<Bound> {
+        let TickExpr::Constant(instant) = instant else { return None };
+        let buckets = self.buckets_of_time(value, spec).filter(|_| is_range(op))?;
+        Some(Bound::Bucket(op, *instant, buckets))
+    }
+
+    /// The buckets of the table's time that an expression is.
+    pub(super) fn buckets_of_time(&self, expr: &TickExpr, spec: &TableSpec) -> Option<Arc<dyn Buckets>> {
+        let TickExpr::Call(function, arguments) = expr else { return None };
+        let [width, TickExpr::Column(time), rest @ ..] = arguments.as_slice() else { return None };
+        if *time != spec.time_position() {
+            return None;
+        }
+        let fixed = |argument: &TickExpr| match argument {
+            TickExpr::Constant(number) => self.constants.fixed(*number),
+            _ => None,
+        };
+        let others: Option<Vec<ScalarValue>> = std::iter::once(width).chain(rest).map(fixed).collect();
+        functions::buckets(function.name(), &others?).map(Arc::from)
     }
 
     pub(super) fn sort_keys(&mut self, keys: &[SortExpr], schema: &DFSchema) -> Result<Vec<SortKey>, Unknown> {

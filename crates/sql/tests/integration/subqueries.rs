@@ -107,3 +107,67 @@ fn joins_to_sides_give_the_columns_that_are_asked_for() {
         assert_eq!(both.compare(text), Ok(true), "{text}: {:?}", both.reason(text));
     }
 }
+
+/// Conditions on what groups, distinct rows and windows go by hold for the rows below as for those above.
+#[test]
+fn conditions_on_keys_are_asked_below_groups() {
+    let (_folder, database) = database(Tier::Mapped);
+    let both = both(&database, 2);
+    let bars = "select sym, time_bucket('5 minutes', ts) as bar, venue, sum(size) as volume, max(bid) as high, count(*) as n from quote \
+                group by sym, bar, venue";
+    let conditions = [
+        "sym = 'S02'",
+        "sym in ('S01', 'S03') and volume > 500",
+        "sym is null",
+        "sym > 'S05' or venue = 'N'",
+        "venue = 'N' and n > 1 and sym <> 'S02'",
+        "venue is null",
+        "bar >= timestamp '2019-10-07 14:00:00'",
+        "bar > timestamp '2019-10-07 14:02:00' and bar < timestamp '2019-10-07 17:31:00'",
+        "bar between timestamp '2019-10-07 14:00:00' and timestamp '2019-10-07 15:00:00' and sym = 'S04'",
+        "bar = timestamp '2019-10-07 14:05:00'",
+        "bar = timestamp '2019-10-07 14:06:00'",
+        "bar <> timestamp '2019-10-07 14:05:00' and sym = 'S01'",
+        "bar + interval '5 minutes' > timestamp '2019-10-07 14:00:00'",
+        "sym = 'none'",
+        "volume > 1000",
+        "false",
+    ];
+    let sources = [
+        format!("({bars})"),
+        format!("(select b.bar, b.sym, b.venue, b.n, b.volume, b.high from ({bars}) as b where b.high is not null order by b.n)"),
+        format!("({bars} union all {})", bars.replace("quote", "trade")),
+        "(select distinct sym, time_bucket('1 hour', ts) as bar, venue, 1 as n, 1 as volume, 1.0 as high from quote)".to_owned(),
+        "(select bar, sym, venue, max(volume) as volume, min(n) as n, sum(high) as high from (select sym, venue, time_bucket('1 minute', ts) \
+         as bar, sum(size) as volume, count(*) as n, max(bid) as high from quote group by 1, 2, 3) group by bar, sym, venue having count(*) > 0)"
+            .to_owned(),
+        "(select ts as bar, sym, venue, size as volume, bid as high, row_number() over (partition by sym, venue order by ts, seq) as n from quote)"
+            .to_owned(),
+    ];
+    for source in &sources {
+        for condition in conditions {
+            let text = format!("select sym, bar, venue, volume, n from {source} as x where {condition}");
+            assert_eq!(both.compare(&text), Ok(true), "{text}: {:?}", both.reason(&text));
+        }
+    }
+    // A filter on another value than a key stays above.
+    let text = "select * from (select sym, last(size) as s from quote group by sym) where s > 10 and sym > 'S03'";
+    assert_eq!(both.compare(text), Ok(true), "{:?}", both.reason(text));
+    for (text, bounds) in [
+        (
+            format!("select volume from ({bars}) where sym = 'S02' and bar > timestamp '2019-10-07 14:02:00'"),
+            "bounds=[symbol, time]",
+        ),
+        (
+            "select count(*) from quote where time_bucket('1 day', ts) = timestamp '2019-10-07'".to_owned(),
+            "bounds=[time]",
+        ),
+        (
+            "select count(*) from quote where date_trunc('hour', ts) < timestamp '2019-10-07 15:30'".to_owned(),
+            "bounds=[time]",
+        ),
+    ] {
+        let plan = both.reason(&text).unwrap();
+        assert!(plan.contains(bounds) && plan.contains("filter=none"), "{text}: {plan}");
+    }
+}

@@ -1,0 +1,186 @@
+//! Conditions on the keys of groups, asked of the rows that are grouped.
+//!
+//! `SELECT … FROM (SELECT symbol, … GROUP BY symbol, bucket) WHERE symbol = 'A'` groups the rows of one symbol. What holds for keys of groups
+//! holds for the columns of `DISTINCT`, and for those by which each window function of a step parts its rows.
+
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DFSchema, DataFusionError, Result};
+use datafusion::logical_expr::logical_plan::{Aggregate, Distinct, Filter, Projection, SubqueryAlias, Union, Window};
+use datafusion::logical_expr::utils::{conjunction, split_conjunction};
+use datafusion::logical_expr::{Expr, LogicalPlan};
+
+use crate::joins::window_parts;
+
+/// Conditions that are looked at. Each costs a walk of the plan.
+const CONDITIONS_MAX: usize = 32;
+
+/// A plan whose groups are those that meet some of the conditions, and the others; `None` if that are all.
+///
+/// # Errors
+/// Those of making plans.
+pub(super) fn narrowed(plan: &LogicalPlan, predicate: &Expr) -> Result<Option<(LogicalPlan, Option<Expr>)>> {
+    let conditions = split_conjunction(predicate);
+    if conditions.len() > CONDITIONS_MAX {
+        return Ok(None);
+    }
+    let (mut narrowed, mut others) = (None, Vec::new());
+    for condition in conditions {
+        match below(narrowed.as_ref().unwrap_or(plan), condition)? {
+            Some(plan) => narrowed = Some(plan),
+            None => others.push(condition.clone()),
+        }
+    }
+    Ok(narrowed.map(|plan| (plan, conjunction(others))))
+}
+
+/// The plan with a condition below the first groups that it holds for as a whole; `None` if there are none.
+fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
+    if !is_of_columns(condition)? {
+        return Ok(None);
+    }
+    match plan {
+        LogicalPlan::SubqueryAlias(node) => {
+            let Some(input) = below(&node.input, &by_place(condition, plan.schema(), node.input.schema())?)? else {
+                return Ok(None);
+            };
+            SubqueryAlias::try_new(Arc::new(input), node.alias.clone()).map(LogicalPlan::SubqueryAlias).map(Some)
+        }
+        LogicalPlan::Projection(node) => {
+            let Some(condition) = over(condition, plan.schema(), &node.expr)? else { return Ok(None) };
+            let Some(input) = below(&node.input, &condition)? else { return Ok(None) };
+            let node = Projection::try_new_with_schema(node.expr.clone(), Arc::new(input), Arc::clone(&node.schema))?;
+            Ok(Some(LogicalPlan::Projection(node)))
+        }
+        LogicalPlan::Filter(node) => {
+            let Some(input) = below(&node.input, condition)? else { return Ok(None) };
+            Filter::try_new(node.predicate.clone(), Arc::new(input)).map(LogicalPlan::Filter).map(Some)
+        }
+        LogicalPlan::Sort(node) if node.fetch.is_none() => {
+            let Some(input) = below(&node.input, condition)? else { return Ok(None) };
+            Ok(Some(LogicalPlan::Sort(datafusion::logical_expr::Sort { input: Arc::new(input), ..node.clone() })))
+        }
+        LogicalPlan::Union(node) => union(node, condition),
+        LogicalPlan::Distinct(Distinct::All(input)) => {
+            let condition = by_place(condition, plan.schema(), input.schema())?;
+            Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(filtered(input, condition)?)))))
+        }
+        LogicalPlan::Aggregate(node) => aggregate(node, condition),
+        LogicalPlan::Window(node) => window(node, condition),
+        _ => Ok(None),
+    }
+}
+
+/// A plan with a condition as far below as it may be.
+fn filtered(plan: &LogicalPlan, condition: Expr) -> Result<LogicalPlan> {
+    match below(plan, &condition)? {
+        Some(narrowed) => Ok(narrowed),
+        None => Filter::try_new(condition, Arc::new(plan.clone())).map(LogicalPlan::Filter),
+    }
+}
+
+fn union(node: &Union, condition: &Expr) -> Result<Option<LogicalPlan>> {
+    let mut conditions = Vec::with_capacity(node.inputs.len());
+    let mut any = false;
+    for input in &node.inputs {
+        let condition = by_place(condition, &node.schema, input.schema())?;
+        let narrowed = below(input, &condition)?;
+        any |= narrowed.is_some();
+        conditions.push((input, condition, narrowed));
+    }
+    if !any {
+        return Ok(None);
+    }
+    let inputs = conditions.into_iter().map(|(input, condition, narrowed)| match narrowed {
+        Some(plan) => Ok(Arc::new(plan)),
+        None => Filter::try_new(condition, Arc::clone(input)).map(|filter| Arc::new(LogicalPlan::Filter(filter))),
+    });
+    let inputs = inputs.collect::<Result<_>>()?;
+    Ok(Some(LogicalPlan::Union(Union { inputs, schema: Arc::clone(&node.schema) })))
+}
+
+fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> {
+    let sets = node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
+    if sets || window_parts(node).is_some() {
+        return Ok(None);
+    }
+    let Some(condition) = over(condition, &node.schema, &node.group_expr)? else { return Ok(None) };
+    // Keys that aren't the same each time they are computed are computed once.
+    if !is_of_columns(&condition)? {
+        return Ok(None);
+    }
+    let input = Arc::new(filtered(&node.input, condition)?);
+    let (keys, calls) = (node.group_expr.clone(), node.aggr_expr.clone());
+    Aggregate::try_new_with_schema(input, keys, calls, Arc::clone(&node.schema)).map(LogicalPlan::Aggregate).map(Some)
+}
+
+fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
+    let columns = node.input.schema().columns();
+    let of_window = |expr: &Expr| match unaliased(expr) {
+        Expr::WindowFunction(call) => call.params.partition_by.clone(),
+        _ => Vec::new(),
+    };
+    let partitions: Vec<Vec<Expr>> = node.window_expr.iter().map(of_window).collect();
+    for column in condition.column_refs() {
+        let place = node.schema.index_of_column(column)?;
+        let Some(column) = columns.get(place) else { return Ok(None) };
+        let column = Expr::Column(column.clone());
+        if !partitions.iter().all(|keys| keys.contains(&column)) {
+            return Ok(None);
+        }
+    }
+    let condition = by_place(condition, &node.schema, node.input.schema())?;
+    let input = Arc::new(filtered(&node.input, condition)?);
+    let (window_expr, schema) = (node.window_expr.clone(), Arc::clone(&node.schema));
+    Ok(Some(LogicalPlan::Window(Window { input, window_expr, schema })))
+}
+
+/// Whether a condition reads columns, and gives the same for the same values.
+fn is_of_columns(condition: &Expr) -> Result<bool> {
+    let (mut columns, mut others) = (false, false);
+    condition.apply(|expr| {
+        columns |= matches!(expr, Expr::Column(_));
+        others |= expr.is_volatile_node()
+            || matches!(
+                expr,
+                Expr::ScalarSubquery(_)
+                    | Expr::InSubquery(_)
+                    | Expr::Exists(_)
+                    | Expr::SetComparison(_)
+                    | Expr::OuterReferenceColumn(_, _)
+            );
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(columns && !others)
+}
+
+/// A condition on columns as one on those at the same places of another schema.
+fn by_place(condition: &Expr, from: &DFSchema, to: &DFSchema) -> Result<Expr> {
+    let columns: Vec<Expr> = to.columns().into_iter().map(Expr::Column).collect();
+    over(condition, from, &columns)?.ok_or_else(|| DataFusionError::Internal("a column has no place".to_owned()))
+}
+
+/// A condition on columns as one on what these are computed by; `None` if it reads others.
+fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option<Expr>> {
+    let mut has_others = false;
+    let over = condition.clone().transform(|expr| {
+        let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
+        match computed.get(schema.index_of_column(column)?) {
+            // What is put in is done.
+            Some(by) => Ok(Transformed::new(unaliased(by).clone(), true, TreeNodeRecursion::Jump)),
+            None => {
+                has_others = true;
+                Ok(Transformed::new(expr, false, TreeNodeRecursion::Stop))
+            }
+        }
+    })?;
+    Ok((!has_others).then_some(over.data))
+}
+
+fn unaliased(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Alias(alias) => unaliased(&alias.expr),
+        other => other,
+    }
+}
