@@ -81,14 +81,7 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     let source = database.table(query.table())?.snapshot()?.spec().clone();
     let spec = rows_spec(&view, &query, &source, &options)?;
     patiently(stop, || database.create_view(view.clone(), false))?;
-    if !options.is_empty() || !with_data {
-        let empty = patiently(stop, || database.keep_view(&view, &spec, None, &[]))?;
-        empty.map_or(Ok(()), |load| load.commit().map(drop)).map_err(of_store)?;
-    }
-    if !with_data {
-        return Ok(Changed { what, rows: 0, commit: None });
-    }
-    match refresh(session, &view.name, stop) {
+    match fill(session, &view, &spec, !options.is_empty(), with_data, stop) {
         Ok(refreshed) => Ok(Changed { what, rows: refreshed.written, commit: refreshed.commit }),
         Err(error) => {
             // As if nothing had been said.
@@ -96,6 +89,32 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
             Err(error)
         }
     }
+}
+
+/// Keeps the first rows of a view. Its table is there then, with rows or without; the partitions suit the first rows unless they `are_chosen`.
+fn fill(
+    session: &Session,
+    view: &View,
+    spec: &TableSpec,
+    are_chosen: bool,
+    with_data: bool,
+    stop: Stop<'_>,
+) -> Result<Refreshed> {
+    let make_table = || -> Result<()> {
+        let empty = patiently(stop, || session.database().keep_view(view, spec, None, &[]))?;
+        empty.map_or(Ok(()), |load| load.commit().map(drop)).map_err(of_store)
+    };
+    if are_chosen || !with_data {
+        make_table()?;
+    }
+    if !with_data {
+        return Ok(Refreshed::default());
+    }
+    let refreshed = refresh(session, &view.name, stop)?;
+    if refreshed.commit.is_none() && !are_chosen {
+        make_table()?;
+    }
+    Ok(refreshed)
 }
 
 /// The table that keeps the rows of a view.
