@@ -43,7 +43,7 @@ use crate::in_select::JoinInSelect;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
-use crate::materialized::{Materialized, Reads};
+use crate::materialized::{Materialized, ViewReads};
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::names::Spellings;
 use crate::null_safe_keys::NullSafeKeys;
@@ -277,8 +277,8 @@ impl Session {
     }
 
     /// A statement with the queries of its views, and the materialized ones that it reads.
-    fn with_views<'t>(&self, text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, Reads)> {
-        let mut reads = Reads::default();
+    fn with_views<'t>(&self, text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
+        let mut reads = ViewReads::default();
         let text = views::with_views(&self.database, text, &mut |view| match view.materialized {
             None => views::as_written(view),
             Some(_) => self.materialized.query(self, view, &mut reads, stop),

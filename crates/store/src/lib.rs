@@ -92,5 +92,5 @@ pub use schema::{
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};
 pub use settings::Settings;
-pub use view_rows::{ViewCells, ViewPart};
+pub use view_rows::{ViewPart, ViewPartitions};
 pub use views::View;

@@ -30,13 +30,13 @@ const QUERY_VERSION: u8 = 1;
 
 /// The partitions of the table that a view goes through: those that it has, and those that it had when rows were kept of them.
 #[derive(Debug)]
-pub struct ViewCells<'a> {
+pub struct ViewPartitions<'a> {
     source: &'a TableSnapshot,
     /// Other tables that its rows follow from, and whether only from rows before them in time.
     others: Vec<(&'a TableSnapshot, bool)>,
     /// Digest of what was kept, by first date of the part.
     kept: BTreeMap<i32, String>,
-    cells: BTreeMap<i32, Option<&'a Partition>>,
+    partitions: BTreeMap<i32, Option<&'a Partition>>,
 }
 
 /// Rows of a view that are kept or computed together.
@@ -65,20 +65,20 @@ impl ViewPart {
     }
 }
 
-impl<'a> ViewCells<'a> {
+impl<'a> ViewPartitions<'a> {
     /// What a view reads, and what is kept of it.
     #[must_use]
     pub fn of(
         source: &'a TableSnapshot,
         others: Vec<(&'a TableSnapshot, bool)>,
         kept: Option<&TableSnapshot>,
-    ) -> ViewCells<'a> {
+    ) -> ViewPartitions<'a> {
         let sources = kept.into_iter().flat_map(TableSnapshot::sources);
         let kept: BTreeMap<i32, String> =
             sources.filter_map(|(source, _)| Some((date_of(&source.name)?, source.digest.clone()))).collect();
-        let mut cells: BTreeMap<i32, Option<&Partition>> = kept.keys().map(|date| (*date, None)).collect();
-        cells.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
-        ViewCells { source, others, kept, cells }
+        let mut partitions: BTreeMap<i32, Option<&Partition>> = kept.keys().map(|date| (*date, None)).collect();
+        partitions.extend(source.partitions().iter().map(|partition| (partition.date, Some(partition))));
+        ViewPartitions { source, others, kept, partitions }
     }
 
     /// First date and first instant of each, in order; no instant where a clock that is put back passes it twice.
@@ -86,21 +86,21 @@ impl<'a> ViewCells<'a> {
     /// # Errors
     /// [`Error::Schema`] for a zone that isn't known.
     pub fn starts(&self) -> Result<Vec<(i32, Option<i64>)>> {
-        starts(self.source.spec(), self.cells.keys().copied())
+        starts(self.source.spec(), self.partitions.keys().copied())
     }
 
     /// The parts of a view. `begins` has the partitions at whose first instant a part may begin, with that instant: no row of the query has a
     /// time before it and comes from a row of the table at or after it, nor the other way round.
     ///
     /// # Errors
-    /// As [`ViewCells::starts`].
+    /// As [`ViewPartitions::starts`].
     pub fn parts(&self, view: &View, begins: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
         let mut parts: Vec<ViewPart> = Vec::new();
         let mut others = Others::of(self, view)?;
         let tables = self.others.iter().map(|(table, _)| *table).chain([self.source]);
         let expired = tables.filter_map(|table| table.state().history.expired()).max();
         let mut runs: Vec<(i64, Vec<(i32, Option<&Partition>)>)> = Vec::new();
-        for (date, partition) in &self.cells {
+        for (date, partition) in &self.partitions {
             match (begins.get(date), runs.last_mut()) {
                 (None, Some((_, run))) => run.push((*date, *partition)),
                 (Some(start), Some(_)) => runs.push((*start, vec![(*date, *partition)])),
@@ -157,13 +157,13 @@ struct Others<'a> {
 }
 
 impl<'a> Others<'a> {
-    fn of(cells: &ViewCells<'a>, view: &View) -> Result<Others<'a>> {
+    fn of(partitions: &ViewPartitions<'a>, view: &View) -> Result<Others<'a>> {
         let mut others = Others { hasher: blake3::Hasher::new(), is_live: false, left: Vec::new() };
         others.hasher.update(&[QUERY_VERSION]);
         add_text(&mut others.hasher, &view.query);
         view.columns.iter().for_each(|column| add_text(&mut others.hasher, column));
-        add_table(&mut others.hasher, view, cells.source.spec());
-        for (table, only_before) in &cells.others {
+        add_table(&mut others.hasher, view, partitions.source.spec());
+        for (table, only_before) in &partitions.others {
             add_table(&mut others.hasher, view, table.spec());
             let starts = starts(table.spec(), table.partitions().iter().map(|partition| partition.date))?;
             for (partition, (_, start)) in table.partitions().iter().zip(starts) {

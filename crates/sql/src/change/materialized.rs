@@ -11,7 +11,7 @@ use super::run::{option, patiently, period_of, refuse_repeated, spec};
 use super::statement::{Statement, Words, begins, with_options};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};
-use crate::materialized::{Query, Standing};
+use crate::materialized::{Query, ViewState};
 use crate::session::{Parameters, Session};
 
 /// Rows of the table that one commit of a refresh covers, unless one part has more.
@@ -165,17 +165,17 @@ pub(super) fn refresh(session: &Session, name: &str, stop: Stop<'_>) -> Result<R
     let mut done = Refreshed::default();
     let mut looks = 0;
     loop {
-        let standing = session.materialized().standing(session, &view, stop)?;
-        if !standing.fits {
+        let state = session.materialized().state(session, &view, stop)?;
+        if !state.fits {
             return fault(format!(
                 "the query of {name:?} gives other columns than when its rows were kept: drop and create the view"
             ));
         }
-        let parts = due(&standing.parts);
+        let parts = due(&state.parts);
         if parts.is_empty() {
             return Ok(done);
         }
-        match keep(session, &view, &standing, &parts, stop)? {
+        match keep(session, &view, &state, &parts, stop)? {
             Some(kept) => {
                 looks = 0;
                 done.read += kept.read;
@@ -208,22 +208,22 @@ fn due(parts: &[ViewPart]) -> Vec<ViewPart> {
 fn keep(
     session: &Session,
     view: &View,
-    standing: &Standing,
+    state: &ViewState,
     parts: &[ViewPart],
     stop: Stop<'_>,
 ) -> Result<Option<Refreshed>> {
-    let mut answer = session.sql_until(&standing.query_of(parts), Parameters::None, stop)?;
-    if !standing.holds(session) {
+    let mut answer = session.sql_until(&state.query_of(parts), Parameters::None, stop)?;
+    if !state.holds(session) {
         return Ok(None);
     }
-    let spec = match &standing.kept {
+    let spec = match &state.kept {
         Some(kept) => kept.spec().clone(),
-        None => rows_spec(view, standing.query(), standing.source(), &[])?,
+        None => rows_spec(view, state.query(), state.source(), &[])?,
     };
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
-    let kept: Option<&TableSnapshot> = standing.kept.as_ref();
+    let kept: Option<&TableSnapshot> = state.kept.as_ref();
     let Some(mut load) = patiently(stop, || session.database().keep_view(view, &spec, kept, parts))? else {
         return Ok(None);
     };
@@ -251,8 +251,8 @@ impl Session {
     /// As [`Session::refresh`].
     pub fn refresh_due(&self, view: &str, stop: Stop<'_>) -> Result<(usize, u64)> {
         let view = found(self.database(), view)?;
-        let standing = self.materialized().standing(self, &view, stop)?;
-        let due: Vec<u64> = standing.parts.iter().filter(|part| part.is_due()).map(|part| part.rows).collect();
+        let state = self.materialized().state(self, &view, stop)?;
+        let due: Vec<u64> = state.parts.iter().filter(|part| part.is_due()).map(|part| part.rows).collect();
         Ok((due.len(), due.iter().sum()))
     }
 }

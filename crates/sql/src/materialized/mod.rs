@@ -2,8 +2,8 @@
 //!
 //! - A statement that reads one has, in its `WITH`, the kept rows of the parts that are fresh, and the query over the table's rows of the others
 //!   (`views.rs`). So it never sees old rows, and a refresh changes what a statement costs and nothing else.
-//! - What is fresh the store says by the digests of the table's files ([`ViewCells`]). It is looked up anew where a table has changed.
-//! - A table that changes while a statement is planned would give rows of two states: [`Reads`] tells, and the statement is planned anew.
+//! - What is fresh the store says by the digests of the table's files ([`ViewPartitions`]). It is looked up anew where a table has changed.
+//! - A table that changes while a statement is planned would give rows of two states: [`ViewReads`] tells, and the statement is planned anew.
 
 mod definition;
 
@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;
-use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewCells, ViewPart};
+use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewPart, ViewPartitions};
 
 use self::definition::Definition;
 use crate::change::columns_of;
@@ -30,36 +30,36 @@ const RUNS_MAX: usize = 16;
 /// What sessions know of the materialized views.
 #[derive(Debug, Default)]
 pub(crate) struct Materialized {
-    known: Mutex<HashMap<String, Arc<Known>>>,
+    planned: Mutex<HashMap<String, Arc<PlannedView>>>,
 }
 
 /// A view over a table, as long as neither is changed.
 #[derive(Debug)]
-struct Known {
+struct PlannedView {
     view: View,
     /// The tables that its rows follow from, the one that it goes through first.
     tables: Vec<TableSpec>,
     query: Query,
     /// The instants at which dates begin and parts may.
     begins: Mutex<HashMap<i32, Option<i64>>>,
-    last: Mutex<Option<Arc<Standing>>>,
+    last: Mutex<Option<Arc<ViewState>>>,
 }
 
-/// How a view stands at one state of its tables.
+/// A view at one state of its tables.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct ViewState {
     key: Key,
     pub(crate) parts: Vec<ViewPart>,
     /// The query of its rows.
     text: String,
-    known: Arc<Known>,
+    planned: Arc<PlannedView>,
     /// The table with the kept rows, if there is one.
     pub(crate) kept: Option<TableSnapshot>,
     /// Whether the kept rows have the columns that the query gives.
     pub(crate) fits: bool,
 }
 
-/// What the standing of a view follows from.
+/// What tells a state of a view from others.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
     /// The commit of each table, and its dates with live rows.
@@ -69,7 +69,7 @@ struct Key {
 
 /// The materialized views that a statement reads, each as it stood.
 #[derive(Debug, Default)]
-pub(crate) struct Reads(Vec<Arc<Standing>>);
+pub(crate) struct ViewReads(Vec<Arc<ViewState>>);
 
 /// The query of a view, in parts around the table that it reads.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ pub(crate) struct Query {
     columns: Vec<ColumnSpec>,
 }
 
-impl Reads {
+impl ViewReads {
     /// Whether any view was read.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -91,7 +91,7 @@ impl Reads {
 
     /// Whether all of them stand as they did.
     pub(crate) fn hold(&self, session: &Session) -> bool {
-        self.0.iter().all(|standing| standing.holds(session))
+        self.0.iter().all(|state| state.holds(session))
     }
 }
 
@@ -125,47 +125,53 @@ impl Snapshots {
 
 impl Materialized {
     /// The query that gives the rows of a materialized view now.
-    pub(crate) fn query(&self, session: &Session, view: &View, reads: &mut Reads, stop: Stop<'_>) -> Result<String> {
-        let standing = self.standing(session, view, stop)?;
-        let text = standing.text.clone();
-        reads.0.push(standing);
+    pub(crate) fn query(
+        &self,
+        session: &Session,
+        view: &View,
+        reads: &mut ViewReads,
+        stop: Stop<'_>,
+    ) -> Result<String> {
+        let state = self.state(session, view, stop)?;
+        let text = state.text.clone();
+        reads.0.push(state);
         Ok(text)
     }
 
     /// How a view stands.
-    pub(crate) fn standing(&self, session: &Session, view: &View, stop: Stop<'_>) -> Result<Arc<Standing>> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
-        if let Some(known) = known.filter(|known| known.view == *view) {
-            let snapshots = Snapshots::of(session, view, &known.query)?;
-            if known.is_of(&snapshots) {
-                return known.standing(snapshots);
+    pub(crate) fn state(&self, session: &Session, view: &View, stop: Stop<'_>) -> Result<Arc<ViewState>> {
+        let planned = self.planned.lock().unwrap_or_else(PoisonError::into_inner).get(&view.name).cloned();
+        if let Some(planned) = planned.filter(|planned| planned.view == *view) {
+            let snapshots = Snapshots::of(session, view, &planned.query)?;
+            if planned.is_of(&snapshots) {
+                return planned.state(snapshots);
             }
         }
         let query = Query::of(session, view, stop)?;
         let snapshots = Snapshots::of(session, view, &query)?;
         let tables = snapshots.tables.iter().map(|table| table.spec().clone()).collect();
         let (begins, last) = (Mutex::default(), Mutex::default());
-        let known = Arc::new(Known { view: view.clone(), tables, query, begins, last });
-        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&known));
-        known.standing(snapshots)
+        let planned = Arc::new(PlannedView { view: view.clone(), tables, query, begins, last });
+        self.planned.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&planned));
+        planned.state(snapshots)
     }
 }
 
-impl Known {
+impl PlannedView {
     /// Whether the tables are what they were.
     fn is_of(&self, snapshots: &Snapshots) -> bool {
         snapshots.tables.iter().map(TableSnapshot::spec).eq(&self.tables)
     }
 
-    fn standing(self: &Arc<Known>, snapshots: Snapshots) -> Result<Arc<Standing>> {
+    fn state(self: &Arc<PlannedView>, snapshots: Snapshots) -> Result<Arc<ViewState>> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let key = snapshots.key();
-        if let Some(standing) = last.as_ref().filter(|standing| standing.key == key) {
-            return Ok(Arc::clone(standing));
+        if let Some(state) = last.as_ref().filter(|state| state.key == key) {
+            return Ok(Arc::clone(state));
         }
-        let standing = Arc::new(Standing::new(self, key, snapshots)?);
-        *last = Some(Arc::clone(&standing));
-        Ok(standing)
+        let state = Arc::new(ViewState::new(self, key, snapshots)?);
+        *last = Some(Arc::clone(&state));
+        Ok(state)
     }
 
     /// The dates at whose begin a part may begin, with that instant.
@@ -183,51 +189,51 @@ impl Known {
     }
 }
 
-impl Standing {
-    fn new(known: &Arc<Known>, key: Key, snapshots: Snapshots) -> Result<Standing> {
+impl ViewState {
+    fn new(planned: &Arc<PlannedView>, key: Key, snapshots: Snapshots) -> Result<ViewState> {
         let Snapshots { tables, kept } = snapshots;
         let fits = kept.as_ref().is_none_or(|kept| {
             let same = |(kept, given): (&ColumnSpec, &ColumnSpec)| {
                 (&kept.name, &kept.column_type) == (&given.name, &given.column_type)
             };
             let columns = &kept.spec().columns;
-            columns.len() == known.query.columns.len() && columns.iter().zip(&known.query.columns).all(same)
+            columns.len() == planned.query.columns.len() && columns.iter().zip(&planned.query.columns).all(same)
         });
         let (source, others) =
             tables.split_first().ok_or_else(|| Error::Internal { message: "a view of no table".to_owned() })?;
-        let only_before = known.query.definition.others.iter().map(|other| other.only_before);
+        let only_before = planned.query.definition.others.iter().map(|other| other.only_before);
         let others = others.iter().zip(only_before).collect();
-        let cells = ViewCells::of(source, others, kept.as_ref().filter(|_| fits));
-        let parts = cells.parts(&known.view, &known.begins(cells.starts()?)?)?;
-        let text = text(known, kept.as_ref().filter(|_| fits), &parts);
-        Ok(Standing { key, text, parts, known: Arc::clone(known), kept, fits })
+        let cells = ViewPartitions::of(source, others, kept.as_ref().filter(|_| fits));
+        let parts = cells.parts(&planned.view, &planned.begins(cells.starts()?)?)?;
+        let text = text(planned, kept.as_ref().filter(|_| fits), &parts);
+        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept, fits })
     }
 
     /// The query of the rows of some parts.
     pub(crate) fn query_of(&self, parts: &[ViewPart]) -> String {
-        self.known.query.over(&runs(parts.iter()))
+        self.planned.query.over(&runs(parts.iter()))
     }
 
     /// The view's query.
     pub(crate) fn query(&self) -> &Query {
-        &self.known.query
+        &self.planned.query
     }
 
     /// Whether the view stands as it did.
     pub(crate) fn holds(&self, session: &Session) -> bool {
-        let snapshots = Snapshots::of(session, &self.known.view, &self.known.query);
-        snapshots.is_ok_and(|snapshots| self.known.is_of(&snapshots) && snapshots.key() == self.key)
+        let snapshots = Snapshots::of(session, &self.planned.view, &self.planned.query);
+        snapshots.is_ok_and(|snapshots| self.planned.is_of(&snapshots) && snapshots.key() == self.key)
     }
 
     /// The table that the view goes through.
     pub(crate) fn source(&self) -> &TableSpec {
-        &self.known.tables[0]
+        &self.planned.tables[0]
     }
 }
 
 /// The query of all rows of a view.
-fn text(known: &Known, kept: Option<&TableSnapshot>, parts: &[ViewPart]) -> String {
-    let query = &known.query;
+fn text(planned: &PlannedView, kept: Option<&TableSnapshot>, parts: &[ViewPart]) -> String {
+    let query = &planned.query;
     let (Some(kept), true) = (kept, parts.iter().any(|part| part.is_fresh)) else { return query.over(&[]) };
     let mut stale = runs(parts.iter().filter(|part| !part.is_fresh));
     if stale.len() > RUNS_MAX {
