@@ -29,7 +29,7 @@ TIMEOUT_SECONDS = 600
 
 _COMMENT = re.compile(r"<!-- (after|not run|file): (.*?) -->")
 _FENCE = re.compile(r"^( *)```(\w*)$")
-_LISTENERS = {"http": "127.0.0.1:7750", "flight": "127.0.0.1:7751", "line": "127.0.0.1:9009"}
+_LISTENERS = {"http": "127.0.0.1:7750", "flight": "127.0.0.1:7751", "postgres": "127.0.0.1:8812", "line": "127.0.0.1:9009"}
 
 
 @dataclasses.dataclass
@@ -159,7 +159,10 @@ class Runner:
     def serve(self, command: str) -> None:
         """Starts a server of the page on free ports, and waits until it says where it listens."""
         command = command.removesuffix("&").strip()
-        listeners = [name for name in _LISTENERS if not (name == "line" and command.startswith("splay replay"))]
+        for name, usual in _LISTENERS.items():
+            command = command.replace(f"--{name} {usual}", f"--{name} 127.0.0.1:0")
+        is_replay = command.startswith("splay replay")
+        listeners = [name for name in _LISTENERS if not (name in ("postgres", "line") and is_replay)]
         ports = " ".join(f"--{name} 127.0.0.1:0" for name in listeners if f"--{name} " not in command)
         log = open(self.folder / f"server-{len(self._servers)}.log", "w+", encoding="utf-8")
         server = subprocess.Popen(

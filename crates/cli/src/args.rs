@@ -35,7 +35,7 @@ pub enum Command {
     Sql(SqlArguments),
     /// Run statements interactively, with completion, history and commands such as \d
     Shell(ShellArguments),
-    /// Capture rows into a database and serve it over HTTP, Flight SQL, WebSocket and line protocol
+    /// Capture rows into a database and serve it over HTTP, Flight SQL, PostgreSQL's wire protocol, WebSocket and line protocol
     Serve(ServeArguments),
     /// Replay a stored or recorded day to subscribers as if it were live
     Replay(ReplayArguments),
@@ -466,6 +466,10 @@ pub struct ServeArguments {
     /// Address for Flight and Flight SQL (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub flight: Option<Address>,
+    /// Address for PostgreSQL's wire protocol, such as 127.0.0.1:8812 (port 0: a free one), or off; overrides the settings, whose default
+    /// is off
+    #[arg(long, value_name = "ADDRESS")]
+    pub postgres: Option<Address>,
     /// Address for line protocol over TCP (port 0: a free one), or off; overrides the settings
     #[arg(long, value_name = "ADDRESS")]
     pub line: Option<Address>,

@@ -14,7 +14,6 @@ mod print;
 mod progress;
 mod rows;
 mod size;
-mod statements;
 
 use std::process::ExitCode;
 

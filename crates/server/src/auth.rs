@@ -93,6 +93,11 @@ impl Tokens {
         Err(Problem::new(Code::Forbidden, format!("the token doesn't allow to {role}")))
     }
 
+    /// What the holder of a token may do; nothing if it isn't known.
+    pub(crate) fn roles_of(&self, token: &str) -> Option<&[Role]> {
+        self.find(token).map(|known| known.roles.as_slice())
+    }
+
     fn find(&self, token: &str) -> Option<&Known> {
         let digest = blake3::hash(token.as_bytes());
         // Not `find`, which would stop at the first.

@@ -25,6 +25,11 @@ impl CountedBuffer {
         self.memory = Some(memory.clone());
     }
 
+    /// Bytes that were written and not taken.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes
+    }
+
     /// What was written, which counts until it is dropped.
     pub(crate) fn take(&mut self) -> Bytes {
         let (bytes, part) = (std::mem::take(&mut self.bytes), self.part.take());

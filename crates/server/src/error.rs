@@ -24,7 +24,7 @@ pub enum Error {
     /// missing.
     #[error("{listener} would listen on {address}, which other machines reach: {missing}")]
     Open {
-        /// The listener: "http", "flight" or "line".
+        /// The listener: "http", "flight", "postgres" or "line".
         listener: &'static str,
         /// Where.
         address: SocketAddr,
@@ -35,7 +35,7 @@ pub enum Error {
     /// The address can't be had; usually another process has it.
     #[error("{listener} can't listen on {address}: {source}")]
     Bind {
-        /// The listener: "http", "flight" or "line".
+        /// The listener: "http", "flight", "postgres" or "line".
         listener: &'static str,
         /// Where.
         address: SocketAddr,

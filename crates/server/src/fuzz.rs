@@ -31,6 +31,18 @@ pub(crate) const MEMORY: Memory = Memory { fixed: 32 << 20, each: 1 << 10 };
 
 /// What requests share.
 pub(crate) fn shared() -> Arc<Shared> {
+    shared_by(watch::channel(true).1)
+}
+
+/// The same of a server that doesn't stop.
+pub(crate) fn serving() -> Arc<Shared> {
+    // Kept open by nobody: who waits for the stop waits for ever.
+    let (sender, stop) = watch::channel(false);
+    std::mem::forget(sender);
+    shared_by(stop)
+}
+
+fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
     let limits = Limits {
         statements_max: 0,
         statements_waiting_max: 0,
@@ -43,7 +55,6 @@ pub(crate) fn shared() -> Arc<Shared> {
     let session = Session::new(database.clone(), SessionSettings::default()).unwrap_or_else(|error| panic!("{error}"));
     let ingest: Arc<dyn Ingest> = Arc::new(Nowhere);
     let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest))));
-    let stop = watch::channel(true).1;
     let queue_bytes_max = limits.subscription_bytes_max;
     let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
     Arc::new(Shared {

@@ -1,4 +1,4 @@
-//! The server: statements and rows over HTTP, Flight SQL, Flight, WebSocket and line protocol.
+//! The server: statements and rows over HTTP, Flight SQL, Flight, PostgreSQL's wire protocol, WebSocket and line protocol.
 //!
 //! A [`Server`] is bound first, which is when everything that can be wrong with its settings is said, and then runs until it
 //! is told to stop. Everything that a client can ask for is bounded by [`settings::Limits`].
@@ -39,8 +39,10 @@ mod metrics;
 mod named;
 mod opening;
 mod places;
+mod postgres;
 mod problem;
 mod refresh;
+mod running;
 mod server;
 pub mod settings;
 mod sources;

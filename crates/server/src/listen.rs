@@ -67,6 +67,11 @@ impl Gate {
         Gate::of(limits.line_connections_max, limits.line_client_connections_max, metrics)
     }
 
+    /// Places for PostgreSQL's wire protocol, whose connections clients keep.
+    pub(crate) fn for_postgres(limits: &Limits, metrics: Arc<Metrics>) -> Gate {
+        Gate::of(limits.postgres_connections_max, limits.postgres_client_connections_max, metrics)
+    }
+
     fn of(max: usize, client_max: usize, metrics: Arc<Metrics>) -> Gate {
         let all = Arc::new(Semaphore::new(max.min(Semaphore::MAX_PERMITS)));
         Gate { all, clients: Arc::default(), client_max, metrics }

@@ -22,7 +22,7 @@ use crate::sources::Sources;
 use crate::statements::Statements;
 use crate::subscriptions::Subscriptions;
 use crate::tls::Acceptor;
-use crate::{flight, http, tls};
+use crate::{flight, http, postgres, tls};
 
 /// Where a server listens. With port 0 in the settings, the port that the system gave.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,9 +31,11 @@ pub struct Addresses {
     pub http: Option<SocketAddr>,
     /// Flight and Flight SQL.
     pub flight: Option<SocketAddr>,
+    /// PostgreSQL's wire protocol.
+    pub postgres: Option<SocketAddr>,
     /// Line protocol over TCP.
     pub line: Option<SocketAddr>,
-    /// Whether HTTP and Flight speak TLS.
+    /// Whether HTTP, Flight and PostgreSQL's wire protocol speak TLS.
     pub tls: bool,
 }
 
@@ -46,6 +48,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     http: Option<(TcpListener, Option<Acceptor>)>,
     flight: Option<(TcpListener, Option<Acceptor>)>,
+    postgres: Option<(TcpListener, postgres::Front)>,
     line: Option<TcpListener>,
     addresses: Addresses,
 }
@@ -86,19 +89,23 @@ impl Server {
         // Line protocol has no token: a server that asks for one elsewhere doesn't take rows without, unless it is told to.
         let default = if tokens.are_none() { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
         let line = if ingest.is_some() { settings.line.address.unwrap_or(default) } else { Address::Off };
-        refuse_open(&settings, &tokens, [("http", http), ("flight", flight), ("line", line)])?;
+        let postgres = settings.postgres.address;
+        let listeners = [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)];
+        refuse_open(&settings, &tokens, listeners)?;
 
-        let acceptor =
-            |version: Version| settings.tls.as_ref().map(|tls| tls::acceptor(tls, version.protocol())).transpose();
-        let (http_tls, flight_tls) = (acceptor(Version::One)?, acceptor(Version::Two)?);
+        let acceptor = |protocol: &[u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
+        let (http_tls, flight_tls) = (acceptor(Version::One.protocol())?, acceptor(Version::Two.protocol())?);
+        let postgres_tls = acceptor(postgres::PROTOCOL)?;
         let http = listen("http", http).await?;
         let flight = listen("flight", flight).await?;
+        let postgres = listen("postgres", postgres).await?;
         let line = listen("line", line).await?;
         let address =
             |listener: &Option<TcpListener>| listener.as_ref().and_then(|listener| listener.local_addr().ok());
         let addresses = Addresses {
             http: address(&http),
             flight: address(&flight),
+            postgres: address(&postgres),
             line: address(&line),
             tls: settings.tls.is_some(),
         };
@@ -130,6 +137,11 @@ impl Server {
             metrics: Arc::clone(&metrics),
             stop: stopped,
         });
+        let session =
+            |error: splay_sql::Error| Error::Setting { setting: "session".to_owned(), reason: error.to_string() };
+        let front =
+            |listener| Ok((listener, postgres::Front::new(Arc::clone(&shared), postgres_tls).map_err(session)?));
+        let postgres = postgres.map(front).transpose()?;
         Ok(Server {
             gate: Gate::new(&limits, metrics),
             settings,
@@ -137,6 +149,7 @@ impl Server {
             stop,
             http: http.map(|listener| (listener, http_tls)),
             flight: flight.map(|listener| (listener, flight_tls)),
+            postgres,
             line,
             addresses,
         })
@@ -151,7 +164,7 @@ impl Server {
     /// Serves until `stop` is over. Then nothing new is taken, requests under way end or are cut off after
     /// [`shutdown_seconds_max`](crate::settings::Limits::shutdown_seconds_max), and capture is closed.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let Server { settings, shared, gate, stop: stopping, http, flight, line, addresses: _ } = self;
+        let Server { settings, shared, gate, stop: stopping, http, flight, postgres, line, addresses: _ } = self;
         let front = |name, version, router, tls| Front {
             name,
             version,
@@ -174,6 +187,10 @@ impl Server {
         if let Some((listener, tls)) = flight {
             let router = flight::router(Arc::clone(&shared));
             listeners.spawn(listen::serve(listener, front("flight", Version::Two, router, tls)));
+        }
+        if let Some((listener, front)) = postgres {
+            let gate = Gate::for_postgres(&settings.limits, Arc::clone(&shared.metrics));
+            listeners.spawn(postgres::serve(listener, front, gate));
         }
         if let (Some(listener), Some(appends)) = (line, &shared.appends) {
             let front = LineFront {
@@ -207,7 +224,7 @@ impl Server {
 }
 
 /// Refuses an address that other machines reach without what protects it.
-fn refuse_open(settings: &Settings, tokens: &Tokens, listeners: [(&'static str, Address); 3]) -> Result<()> {
+fn refuse_open(settings: &Settings, tokens: &Tokens, listeners: [(&'static str, Address); 4]) -> Result<()> {
     for (listener, address) in listeners {
         let Address::At(address) = address else { continue };
         if address.ip().is_loopback() {

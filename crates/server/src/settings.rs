@@ -36,6 +36,8 @@ pub struct Settings {
     pub http: Http,
     /// Flight and Flight SQL.
     pub flight: Flight,
+    /// PostgreSQL's wire protocol.
+    pub postgres: Postgres,
     /// Line protocol over TCP.
     pub line: Line,
     /// Bounds on everything that a client can ask for.
@@ -157,6 +159,20 @@ impl Default for Flight {
     }
 }
 
+/// Settings of PostgreSQL's wire protocol.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Postgres {
+    /// Where to listen. Default off.
+    pub address: Address,
+}
+
+impl Default for Postgres {
+    fn default() -> Postgres {
+        Postgres { address: Address::Off }
+    }
+}
+
 /// Settings of line protocol over TCP.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -191,6 +207,13 @@ pub struct Limits {
     pub line_connections_max: usize,
     /// Those from one address. Default 128.
     pub line_client_connections_max: usize,
+    /// Connections for PostgreSQL's wire protocol, which clients keep open between statements and which have places of their own. More are
+    /// refused. Default 256.
+    pub postgres_connections_max: usize,
+    /// Those from one address. Default 128.
+    pub postgres_client_connections_max: usize,
+    /// Seconds that a connection of PostgreSQL's wire protocol may wait for its next statement. Default 3,600.
+    pub postgres_idle_seconds_max: u64,
     /// Seconds in which a client must have sent the head of a request, or a TLS handshake. Also how long an HTTP connection may
     /// wait for its next request. Default 30.
     pub head_seconds_max: u64,
@@ -238,6 +261,9 @@ impl Default for Limits {
             client_connections_max: 256,
             line_connections_max: 256,
             line_client_connections_max: 128,
+            postgres_connections_max: 256,
+            postgres_client_connections_max: 128,
+            postgres_idle_seconds_max: 3600,
             head_seconds_max: 30,
             body_seconds_max: 60,
             idle_seconds_max: 600,
@@ -270,6 +296,10 @@ impl Limits {
         Duration::from_secs(self.idle_seconds_max)
     }
 
+    pub(crate) fn postgres_idle(&self) -> Duration {
+        Duration::from_secs(self.postgres_idle_seconds_max)
+    }
+
     pub(crate) fn statement(&self) -> Duration {
         Duration::from_secs(self.statement_seconds_max)
     }
@@ -294,6 +324,8 @@ impl Limits {
             ("limits.client_connections_max", self.client_connections_max),
             ("limits.line_connections_max", self.line_connections_max),
             ("limits.line_client_connections_max", self.line_client_connections_max),
+            ("limits.postgres_connections_max", self.postgres_connections_max),
+            ("limits.postgres_client_connections_max", self.postgres_client_connections_max),
             ("limits.rows_bytes_max", self.rows_bytes_max),
             ("limits.statements_max", self.statements_max),
             ("limits.prepared_max", self.prepared_max),
@@ -310,6 +342,7 @@ impl Limits {
             ("limits.body_seconds_max", self.body_seconds_max),
             ("limits.idle_seconds_max", self.idle_seconds_max),
             ("limits.statement_seconds_max", self.statement_seconds_max),
+            ("limits.postgres_idle_seconds_max", self.postgres_idle_seconds_max),
         ];
         for (setting, value) in seconds {
             if value == 0 || value > 86_400 {
@@ -369,7 +402,7 @@ impl Role {
     }
 }
 
-/// Certificate and key for HTTP and Flight, PEM files.
+/// Certificate and key for HTTP, Flight and PostgreSQL's wire protocol, PEM files.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tls {
@@ -442,6 +475,8 @@ mod tests {
             address = "127.0.0.1:0"
             [flight]
             address = "off"
+            [postgres]
+            address = "127.0.0.1:8812"
             [line]
             address = "127.0.0.1:9109"
             [limits]

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use futures::Stream;
 use splay_sql::{Answer, AnswerMemory, Parameters, Session, StatementStats, Stop, Waited};
 use tokio::runtime::Handle;
@@ -63,12 +63,12 @@ pub(crate) trait Encode: Send + 'static {
 /// Runs statements. Clones share the limits.
 #[derive(Debug, Clone)]
 pub(crate) struct Statements {
+    session: Session,
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    session: Session,
     limits: Limits,
     log: Log,
     places: Arc<Places>,
@@ -123,11 +123,16 @@ impl<P: Send + 'static> Pieces<P> {
 impl Statements {
     pub(crate) fn new(session: Session, limits: Limits, log: Log, metrics: Arc<Metrics>) -> Statements {
         let places = Places::new(limits.statements_max, limits.statements_waiting_max, Arc::clone(&metrics));
-        Statements { shared: Arc::new(Shared { session, limits, log, places, metrics }) }
+        Statements { session, shared: Arc::new(Shared { limits, log, places, metrics }) }
+    }
+
+    /// The same places for statements of another session.
+    pub(crate) fn in_session(&self, session: Session) -> Statements {
+        Statements { session, shared: Arc::clone(&self.shared) }
     }
 
     pub(crate) fn session(&self) -> &Session {
-        &self.shared.session
+        &self.session
     }
 
     /// Starts a statement. Returns when it has a place, not when it has rows.
@@ -159,7 +164,7 @@ impl Statements {
         let start = Instant::now();
         let place = self.place(way, start).await?;
         let (outlet, receiver) = mpsc::channel(PIECES_WAITING);
-        let shared = Arc::clone(&self.shared);
+        let (session, shared) = (self.session.clone(), Arc::clone(&self.shared));
         let deadline = start + shared.limits.statement();
         let handle = Handle::current();
         tokio::task::spawn_blocking(move || {
@@ -170,7 +175,7 @@ impl Statements {
             let limits = &shared.limits;
             let (rows, cost) = (0, None);
             let mut run = Run { handle, outlet, deadline, limits, metrics, place, patience, rows, cost, ingest };
-            let ended = run.run(&shared.session, &text, &parameters, encode);
+            let ended = run.run(&session, &text, &parameters, encode);
             shared.metrics.rows_out.inc_by(run.rows);
             let outcome = match &ended {
                 Ok(()) => "ok",
@@ -185,7 +190,7 @@ impl Statements {
                 shared.metrics.statement_cost(&cost.stats);
             }
             if milliseconds >= shared.log.slow_statement_milliseconds as f64 {
-                shared.log_slow(way, &text, &parameters, milliseconds, &cost.unwrap_or_default());
+                shared.log_slow(&session, way, &text, &parameters, milliseconds, &cost.unwrap_or_default());
             }
             // A client that never hears the last word takes the answer for broken off.
             let _ = match ended {
@@ -199,14 +204,22 @@ impl Statements {
 
     /// What a statement would give, without running it.
     pub(crate) async fn describe(&self, text: String) -> Outcome<splay_sql::Description> {
+        self.described(move |session, stop| session.describe_until(&text, stop)).await
+    }
+
+    /// Plans without running, in a place.
+    async fn described<T: Send + 'static>(
+        &self,
+        describe: impl FnOnce(&Session, Stop<'_>) -> splay_sql::Result<T> + Send + 'static,
+    ) -> Outcome<T> {
         let place = self.place("describe", Instant::now()).await?;
-        let session = self.shared.session.clone();
+        let session = self.session.clone();
         let (sender, receiver) = oneshot::channel();
         let deadline = Instant::now() + self.shared.limits.statement();
         tokio::task::spawn_blocking(move || {
             let _place = place;
             let is_over = || sender.is_closed() || Instant::now() >= deadline;
-            let described = session.describe_until(&text, Stop::when(&is_over));
+            let described = describe(&session, Stop::when(&is_over));
             let _ = sender.send(described);
         });
         match tokio::time::timeout(self.shared.limits.statement(), receiver).await {
@@ -214,6 +227,11 @@ impl Statements {
             Ok(Err(_)) => Err(broke_off()),
             Err(_) => Err(out_of_time()),
         }
+    }
+
+    /// Types that the placeholders of a statement that changes something have, as far as they have some.
+    pub(crate) async fn describe_change(&self, text: String) -> Outcome<Vec<(String, DataType)>> {
+        self.described(move |session, stop| session.describe_change(&text, stop)).await
     }
 
     /// Waits for a place.
@@ -278,9 +296,17 @@ impl Cost {
 
 impl Shared {
     /// Logs a slow statement with what it cost and, where that wasn't a tick plan, why.
-    fn log_slow(&self, way: &'static str, text: &str, parameters: &Parameters, milliseconds: f64, cost: &Cost) {
+    fn log_slow(
+        &self,
+        session: &Session,
+        way: &'static str,
+        text: &str,
+        parameters: &Parameters,
+        milliseconds: f64,
+        cost: &Cost,
+    ) {
         let Cost { stats, refusal } = cost;
-        let reason = refusal.clone().or_else(|| self.session.why_no_tick_plan(text, parameters));
+        let reason = refusal.clone().or_else(|| session.why_no_tick_plan(text, parameters));
         let shown = text.floor_char_boundary(LOGGED_TEXT_BYTES.min(text.len()));
         tracing::warn!(
             way,

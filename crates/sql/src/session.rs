@@ -20,7 +20,7 @@ use datafusion::execution::context::{SessionConfig, SessionContext};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream_partitioned};
@@ -53,6 +53,7 @@ use crate::pivot::PivotPlanner;
 use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::planner::{self, TickQueryPlanner};
+use crate::postgres;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
 use crate::read_only;
 use crate::semi_joins::DistinctInnerSide;
@@ -147,6 +148,8 @@ pub struct Session {
     statements: Arc<TickStatements>,
     memory: Arc<TotalMemory>,
     materialized: Arc<Materialized>,
+    /// Whether it has PostgreSQL's catalogue.
+    has_catalogue: bool,
 }
 
 /// DataFusion's state: functions, rules and the catalog.
@@ -214,14 +217,39 @@ impl Session {
     /// [`Error::Internal`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
-        let (state, tables) = state(&database, &settings)?;
+        let (state, tables) = state(&database, &settings, false)?;
         let state = Arc::new(state);
         tables.plan_views_in(&state);
         let states = Arc::new(state);
         let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
         let memory = Arc::new(TotalMemory::new(settings.total_memory_bytes));
         let materialized = Arc::default();
-        Ok(Session { database, settings, states, threads, statements, memory, materialized })
+        Ok(Session { database, settings, states, threads, statements, memory, materialized, has_catalogue: false })
+    }
+
+    /// A session over the same database, threads and memory, in which there are the tables, functions and casts of PostgreSQL's catalogue
+    /// (`postgres/`). Answers aren't kept.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it can't be set up.
+    pub fn for_postgres(&self) -> Result<Session> {
+        let (state, tables) = state(&self.database, &self.settings, true)?;
+        let state = Arc::new(state);
+        tables.plan_views_in(&state);
+        let (states, statements) = (Arc::new(state), Arc::new(TickStatements::new(0)));
+        Ok(Session { states, statements, has_catalogue: true, ..self.clone() })
+    }
+
+    /// The text of a statement with numbered placeholders and known forms.
+    fn prepared<'a>(&self, text: &'a str) -> Result<Cow<'a, str>> {
+        let numbered = placeholders::numbered(text)?;
+        if !self.has_catalogue {
+            return Ok(numbered);
+        }
+        Ok(match numbered {
+            Cow::Borrowed(text) => postgres::rewritten(text),
+            Cow::Owned(text) => Cow::Owned(postgres::rewritten(&text).into_owned()),
+        })
     }
 
     /// The database it reads.
@@ -252,7 +280,7 @@ impl Session {
     /// Those of [`Session::sql`], and [`Error::Cancelled`].
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
-        let text = &*placeholders::numbered(text)?;
+        let text = &*self.prepared(text)?;
         if let Some(summary) = Summary::of(text) {
             return self.summarize(&summary, &parameters, stop);
         }
@@ -495,7 +523,7 @@ impl Session {
     pub fn describe_until(&self, text: &str, stop: Stop<'_>) -> Result<Description> {
         limits::check_text(text)?;
         let session = self.clone();
-        let mut text = placeholders::numbered(text)?.into_owned();
+        let mut text = self.prepared(text)?.into_owned();
         if let Some(summary) = Summary::of(&text) {
             let Description { parameters, .. } = self.describe_until(&summary.source(), stop)?;
             return Ok(Description { schema: Summary::schema(), parameters });
@@ -793,7 +821,11 @@ fn rename(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, DataFu
 }
 
 /// What statements are planned in, and the tables that they find.
-fn state(database: &Database, settings: &SessionSettings) -> Result<(SessionState, Arc<TickSchema>)> {
+fn state(
+    database: &Database,
+    settings: &SessionSettings,
+    has_catalogue: bool,
+) -> Result<(SessionState, Arc<TickSchema>)> {
     let mut config = SessionConfig::new()
         .with_target_partitions(settings.threads.max(1))
         .with_batch_size(settings.batch_rows.max(1))
@@ -833,9 +865,19 @@ fn state(database: &Database, settings: &SessionSettings) -> Result<(SessionStat
     let catalog = MemoryCatalogProvider::new();
     let file_threads = settings.files.then_some(settings.threads);
     let tables = Arc::new(TickSchema::new(database.clone(), file_threads));
-    catalog.register_schema("public", Arc::clone(&tables) as Arc<_>).map_err(wrap)?;
+    if has_catalogue {
+        let pg_catalog = Arc::new(postgres::CatalogueSchema::new(database.clone(), Arc::clone(&tables)));
+        let public = postgres::WithCatalogue { tables: Arc::clone(&tables), catalogue: Arc::clone(&pg_catalog) };
+        catalog.register_schema("public", Arc::new(public)).map_err(wrap)?;
+        catalog.register_schema("pg_catalog", pg_catalog).map_err(wrap)?;
+    } else {
+        catalog.register_schema("public", Arc::clone(&tables) as Arc<_>).map_err(wrap)?;
+    }
     context.register_catalog("splay", Arc::new(catalog));
     functions::register(&context);
+    if has_catalogue {
+        postgres::functions().into_iter().for_each(|function| context.register_udf(ScalarUDF::clone(&function)));
+    }
     context.add_analyzer_rule(Arc::new(CompareIntervals));
     let planned = context.register_relation_planner(Arc::new(PivotPlanner));
     planned.map_err(wrap)?;

@@ -30,6 +30,7 @@ pub fn run(arguments: &ServeArguments) -> Result<()> {
     let mut settings = arguments.config.as_ref().map_or_else(|| Ok(Settings::default()), Settings::read)?;
     settings.http.address = arguments.http.unwrap_or(settings.http.address);
     settings.flight.address = arguments.flight.unwrap_or(settings.flight.address);
+    settings.postgres.address = arguments.postgres.unwrap_or(settings.postgres.address);
     settings.line.address = arguments.line.or(settings.line.address);
     let mut capture: CaptureSettings = settings.capture.clone().try_into().context("settings of [capture]")?;
     // Lines are held to the same number as batches, so that one too many costs a line and not its batch.
@@ -113,11 +114,17 @@ pub(super) fn announce(what: &str, server: &Server) -> Result<()> {
     let addresses = server.addresses();
     say!("splay {} {what}", env!("CARGO_PKG_VERSION"))?;
     let (http, grpc) = if addresses.tls { ("https", "grpc+tls") } else { ("http", "grpc") };
-    for (listener, scheme, address) in
-        [("http", http, addresses.http), ("flight", grpc, addresses.flight), ("line", "tcp", addresses.line)]
-    {
+    let listeners = [
+        ("http", http, addresses.http),
+        ("flight", grpc, addresses.flight),
+        ("postgres", "postgresql", addresses.postgres),
+        ("line", "tcp", addresses.line),
+    ];
+    for (listener, scheme, address) in listeners {
         match address {
             Some(address) => say!("{listener:6} {scheme}://{address}")?,
+            // Off unless it is asked for.
+            None if listener == "postgres" => {}
             None => say!("{listener:6} off")?,
         }
     }

@@ -14,7 +14,7 @@ use crate::output::{self, Shown};
 use crate::print::note;
 use crate::rows::parameters;
 use crate::size::Thousands;
-use crate::statements::{is_blank, split};
+use splay_sql::statements::{is_blank, split};
 
 pub fn run(arguments: SqlArguments) -> Result<()> {
     let text = match (&arguments.statement, &arguments.file) {

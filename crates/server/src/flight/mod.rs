@@ -10,7 +10,6 @@ mod fuzz;
 mod metadata;
 mod prepared;
 mod put;
-mod running;
 mod service;
 mod texts;
 mod types;
@@ -48,11 +47,11 @@ use tonic::{Request, Response, Status, Streaming};
 
 use self::encode::Messages;
 use self::prepared::{Prepared, PreparedStatements};
-use self::running::Running;
 use self::service::Flights;
 use crate::auth::token_of;
 use crate::http::{Shared, on_thread};
 use crate::problem::{Code, Outcome, Problem};
+use crate::running::{self, Running};
 use crate::settings::Role;
 use crate::statements::or_broke_off;
 

@@ -92,9 +92,14 @@ fn addresses_that_others_reach_need_token_and_tls() {
         ("http", String::new(), "token"),
         ("flight", String::new(), "TLS"),
         ("http", token.clone(), "[tls]"),
+        ("postgres", String::new(), "token"),
+        ("postgres", token.clone(), "[tls]"),
         ("line", token, "use /api/v2/write"),
     ] {
-        let off = off.replace(&format!("{listener}.address = \"off\""), &format!("{listener}.address = \"0.0.0.0:0\""));
+        let off = match listener {
+            "postgres" => format!("{off}postgres.address = \"0.0.0.0:0\"\n"),
+            _ => off.replace(&format!("{listener}.address = \"off\""), &format!("{listener}.address = \"0.0.0.0:0\"")),
+        };
         let error = bind(&format!("{off}{text}")).unwrap_err();
         assert!(matches!(error, Error::Open { .. }), "{error}");
         let wanted = if missing == "TLS" { "[tls]" } else { missing };

@@ -7,6 +7,7 @@ mod flight;
 mod hostile;
 mod line;
 mod memory;
+mod postgres;
 mod query;
 mod subscribe;
 mod support;

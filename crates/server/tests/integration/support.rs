@@ -91,6 +91,10 @@ impl Served {
         self.addresses.flight.unwrap()
     }
 
+    pub fn postgres(&self) -> SocketAddr {
+        self.addresses.postgres.unwrap()
+    }
+
     pub fn line(&self) -> SocketAddr {
         self.addresses.line.unwrap()
     }

@@ -10,6 +10,7 @@ mod copy;
 mod fit;
 mod keyed;
 mod materialized;
+mod placeholders;
 mod run;
 mod statement;
 

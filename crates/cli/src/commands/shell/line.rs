@@ -9,7 +9,7 @@ use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{Context, Helper, Result};
 
 use super::names::Names;
-use crate::statements::{is_blank, split};
+use splay_sql::statements::{is_blank, split};
 
 pub struct LineHelper {
     names: Arc<Names>,

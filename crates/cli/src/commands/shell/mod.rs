@@ -31,7 +31,7 @@ use crate::output::{self, Shown};
 use crate::print::{self, note, say};
 use crate::rows::Source;
 use crate::size::Thousands;
-use crate::statements::{is_blank, split};
+use splay_sql::statements::{is_blank, split};
 
 const PROMPT: &str = "splay> ";
 

@@ -2,6 +2,7 @@
 
 /// The statements of a text without their semicolons, and what stands behind the last semicolon. Semicolons in quotes and comments end
 /// nothing; statements of blanks and comments alone are left out.
+#[must_use]
 pub fn split(text: &str) -> (Vec<&str>, &str) {
     let bytes = text.as_bytes();
     let (mut statements, mut start, mut at) = (Vec::new(), 0, 0);
@@ -25,6 +26,7 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
 }
 
 /// Whether there is nothing but blanks and comments.
+#[must_use]
 pub fn is_blank(text: &str) -> bool {
     let bytes = text.as_bytes();
     let mut at = 0;
@@ -37,6 +39,27 @@ pub fn is_blank(text: &str) -> bool {
         }
     }
     true
+}
+
+/// The largest number of a placeholder, such as 2 for `$1 + $2`; those in quotes and comments are none.
+#[must_use]
+pub fn placeholders(text: &str) -> usize {
+    let bytes = text.as_bytes();
+    let (mut largest, mut at) = (0, 0);
+    while at < bytes.len() {
+        match bytes[at] {
+            quote @ (b'\'' | b'"') => at = end_of_quote(bytes, at, quote),
+            b'-' if bytes.get(at + 1) == Some(&b'-') => at = end_of_line(bytes, at),
+            b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
+            b'$' => {
+                let digits = bytes[at + 1..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+                largest = largest.max(text[at + 1..at + 1 + digits].parse().unwrap_or(0));
+                at += 1 + digits;
+            }
+            _ => at += 1,
+        }
+    }
+    largest
 }
 
 /// Behind the quote that ends what one begins; a double one is none.
@@ -86,6 +109,7 @@ mod tests {
         assert_eq!(rest, " select 3");
         assert_eq!(split("select 'é;"), (Vec::new(), "select 'é;"));
         assert_eq!(split(""), (Vec::new(), ""));
+        assert_eq!(placeholders("select $2, '$9', \"$8\" -- $7\n /* $6 */ where x = $10 and y = $z"), 10);
         assert!(is_blank(" -- x\n /* y */ ") && is_blank("") && !is_blank("/* */ select"));
     }
 }

@@ -1,6 +1,6 @@
-//! Statements that run, so that their clients can cancel them by the ticket.
+//! Statements that run, so that their clients can cancel them: over Flight by the ticket, over PostgreSQL's wire by the connection's key.
 //!
-//! A ticket names its statement by random bytes that only its client was told. Dropping a [`Cancelled`] forgets it.
+//! Either names its statement by random bytes that only its client was told. Dropping a [`Cancelled`] forgets it.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,13 +18,13 @@ const MARK: u8 = 0;
 
 /// Statements by name.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Running {
+pub(crate) struct Running {
     statements: Arc<Mutex<HashMap<Bytes, Vec<Arc<watch::Sender<bool>>>>>>,
 }
 
 /// Tells a statement that it was cancelled.
 #[derive(Debug)]
-pub(super) struct Cancelled {
+pub(crate) struct Cancelled {
     running: Running,
     name: Bytes,
     sender: Arc<watch::Sender<bool>>,
@@ -32,7 +32,7 @@ pub(super) struct Cancelled {
 }
 
 /// The handle of a statement, with a name of its own.
-pub(super) fn handle(text: &str) -> Outcome<Bytes> {
+pub(crate) fn handle(text: &str) -> Outcome<Bytes> {
     let mut name = [0u8; NAME_BYTES];
     let no_random = |_| Problem::new(Code::Internal, "the system gives no random bytes");
     getrandom::fill(&mut name).map_err(no_random)?;
@@ -44,7 +44,7 @@ pub(super) fn handle(text: &str) -> Outcome<Bytes> {
 }
 
 /// Name and text of the statement that a handle is of.
-pub(super) fn statement(handle: &Bytes) -> Outcome<(Bytes, &str)> {
+pub(crate) fn statement(handle: &Bytes) -> Outcome<(Bytes, &str)> {
     let named = handle.first() == Some(&MARK) && handle.len() > NAME_BYTES;
     let start = if named { 1 + NAME_BYTES } else { 0 };
     let text = std::str::from_utf8(&handle[start..]);
@@ -54,7 +54,7 @@ pub(super) fn statement(handle: &Bytes) -> Outcome<(Bytes, &str)> {
 
 impl Running {
     /// A statement begins to run. One name may run several times at once.
-    pub(super) fn begin(&self, name: Bytes) -> Cancelled {
+    pub(crate) fn begin(&self, name: Bytes) -> Cancelled {
         let (sender, receiver) = watch::channel(false);
         let sender = Arc::new(sender);
         let mut statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ impl Running {
     }
 
     /// Cancels what runs under a name; whether anything did.
-    pub(super) fn cancel(&self, name: &Bytes) -> bool {
+    pub(crate) fn cancel(&self, name: &Bytes) -> bool {
         let statements = self.statements.lock().unwrap_or_else(PoisonError::into_inner);
         let found = statements.get(name).filter(|_| !name.is_empty());
         let senders = found.into_iter().flatten();
@@ -77,7 +77,7 @@ impl Running {
 
 impl Cancelled {
     /// Waits until the statement is cancelled; for ever if it isn't.
-    pub(super) async fn wait(&mut self) {
+    pub(crate) async fn wait(&mut self) {
         if self.receiver.wait_for(|cancelled| *cancelled).await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -97,7 +97,7 @@ impl Drop for Cancelled {
 }
 
 /// What the client of a cancelled statement is told.
-pub(super) fn problem() -> Problem {
+pub(crate) fn problem() -> Problem {
     Problem::new(Code::Cancelled, "the statement was cancelled")
 }
 

@@ -1,0 +1,303 @@
+//! Statements about the connection itself: transactions that only read, settings, and what clients send when they give a connection back.
+
+use super::refusal::Refusal;
+
+/// Such a statement.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    Begin {
+        reads: Option<bool>,
+    },
+    /// `COMMIT` or `ROLLBACK`: nothing was changed that could be taken back.
+    End {
+        is_commit: bool,
+    },
+    /// A place in a transaction, to which a failed one goes back.
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
+    Set {
+        name: String,
+        value: Option<String>,
+    },
+    Show(String),
+    ResetAll,
+    /// Closes prepared statements, all or one.
+    Deallocate(Option<String>),
+    /// `DISCARD ALL`.
+    Discard,
+    /// What there is nothing to do for, with the tag that it is answered with.
+    Nothing(&'static str),
+}
+
+/// Words that such statements begin with.
+const FIRST_WORDS: [&str; 18] = [
+    "begin",
+    "start",
+    "commit",
+    "end",
+    "rollback",
+    "abort",
+    "set",
+    "show",
+    "reset",
+    "deallocate",
+    "discard",
+    "close",
+    "unlisten",
+    "savepoint",
+    "release",
+    "declare",
+    "fetch",
+    "listen",
+];
+
+impl Command {
+    /// The command that a statement is; `None` if it is for SQL.
+    ///
+    /// # Errors
+    /// What isn't supported, by name.
+    pub(super) fn of(text: &str) -> Result<Option<Command>, Refusal> {
+        let start = text.trim_start();
+        let first_length = start.bytes().take_while(u8::is_ascii_alphabetic).count();
+        let begins = FIRST_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&start[..first_length]));
+        if !begins && !start.starts_with("--") && !start.starts_with("/*") {
+            return Ok(None);
+        }
+        let words = words(text);
+        let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+        let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
+        let rest = |from: usize| lower[from..].iter().copied().filter(|word| !matches!(*word, "transaction" | "work"));
+        let command = match lower.as_slice() {
+            ["begin", ..] | ["start", "transaction", ..] => {
+                Command::Begin { reads: modes(&rest(1).collect::<Vec<_>>())? }
+            }
+            ["commit" | "end", ..] => {
+                no_more("COMMIT", rest(1))?;
+                Command::End { is_commit: true }
+            }
+            ["rollback", "to", "savepoint", _] | ["rollback", "to", _] => Command::RollbackTo(last(&words)),
+            ["rollback", "transaction" | "work", "to", ..] => Command::RollbackTo(last(&words)),
+            ["savepoint", _] => Command::Savepoint(last(&words)),
+            ["release", "savepoint", _] | ["release", _] => Command::Release(last(&words)),
+            ["rollback" | "abort", ..] => {
+                no_more("ROLLBACK", rest(1))?;
+                Command::End { is_commit: false }
+            }
+            ["set", "local", ..] => return Err(Refusal::unsupported("SET LOCAL")),
+            ["set", "constraints", ..] => return Err(Refusal::unsupported("SET CONSTRAINTS")),
+            ["set", "transaction", modes_of @ ..] => read_only(modes(modes_of)?, "transaction_read_only"),
+            ["set", "session", "characteristics", "as", "transaction", modes_of @ ..] => {
+                read_only(modes(modes_of)?, "default_transaction_read_only")
+            }
+            ["set", "session", "authorization", ..] => return Err(Refusal::unsupported("SET SESSION AUTHORIZATION")),
+            ["set", "session", ..] => set(&words[2..])?,
+            ["set", ..] => set(&words[1..])?,
+            ["show", "transaction", "isolation", "level"] => Command::Show("transaction_isolation".to_owned()),
+            ["show", "time", "zone"] => Command::Show("timezone".to_owned()),
+            ["show", "tables" | "columns" | "functions" | "create" | "databases" | "all", ..] => return Ok(None),
+            ["show", name] => Command::Show((*name).to_owned()),
+            ["reset", "all"] => Command::ResetAll,
+            ["reset", "time", "zone"] => Command::Set { name: "timezone".to_owned(), value: None },
+            ["reset", name] => Command::Set { name: (*name).to_owned(), value: None },
+            ["deallocate", "all"] | ["deallocate", "prepare", "all"] => Command::Deallocate(None),
+            ["deallocate", "prepare", _] | ["deallocate", _] => {
+                Command::Deallocate(words.last().map(|name| unquoted(name)))
+            }
+            ["discard", "all"] => Command::Discard,
+            ["discard", "plans"] => Command::Nothing("DISCARD PLANS"),
+            ["discard", "temp" | "temporary"] => Command::Nothing("DISCARD TEMP"),
+            ["close", "all"] => Command::Nothing("CLOSE CURSOR ALL"),
+            ["unlisten", _] => Command::Nothing("UNLISTEN"),
+            ["declare" | "fetch", ..] => {
+                return Err(Refusal::unsupported("DECLARE CURSOR; read in parts by the rows that Execute asks for:"));
+            }
+            ["listen", ..] => return Err(Refusal::unsupported("LISTEN; live rows come by WebSocket and Flight:")),
+            _ => return Ok(None),
+        };
+        Ok(Some(command))
+    }
+
+    /// What the client is told when it is done.
+    pub(super) fn tag(&self) -> &'static str {
+        match self {
+            Command::Begin { .. } => "BEGIN",
+            Command::End { is_commit: true } => "COMMIT",
+            Command::End { is_commit: false } => "ROLLBACK",
+            Command::Savepoint(_) => "SAVEPOINT",
+            Command::Release(_) => "RELEASE",
+            Command::RollbackTo(_) => "ROLLBACK",
+            Command::Set { value: Some(_), .. } => "SET",
+            Command::Set { value: None, .. } | Command::ResetAll => "RESET",
+            Command::Show(_) => "SHOW",
+            Command::Deallocate(None) => "DEALLOCATE ALL",
+            Command::Deallocate(Some(_)) => "DEALLOCATE",
+            Command::Discard => "DISCARD ALL",
+            Command::Nothing(tag) => tag,
+        }
+    }
+}
+
+/// The last word, a name.
+fn last(words: &[String]) -> String {
+    words.last().map(|name| unquoted(name)).unwrap_or_default()
+}
+
+fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<(), Refusal> {
+    match rest.next() {
+        None => Ok(()),
+        Some("and") => Err(Refusal::unsupported(format!("{what} AND CHAIN"))),
+        Some(word) => Err(Refusal::unsupported(format!("{what} {}", word.to_uppercase()))),
+    }
+}
+
+fn read_only(reads: Option<bool>, name: &str) -> Command {
+    match reads {
+        Some(reads) => Command::Set { name: name.to_owned(), value: Some(if reads { "on" } else { "off" }.to_owned()) },
+        None => Command::Nothing("SET"),
+    }
+}
+
+/// Whether a transaction only reads, by its modes. Each statement sees the newest commit, which is `READ COMMITTED`.
+fn modes(words: &[&str]) -> Result<Option<bool>, Refusal> {
+    match words {
+        [] => Ok(None),
+        [",", rest @ ..] | ["isolation", "level", "read", "committed" | "uncommitted", rest @ ..] => modes(rest),
+        ["not", "deferrable", rest @ ..] => modes(rest),
+        ["read", "only", rest @ ..] => modes(rest).map(|_| Some(true)),
+        ["read", "write", rest @ ..] => modes(rest).map(|_| Some(false)),
+        other => Err(Refusal::unsupported(format!(
+            "a transaction {}; each statement sees the newest commit: that",
+            other.join(" ").to_uppercase()
+        ))),
+    }
+}
+
+/// `name = value`, `name TO value`, `TIME ZONE value`, `NAMES value`.
+fn set(words: &[String]) -> Result<Command, Refusal> {
+    let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+    let wrong = || Refusal::new("42601", "SET takes a name and a value: SET name = value");
+    let (name, values) = match lower.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["time", "zone", ..] => ("timezone", &words[2..]),
+        ["names", ..] => ("client_encoding", &words[1..]),
+        [name, "=" | "to", ..] => (*name, &words[2..]),
+        _ => return Err(wrong()),
+    };
+    if values.is_empty() {
+        return Err(wrong());
+    }
+    let value = values.iter().filter(|word| *word != ",").map(|word| unquoted(word)).collect::<Vec<_>>().join(", ");
+    let is_default = matches!(values, [word] if word.eq_ignore_ascii_case("default"));
+    Ok(Command::Set { name: unquoted(name), value: (!is_default).then_some(value) })
+}
+
+/// A word without its quotes.
+fn unquoted(word: &str) -> String {
+    for quote in ['\'', '"'] {
+        if let Some(inner) = word.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
+            return inner.replace(&format!("{quote}{quote}"), &quote.to_string());
+        }
+    }
+    word.to_owned()
+}
+
+/// The words of a statement, quoted ones with their quotes; `=` and `,` are words. Comments are left out.
+fn words(text: &str) -> Vec<String> {
+    let bytes = text.as_bytes();
+    let (mut words, mut at) = (Vec::new(), 0);
+    while at < bytes.len() {
+        let start = at;
+        match bytes[at] {
+            b'-' if bytes.get(at + 1) == Some(&b'-') => {
+                at = text[at..].find('\n').map_or(bytes.len(), |end| at + end);
+                continue;
+            }
+            b'/' if bytes.get(at + 1) == Some(&b'*') => {
+                at = text[at..].find("*/").map_or(bytes.len(), |end| at + end + 2);
+                continue;
+            }
+            byte if byte.is_ascii_whitespace() || byte == b';' => {
+                at += 1;
+                continue;
+            }
+            b'=' | b',' => at += 1,
+            quote @ (b'\'' | b'"') => {
+                at += 1;
+                while at < bytes.len() {
+                    at += 1;
+                    if bytes[at - 1] == quote {
+                        if bytes.get(at) != Some(&quote) {
+                            break;
+                        }
+                        at += 1;
+                    }
+                }
+            }
+            _ => {
+                let ends = |byte: &u8| byte.is_ascii_whitespace() || matches!(byte, b'=' | b',' | b';' | b'\'' | b'"');
+                at += bytes[at..].iter().position(ends).unwrap_or(bytes.len() - at);
+            }
+        }
+        words.push(text[start..at].to_owned());
+    }
+    words
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn set(name: &str, value: &str) -> Command {
+        Command::Set { name: name.to_owned(), value: Some(value.to_owned()) }
+    }
+
+    #[test]
+    fn what_clients_send_is_understood() {
+        for (text, expected) in [
+            ("BEGIN", Command::Begin { reads: None }),
+            ("begin transaction isolation level read committed, read only", Command::Begin { reads: Some(true) }),
+            ("START TRANSACTION READ ONLY", Command::Begin { reads: Some(true) }),
+            ("/* x */ COMMIT WORK;", Command::End { is_commit: true }),
+            ("ROLLBACK", Command::End { is_commit: false }),
+            ("SAVEPOINT \"a b\"", Command::Savepoint("a b".to_owned())),
+            ("release savepoint a", Command::Release("a".to_owned())),
+            ("rollback to a", Command::RollbackTo("a".to_owned())),
+            ("set extra_float_digits = 3", set("extra_float_digits", "3")),
+            ("SET application_name='it''s'", set("application_name", "it's")),
+            ("SET datestyle TO ISO, MDY", set("datestyle", "ISO, MDY")),
+            ("SET SESSION timezone = 'UTC'", set("timezone", "UTC")),
+            ("SET TIME ZONE 'UTC'", set("timezone", "UTC")),
+            ("set names 'utf8'", set("client_encoding", "utf8")),
+            ("set client_encoding to default", Command::Set { name: "client_encoding".to_owned(), value: None }),
+            ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", set("default_transaction_read_only", "on")),
+            ("show transaction isolation level", Command::Show("transaction_isolation".to_owned())),
+            ("SHOW search_path", Command::Show("search_path".to_owned())),
+            ("RESET ALL", Command::ResetAll),
+            ("DEALLOCATE \"_pg3_0\"", Command::Deallocate(Some("_pg3_0".to_owned()))),
+            ("DEALLOCATE ALL", Command::Deallocate(None)),
+            ("DISCARD ALL", Command::Discard),
+            ("UNLISTEN *", Command::Nothing("UNLISTEN")),
+        ] {
+            assert_eq!(Command::of(text).unwrap(), Some(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named_and_the_rest_is_for_sql() {
+        for (text, named) in [
+            ("begin isolation level serializable", "SERIALIZABLE"),
+            ("commit and chain", "AND CHAIN"),
+            ("set local x = 1", "SET LOCAL"),
+            ("declare c cursor for select 1", "CURSOR"),
+            ("listen x", "LISTEN"),
+        ] {
+            let refusal = Command::of(text).unwrap_err();
+            assert!(refusal.code == "0A000" && refusal.message.contains(named), "{text}: {}", refusal.message);
+        }
+        assert_eq!(Command::of("set x").unwrap_err().code, "42601");
+        for text in ["select 1", "show tables", "", "-- begin\nselect 1", "settle", "é", "insert into t values (1)"] {
+            assert_eq!(Command::of(text).unwrap(), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,367 @@
+//! A connection that was set up: takes messages, answers them, keeps its settings and its transaction.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use bytes::Bytes;
+use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
+
+use super::commands::Command;
+use super::extended::{Portal, Prepared};
+use super::messages::{Message, Reader};
+use super::parameters::Parameters;
+use super::refusal::Refusal;
+use super::replies::{Column, Replies};
+use super::types::Type;
+use super::{Front, Wire};
+use crate::listen::stopped;
+use crate::settings::Role;
+
+/// Bytes of replies that are kept back before they are sent.
+const REPLIES_BYTES_MAX: usize = 64 << 10;
+
+/// Savepoints of a transaction.
+const SAVEPOINTS_MAX: usize = 1000;
+
+/// What the client of a connection may do.
+#[derive(Debug, Clone)]
+pub(super) enum Rights {
+    All,
+    Some(Vec<Role>),
+}
+
+impl Rights {
+    pub(super) fn check(&self, role: Role) -> Result<(), Refusal> {
+        match self {
+            Rights::Some(roles) if !roles.contains(&role) => {
+                let role = if role == Role::Read { "read" } else { "write" };
+                Err(Refusal::new("42501", format!("the token doesn't allow to {role}")))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Why a connection ends.
+#[derive(Debug)]
+pub(super) enum End {
+    /// The client has left, or can't be reached.
+    Gone,
+    /// It is told why.
+    Told(Refusal),
+}
+
+impl From<std::io::Error> for End {
+    fn from(_: std::io::Error) -> End {
+        End::Gone
+    }
+}
+
+/// Where a connection stands, as its client is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Transaction {
+    None,
+    Open,
+    /// A statement in it failed: nothing runs before its end.
+    Failed,
+}
+
+/// A session of a client.
+pub(crate) struct Connection {
+    pub(super) front: Front,
+    pub(super) reader: Reader<ReadHalf<Box<dyn Wire>>>,
+    writer: WriteHalf<Box<dyn Wire>>,
+    pub(super) replies: Replies,
+    pub(super) parameters: Parameters,
+    pub(super) rights: Rights,
+    /// By which its statements are cancelled.
+    pub(super) key: Bytes,
+    pub(super) transaction: Transaction,
+    savepoints: Vec<String>,
+    pub(super) prepared: HashMap<String, std::sync::Arc<Prepared>>,
+    pub(super) portals: HashMap<String, Portal>,
+    /// After a failure messages are ignored up to the next `Sync`.
+    skips: bool,
+}
+
+impl Connection {
+    pub(super) fn new(
+        front: Front,
+        reader: Reader<Box<dyn Wire>>,
+        parameters: Parameters,
+        rights: Rights,
+    ) -> Connection {
+        let mut writer = None;
+        let reader = reader.map(|stream| {
+            let (read, write) = tokio::io::split(stream);
+            writer = Some(write);
+            read
+        });
+        let Some(writer) = writer else { unreachable!("the stream was split") };
+        Connection {
+            front,
+            reader,
+            writer,
+            replies: Replies::default(),
+            parameters,
+            rights,
+            key: Bytes::new(),
+            transaction: Transaction::None,
+            savepoints: Vec::new(),
+            prepared: HashMap::new(),
+            portals: HashMap::new(),
+            skips: false,
+        }
+    }
+
+    /// Tells the client that it may begin.
+    pub(super) async fn greet(mut self, replies: Replies, process: u32) -> Option<Connection> {
+        let mut secret = [0u8; 4];
+        getrandom::fill(&mut secret).ok()?;
+        self.replies = replies;
+        self.key = Bytes::copy_from_slice(&[process.to_be_bytes(), secret].concat());
+        for (name, value) in self.parameters.reported() {
+            self.replies.parameter(name, value);
+        }
+        self.replies.key(process, u32::from_be_bytes(secret));
+        self.ready().await.ok()?;
+        Some(self)
+    }
+
+    /// Answers messages until the client leaves, or the server stops.
+    pub(crate) async fn run(mut self) {
+        let refusal = loop {
+            let answered = match self.next_message().await {
+                Ok((_, Ok(Message::Terminate))) => return,
+                Ok((_, Ok(message))) => self.answer(message).await,
+                Ok((_, Err(refusal))) if refusal.is_fatal => Err(End::Told(refusal)),
+                Ok((b'Q', Err(refusal))) if !self.skips => {
+                    self.refuse(&refusal, "", 0);
+                    self.ready().await
+                }
+                Ok((_, Err(_))) if self.skips => Ok(()),
+                Ok((_, Err(refusal))) => self.fail(&refusal, "").await,
+                Err(end) => Err(end),
+            };
+            match answered {
+                Ok(()) => {}
+                Err(End::Told(refusal)) => break refusal,
+                Err(End::Gone) => return,
+            }
+        };
+        tracing::debug!(code = refusal.code, message = refusal.message, "a connection is ended");
+        self.replies.refusal(&refusal, "", 0);
+        let _ = self.flush().await;
+        let _ = self.writer.shutdown().await;
+    }
+
+    async fn answer(&mut self, message: Message) -> Result<(), End> {
+        match message {
+            Message::Sync => {
+                self.skips = false;
+                if self.transaction == Transaction::None {
+                    self.portals.clear();
+                }
+                self.ready().await
+            }
+            _ if self.skips => Ok(()),
+            Message::Query(text) => {
+                self.query(&text).await?;
+                self.ready().await
+            }
+            Message::Flush => self.flush().await,
+            Message::Copy | Message::Terminate => Ok(()),
+            message => match self.extended(message).await? {
+                Ok(()) => Ok(()),
+                Err((refusal, text)) => self.fail(&refusal, &text).await,
+            },
+        }
+    }
+
+    /// Tells of a failure of the extended protocol.
+    async fn fail(&mut self, refusal: &Refusal, text: &str) -> Result<(), End> {
+        self.refuse(refusal, text, 0);
+        self.skips = true;
+        self.flush().await
+    }
+
+    /// Tells of a failure; the transaction has failed, if there is one. `before` characters stand before the statement in its text.
+    pub(super) fn refuse(&mut self, refusal: &Refusal, text: &str, before: usize) {
+        self.replies.refusal(refusal, text, before);
+        if self.transaction == Transaction::Open {
+            self.transaction = Transaction::Failed;
+        }
+    }
+
+    pub(super) async fn ready(&mut self) -> Result<(), End> {
+        self.replies.ready(match self.transaction {
+            Transaction::None => b'I',
+            Transaction::Open => b'T',
+            Transaction::Failed => b'E',
+        });
+        self.flush().await
+    }
+
+    /// Sends what is to be sent.
+    pub(super) async fn flush(&mut self) -> Result<(), End> {
+        let bytes = self.replies.bytes.split().freeze();
+        self.write(&bytes).await
+    }
+
+    /// Sends rows, or keeps few back.
+    pub(super) async fn send(&mut self, rows: Bytes) -> Result<(), End> {
+        if self.replies.bytes.len() + rows.len() < REPLIES_BYTES_MAX / 4 {
+            self.replies.bytes.extend_from_slice(&rows);
+            return Ok(());
+        }
+        self.flush().await?;
+        self.write(&rows).await
+    }
+
+    /// Sends replies that have piled up.
+    pub(super) async fn send_some(&mut self) -> Result<(), End> {
+        if self.replies.bytes.len() < REPLIES_BYTES_MAX { Ok(()) } else { self.flush().await }
+    }
+
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), End> {
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let patience = self.front.shared.limits.statement();
+        let written = tokio::time::timeout(patience, async {
+            self.writer.write_all(bytes).await?;
+            self.writer.flush().await
+        });
+        Ok(written.await.map_err(|_| End::Gone)??)
+    }
+
+    /// The kind of the next message, and the message if it is sound.
+    async fn next_message(&mut self) -> Result<(u8, Result<Message, Refusal>), End> {
+        let limits = &self.front.shared.limits;
+        let mut stop = self.front.shared.stop.clone();
+        let mut deadline = Instant::now() + limits.postgres_idle();
+        let mut has_begun = false;
+        loop {
+            if let Some((kind, body)) = self.reader.take(limits.message_bytes_max).map_err(End::Told)? {
+                return Ok((kind, Message::of(kind, body)));
+            }
+            if self.reader.waiting() > 0 && !std::mem::replace(&mut has_begun, true) {
+                deadline = Instant::now() + limits.body();
+            }
+            tokio::select! {
+                read = self.reader.fill() => {
+                    if read? == 0 {
+                        return Err(End::Gone);
+                    }
+                }
+                () = stopped(&mut stop) => return Err(End::Told(Refusal::fatal("57P01", "the server is stopping"))),
+                () = tokio::time::sleep_until(deadline.into()) => {
+                    let text = if has_begun { "a message didn't come in time" } else { "the connection was idle for too long" };
+                    return Err(End::Told(Refusal::fatal("57P05", text)));
+                }
+            }
+        }
+    }
+
+    /// Does what a statement about the connection says. What it gives, if it gives something.
+    pub(super) fn command(&mut self, command: &Command) -> Result<Option<String>, Refusal> {
+        match command {
+            Command::Begin { reads } => {
+                self.transaction = Transaction::Open;
+                if let Some(reads) = reads {
+                    self.set("transaction_read_only", Some(if *reads { "on" } else { "off" }))?;
+                }
+            }
+            Command::End { .. } => {
+                self.transaction = Transaction::None;
+                self.savepoints.clear();
+                self.portals.clear();
+                self.set("transaction_read_only", None)?;
+            }
+            Command::Savepoint(name) => {
+                self.savepoint(None)?;
+                if self.savepoints.len() >= SAVEPOINTS_MAX {
+                    return Err(Refusal::new("54000", "the transaction has too many savepoints"));
+                }
+                self.savepoints.push(name.clone());
+            }
+            Command::Release(name) => {
+                let at = self.savepoint(Some(name))?;
+                self.savepoints.truncate(at);
+            }
+            Command::RollbackTo(name) => {
+                let at = self.savepoint(Some(name))?;
+                self.savepoints.truncate(at + 1);
+                self.transaction = Transaction::Open;
+            }
+            Command::Set { name, value } => self.set(name, value.as_deref())?,
+            Command::Show(name) => return self.parameters.get(name).map(|value| Some(value.to_owned())),
+            Command::ResetAll => self.reset(),
+            Command::Deallocate(None) => self.prepared.clear(),
+            Command::Deallocate(Some(name)) => {
+                let none = || Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"));
+                self.prepared.remove(name).ok_or_else(none)?;
+            }
+            Command::Discard => {
+                self.prepared.clear();
+                self.portals.clear();
+                self.reset();
+            }
+            Command::Nothing(_) => {}
+        }
+        Ok(None)
+    }
+
+    /// Where the newest savepoint of a name is among those of the transaction, of which there has to be one.
+    fn savepoint(&self, name: Option<&str>) -> Result<usize, Refusal> {
+        if self.transaction == Transaction::None {
+            return Err(Refusal::new("25P01", "savepoints are for transactions: BEGIN one"));
+        }
+        let Some(name) = name else { return Ok(0) };
+        let none = || Refusal::new("3B001", format!("savepoint \"{name}\" does not exist"));
+        self.savepoints.iter().rposition(|known| known == name).ok_or_else(none)
+    }
+
+    fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
+        self.parameters.set(name, value)?;
+        if let Some((name, value)) = self.parameters.report(name) {
+            self.replies.parameter(name, value);
+        }
+        Ok(())
+    }
+
+    fn reset(&mut self) {
+        self.parameters.reset();
+        for (name, value) in self.parameters.reported() {
+            self.replies.parameter(name, value);
+        }
+    }
+
+    /// What runs in a transaction that has failed: its end.
+    pub(super) fn check_transaction(&self, command: Option<&Command>) -> Result<(), Refusal> {
+        match (self.transaction, command) {
+            (Transaction::Failed, Some(Command::End { .. } | Command::RollbackTo(_)))
+            | (Transaction::None | Transaction::Open, _) => Ok(()),
+            _ => Err(Refusal::new(
+                "25P02",
+                "current transaction is aborted, commands ignored until end of transaction block",
+            )),
+        }
+    }
+
+    /// The tag of a command that is done. A transaction that failed isn't committed.
+    pub(super) fn tag(&self, command: &Command) -> &'static str {
+        match command {
+            Command::End { is_commit: true } if self.transaction == Transaction::Failed => "ROLLBACK",
+            command => command.tag(),
+        }
+    }
+}
+
+/// The column of what `SHOW` gives.
+pub(super) fn shown(command: &Command) -> Option<Vec<Column>> {
+    match command {
+        Command::Show(name) => Some(vec![Column { name: name.clone(), held: Type::TEXT }]),
+        _ => None,
+    }
+}

@@ -1,0 +1,404 @@
+//! The extended protocol: statements that are prepared, bound to values, described and read in parts.
+//!
+//! - What a portal gives is told by the statement itself, which runs from the moment on that its columns are asked for: it is planned once.
+//! - Values without a type get the one that their place in the statement asks for; where it asks for none they are text.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use arrow::datatypes::DataType;
+use bytes::Bytes;
+use splay_sql::{Parameters, statements};
+
+use super::commands::Command;
+use super::connection::{Connection, End, shown};
+use super::encode::{Piece, Rows, split_rows};
+use super::messages::{Bind, Message, Target};
+use super::refusal::Refusal;
+use super::replies::Column;
+use super::statement::{Answered, Started};
+use super::types::{self, Type};
+use super::values;
+use crate::settings::Role;
+
+/// Bytes of the texts of a connection's prepared statements.
+const PREPARED_BYTES_MAX: usize = 16 << 20;
+
+/// Portals of a connection.
+const PORTALS_MAX: usize = 64;
+
+/// A prepared statement.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    text: String,
+    kind: Kind,
+    /// Types that the client has given to placeholders; 0 for none.
+    types: Vec<u32>,
+    /// What it would give, once somebody has asked.
+    described: OnceLock<Described>,
+    /// Whether the client was told of its columns.
+    is_told: AtomicBool,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Empty,
+    Command(Command),
+    Change,
+    Read,
+}
+
+#[derive(Debug, Clone)]
+struct Described {
+    columns: Vec<Column>,
+    /// Types of placeholders.
+    types: Vec<u32>,
+}
+
+/// A prepared statement with its values.
+#[derive(Debug)]
+pub(crate) struct Portal {
+    prepared: Arc<Prepared>,
+    values: Vec<splay_sql::ScalarValue>,
+    value_bytes: usize,
+    formats: Vec<i16>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    New,
+    /// Its columns are known, and these rows came and weren't sent.
+    Runs {
+        started: Box<Started>,
+        rows: Bytes,
+        count: u64,
+    },
+    Ended,
+}
+
+/// A failure with the text of the statement.
+type Failed = (Refusal, String);
+
+impl Connection {
+    /// Answers a message of the extended protocol.
+    pub(super) async fn extended(&mut self, message: Message) -> Result<Result<(), Failed>, End> {
+        let text = match &message {
+            Message::Parse { text, .. } => Some(text.clone()),
+            Message::Bind(bind) => self.text_of(Some(&bind.statement), None),
+            Message::Describe(Target::Statement(name)) => self.text_of(Some(name), None),
+            Message::Describe(Target::Portal(name)) => self.text_of(None, Some(name)),
+            Message::Execute { portal, .. } => self.text_of(None, Some(portal)),
+            _ => None,
+        };
+        let answered = match message {
+            Message::Parse { name, text, types } => Ok(self.parse(name, text, types)),
+            Message::Bind(bind) => self.bind(bind).await,
+            Message::Describe(Target::Statement(name)) => self.describe_statement(&name).await,
+            Message::Describe(Target::Portal(name)) => self.describe_portal(&name).await,
+            Message::Execute { portal, rows_max } => self.execute(&portal, rows_max).await,
+            Message::Close(target) => {
+                match target {
+                    Target::Statement(name) => drop(self.prepared.remove(&name)),
+                    Target::Portal(name) => drop(self.portals.remove(&name)),
+                }
+                self.replies.plain(b'3');
+                Ok(Ok(()))
+            }
+            _ => Ok(Ok(())),
+        };
+        self.send_some().await?;
+        Ok(answered?.map_err(|refusal| (refusal, text.unwrap_or_default())))
+    }
+
+    fn text_of(&self, statement: Option<&str>, portal: Option<&str>) -> Option<String> {
+        let of_portal = portal.and_then(|name| self.portals.get(name)).map(|portal| &portal.prepared);
+        let prepared = statement.and_then(|name| self.prepared.get(name)).or(of_portal);
+        prepared.map(|prepared| prepared.text.clone())
+    }
+
+    fn parse(&mut self, name: String, text: String, types: Vec<u32>) -> Result<(), Refusal> {
+        if !name.is_empty() && self.prepared.contains_key(&name) {
+            return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
+        }
+        let (mut found, rest) = statements::split(&text);
+        if !statements::is_blank(rest) {
+            found.push(rest.trim());
+        }
+        if found.len() > 1 {
+            return Err(Refusal::new("42601", "cannot insert multiple commands into a prepared statement"));
+        }
+        let statement = found.first().copied().unwrap_or_default();
+        let kind = match Command::of(statement)? {
+            Some(command) => Kind::Command(command),
+            None if statement.is_empty() => Kind::Empty,
+            None if splay_sql::is_change(statement) => Kind::Change,
+            None => Kind::Read,
+        };
+        self.check_transaction(if let Kind::Command(command) = &kind { Some(command) } else { None })?;
+        let bytes: usize = self.prepared.values().map(|prepared| prepared.text.len() + 256).sum();
+        let limits = &self.front.shared.limits;
+        if self.prepared.len() >= limits.prepared_max || bytes + text.len() > PREPARED_BYTES_MAX {
+            return Err(Refusal::new("54000", "the connection has too many prepared statements: DEALLOCATE some"));
+        }
+        let prepared = Prepared {
+            text: statement.to_owned(),
+            kind,
+            types,
+            described: OnceLock::new(),
+            is_told: AtomicBool::new(false),
+        };
+        self.prepared.insert(name, Arc::new(prepared));
+        self.replies.plain(b'1');
+        Ok(())
+    }
+
+    fn prepared(&self, name: &str) -> Result<Arc<Prepared>, Refusal> {
+        let none = || Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"));
+        self.prepared.get(name).cloned().ok_or_else(none)
+    }
+
+    async fn bind(&mut self, bind: Bind) -> Answered<()> {
+        let prepared = match self.check_bind(&bind) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let Bind { portal, formats, values: given, columns, .. } = bind;
+        let type_of = |at: usize| prepared.types.get(at).copied().unwrap_or(0);
+        let lacks = |(at, value): (usize, &Option<Bytes>)| value.is_some() && matches!(type_of(at), 0 | types::UNKNOWN);
+        let described = match matches!(prepared.kind, Kind::Read | Kind::Change) && given.iter().enumerate().any(lacks)
+        {
+            // One that can't be described says why when it runs.
+            true => self.described(&prepared).await?.ok(),
+            false => prepared.described.get().cloned(),
+        };
+        let value = |(at, value): (usize, &Option<Bytes>)| {
+            let told = described.as_ref().and_then(|described| described.types.get(at)).copied();
+            let oid = match type_of(at) {
+                0 | types::UNKNOWN => told.unwrap_or(types::TEXT),
+                oid => oid,
+            };
+            values::value(at + 1, oid, super::replies::format(&formats, at), value.as_deref())
+        };
+        let value_bytes = given.iter().flatten().map(Bytes::len).sum();
+        let values: Vec<_> = match given.iter().enumerate().map(value).collect() {
+            Ok(values) => values,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        self.portals.insert(portal, Portal { prepared, values, value_bytes, formats: columns, state: State::New });
+        self.replies.plain(b'2');
+        Ok(Ok(()))
+    }
+
+    fn check_bind(&self, bind: &Bind) -> Result<Arc<Prepared>, Refusal> {
+        let prepared = self.prepared(&bind.statement)?;
+        self.check_transaction(if let Kind::Command(command) = &prepared.kind { Some(command) } else { None })?;
+        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
+            return Err(Refusal::new("42P03", format!("cursor \"{}\" already exists", bind.portal)));
+        }
+        let bytes: usize = self.portals.values().map(|portal| portal.value_bytes).sum();
+        if self.portals.len() >= PORTALS_MAX || bytes > self.front.shared.limits.message_bytes_max {
+            return Err(Refusal::new("54000", "the connection has too many portals: close some, or send Sync"));
+        }
+        let wanted = statements::placeholders(&prepared.text);
+        if bind.values.len() != wanted {
+            let text = format!("{} values were given, and the statement has {wanted} placeholders", bind.values.len());
+            return Err(Refusal::new("08P01", text));
+        }
+        if bind.formats.len() > 1 && bind.formats.len() != bind.values.len() {
+            return Err(Refusal::new(
+                "08P01",
+                format!("{} formats for {} values", bind.formats.len(), bind.values.len()),
+            ));
+        }
+        if let Some(format) = bind.columns.iter().find(|format| !matches!(format, 0 | 1)) {
+            return Err(Refusal::new(
+                "22023",
+                format!("{format} is not a format; there are 0 for text and 1 for binary"),
+            ));
+        }
+        Ok(prepared)
+    }
+
+    /// What a prepared statement would give and which values it takes.
+    async fn described(&mut self, prepared: &Prepared) -> Answered<Described> {
+        if let Some(described) = prepared.described.get() {
+            return Ok(Ok(described.clone()));
+        }
+        let count = statements::placeholders(&prepared.text);
+        let given = |at: usize| prepared.types.get(at).copied().filter(|oid| !matches!(*oid, 0 | types::UNKNOWN));
+        let mut types: Vec<u32> = (0..count).map(|at| given(at).unwrap_or(types::TEXT)).collect();
+        let mut found: Vec<(String, DataType)> = Vec::new();
+        let columns = match &prepared.kind {
+            Kind::Read => {
+                if let Err(refusal) = self.rights.check(Role::Read) {
+                    return Ok(Err(refusal));
+                }
+                let statements = self.front.statements.clone();
+                let described = match statements.describe(prepared.text.clone()).await {
+                    Ok(described) => described,
+                    Err(problem) => return Ok(Err(problem.into())),
+                };
+                found = described.parameters.into_iter().filter_map(|(name, held)| Some((name, held?))).collect();
+                types::columns(&described.schema)
+            }
+            Kind::Change => {
+                if let Err(refusal) = self.rights.check(Role::Write) {
+                    return Ok(Err(refusal));
+                }
+                let statements = self.front.statements.clone();
+                found = match statements.describe_change(prepared.text.clone()).await {
+                    Ok(found) => found,
+                    Err(problem) => return Ok(Err(problem.into())),
+                };
+                Vec::new()
+            }
+            Kind::Command(command) => shown(command).unwrap_or_default(),
+            Kind::Empty => Vec::new(),
+        };
+        for (name, held) in found {
+            let at = name.trim_start_matches('$').parse::<usize>().ok().and_then(|at| at.checked_sub(1));
+            if let Some(at) = at.filter(|at| *at < count && given(*at).is_none()) {
+                types[at] = Type::of(&held).oid;
+            }
+        }
+        Ok(Ok(prepared.described.get_or_init(|| Described { columns, types }).clone()))
+    }
+
+    async fn describe_statement(&mut self, name: &str) -> Answered<()> {
+        let prepared = match self.prepared(name) {
+            Ok(prepared) => prepared,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        Ok(self.described(&prepared).await?.map(|Described { columns, types }| {
+            prepared.is_told.store(true, Ordering::Relaxed);
+            self.replies.placeholders(&types);
+            self.tell_columns(&prepared, &columns, &[]);
+        }))
+    }
+
+    fn tell_columns(&mut self, prepared: &Prepared, columns: &[Column], formats: &[i16]) {
+        match &prepared.kind {
+            Kind::Read => self.replies.columns(columns, formats),
+            Kind::Command(Command::Show(_)) => self.replies.columns(columns, &[]),
+            _ => self.replies.plain(b'n'),
+        }
+    }
+
+    fn take_portal(&mut self, name: &str) -> Result<Portal, Refusal> {
+        let none = || Refusal::new("34000", format!("portal \"{name}\" does not exist"));
+        self.portals.remove(name).ok_or_else(none)
+    }
+
+    async fn describe_portal(&mut self, name: &str) -> Answered<()> {
+        let mut portal = match self.take_portal(name) {
+            Ok(portal) => portal,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let described = match &portal.prepared.kind {
+            Kind::Read => self.started(&mut portal).await?,
+            Kind::Command(command) => Ok(shown(command).unwrap_or_default()),
+            Kind::Change | Kind::Empty => Ok(Vec::new()),
+        };
+        Ok(described.map(|columns| {
+            self.tell_columns(&Arc::clone(&portal.prepared), &columns, &portal.formats);
+            self.portals.insert(name.to_owned(), portal);
+        }))
+    }
+
+    /// Starts the statement of a portal that reads, and gives its columns.
+    async fn started(&mut self, portal: &mut Portal) -> Answered<Vec<Column>> {
+        if !matches!(portal.state, State::New) {
+            return Ok(Err(Refusal::new("0A000", "a portal is described before it is executed")));
+        }
+        let described = portal.prepared.described.get().filter(|_| portal.prepared.is_told.load(Ordering::Relaxed));
+        let told = described.map(|described| described.columns.iter().map(|column| column.held.oid).collect());
+        let (encode, parameters) = (Rows::new(portal.formats.clone(), told), parameters(&portal.values));
+        let mut started = match self.start(&portal.prepared.text, parameters, encode, None).await? {
+            Ok(started) => started,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        match self.next_piece(&mut started).await? {
+            Ok(Some(Piece::Columns(schema))) => {
+                portal.state = State::Runs { started: Box::new(started), rows: Bytes::new(), count: 0 };
+                Ok(Ok(types::columns(&schema)))
+            }
+            Ok(_) => Ok(Err(Refusal::new("XX000", "the statement broke off; this is a fault of SplayDB"))),
+            Err(refusal) => Ok(Err(refusal)),
+        }
+    }
+
+    async fn execute(&mut self, name: &str, rows_max: u32) -> Answered<()> {
+        let mut portal = match self.take_portal(name) {
+            Ok(portal) => portal,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let prepared = Arc::clone(&portal.prepared);
+        let answered = match &prepared.kind {
+            Kind::Empty => {
+                self.replies.plain(b'I');
+                Ok(())
+            }
+            Kind::Command(command) => match self.check_transaction(Some(command)) {
+                Ok(()) => self.show(command, false),
+                Err(refusal) => Err(refusal),
+            },
+            Kind::Change => match self.check_transaction(None) {
+                Ok(()) => self.change(&prepared.text, parameters(&portal.values)).await?,
+                Err(refusal) => Err(refusal),
+            },
+            Kind::Read => match self.check_transaction(None) {
+                Ok(()) => self.read(&mut portal, u64::from(rows_max)).await?,
+                Err(refusal) => Err(refusal),
+            },
+        };
+        let is_over = matches!(&prepared.kind, Kind::Command(Command::End { .. } | Command::Discard));
+        if answered.is_ok() && !is_over {
+            if !matches!(prepared.kind, Kind::Read) {
+                portal.state = State::Ended;
+            }
+            self.portals.insert(name.to_owned(), portal);
+        }
+        Ok(answered)
+    }
+
+    /// Sends so many rows of a portal, or all if it is none.
+    async fn read(&mut self, portal: &mut Portal, rows_max: u64) -> Answered<()> {
+        if matches!(portal.state, State::New)
+            && let Err(refusal) = self.started(portal).await?
+        {
+            return Ok(Err(refusal));
+        }
+        let State::Runs { started, rows, count } = &mut portal.state else {
+            self.replies.complete("SELECT 0");
+            return Ok(Ok(()));
+        };
+        let wanted = if rows_max == 0 { u64::MAX } else { rows_max };
+        let mut sent = 0;
+        loop {
+            if *count > 0 {
+                let part = (*count).min(wanted - sent);
+                let bytes = if part == *count { std::mem::take(rows) } else { split_rows(rows, part) };
+                (sent, *count) = (sent + part, *count - part);
+                self.send(bytes).await?;
+            }
+            if sent == wanted {
+                self.replies.plain(b's');
+                return Ok(Ok(()));
+            }
+            match self.next_piece(started).await? {
+                Ok(Some(Piece::Rows { bytes, rows: more })) => (*rows, *count) = (bytes, more),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        portal.state = State::Ended;
+        self.replies.complete(&format!("SELECT {sent}"));
+        Ok(Ok(()))
+    }
+}
+
+fn parameters(values: &[splay_sql::ScalarValue]) -> Parameters {
+    if values.is_empty() { Parameters::None } else { Parameters::Positional(values.to_vec()) }
+}

@@ -1,0 +1,301 @@
+//! Messages of clients: read within bounds, taken apart.
+//!
+//! - A message is a byte for its kind, four for its length, and its body. Its length is checked before a byte of the body is waited for, and
+//!   memory grows with the bytes that have come.
+//! - Numbers within a message never size an allocation, and a message that ends early or late is refused.
+
+use std::io;
+
+use bytes::{Buf, Bytes, BytesMut};
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::refusal::Refusal;
+
+/// Bytes that are read at once.
+const READ_BYTES: usize = 16 << 10;
+
+/// Bytes of a packet before the connection is set up, as PostgreSQL bounds them.
+pub(super) const STARTUP_BYTES_MAX: usize = 10_000;
+
+/// A message of a client that was set up.
+#[derive(Debug)]
+pub(super) enum Message {
+    Query(String),
+    Parse {
+        name: String,
+        text: String,
+        types: Vec<u32>,
+    },
+    Bind(Bind),
+    Describe(Target),
+    Execute {
+        portal: String,
+        rows_max: u32,
+    },
+    Close(Target),
+    Flush,
+    Sync,
+    Terminate,
+    /// Part of a `COPY`, of which there is none: ignored, as PostgreSQL does.
+    Copy,
+}
+
+/// Values for a prepared statement, and how its columns are wanted.
+#[derive(Debug)]
+pub(super) struct Bind {
+    pub(super) portal: String,
+    pub(super) statement: String,
+    /// None: all text. One: for all. Otherwise one a value.
+    pub(super) formats: Vec<i16>,
+    pub(super) values: Vec<Option<Bytes>>,
+    /// The same for the columns.
+    pub(super) columns: Vec<i16>,
+}
+
+/// What is described or closed.
+#[derive(Debug)]
+pub(super) enum Target {
+    Statement(String),
+    Portal(String),
+}
+
+/// Reads messages from a stream.
+#[derive(Debug)]
+pub(super) struct Reader<R> {
+    stream: R,
+    buffer: BytesMut,
+    has_ended: bool,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    pub(super) fn new(stream: R) -> Reader<R> {
+        Reader { stream, buffer: BytesMut::new(), has_ended: false }
+    }
+
+    /// The stream again, if nothing was read ahead.
+    pub(super) fn into_inner(self) -> Option<R> {
+        self.buffer.is_empty().then_some(self.stream)
+    }
+
+    /// The same over another stream.
+    pub(super) fn map<S>(self, stream: impl FnOnce(R) -> S) -> Reader<S> {
+        Reader { stream: stream(self.stream), buffer: self.buffer, has_ended: self.has_ended }
+    }
+
+    pub(super) fn stream(&mut self) -> &mut R {
+        &mut self.stream
+    }
+
+    /// Bytes that were read and not taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Reads some bytes more. Loses nothing if it is dropped. 0 at the end of the stream.
+    pub(super) async fn fill(&mut self) -> io::Result<usize> {
+        self.buffer.reserve(READ_BYTES);
+        let read = self.stream.read_buf(&mut self.buffer).await?;
+        self.has_ended = read == 0;
+        Ok(read)
+    }
+
+    /// Whether the end of the stream was read.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// A packet without a kind, as connections begin with; `None` at the end of the stream.
+    pub(super) async fn packet(&mut self) -> Result<Option<Bytes>, Refusal> {
+        loop {
+            if let Some(length) = self.length(0, STARTUP_BYTES_MAX)?
+                && self.buffer.len() >= length
+            {
+                let mut packet = self.buffer.split_to(length).freeze();
+                packet.advance(4);
+                return Ok(Some(packet));
+            }
+            if self.fill().await.unwrap_or(0) == 0 {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// The next message, if all of it is there.
+    ///
+    /// # Errors
+    /// A length that no message has, which ends the connection.
+    pub(super) fn take(&mut self, bytes_max: usize) -> Result<Option<(u8, Bytes)>, Refusal> {
+        let Some(length) = self.length(1, bytes_max)? else { return Ok(None) };
+        if self.buffer.len() < 1 + length {
+            return Ok(None);
+        }
+        let mut message = self.buffer.split_to(1 + length).freeze();
+        let kind = message.get_u8();
+        message.advance(4);
+        Ok(Some((kind, message)))
+    }
+
+    /// The length that stands behind `offset` bytes.
+    fn length(&self, offset: usize, bytes_max: usize) -> Result<Option<usize>, Refusal> {
+        let Some(four) = self.buffer.get(offset..offset + 4) else { return Ok(None) };
+        let length = i32::from_be_bytes(four.try_into().unwrap_or_default());
+        match usize::try_from(length) {
+            Ok(length) if (4..=bytes_max).contains(&length) => Ok(Some(length)),
+            _ => {
+                Err(Refusal::fatal("08P01", format!("invalid length of message: {length}; at most {bytes_max} bytes")))
+            }
+        }
+    }
+}
+
+impl Message {
+    /// The message of a kind with this body.
+    ///
+    /// # Errors
+    /// What isn't a message of the protocol ends the connection; text that is not UTF-8 doesn't.
+    pub(super) fn of(kind: u8, body: Bytes) -> Result<Message, Refusal> {
+        let mut body = Body(body);
+        let message = match kind {
+            b'Q' => Message::Query(body.text()?),
+            b'P' => {
+                let (name, text) = (body.text()?, body.text()?);
+                let count = body.short()?;
+                Message::Parse { name, text, types: (0..count).map(|_| body.number()).collect::<Result<_, _>>()? }
+            }
+            b'B' => Message::Bind(Bind {
+                portal: body.text()?,
+                statement: body.text()?,
+                formats: body.formats()?,
+                values: {
+                    let count = body.short()?;
+                    (0..count).map(|_| body.value()).collect::<Result<_, _>>()?
+                },
+                columns: body.formats()?,
+            }),
+            b'D' => Message::Describe(body.target()?),
+            b'E' => Message::Execute { portal: body.text()?, rows_max: body.number()? },
+            b'C' => Message::Close(body.target()?),
+            b'H' => Message::Flush,
+            b'S' => Message::Sync,
+            b'X' => Message::Terminate,
+            b'd' | b'c' | b'f' => return Ok(Message::Copy),
+            b'F' => return Err(Refusal::fatal("0A000", "calls of functions by message are not supported; use select")),
+            other => {
+                return Err(Refusal::fatal("08P01", format!("invalid kind of message: {:?}", char::from(other))));
+            }
+        };
+        body.end().map(|()| message)
+    }
+}
+
+/// What is left of a body.
+pub(super) struct Body(pub(super) Bytes);
+
+impl Body {
+    fn cut() -> Refusal {
+        Refusal::fatal("08P01", "a message ends before what it announces")
+    }
+
+    /// Text up to a zero.
+    pub(super) fn text(&mut self) -> Result<String, Refusal> {
+        let end = self.0.iter().position(|byte| *byte == 0).ok_or_else(Body::cut)?;
+        let bytes = self.0.split_to(end);
+        self.0.advance(1);
+        String::from_utf8(bytes.into()).map_err(|_| Refusal::new("22021", "the text is not UTF-8"))
+    }
+
+    fn short(&mut self) -> Result<u16, Refusal> {
+        self.0.try_get_u16().map_err(|_| Body::cut())
+    }
+
+    pub(super) fn number(&mut self) -> Result<u32, Refusal> {
+        self.0.try_get_u32().map_err(|_| Body::cut())
+    }
+
+    fn formats(&mut self) -> Result<Vec<i16>, Refusal> {
+        let count = self.short()?;
+        (0..count).map(|_| self.0.try_get_i16().map_err(|_| Body::cut())).collect()
+    }
+
+    /// Bytes with their length before them; none for null.
+    fn value(&mut self) -> Result<Option<Bytes>, Refusal> {
+        let length = self.number()?;
+        if length == u32::MAX {
+            return Ok(None);
+        }
+        let length = usize::try_from(length).unwrap_or(usize::MAX);
+        if length > self.0.len() {
+            return Err(Body::cut());
+        }
+        Ok(Some(self.0.split_to(length)))
+    }
+
+    fn target(&mut self) -> Result<Target, Refusal> {
+        let kind = self.0.try_get_u8().map_err(|_| Body::cut())?;
+        match kind {
+            b'S' => Ok(Target::Statement(self.text()?)),
+            b'P' => Ok(Target::Portal(self.text()?)),
+            _ => Err(Refusal::fatal("08P01", "only statements and portals are described and closed")),
+        }
+    }
+
+    pub(super) fn end(&self) -> Result<(), Refusal> {
+        if self.0.is_empty() { Ok(()) } else { Err(Refusal::fatal("08P01", "a message goes on behind its end")) }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn of(kind: u8, body: &'static [u8]) -> Result<Message, Refusal> {
+        Message::of(kind, Bytes::from_static(body))
+    }
+
+    #[test]
+    fn messages_are_taken_apart() {
+        let parse = of(b'P', b"one\0select $1\0\0\x01\0\0\0\x14").unwrap();
+        assert!(
+            matches!(parse, Message::Parse { name, text, types } if name == "one" && text == "select $1" && types == [20])
+        );
+        let bind = of(b'B', b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x01x\xff\xff\xff\xff\0\x01\0\0").unwrap();
+        let Message::Bind(bind) = bind else { panic!("{bind:?}") };
+        assert_eq!((bind.portal.as_str(), bind.statement.as_str()), ("p", "s"));
+        assert_eq!((bind.formats, bind.columns), (vec![1], vec![0]));
+        assert_eq!(bind.values, [Some(Bytes::from_static(b"x")), None]);
+    }
+
+    #[test]
+    fn what_is_cut_or_too_long_or_unknown_is_refused() {
+        let whole = b"p\0s\0\0\x01\0\x01\0\x02\0\0\0\x01x\xff\xff\xff\xff\0\x01\0\0";
+        for end in 0..whole.len() {
+            assert!(of(b'B', &whole[..end]).is_err(), "{end}");
+        }
+        for (kind, body) in [
+            (b'Q', &b"select 1"[..]),
+            (b'Q', b"select 1\0more"),
+            (b'S', b"x"),
+            (b'D', b"Xa\0"),
+            (b'P', b"\0\0\xff\xff"),
+            (b'B', b"\0\0\0\0\0\x01\x7f\xff\xff\xff"),
+            (b'?', b""),
+            (b'F', b""),
+        ] {
+            assert!(of(kind, body).unwrap_err().is_fatal, "{}", char::from(kind));
+        }
+        let text = of(b'Q', b"\xff\0").unwrap_err();
+        assert!(!text.is_fatal && text.code == "22021");
+    }
+
+    #[test]
+    fn lengths_are_checked_before_bodies_come() {
+        let mut reader = Reader::new(&b""[..]);
+        for (length, is_refused) in [(3, true), (-1, true), (101, true), (4, false), (100, false)] {
+            reader.buffer.clear();
+            reader.buffer.extend_from_slice(b"Q");
+            reader.buffer.extend_from_slice(&i32::to_be_bytes(length));
+            assert_eq!(reader.take(100).is_err(), is_refused, "{length}");
+        }
+    }
+}

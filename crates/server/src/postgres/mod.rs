@@ -1,0 +1,98 @@
+//! PostgreSQL's wire protocol, version 3. Described in docs/reference/postgres.md; why the protocol is written here, in ADR 59.
+//!
+//! - A connection is a task of the network's threads. Its statements run as those of HTTP and Flight do, on threads of their own, in the same
+//!   places, with the same memory and time ([`statements`](crate::statements)).
+//! - Nothing that a client sends sizes an allocation unchecked; messages, prepared statements and portals are bounded.
+//! - Rows are sent as the client reads them. While a statement runs its connection is read a little ahead, so that a client that goes away is
+//!   noticed.
+
+mod cells;
+mod commands;
+mod connection;
+mod encode;
+mod extended;
+#[cfg(test)]
+mod fuzz;
+mod messages;
+mod parameters;
+mod refusal;
+mod replies;
+mod startup;
+mod statement;
+mod times;
+mod types;
+mod values;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+
+use self::startup::Negotiated;
+use crate::http::Shared;
+use crate::listen::{self, Gate};
+use crate::running::Running;
+use crate::statements::Statements;
+use crate::tls::Acceptor;
+
+/// As TLS names the protocol.
+pub(crate) const PROTOCOL: &[u8] = b"postgresql";
+
+/// What connections share.
+#[derive(Debug, Clone)]
+pub(crate) struct Front {
+    shared: Arc<Shared>,
+    /// Statements of a session that has PostgreSQL's catalogue.
+    statements: Statements,
+    tls: Option<Acceptor>,
+    running: Running,
+    /// Connections that there have been: each has a number by which its statements are cancelled.
+    connections: Arc<AtomicU32>,
+}
+
+impl Front {
+    /// # Errors
+    /// The session with PostgreSQL's catalogue can't be set up.
+    pub(crate) fn new(shared: Arc<Shared>, tls: Option<Acceptor>) -> splay_sql::Result<Front> {
+        let statements = shared.statements.in_session(shared.statements.session().for_postgres()?);
+        Ok(Front { shared, statements, tls, running: Running::default(), connections: Arc::default() })
+    }
+}
+
+/// What a connection is read from and written to.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+/// Takes connections until the server stops.
+pub(crate) async fn serve(listener: TcpListener, front: Front, gate: Gate) {
+    let (stop, grace) = (front.shared.stop.clone(), front.shared.limits.shutdown());
+    listen::accept(listener, "postgres", gate, stop, grace, move |stream, client| {
+        accept(front.clone(), stream, client)
+    })
+    .await;
+}
+
+async fn accept(front: Front, stream: TcpStream, client: SocketAddr) {
+    let beginning = async {
+        match startup::negotiate(&front, stream, front.tls.is_some()).await? {
+            Negotiated::Plain(reader, packet) => startup::begin(&front, reader.boxed(), packet, false).await,
+            Negotiated::Tls(stream) => {
+                let stream = front.tls.as_ref()?.accept(stream).await;
+                let stream =
+                    stream.inspect_err(|error| tracing::debug!(%client, %error, "TLS handshake failed")).ok()?;
+                match startup::negotiate(&front, stream, false).await? {
+                    Negotiated::Plain(reader, packet) => startup::begin(&front, reader.boxed(), packet, true).await,
+                    Negotiated::Tls(_) => None,
+                }
+            }
+        }
+    };
+    match tokio::time::timeout(front.shared.limits.head(), beginning).await {
+        Ok(Some(connection)) => connection.run().await,
+        Ok(None) => tracing::debug!(%client, "a connection was not set up"),
+        Err(_) => tracing::debug!(%client, "a connection was not set up in time"),
+    }
+}

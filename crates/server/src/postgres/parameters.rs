@@ -1,0 +1,279 @@
+//! The settings of a connection: those that clients set when they connect, with the values that are true here. Others are refused by name.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::refusal::Refusal;
+
+/// PostgreSQL's version that clients are told, so that they ask what it understands.
+pub(super) const SERVER_VERSION: &str = "16.0 (SplayDB)";
+
+/// Settings that clients are told of when they connect, and when these change.
+const REPORTED: [&str; 11] = [
+    "application_name",
+    "client_encoding",
+    "datestyle",
+    "default_transaction_read_only",
+    "in_hot_standby",
+    "integer_datetimes",
+    "intervalstyle",
+    "is_superuser",
+    "server_encoding",
+    "server_version",
+    "standard_conforming_strings",
+];
+
+/// All settings with their values at the start.
+const DEFAULTS: [(&str, &str); 26] = [
+    ("application_name", ""),
+    ("bytea_output", "hex"),
+    ("client_encoding", "UTF8"),
+    ("client_min_messages", "notice"),
+    ("datestyle", "ISO, MDY"),
+    ("default_transaction_isolation", "read committed"),
+    ("default_transaction_read_only", "off"),
+    ("extra_float_digits", "1"),
+    ("in_hot_standby", "off"),
+    ("integer_datetimes", "on"),
+    ("intervalstyle", "postgres"),
+    ("is_superuser", "off"),
+    ("lc_collate", "C"),
+    ("lc_ctype", "C"),
+    ("lc_monetary", "C"),
+    ("max_identifier_length", "128"),
+    ("search_path", "public"),
+    ("server_encoding", "UTF8"),
+    ("server_version", SERVER_VERSION),
+    ("server_version_num", "160000"),
+    ("ssl", "off"),
+    ("standard_conforming_strings", "on"),
+    ("statement_timeout", "0"),
+    ("timezone", "UTC"),
+    ("transaction_isolation", "read committed"),
+    ("transaction_read_only", "off"),
+];
+
+/// The settings of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct Parameters {
+    /// Those at the start of the connection, to which `RESET` leads back.
+    first: BTreeMap<&'static str, String>,
+    values: BTreeMap<&'static str, String>,
+}
+
+impl Default for Parameters {
+    fn default() -> Parameters {
+        let values: BTreeMap<_, _> = DEFAULTS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Parameters { first: values.clone(), values }
+    }
+}
+
+/// The name of a setting as it is kept.
+fn known(name: &str) -> Result<&'static str, Refusal> {
+    let found = DEFAULTS.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.map(|(known, _)| *known).ok_or_else(|| {
+        Refusal::new("42704", format!("unrecognized configuration parameter \"{name}\"; SplayDB has those that docs/reference/postgres.md lists"))
+    })
+}
+
+impl Parameters {
+    /// Names and values that the client is told of, as PostgreSQL spells them.
+    pub(super) fn reported(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let told = |name: &&'static str| self.values.get(name).map(|value| (spelt(name), value.as_str()));
+        REPORTED.iter().chain(["timezone"].iter()).filter_map(told)
+    }
+
+    /// Whether a setting is told of when it changes, with its name as it is told.
+    pub(super) fn report(&self, name: &str) -> Option<(&'static str, &str)> {
+        self.reported().find(|(reported, _)| reported.eq_ignore_ascii_case(name))
+    }
+
+    pub(super) fn get(&self, name: &str) -> Result<&str, Refusal> {
+        let known = known(name)?;
+        Ok(self.values.get(known).map_or("", String::as_str))
+    }
+
+    pub(super) fn is_read_only(&self) -> bool {
+        ["default_transaction_read_only", "transaction_read_only"]
+            .iter()
+            .any(|name| self.get(name).is_ok_and(|value| value == "on"))
+    }
+
+    /// How long a statement may run, if the client has said it.
+    pub(super) fn statement_timeout(&self) -> Option<Duration> {
+        let value = self.get("statement_timeout").ok().and_then(milliseconds)?;
+        (value > 0).then(|| Duration::from_millis(value))
+    }
+
+    /// Sets a setting; without a value back to that of the start.
+    ///
+    /// # Errors
+    /// One that isn't known, or a value that it can't have here.
+    pub(super) fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
+        let known = known(name)?;
+        let value = match value {
+            None => self.first.get(known).cloned().unwrap_or_default(),
+            Some(value) => accepted(known, value)?,
+        };
+        self.values.insert(known, value);
+        Ok(())
+    }
+
+    /// What a client asks for when it connects. Its time zone is told of as what it is here, UTC.
+    pub(super) fn begin_with(&mut self, name: &str, value: &str) -> Result<(), Refusal> {
+        if name.eq_ignore_ascii_case("timezone") {
+            return Ok(());
+        }
+        self.set(name, Some(value))?;
+        self.first = self.values.clone();
+        Ok(())
+    }
+
+    /// All back to the values of the start.
+    pub(super) fn reset(&mut self) {
+        self.values = self.first.clone();
+    }
+}
+
+fn spelt(name: &'static str) -> &'static str {
+    match name {
+        "datestyle" => "DateStyle",
+        "intervalstyle" => "IntervalStyle",
+        "timezone" => "TimeZone",
+        other => other,
+    }
+}
+
+/// A setting's value as it is kept, if it can have it here.
+fn accepted(name: &'static str, value: &str) -> Result<String, Refusal> {
+    // Some clients put quotes around a value that they begin with.
+    let value = value.trim().trim_matches('\'');
+    let lower = value.to_ascii_lowercase();
+    let one_of = |values: &[&str], kept: &str| values.contains(&lower.as_str()).then(|| kept.to_owned());
+    let kept = match name {
+        "application_name" => Some(value.chars().take(64).collect()),
+        "client_encoding" => one_of(&["utf8", "utf-8", "unicode"], "UTF8"),
+        "client_min_messages" => Some(lower.clone()),
+        "bytea_output" => one_of(&["hex"], "hex"),
+        "datestyle" => {
+            let is_iso = lower.split(',').map(str::trim).all(|part| matches!(part, "iso" | "mdy" | "dmy" | "ymd"));
+            (is_iso && lower.contains("iso")).then(|| "ISO, MDY".to_owned())
+        }
+        "default_transaction_isolation" | "transaction_isolation" => {
+            one_of(&["read committed", "read uncommitted"], "read committed")
+        }
+        "default_transaction_read_only" | "transaction_read_only" => {
+            one_of(&["on", "true", "yes", "1"], "on").or_else(|| one_of(&["off", "false", "no", "0"], "off"))
+        }
+        // All digits are always sent.
+        "extra_float_digits" => {
+            lower.parse::<i32>().ok().filter(|digits| (0..=3).contains(digits)).map(|digits| digits.to_string())
+        }
+        "intervalstyle" => one_of(&["postgres"], "postgres"),
+        "search_path" => {
+            let is_here = lower
+                .split(',')
+                .map(|name| name.trim().trim_matches('"'))
+                .all(|name| matches!(name, "public" | "pg_catalog" | "information_schema" | "$user" | ""));
+            is_here.then(|| value.to_owned())
+        }
+        "standard_conforming_strings" => one_of(&["on", "true", "yes", "1"], "on"),
+        "statement_timeout" => milliseconds(&lower).map(|milliseconds| milliseconds.to_string()),
+        "timezone" => {
+            one_of(&["utc", "gmt", "etc/utc", "etc/gmt", "zulu", "z", "universal", "0", "+00", "+00:00"], "UTC")
+        }
+        _ => return Err(Refusal::new("55P02", format!("parameter \"{name}\" cannot be changed"))),
+    };
+    kept.ok_or_else(|| Refusal::new("22023", format!("{name} can't be {value:?} here; see docs/reference/postgres.md")))
+}
+
+/// Milliseconds of `500`, `30s` or `1min`.
+fn milliseconds(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let factor = match text[digits..].trim() {
+        "" | "ms" => 1,
+        "s" => 1000,
+        "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(factor)
+}
+
+/// Settings within the option `options` of a connection: `-c name=value` and `--name=value`, with `\` before blanks in values.
+pub(super) fn of_options(text: &str) -> Result<Vec<(String, String)>, Refusal> {
+    let mut words: Vec<String> = Vec::new();
+    let (mut is_open, mut is_escaped) = (false, false);
+    for letter in text.chars() {
+        let is_blank = letter.is_ascii_whitespace() && !is_escaped;
+        if letter == '\\' && !is_escaped {
+            is_escaped = true;
+            continue;
+        }
+        if !is_blank {
+            if !is_open {
+                words.push(String::new());
+            }
+            words.last_mut().into_iter().for_each(|word| word.push(letter));
+        }
+        (is_open, is_escaped) = (!is_blank, false);
+    }
+    let wrong = || Refusal::fatal("22023", "options of a connection are -c name=value");
+    let (mut settings, mut words) = (Vec::new(), words.into_iter());
+    while let Some(word) = words.next() {
+        let setting = match word.strip_prefix("--").or_else(|| word.strip_prefix("-c").filter(|rest| !rest.is_empty()))
+        {
+            Some(setting) => setting.to_owned(),
+            None if word == "-c" => words.next().ok_or_else(wrong)?,
+            None => return Err(wrong()),
+        };
+        let (name, value) = setting.split_once('=').ok_or_else(wrong)?;
+        settings.push((name.replace('-', "_"), value.to_owned()));
+    }
+    Ok(settings)
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_can_be_set_is_kept_and_the_rest_refused() {
+        let mut parameters = Parameters::default();
+        for (name, value, kept) in [
+            ("Client_Encoding", "'utf-8'", "UTF8"),
+            ("DateStyle", "ISO", "ISO, MDY"),
+            ("extra_float_digits", "3", "3"),
+            ("statement_timeout", "2s", "2000"),
+            ("TimeZone", "Etc/UTC", "UTC"),
+            ("search_path", "\"$user\", public", "\"$user\", public"),
+        ] {
+            parameters.set(name, Some(value)).unwrap();
+            assert_eq!(parameters.get(name).unwrap(), kept);
+        }
+        assert_eq!(parameters.statement_timeout(), Some(Duration::from_secs(2)));
+        for (name, value, code) in [
+            ("client_encoding", "LATIN1", "22023"),
+            ("TimeZone", "Europe/Berlin", "22023"),
+            ("search_path", "other", "22023"),
+            ("standard_conforming_strings", "off", "22023"),
+            ("server_version", "1", "55P02"),
+            ("work_mem", "1", "42704"),
+        ] {
+            assert_eq!(parameters.set(name, Some(value)).unwrap_err().code, code, "{name}");
+        }
+        parameters.reset();
+        assert_eq!(parameters.statement_timeout(), None);
+    }
+
+    #[test]
+    fn options_are_taken_apart() {
+        let found = of_options("-c statement_timeout=5s --search-path=a\\ b -cx=1").unwrap();
+        let found: Vec<_> = found.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        assert_eq!(found, [("statement_timeout", "5s"), ("search_path", "a b"), ("x", "1")]);
+        assert!(of_options("-x 1").is_err() && of_options("-c").is_err() && of_options("-c a").is_err());
+        assert!(of_options(" ").unwrap().is_empty());
+    }
+}

@@ -1,0 +1,125 @@
+//! What a client is told when something fails: a code of SQLSTATE, a text and, where it is known, the place in the statement.
+
+use crate::problem::{Code, Problem};
+
+/// A failure as PostgreSQL's clients know it.
+#[derive(Debug, Clone)]
+pub(super) struct Refusal {
+    /// Five letters and digits, see docs/reference/postgres.md.
+    pub(super) code: &'static str,
+    pub(super) message: String,
+    /// Line and column in the statement, from 1.
+    pub(super) place: Option<(usize, usize)>,
+    /// Whether the connection ends.
+    pub(super) is_fatal: bool,
+}
+
+impl Refusal {
+    pub(super) fn new(code: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal { code, message: message.into(), place: None, is_fatal: false }
+    }
+
+    pub(super) fn fatal(code: &'static str, message: impl Into<String>) -> Refusal {
+        Refusal { is_fatal: true, ..Refusal::new(code, message) }
+    }
+
+    pub(super) fn unsupported(what: impl std::fmt::Display) -> Refusal {
+        Refusal::new("0A000", format!("{what} is not supported"))
+    }
+
+    /// The place as PostgreSQL gives it: characters from 1.
+    pub(super) fn position(&self, text: &str) -> Option<usize> {
+        let (line, column) = self.place?;
+        let before: usize =
+            text.split_inclusive('\n').take(line.checked_sub(1)?).map(|line| line.chars().count()).sum();
+        let position = before + column;
+        (position <= text.chars().count() + 1).then_some(position)
+    }
+}
+
+impl From<Problem> for Refusal {
+    fn from(problem: Problem) -> Refusal {
+        let Problem { code, message } = problem;
+        let state = match code {
+            Code::Statement => of_statement(&message),
+            Code::Request => "22023",
+            Code::ReadOnly => "25006",
+            Code::Unauthorized => "28P01",
+            Code::Forbidden => "42501",
+            Code::NotFound => "42P01",
+            Code::TooLarge | Code::Rows => "54000",
+            Code::TooSlow | Code::Time | Code::Cancelled => "57014",
+            Code::Memory => "53200",
+            Code::Rejected => "22000",
+            Code::Busy => "53300",
+            Code::Full => "53100",
+            Code::Closed => "57P01",
+            Code::Unsupported => "0A000",
+            Code::Execution => of_execution(&message),
+            Code::Corrupt => "XX001",
+            Code::Gone | Code::Internal => "XX000",
+        };
+        let place = place(&message);
+        Refusal { place, ..Refusal::new(state, message) }
+    }
+}
+
+/// The code of a statement that can't be planned, by what its message says.
+fn of_statement(message: &str) -> &'static str {
+    let has = |part: &str| message.contains(part);
+    let lower = message.to_ascii_lowercase();
+    if has("sql parser error") || has("ParserError") || lower.contains("expected") {
+        "42601"
+    } else if has("No field named")
+        || lower.contains("no column")
+        || lower.contains("column") && lower.contains("not found")
+    {
+        "42703"
+    } else if lower.starts_with("table ") && has("not found") {
+        "42P01"
+    } else if has("Invalid function")
+        || lower.contains("no function matches")
+        || lower.contains("function") && lower.contains("not found")
+    {
+        "42883"
+    } else if lower.contains("not supported") || lower.contains("unsupported") || lower.contains("not implemented") {
+        "0A000"
+    } else if lower.contains("has no value") {
+        "42P02"
+    } else {
+        "42000"
+    }
+}
+
+fn of_execution(message: &str) -> &'static str {
+    let lower = message.to_ascii_lowercase();
+    if lower.contains("divide by zero") || lower.contains("division by zero") {
+        "22012"
+    } else if lower.contains("overflow") || lower.contains("out of range") {
+        "22003"
+    } else {
+        "22000"
+    }
+}
+
+/// Line and column that a message of the parser ends with: `at Line: 1, Column: 8`.
+fn place(message: &str) -> Option<(usize, usize)> {
+    let (_, rest) = message.rsplit_once("Line: ")?;
+    let (line, rest) = rest.split_once(", Column: ")?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    Some((line.parse().ok()?, rest[..digits].parse().ok()?))
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_counted_in_characters() {
+        let message = "sql parser error: Expected: an expression, found: from at Line: 2, Column: 3";
+        let refusal = Refusal::from(Problem::new(Code::Statement, message));
+        assert_eq!((refusal.code, refusal.position("sélect\n  from").unwrap()), ("42601", 10));
+        assert_eq!(refusal.position("x"), None);
+    }
+}

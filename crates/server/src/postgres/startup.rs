@@ -1,0 +1,202 @@
+//! How a connection begins: TLS or not, version, settings, password.
+
+use std::sync::atomic::Ordering;
+
+use bytes::{Buf, Bytes};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+
+use super::connection::{Connection, Rights};
+use super::messages::{Body, Reader};
+use super::parameters::{Parameters, of_options};
+use super::refusal::Refusal;
+use super::replies::Replies;
+use super::{Front, Wire};
+
+const CANCEL: u32 = 80_877_102;
+const TLS: u32 = 80_877_103;
+const GSSAPI: u32 = 80_877_104;
+/// Version 3.0; later ones have another lower half.
+const VERSION: u32 = 3 << 16;
+
+/// Bytes of the message with the password.
+const PASSWORD_BYTES_MAX: usize = 4096;
+
+/// Requests for TLS or GSSAPI before the first packet that is none.
+const REQUESTS_MAX: usize = 4;
+
+/// What a client began with.
+pub(super) enum Negotiated<S> {
+    /// A packet to begin with.
+    Plain(Reader<S>, Bytes),
+    /// TLS, which was promised.
+    Tls(S),
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin + Send + 'static> Reader<S> {
+    /// The same for any stream.
+    pub(super) fn boxed(self) -> Reader<Box<dyn Wire>> {
+        self.map(|stream| Box::new(stream) as Box<dyn Wire>)
+    }
+}
+
+/// Answers what comes before the first packet of a session; cancels, if that is what it is about. None if the connection is over.
+pub(super) async fn negotiate<S: AsyncRead + AsyncWrite + Unpin>(
+    front: &Front,
+    stream: S,
+    has_tls: bool,
+) -> Option<Negotiated<S>> {
+    let mut reader = Reader::new(stream);
+    for _ in 0..REQUESTS_MAX {
+        let mut packet = match reader.packet().await {
+            Ok(packet) => packet?,
+            Err(refusal) => {
+                refuse(reader.stream(), &refusal).await;
+                return None;
+            }
+        };
+        match packet.get(..4).map(|four| u32::from_be_bytes(four.try_into().unwrap_or_default())) {
+            Some(TLS) if has_tls => {
+                reader.stream().write_all(b"S").await.ok()?;
+                // What came before the handshake was for nobody: it could be somebody else's.
+                return reader.into_inner().map(Negotiated::Tls);
+            }
+            Some(TLS | GSSAPI) => reader.stream().write_all(b"N").await.ok()?,
+            Some(CANCEL) => {
+                packet.advance(4);
+                front.running.cancel(&packet);
+                return None;
+            }
+            _ => return Some(Negotiated::Plain(reader, packet)),
+        }
+    }
+    None
+}
+
+async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
+    let mut replies = Replies::default();
+    replies.refusal(refusal, "", 0);
+    // The client may be gone.
+    let _ = stream.write_all(&replies.bytes).await;
+    let _ = stream.shutdown().await;
+}
+
+/// What a client asks for in its first packet.
+struct Wishes {
+    parameters: Parameters,
+    /// Options that a later version would know.
+    unknown: Vec<String>,
+    minor: u32,
+}
+
+/// Sets a session up; none if it was refused.
+pub(super) async fn begin(
+    front: &Front,
+    mut reader: Reader<Box<dyn Wire>>,
+    packet: Bytes,
+    is_tls: bool,
+) -> Option<Connection> {
+    match set_up(front, &mut reader, packet, is_tls).await {
+        Ok((parameters, rights, replies)) => {
+            let connection = Connection::new(front.clone(), reader, parameters, rights);
+            connection.greet(replies, front.connections.fetch_add(1, Ordering::Relaxed)).await
+        }
+        Err(refusal) => {
+            front
+                .shared
+                .metrics
+                .request("postgres", if refusal.code == "28P01" { "unauthorized" } else { "bad_request" });
+            refuse(reader.stream(), &refusal).await;
+            None
+        }
+    }
+}
+
+async fn set_up(
+    front: &Front,
+    reader: &mut Reader<Box<dyn Wire>>,
+    packet: Bytes,
+    is_tls: bool,
+) -> Result<(Parameters, Rights, Replies), Refusal> {
+    let Wishes { parameters, unknown, minor } = wishes(packet)?;
+    if front.tls.is_some() && !is_tls {
+        return Err(Refusal::fatal("28000", "this server speaks TLS only: connect with sslmode=require"));
+    }
+    let mut replies = Replies::default();
+    if minor > 0 || !unknown.is_empty() {
+        replies.older_version(&unknown);
+    }
+    let rights = if front.shared.tokens.are_none() {
+        Rights::All
+    } else {
+        replies.ask_for_password();
+        let told = reader.stream().write_all(&replies.bytes).await;
+        told.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
+        replies.bytes.clear();
+        let token = password(reader).await?;
+        let roles = front.shared.tokens.roles_of(&token);
+        let Some(roles) = roles else {
+            tracing::warn!("a connection with an unknown token was refused");
+            return Err(Refusal::fatal(
+                "28P01",
+                "the password is not a token of this server; the user's name is not looked at",
+            ));
+        };
+        Rights::Some(roles.to_vec())
+    };
+    replies.authenticated();
+    Ok((parameters, rights, replies))
+}
+
+/// The first packet of a session: a version, then names and values.
+fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
+    let mut body = Body(packet);
+    let version = body.number()?;
+    if version & 0xffff_0000 != VERSION {
+        let (major, minor) = (version >> 16, version & 0xffff);
+        return Err(Refusal::fatal(
+            "0A000",
+            format!("unsupported frontend protocol {major}.{minor}: this server speaks 3.0"),
+        ));
+    }
+    let mut wishes = Wishes { parameters: Parameters::default(), unknown: Vec::new(), minor: version & 0xffff };
+    let fatal = |refusal: Refusal| Refusal { is_fatal: true, ..refusal };
+    loop {
+        let name = body.text().map_err(fatal)?;
+        if name.is_empty() {
+            break;
+        }
+        let value = body.text().map_err(fatal)?;
+        match name.as_str() {
+            // There is one database, whatever it is called, and tokens tell who somebody is.
+            "user" | "database" => {}
+            "replication" => match value.as_str() {
+                "false" | "off" | "no" | "0" => {}
+                _ => return Err(Refusal::fatal("0A000", "replication is not supported")),
+            },
+            "options" => {
+                for (name, value) in of_options(&value)? {
+                    wishes.parameters.begin_with(&name, &value).map_err(fatal)?;
+                }
+            }
+            name if name.starts_with("_pq_.") => wishes.unknown.push(name.to_owned()),
+            name => wishes.parameters.begin_with(name, &value).map_err(fatal)?,
+        }
+    }
+    body.end()?;
+    Ok(wishes)
+}
+
+async fn password(reader: &mut Reader<Box<dyn Wire>>) -> Result<String, Refusal> {
+    loop {
+        if let Some((kind, body)) = reader.take(PASSWORD_BYTES_MAX)? {
+            if kind != b'p' {
+                return Err(Refusal::fatal("08P01", "a password was expected"));
+            }
+            let mut body = Body(body);
+            return body.text().map_err(|refusal| Refusal { is_fatal: true, ..refusal });
+        }
+        if reader.fill().await.unwrap_or(0) == 0 {
+            return Err(Refusal::fatal("28P01", "no password was given: it is the token"));
+        }
+    }
+}

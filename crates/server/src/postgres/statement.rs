@@ -1,0 +1,236 @@
+//! Statements that run: with the places, memory and time of every other way in, cancelled by key, ended if their client goes away.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use splay_sql::{Parameters, statements};
+
+use super::commands::Command;
+use super::connection::{Connection, End, Transaction, shown};
+use super::encode::{Change, Piece, Rows};
+use super::refusal::Refusal;
+use super::types;
+use crate::ingest::Ingest;
+use crate::problem::Outcome;
+use crate::running::{self, Cancelled};
+use crate::settings::Role;
+use crate::statements::{Encode, Pieces};
+
+/// Bytes of a connection that are read while a statement of it runs.
+const READ_AHEAD_BYTES: usize = 64 << 10;
+
+/// A statement that runs.
+#[derive(Debug)]
+pub(super) struct Started {
+    pieces: Pieces<Piece>,
+    cancelled: Cancelled,
+    /// When the client wants it to end.
+    deadline: Option<Instant>,
+}
+
+/// What came of a statement: the connection may be over, or the statement be refused.
+pub(super) type Answered<T> = Result<Result<T, Refusal>, End>;
+
+impl Connection {
+    /// Answers the statements of a text, one after the other; none behind one that fails.
+    pub(super) async fn query(&mut self, text: &str) -> Result<(), End> {
+        let (mut found, rest) = statements::split(text);
+        if !statements::is_blank(rest) {
+            found.push(rest.trim());
+        }
+        if found.is_empty() {
+            self.replies.plain(b'I');
+            return Ok(());
+        }
+        let alone = found.len() == 1;
+        for statement in found {
+            if let Err(refusal) = self.simple(statement, alone).await? {
+                let before = statement.as_ptr() as usize - text.as_ptr() as usize;
+                self.refuse(&refusal, statement, text[..before].chars().count());
+                break;
+            }
+            self.send_some().await?;
+        }
+        // The unnamed ones are of the statement before.
+        self.prepared.remove("");
+        self.portals.remove("");
+        Ok(())
+    }
+
+    async fn simple(&mut self, statement: &str, alone: bool) -> Answered<()> {
+        let command = match Command::of(statement) {
+            Ok(command) => command,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if let Err(refusal) = self.check_transaction(command.as_ref()) {
+            return Ok(Err(refusal));
+        }
+        if let Some(command) = command {
+            return Ok(self.show(&command, true));
+        }
+        if splay_sql::is_change(statement) {
+            if !alone {
+                return Ok(Err(Refusal::new(
+                    "0A000",
+                    "a statement that changes something is sent alone: several in one text would be one transaction, which there is none of",
+                )));
+            }
+            return self.change(statement, Parameters::None).await;
+        }
+        let encode = Rows::new(Vec::new(), None);
+        let mut started = match self.start(statement, Parameters::None, encode, None).await? {
+            Ok(started) => started,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut count = 0;
+        loop {
+            match self.next_piece(&mut started).await? {
+                Ok(Some(Piece::Columns(schema))) => self.replies.columns(&types::columns(&schema), &[]),
+                Ok(Some(Piece::Rows { bytes, rows })) => {
+                    count += rows;
+                    self.send(bytes).await?;
+                }
+                Ok(Some(Piece::Changed { .. })) => {}
+                Ok(None) => break,
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        self.replies.complete(&format!("SELECT {count}"));
+        Ok(Ok(()))
+    }
+
+    /// Does what a command says and tells its answer.
+    pub(super) fn show(&mut self, command: &Command, with_columns: bool) -> Result<(), Refusal> {
+        let tag = self.tag(command);
+        let told = self.command(command)?;
+        if let (Some(told), Some(columns)) = (told, shown(command)) {
+            if with_columns {
+                self.replies.columns(&columns, &[]);
+            }
+            self.replies.row(&[Some(&told)]);
+        }
+        self.replies.complete(tag);
+        Ok(())
+    }
+
+    /// Runs a statement that changes something.
+    pub(super) async fn change(&mut self, text: &str, parameters: Parameters) -> Answered<()> {
+        let ingest = match self.ingest() {
+            Ok(ingest) => ingest,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut started = match self.start(text, parameters, Change, Some(ingest)).await? {
+            Ok(started) => started,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut done = None;
+        loop {
+            match self.next_piece(&mut started).await? {
+                Ok(Some(Piece::Changed { what, rows })) => done = Some((what, rows)),
+                Ok(Some(_)) => {}
+                Ok(None) => break,
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        let (what, rows) = done.unwrap_or_default();
+        self.replies.complete(&match what.as_str() {
+            "INSERT" => format!("INSERT 0 {rows}"),
+            "DELETE" | "UPDATE" | "COPY" => format!("{what} {rows}"),
+            "TRUNCATE" => "TRUNCATE TABLE".to_owned(),
+            other => other.to_owned(),
+        });
+        Ok(Ok(()))
+    }
+
+    /// Where rows go that a statement inserts, if it may.
+    fn ingest(&self) -> Result<Arc<dyn Ingest>, Refusal> {
+        self.rights.check(Role::Write)?;
+        if self.transaction != Transaction::None {
+            return Err(Refusal::new(
+                "25001",
+                "a statement that changes something can't run between BEGIN and COMMIT, because ROLLBACK couldn't take it back: connect with \
+                 autocommit",
+            ));
+        }
+        if self.parameters.is_read_only() {
+            return Err(Refusal::new("25006", "the connection only reads: default_transaction_read_only is on"));
+        }
+        let appends = self.front.shared.appends.as_ref();
+        let ingest = appends.map(|appends| Arc::clone(appends.ingest()));
+        ingest.ok_or_else(|| Refusal::new("25006", "this server only reads"))
+    }
+
+    /// Starts a statement.
+    pub(super) async fn start<E: Encode<Piece = Piece>>(
+        &mut self,
+        text: &str,
+        parameters: Parameters,
+        encode: E,
+        ingest: Option<Arc<dyn Ingest>>,
+    ) -> Answered<Started> {
+        if let Err(refusal) = self.rights.check(Role::Read)
+            && ingest.is_none()
+        {
+            return Ok(Err(refusal));
+        }
+        let text = text.trim().trim_end_matches(';').to_owned();
+        let deadline = self.parameters.statement_timeout().map(|timeout| Instant::now() + timeout);
+        let mut cancelled = self.front.running.begin(self.key.clone());
+        let statements = self.front.statements.clone();
+        let begun = statements.run_for("postgres", text, parameters, encode, ingest);
+        let started = self.unless_ended(&mut cancelled, deadline, begun).await?;
+        Ok(started.map(|pieces| Started { pieces, cancelled, deadline }))
+    }
+
+    /// The next part of an answer; none at its end.
+    pub(super) async fn next_piece(&mut self, started: &mut Started) -> Answered<Option<Piece>> {
+        let Started { pieces, cancelled, deadline } = started;
+        let next = async { pieces.next().await.transpose() };
+        let piece = self.unless_ended(cancelled, *deadline, next).await?;
+        if let Ok(None) = piece {
+            self.front.shared.metrics.request("postgres", "ok");
+        }
+        Ok(piece)
+    }
+
+    /// Waits for something of a statement, unless it is cancelled, its time is over or its client leaves.
+    async fn unless_ended<T>(
+        &mut self,
+        cancelled: &mut Cancelled,
+        deadline: Option<Instant>,
+        waited: impl Future<Output = Outcome<T>>,
+    ) -> Answered<T> {
+        let timed_out = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let (mut waited, mut timed_out) = (std::pin::pin!(waited), std::pin::pin!(timed_out));
+        let metrics = Arc::clone(&self.front.shared.metrics);
+        let refuse = |outcome: &'static str, refusal: Refusal| {
+            metrics.request("postgres", outcome);
+            Ok(Err(refusal))
+        };
+        loop {
+            tokio::select! {
+                outcome = &mut waited => {
+                    return match outcome {
+                        Ok(value) => Ok(Ok(value)),
+                        Err(problem) => refuse(problem.code.as_str(), problem.into()),
+                    };
+                }
+                () = cancelled.wait() => return refuse("cancelled", running::problem().into()),
+                () = &mut timed_out => {
+                    return refuse("time", Refusal::new("57014", "canceling statement due to statement timeout"));
+                }
+                read = self.reader.fill(), if !self.reader.has_ended() && self.reader.waiting() < READ_AHEAD_BYTES => {
+                    // One that has sent more before it closed its side is answered.
+                    if read? == 0 && self.reader.waiting() == 0 {
+                        return Err(End::Gone);
+                    }
+                }
+            }
+        }
+    }
+}

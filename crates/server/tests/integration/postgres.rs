@@ -1,0 +1,406 @@
+//! PostgreSQL's wire protocol, byte by byte. What its clients make of it: python/tests/test_postgres.py.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::TcpStream;
+
+use splay_server::NewToken;
+
+use crate::support::{Served, TRADES, connect, eventually};
+
+/// A server that speaks it, with these settings.
+fn served(text: &str) -> Served {
+    Served::with(&format!("postgres.address = \"127.0.0.1:0\"\n{text}"))
+}
+
+fn packet(body: &[u8]) -> Vec<u8> {
+    [&u32::try_from(body.len() + 4).unwrap().to_be_bytes(), body].concat()
+}
+
+struct Client {
+    stream: TcpStream,
+    /// Process and secret, by which statements are cancelled.
+    key: Vec<u8>,
+}
+
+/// A message of the server.
+type Reply = (char, Vec<u8>);
+
+impl Client {
+    /// Sends a first packet of version 3.0 with these settings.
+    fn open(served: &Served, settings: &str) -> Client {
+        let mut client = Client { stream: connect(served.postgres()), key: Vec::new() };
+        client.write(&packet(&[b"\0\x03\0\0", settings.as_bytes(), b"\0"].concat()));
+        client
+    }
+
+    /// A session that was set up.
+    fn new(served: &Served) -> Client {
+        let mut client = Client::open(served, "user\0somebody\0");
+        client.set_up();
+        client
+    }
+
+    fn set_up(&mut self) {
+        for (kind, body) in self.until_ready() {
+            match kind {
+                'K' => self.key = body,
+                'E' => panic!("{}", String::from_utf8_lossy(&body)),
+                _ => {}
+            }
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        self.stream.write_all(bytes).unwrap();
+    }
+
+    fn send(&mut self, kind: u8, body: &[u8]) {
+        self.write(&[&[kind][..], &packet(body)].concat());
+    }
+
+    /// The next message; none at the end of the connection.
+    fn read(&mut self) -> Option<Reply> {
+        let mut head = [0; 5];
+        match self.stream.read_exact(&mut head) {
+            Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => return None,
+            read => read.unwrap(),
+        }
+        let length = u32::from_be_bytes(head[1..].try_into().unwrap());
+        let mut body = vec![0; usize::try_from(length).unwrap() - 4];
+        self.stream.read_exact(&mut body).unwrap();
+        Some((char::from(head[0]), body))
+    }
+
+    fn until_ready(&mut self) -> Vec<Reply> {
+        let mut replies = Vec::new();
+        loop {
+            let reply = self.read().unwrap_or_else(|| panic!("the connection is over after {replies:?}"));
+            replies.push(reply);
+            if replies.last().unwrap().0 == 'Z' {
+                return replies;
+            }
+        }
+    }
+
+    fn query(&mut self, text: &str) -> Vec<Reply> {
+        self.send(b'Q', &[text.as_bytes(), b"\0"].concat());
+        self.until_ready()
+    }
+
+    /// What kinds of messages a query is answered with.
+    fn kinds(&mut self, text: &str) -> String {
+        self.query(text).iter().map(|(kind, _)| *kind).collect()
+    }
+
+    /// SQLSTATE of the failure of a query.
+    fn fails(&mut self, text: &str) -> String {
+        code(&self.query(text)).unwrap_or_else(|| panic!("{text} didn't fail"))
+    }
+
+    /// The failure with which the server ends the connection.
+    fn end(&mut self) -> Option<String> {
+        let mut replies = Vec::new();
+        while let Some(reply) = self.read() {
+            replies.push(reply);
+        }
+        code(&replies)
+    }
+}
+
+fn field(body: &[u8], kind: u8) -> Option<String> {
+    let found = body.split(|byte| *byte == 0).find(|field| field.first() == Some(&kind))?;
+    Some(String::from_utf8(found[1..].to_vec()).unwrap())
+}
+
+fn code(replies: &[Reply]) -> Option<String> {
+    replies.iter().find(|(kind, _)| *kind == 'E').and_then(|(_, body)| field(body, b'C'))
+}
+
+/// The values of the rows among replies, as text.
+fn rows(replies: &[Reply]) -> Vec<Vec<Option<String>>> {
+    let of = |body: &[u8]| {
+        let (mut values, mut at) = (Vec::new(), 2);
+        while at < body.len() {
+            let length = i32::from_be_bytes(body[at..at + 4].try_into().unwrap());
+            at += 4;
+            values.push(usize::try_from(length).ok().map(|length| {
+                at += length;
+                String::from_utf8(body[at - length..at].to_vec()).unwrap()
+            }));
+        }
+        values
+    };
+    replies.iter().filter(|(kind, _)| *kind == 'D').map(|(_, body)| of(body)).collect()
+}
+
+#[test]
+fn statements_of_a_text_are_answered_one_after_the_other() {
+    let served = served("");
+    let mut client = Client::new(&served);
+    let replies =
+        client.query("select time, sym, price from trade where price < 2 order by price; select 1 where false");
+    let kinds: String = replies.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, "TDDCTCZ");
+    let expected = [["2026-01-01 00:00:00+00", "AIG", "0"], ["2026-01-01 00:00:00+00", "IBM", "1"]];
+    assert_eq!(rows(&replies), expected.map(|row| row.map(|value| Some(value.to_owned())).to_vec()));
+    assert_eq!(replies[3].1, b"SELECT 2\0");
+    assert_eq!(client.kinds(""), "IZ");
+    assert_eq!(client.kinds(" -- nothing\n; ;"), "IZ");
+    assert_eq!(client.kinds("select 1; select nothing; select 2"), "TDCEZ");
+    assert_eq!(rows(&client.query("select count(*) from trade")), [[Some(TRADES.to_string())]]);
+}
+
+#[test]
+fn failures_have_codes_and_places() {
+    let served = served("limits.statement_rows_max = 1000");
+    let mut client = Client::new(&served);
+    for (text, expected) in [
+        ("selec 1", "42601"),
+        ("select * from nowhere", "42P01"),
+        ("select nothing from trade", "42703"),
+        ("select nothing(1)", "42883"),
+        ("select 1/0", "22012"),
+        ("select * from trade", "54000"),
+        ("set work_mem = 1", "42704"),
+        ("set client_encoding = latin1", "22023"),
+        ("savepoint a", "25P01"),
+        ("declare c cursor for select 1", "0A000"),
+        ("select 1; insert into trade values (1)", "0A000"),
+        ("deallocate nothing", "26000"),
+    ] {
+        assert_eq!(client.fails(text), expected, "{text}");
+    }
+    let replies = client.query("select 1; select (1 from trade");
+    let (_, body) = replies.iter().find(|(kind, _)| *kind == 'E').unwrap();
+    assert_eq!((field(body, b'S').as_deref(), field(body, b'P').as_deref()), (Some("ERROR"), Some("21")), "{body:?}");
+}
+
+#[test]
+fn transactions_hold_reads_and_refuse_what_could_not_be_taken_back() {
+    let served = served("");
+    let mut client = Client::new(&served);
+    let state = |replies: &[Reply]| replies.last().unwrap().1[0];
+    assert_eq!(state(&client.query("begin")), b'T');
+    assert_eq!(state(&client.query("select 1")), b'T');
+    assert_eq!(client.fails("insert into trade values (now(), 'IBM', 1)"), "25001");
+    assert_eq!(client.fails("select 1"), "25P02");
+    let replies = client.query("commit");
+    assert_eq!((replies[0].1.as_slice(), state(&replies)), (&b"ROLLBACK\0"[..], b'I'));
+    client.query("begin; savepoint a; savepoint b");
+    assert_eq!(client.fails("select nothing"), "42703");
+    assert_eq!(state(&client.query("rollback to a")), b'T');
+    assert_eq!(client.fails("release b"), "3B001");
+    client.query("rollback");
+    assert_eq!(client.fails("begin isolation level serializable"), "0A000");
+    client.query("set default_transaction_read_only = on");
+    assert_eq!(client.fails("insert into trade values (now(), 'IBM', 1)"), "25006");
+    client.query("reset all");
+    let replies = client.query("insert into trade values (now(), 'IBM', 1)");
+    assert_eq!(replies[0], ('C', b"INSERT 0 1\0".to_vec()));
+    assert_eq!(served.ingest.rows("trade"), 1);
+}
+
+#[test]
+fn prepared_statements_are_described_bound_and_read_in_parts() {
+    let served = served("");
+    let mut client = Client::new(&served);
+    client.send(b'P', b"s\0select price, sym from trade where price < $1 order by price\0\0\0");
+    client.send(b'D', b"Ss\0");
+    client.send(b'B', &[b"p\0s\0\0\x01\0\x01\0\x01\0\0\0\x08", &5f64.to_be_bytes()[..], b"\0\x02\0\x01\0\0"].concat());
+    client.send(b'E', b"p\0\0\0\0\x02");
+    client.send(b'E', b"p\0\0\0\0\0");
+    client.send(b'S', b"");
+    let replies = client.until_ready();
+    let kinds: String = replies.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, "1tT2DDsDDDCZ");
+    assert_eq!(replies[1].1, [0, 1, 0, 0, 2, 189], "a float of 64 bits");
+    let first = [&[0, 2, 0, 0, 0, 8][..], &0f64.to_be_bytes(), &[0, 0, 0, 3], b"AIG"].concat();
+    assert_eq!(replies[4].1, first);
+    assert_eq!(replies[10].1, b"SELECT 3\0");
+    // Without a transaction the portal is gone after Sync; the statement stays.
+    client.send(b'E', b"p\0\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("34000"));
+    client.query("begin");
+    for (message, kinds) in [
+        ((b'B', &b"p\0s\0\0\0\0\x01\0\0\0\x012\0\0"[..]), "2Z"),
+        ((b'D', b"Pp\0"), "TZ"),
+        ((b'E', b"p\0\0\0\0\x01"), "DsZ"),
+        ((b'E', b"p\0\0\0\0\x01"), "DsZ"),
+        ((b'E', b"p\0\0\0\0\x01"), "CZ"),
+        ((b'C', b"Pp\0"), "3Z"),
+    ] {
+        client.send(message.0, message.1);
+        client.send(b'S', b"");
+        let replies: String = client.until_ready().iter().map(|(kind, _)| *kind).collect();
+        assert_eq!(replies, kinds, "{}", char::from(message.0));
+    }
+}
+
+#[test]
+fn after_a_failure_messages_are_skipped_up_to_sync() {
+    let served = served("");
+    let mut client = Client::new(&served);
+    client.send(b'P', b"\0select nothing from trade\0\0\0");
+    client.send(b'B', b"\0\0\0\0\0\0\0\0");
+    client.send(b'E', b"\0\0\0\0\0");
+    client.send(b'P', b"\0select 1\0\0\0");
+    client.send(b'S', b"");
+    let kinds: String = client.until_ready().iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds, "12EZ");
+    client.send(b'Q', b"select '\xff'\0");
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("22021"));
+    // Text that is not UTF-8, a value too few, a type that there is none of.
+    for (kind, body, expected) in [
+        (b'P', &b"\0select '\xff'\0\0\0"[..], "22021"),
+        (b'B', b"\0nothing\0\0\0\0\0\0\0", "26000"),
+        (b'D', b"Pnothing\0", "34000"),
+        (b'P', b"\0select 1; select 2\0\0\0", "42601"),
+    ] {
+        client.send(kind, body);
+        client.send(b'S', b"");
+        assert_eq!(code(&client.until_ready()).as_deref(), Some(expected));
+    }
+    client.send(b'P', b"one\0select $1\0\0\0");
+    client.send(b'B', b"\0one\0\0\0\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("08P01"));
+}
+
+#[test]
+fn what_is_no_session_is_refused_before_anything_is_taken() {
+    let served = served("");
+    let ended = |bytes: &[u8]| {
+        let mut client = Client { stream: connect(served.postgres()), key: Vec::new() };
+        client.write(bytes);
+        client.end()
+    };
+    assert_eq!(ended(&packet(b"\0\x02\0\0user\0a\0\0")).as_deref(), Some("0A000"));
+    assert_eq!(ended(b"POST / HTTP/1.1\r\nhost: localhost\r\n\r\n").as_deref(), Some("08P01"));
+    assert_eq!(ended(&[0xff; 64]).as_deref(), Some("08P01"));
+    assert_eq!(ended(&packet(b"\0\x03\0\0user")).as_deref(), Some("08P01"));
+    assert_eq!(ended(&packet(b"\0\x03\0\0user\0a\0work_mem\x001\0\0")).as_deref(), Some("42704"));
+    assert_eq!(ended(&packet(b"\0\x03\0\0user\0a\0replication\0true\0\0")).as_deref(), Some("0A000"));
+    assert_eq!(ended(&packet(&[0, 0, 0])).as_deref(), Some("08P01"));
+    // TLS isn't spoken here, and a session without it is set up all the same.
+    let mut client = Client { stream: connect(served.postgres()), key: Vec::new() };
+    client.write(&packet(&80_877_103u32.to_be_bytes()));
+    let mut answer = [0];
+    client.stream.read_exact(&mut answer).unwrap();
+    assert_eq!(&answer, b"N");
+    client.write(&packet(b"\0\x03\0\x02user\0a\0_pq_.something\0on\0\0"));
+    let replies = client.until_ready();
+    assert_eq!(replies[0], ('v', b"\0\x03\0\0\0\0\0\x01_pq_.something\0".to_vec()), "version 3.0 it is");
+    assert_eq!(client.kinds("select 1"), "TDCZ");
+}
+
+#[test]
+fn messages_beyond_the_limit_end_the_connection_before_they_are_read() {
+    let served = served("limits.message_bytes_max = 100000");
+    for (kind, length) in [(b'Q', 200_000u32), (b'Q', 3), (b'B', 0x7fff_ffff), (b'Q', 0x8000_0000), (b'?', 4)] {
+        let mut client = Client::new(&served);
+        client.write(&[&[kind][..], &length.to_be_bytes()].concat());
+        assert_eq!(client.end().as_deref(), Some("08P01"), "{length}");
+    }
+}
+
+#[test]
+fn a_statement_is_cancelled_by_the_key_of_its_connection_alone() {
+    let served = served("");
+    let mut client = Client::new(&served);
+    let endless = "select sum(a.price * b.price) from trade a, trade b, trade c\0";
+    client.send(b'Q', endless.as_bytes());
+    eventually("it runs", || served.get("/metrics").text().contains("splay_statements_running 1"));
+    let cancel = |key: &[u8]| {
+        let mut stream = connect(served.postgres());
+        stream.write_all(&packet(&[&80_877_102u32.to_be_bytes(), key].concat())).unwrap();
+        assert_eq!(stream.read(&mut [0]).unwrap(), 0);
+    };
+    let mut other = client.key.clone();
+    other[7] ^= 1;
+    cancel(&other);
+    cancel(b"");
+    assert!(served.get("/metrics").text().contains("splay_statements_running 1"));
+    cancel(&client.key);
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("57014"));
+    assert_eq!(client.kinds("select 1"), "TDCZ");
+    client.query("set statement_timeout = '50ms'");
+    assert_eq!(client.fails(endless.trim_end_matches('\0')), "57014");
+    eventually("nothing runs", || served.get("/metrics").text().contains("splay_statements_running 0"));
+}
+
+#[test]
+fn a_client_that_leaves_or_reads_nothing_holds_no_place() {
+    let served = served("limits.statements_max = 1");
+    let mut client = Client::new(&served);
+    client.send(b'Q', b"select a.time, a.sym, b.price from trade a, trade b\0");
+    eventually("it gives its place back", || {
+        !served.get("/metrics").text().contains("splay_statements_stalled_total 0")
+    });
+    assert_eq!(served.query("select count(*) from trade").status, 200);
+    drop(client);
+    eventually("it has ended", || served.get("/metrics").text().contains("splay_statements_running 0"));
+    // One that waits for an answer is noticed, too.
+    let mut client = Client::new(&served);
+    client.send(b'Q', b"select sum(a.price * b.price) from trade a, trade b, trade c\0");
+    eventually("it runs", || served.get("/metrics").text().contains("splay_statements_running 1"));
+    drop(client);
+    eventually("it has ended", || served.get("/metrics").text().contains("splay_statements_running 0"));
+}
+
+#[test]
+fn connections_are_bounded_and_silent_ones_end() {
+    let served = served(
+        "limits.postgres_client_connections_max = 2\nlimits.postgres_idle_seconds_max = 1\nlimits.head_seconds_max = 1",
+    );
+    let (mut one, _two) = (Client::new(&served), Client::new(&served));
+    eventually("one too many is closed", || {
+        drop(connect(served.postgres()));
+        served.get("/metrics").text().contains("splay_connections_refused_total{listener=\"postgres\"}")
+    });
+    assert_eq!(one.end().as_deref(), Some("57P05"));
+    eventually("places come back", || {
+        let mut silent = connect(served.postgres());
+        // Closed without a word by one who says nothing, or because there is no place.
+        silent.read(&mut [0]).unwrap_or(0) == 0
+            && served.get("/metrics").text().contains("splay_connections{listener=\"postgres\"} 0")
+    });
+}
+
+#[test]
+fn a_server_that_stops_tells_its_clients() {
+    let mut served = served("");
+    let mut client = Client::new(&served);
+    served.stop();
+    assert_eq!(client.end().as_deref(), Some("57P01"));
+}
+
+#[test]
+fn the_password_is_a_token_and_bounds_what_is_done() {
+    let (reader, writer) = (NewToken::generate().unwrap(), NewToken::generate().unwrap());
+    let served = served(&format!(
+        "[[auth.tokens]]\nname = \"reader\"\nblake3 = \"{}\"\nroles = [\"read\"]\n\
+         [[auth.tokens]]\nname = \"writer\"\nblake3 = \"{}\"\nroles = [\"write\"]\n",
+        reader.blake3, writer.blake3
+    ));
+    let open = |password: &str| {
+        let mut client = Client::open(&served, "user\0somebody\0");
+        assert_eq!(client.read().unwrap(), ('R', vec![0, 0, 0, 3]));
+        client.send(b'p', &[password.as_bytes(), b"\0"].concat());
+        client
+    };
+    assert_eq!(open("wrong").end().as_deref(), Some("28P01"));
+    assert_eq!(open("").end().as_deref(), Some("28P01"));
+    let mut client = Client::open(&served, "user\0somebody\0");
+    assert_eq!(client.read().unwrap().0, 'R');
+    client.send(b'Q', b"select 1\0");
+    assert_eq!(client.end().as_deref(), Some("08P01"));
+    let mut client = open(&reader.token);
+    client.set_up();
+    assert_eq!(client.kinds("select 1"), "TDCZ");
+    assert_eq!(client.fails("insert into trade values (now(), 'IBM', 1)"), "42501");
+    let mut client = open(&writer.token);
+    client.set_up();
+    assert_eq!(client.fails("select 1"), "42501");
+    assert_eq!(client.kinds("insert into trade values (now(), 'IBM', 1)"), "CZ");
+}

@@ -1,0 +1,108 @@
+//! Types of the placeholders of changing statements: those of the columns that their values go to or are compared with.
+
+use arrow::datatypes::DataType;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use splay_engine::Stop;
+use splay_store::TableSpec;
+
+use super::statement::Statement;
+use crate::error::Result;
+use crate::session::Session;
+use crate::syntax::is_word;
+
+/// Placeholders with their types.
+type Typed = Vec<(String, DataType)>;
+
+impl Session {
+    /// Types of the placeholders of a statement that changes something: of values of `INSERT … VALUES` and `UPDATE … SET` that are a
+    /// placeholder alone, and of those in conditions. The others have none.
+    ///
+    /// # Errors
+    /// Those of [`Session::change`] for a statement that can't be read or whose table isn't there.
+    pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<Typed> {
+        crate::limits::check_text(text)?;
+        let text = &*crate::placeholders::numbered(text)?;
+        let (table, mut typed, condition) = match Statement::of(text)? {
+            Some(Statement::Insert { table, columns, query, .. }) => {
+                let spec = self.database().table(&table)?.snapshot()?.spec().clone();
+                return Ok(of_values(&spec, columns.as_deref(), &query));
+            }
+            Some(Statement::Update { table, set, condition }) => {
+                let spec = self.database().table(&table)?.snapshot()?.spec().clone();
+                let of_one = |(column, value): &(String, String)| Some((lone(value)?, held(&spec, column)?));
+                (table, set.iter().filter_map(of_one).collect(), condition)
+            }
+            Some(Statement::Delete { table, condition }) => (table, Typed::new(), condition),
+            _ => return Ok(Typed::new()),
+        };
+        if let Some(condition) = condition.filter(|condition| condition.contains('$')) {
+            let select = format!("select 1 from \"{}\" where {condition}", table.replace('"', "\"\""));
+            let described = self.describe_until(&select, stop)?.parameters;
+            typed.extend(described.into_iter().filter_map(|(name, held)| Some((name, held?))));
+        }
+        Ok(typed)
+    }
+}
+
+fn held(spec: &TableSpec, column: &str) -> Option<DataType> {
+    let found = spec.columns.iter().find(|known| known.name.eq_ignore_ascii_case(column));
+    found.map(|column| column.column_type.arrow())
+}
+
+/// A value that is a placeholder and nothing else.
+fn lone(value: &str) -> Option<String> {
+    let number = value.trim().strip_prefix('$')?;
+    (!number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())).then(|| format!("${number}"))
+}
+
+/// Placeholders in the rows of `VALUES`.
+fn of_values(spec: &TableSpec, columns: Option<&[String]>, query: &str) -> Typed {
+    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, query).with_unescape(false).tokenize() else {
+        return Typed::new();
+    };
+    let tokens: Vec<&Token> = tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    if !tokens.first().is_some_and(|token| is_word(token, "values")) {
+        return Typed::new();
+    }
+    let column = |at: usize| match columns {
+        Some(columns) => columns.get(at).and_then(|column| held(spec, column)),
+        None => spec.columns.get(at).map(|column| column.column_type.arrow()),
+    };
+    let (mut typed, mut depth, mut at) = (Typed::new(), 0, 0);
+    for (place, token) in tokens.iter().enumerate() {
+        match token {
+            Token::LParen => (depth, at) = (depth + 1, if depth == 0 { 0 } else { at }),
+            Token::RParen => depth -= 1,
+            Token::Comma if depth == 1 => at += 1,
+            Token::Placeholder(name) if depth == 1 => {
+                let ends = |token: Option<&&Token>| matches!(token, Some(Token::LParen | Token::RParen | Token::Comma));
+                let is_alone = ends(tokens.get(place.wrapping_sub(1))) && ends(tokens.get(place + 1));
+                typed.extend(column(at).filter(|_| is_alone).map(|held| (name.clone(), held)));
+            }
+            _ => {}
+        }
+    }
+    typed
+}
+
+#[cfg(test)]
+mod tests {
+    use splay_store::{ColumnSpec, ColumnType};
+
+    use super::*;
+
+    #[test]
+    fn values_have_the_types_of_their_columns() {
+        let columns = [("time", ColumnType::Timestamp), ("sym", ColumnType::Symbol), ("price", ColumnType::Float64)];
+        let columns = columns.map(|(name, held)| ColumnSpec::new(name, held)).to_vec();
+        let spec = TableSpec::new("t", columns, "time", Some("sym"));
+        let (float, instant) = (DataType::Float64, ColumnType::Timestamp.arrow());
+        let typed = of_values(&spec, None, "values ($1, upper($2), $3), (now(), 'a', $4 + 1)");
+        assert_eq!(typed, [("$1".to_owned(), instant), ("$3".to_owned(), float.clone())]);
+        let names = ["Price".to_owned(), "other".to_owned()];
+        assert_eq!(of_values(&spec, Some(&names), "VALUES ($1, $2)"), [("$1".to_owned(), float)]);
+        assert_eq!(of_values(&spec, None, "select $1"), []);
+        assert_eq!((lone(" $12 "), lone("$1 + 1"), lone("$x")), (Some("$12".to_owned()), None, None));
+    }
+}

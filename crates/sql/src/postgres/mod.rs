@@ -1,0 +1,27 @@
+//! What clients of PostgreSQL ask beside their statements: the tables of `pg_catalog`, functions such as `current_schema()`, and casts such as
+//! `'trade'::regclass`. Only sessions of [`Session::for_postgres`](crate::Session::for_postgres) have them.
+//!
+//! - `rewrite.rs` turns the forms of such statements that the parser or the planner lacks into others that mean the same.
+//! - `tables.rs` gives tables and columns as `pg_catalog` has them, as they are when a statement asks.
+//! - `functions.rs` answers functions about the session and the catalogue. None looks at rows.
+
+mod columns;
+mod functions;
+mod rewrite;
+mod tables;
+pub mod types;
+
+pub(crate) use functions::functions;
+pub(crate) use rewrite::rewritten;
+pub(crate) use tables::{CatalogueSchema, WithCatalogue};
+
+/// The number by which a table or view is known in `pg_catalog`, the same in every session: from its name, beyond those of PostgreSQL's own.
+pub(crate) fn oid_of(name: &str) -> i64 {
+    const FIRST: u32 = 16_384;
+    // FNV-1a.
+    let hash = name
+        .to_lowercase()
+        .bytes()
+        .fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
+    i64::from(FIRST + (hash >> 2))
+}

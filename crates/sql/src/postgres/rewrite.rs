@@ -1,0 +1,391 @@
+//! Statements about the catalogue in forms that the planner knows.
+//!
+//! | Form | Becomes |
+//! | --- | --- |
+//! | `pg_catalog.f(x)` | `f(x)` |
+//! | `x OPERATOR(pg_catalog.~) y` | `x ~ y` |
+//! | `x COLLATE pg_catalog.default` | `x` |
+//! | `'trade'::regclass`, `'int4'::regtype` | the number |
+//! | `x::regtype` | `format_type(x, null)` |
+//! | `current_user`, `current_schema` and others | `pg_current_user()`, which the parser doesn't take for a word of its own |
+//! | `x::oid`, `x::name`, `x::pg_catalog.text` and others | the type that it is here |
+//! | `c.oid = '16384'` | `c.oid = 16384` |
+//! | a select from a table that never has rows | one without rows, whatever it computes |
+//!
+//! Only statements that name something of PostgreSQL's catalogue are looked at.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType, Expr, GroupByExpr, Ident, JoinOperator, ObjectName, ObjectNamePart, Query,
+    Select, SelectItem, SetExpr, Statement, TableFactor, Value, Visitor, VisitorMut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::parser::Parser;
+
+use super::columns::is_empty;
+use super::{oid_of, types};
+use crate::walk::syntax::{visit, visit_mut};
+
+/// What a statement has in it that is rewritten.
+const MARKS: [&str; 9] = [
+    "pg_",
+    "regclass",
+    "regtype",
+    "::oid",
+    "current_user",
+    "session_user",
+    "current_role",
+    "current_catalog",
+    "current_schema",
+];
+
+/// Functions that are called without parentheses.
+const WITHOUT_PARENTHESES: [&str; 5] =
+    ["current_user", "session_user", "current_role", "current_catalog", "current_schema"];
+
+/// Depth of expressions that the parser goes into.
+const DEPTH_MAX: usize = 200;
+
+/// The statement in forms that are known; as it is if it has none of the others, or can't be parsed.
+pub(crate) fn rewritten(text: &str) -> Cow<'_, str> {
+    let lower = text.to_ascii_lowercase();
+    if !MARKS.iter().any(|mark| lower.contains(mark)) {
+        return Cow::Borrowed(text);
+    }
+    let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).try_with_sql(text);
+    let Ok(Ok([statement])) = parser.map(|mut parser| parser.parse_statements()).map(|parsed| {
+        parsed.map(<[Statement; 1]>::try_from).map(|one| {
+            one.unwrap_or_else(|many| {
+                // Several, or none: whoever runs them says so.
+                [many.into_iter().next().unwrap_or(Statement::Commit { chain: false, end: false, modifier: None })]
+            })
+        })
+    }) else {
+        return Cow::Borrowed(text);
+    };
+    let mut statement = statement;
+    if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
+        return Cow::Borrowed(text);
+    }
+    let _ = visit_mut(&mut statement, &mut Rewrite);
+    Cow::Owned(statement.to_string())
+}
+
+struct Rewrite;
+
+impl VisitorMut for Rewrite {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        if without_rows(&mut query.body) {
+            query.order_by = None;
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        change(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+fn change(expr: &mut Expr) {
+    let changed = match expr {
+        Expr::Function(function) => {
+            strip(&mut function.name);
+            let name = function.name.to_string().to_ascii_lowercase();
+            WITHOUT_PARENTHESES.contains(&name.as_str()).then(|| call(&format!("pg_{name}"), Vec::new()))
+        }
+        Expr::Identifier(name) if name.quote_style.is_none() => {
+            let name = name.value.to_ascii_lowercase();
+            WITHOUT_PARENTHESES.contains(&name.as_str()).then(|| call(&format!("pg_{name}"), Vec::new()))
+        }
+        Expr::Collate { expr, .. } => Some(taken(expr)),
+        Expr::BinaryOp { left, op, right } => {
+            if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
+                let known = match parts.last().map(String::as_str) {
+                    Some("~") => Some(BinaryOperator::PGRegexMatch),
+                    Some("!~") => Some(BinaryOperator::PGRegexNotMatch),
+                    Some("~*") => Some(BinaryOperator::PGRegexIMatch),
+                    Some("!~*") => Some(BinaryOperator::PGRegexNotIMatch),
+                    Some("=") => Some(BinaryOperator::Eq),
+                    Some("<>") => Some(BinaryOperator::NotEq),
+                    Some("<") => Some(BinaryOperator::Lt),
+                    Some(">") => Some(BinaryOperator::Gt),
+                    _ => None,
+                };
+                if let Some(known) = known {
+                    *op = known;
+                }
+            }
+            if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq) {
+                unquote(left, right);
+                unquote(right, left);
+            }
+            None
+        }
+        Expr::Cast { expr, data_type, .. } => cast(expr, data_type),
+        _ => None,
+    };
+    if let Some(changed) = changed {
+        *expr = changed;
+    }
+}
+
+fn taken(expr: &mut Expr) -> Expr {
+    std::mem::replace(expr, number(0))
+}
+
+/// Takes `pg_catalog.` from a name.
+fn strip(name: &mut ObjectName) {
+    let is_catalogue = |part: &ObjectNamePart| matches!(part, ObjectNamePart::Identifier(name) if name.value.eq_ignore_ascii_case("pg_catalog"));
+    if name.0.len() == 2 && name.0.first().is_some_and(is_catalogue) {
+        name.0.remove(0);
+    }
+}
+
+fn number(number: i64) -> Expr {
+    Expr::Value(Value::Number(number.to_string(), false).into())
+}
+
+/// The text of a literal.
+fn literal(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Value(value) => match &value.value {
+            Value::SingleQuotedString(text) => Some(text),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Makes a text of digits a number where it is compared with a number of the catalogue.
+fn unquote(column: &Expr, value: &mut Expr) {
+    let name = match column {
+        Expr::Identifier(name) => name,
+        Expr::CompoundIdentifier(names) => match names.last() {
+            Some(name) => name,
+            None => return,
+        },
+        _ => return,
+    };
+    let is_number = |text: &str| !text.is_empty() && text.len() < 19 && text.bytes().all(|byte| byte.is_ascii_digit());
+    if name.value.to_ascii_lowercase().ends_with("id")
+        && let Some(digits) = literal(value).filter(|text| is_number(text)).and_then(|text| text.parse().ok())
+    {
+        *value = number(digits);
+    }
+}
+
+/// A cast to a type that only PostgreSQL has.
+fn cast(expr: &mut Expr, held: &mut DataType) -> Option<Expr> {
+    let name = match held {
+        DataType::Custom(name, modifiers) if modifiers.is_empty() => {
+            strip(name);
+            name.to_string().trim_matches('"').to_ascii_lowercase()
+        }
+        DataType::Regclass => "regclass".to_owned(),
+        _ => return None,
+    };
+    match name.as_str() {
+        "regclass" => literal(expr).map(|text| number(oid_of(text.trim_start_matches("public.").trim_matches('"')))),
+        "regtype" => Some(match literal(expr) {
+            Some(text) => number(types::named(text).map_or(0, i64::from)),
+            None => call("format_type", vec![taken(expr), Expr::Value(Value::Null.into())]),
+        }),
+        "oid" | "xid" | "int8" | "int4" | "int2" | "regproc" => {
+            *held = DataType::BigInt(None);
+            None
+        }
+        "name" | "text" | "char" | "varchar" | "bpchar" | "regnamespace" | "regrole" => {
+            *held = DataType::Varchar(None);
+            None
+        }
+        "bool" => {
+            *held = DataType::Boolean;
+            None
+        }
+        _ => None,
+    }
+}
+
+fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    use datafusion::sql::sqlparser::ast::{
+        Function, FunctionArg, FunctionArgExpr, FunctionArgumentList, FunctionArguments,
+    };
+    let args = arguments.into_iter().map(|argument| FunctionArg::Unnamed(FunctionArgExpr::Expr(argument))).collect();
+    Expr::Function(Function {
+        name: ObjectName(vec![ObjectNamePart::Identifier(Ident::new(name))]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList { duplicate_treatment: None, args, clauses: Vec::new() }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+/// Whether all selects of a query body are from tables that never have rows; these are simplified.
+fn without_rows(body: &mut SetExpr) -> bool {
+    match body {
+        SetExpr::Select(select) => {
+            let is_so = never_has_rows(select);
+            if is_so {
+                simplify(select);
+            }
+            is_so
+        }
+        SetExpr::SetOperation { left, right, .. } => {
+            // Both, not one after the other.
+            let (left, right) = (without_rows(left), without_rows(right));
+            left && right
+        }
+        _ => false,
+    }
+}
+
+/// Whether rows of a select need rows of a table that never has any.
+fn never_has_rows(select: &Select) -> bool {
+    let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
+    let is_aggregate = visit(&select.projection, &mut Aggregates { depth: 0 }).is_break();
+    let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
+    if is_grouped || is_aggregate || !select.projection.iter().all(is_plain) {
+        return false;
+    }
+    select.from.iter().any(|from| {
+        is_empty_table(&from.relation)
+            || from.joins.iter().any(|join| {
+                let needs = matches!(
+                    join.join_operator,
+                    JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
+                );
+                needs && is_empty_table(&join.relation)
+            })
+    }) && select.from.iter().all(|from| {
+        // Outer joins give rows without those of one side.
+        from.joins.iter().all(|join| {
+            !matches!(
+                join.join_operator,
+                JoinOperator::Right(_) | JoinOperator::RightOuter(_) | JoinOperator::FullOuter(_)
+            )
+        })
+    })
+}
+
+/// Finds calls of aggregates, but not in queries within.
+struct Aggregates {
+    depth: usize,
+}
+
+impl Visitor for Aggregates {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth += 1;
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> ControlFlow<()> {
+        let names = ["count", "sum", "min", "max", "avg", "bool_and", "bool_or", "array_agg", "string_agg", "every"];
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+        let is_one = name.is_some_and(|name| names.iter().any(|known| name.value.eq_ignore_ascii_case(known)));
+        if self.depth == 0 && is_one { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    }
+}
+
+fn is_empty_table(factor: &TableFactor) -> bool {
+    let TableFactor::Table { name, args: None, .. } = factor else { return false };
+    let parts: Vec<&str> = name.0.iter().filter_map(|part| part.as_ident().map(|name| name.value.as_str())).collect();
+    match parts.as_slice() {
+        [table] => is_empty(table),
+        [schema, table] => schema.eq_ignore_ascii_case("pg_catalog") && is_empty(table),
+        _ => false,
+    }
+}
+
+/// The select with the same columns, all null, and no rows.
+fn simplify(select: &mut Select) {
+    let mut names: Vec<String> = Vec::new();
+    for item in &mut select.projection {
+        let alias = match item {
+            SelectItem::ExprWithAlias { alias, .. } => alias.clone(),
+            SelectItem::UnnamedExpr(expr) => Ident::with_quote('"', column_name(expr)),
+            _ => continue,
+        };
+        let mut alias = alias;
+        while names.contains(&alias.value) {
+            alias.value.push('_');
+        }
+        names.push(alias.value.clone());
+        let kind = CastKind::Cast;
+        let null = Box::new(Expr::Value(Value::Null.into()));
+        let expr = Expr::Cast { kind, expr: null, data_type: DataType::Varchar(None), array: false, format: None };
+        *item = SelectItem::ExprWithAlias { expr, alias };
+    }
+    (select.from, select.distinct) = (Vec::new(), None);
+    select.selection = Some(Expr::Value(Value::Boolean(false).into()));
+}
+
+/// The name that PostgreSQL gives to a column.
+fn column_name(expr: &Expr) -> String {
+    match expr {
+        Expr::Identifier(name) => name.value.clone(),
+        Expr::CompoundIdentifier(names) => names.last().map_or_else(String::new, |name| name.value.clone()),
+        Expr::Cast { expr, .. } | Expr::Nested(expr) => column_name(expr),
+        Expr::Function(function) => function
+            .name
+            .0
+            .last()
+            .and_then(ObjectNamePart::as_ident)
+            .map_or_else(String::new, |name| name.value.clone()),
+        Expr::Case { .. } => "case".to_owned(),
+        _ => "?column?".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_of_postgresql_become_known_ones() {
+        for (text, expected) in [
+            ("select price from trade where regime = 1", "select price from trade where regime = 1"),
+            ("select pg_catalog.version(), 'pg_x'", "SELECT version(), 'pg_x'"),
+            (
+                "select c.oid from pg_catalog.pg_class c where c.relname OPERATOR(pg_catalog.~) '^(t)$' COLLATE pg_catalog.default",
+                "SELECT c.oid FROM pg_catalog.pg_class c WHERE c.relname ~ '^(t)$'",
+            ),
+            (
+                "select oid::regtype::text from pg_type where oid = '20'",
+                "SELECT format_type(oid, NULL)::TEXT FROM pg_type WHERE oid = 20",
+            ),
+            ("select 'int8'::regtype, 'bool'::pg_catalog.regtype::oid", "SELECT 20, 16::BIGINT"),
+            (
+                "select a, x.b as c, f(d) from pg_catalog.pg_policy x where polrelid = '1' order by 1",
+                "SELECT CAST(NULL AS VARCHAR) AS \"a\", CAST(NULL AS VARCHAR) AS c, CAST(NULL AS VARCHAR) AS \"f\" WHERE false",
+            ),
+            ("select count(*) from pg_index", "SELECT count(*) FROM pg_index"),
+            (
+                "select CURRENT_USER, current_schema(), current_schema",
+                "SELECT pg_current_user(), pg_current_schema(), pg_current_schema()",
+            ),
+        ] {
+            assert_eq!(rewritten(text), expected);
+        }
+        let left = "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indrelid = c.oid";
+        assert_eq!(rewritten(left), left);
+        for text in ["select pg_", "select 1; select pg_x", "insert into t select 'pg_'", "pg_ '"] {
+            let _ = rewritten(text);
+        }
+    }
+}

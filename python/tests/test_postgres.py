@@ -1,0 +1,365 @@
+"""PostgreSQL's clients, unmodified, against `splay serve --postgres`: psycopg 3 and 2, asyncpg, pandas, SQLAlchemy, psql, JDBC."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import decimal
+import math
+import pathlib
+import shutil
+import subprocess
+import threading
+import urllib.request
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+import sqlalchemy
+from test_server import ROOT, Server, eventually, lines, make_certificate, new_token
+
+asyncpg = pytest.importorskip("asyncpg")
+psycopg = pytest.importorskip("psycopg")
+psycopg2 = pytest.importorskip("psycopg2")
+
+UTC = datetime.UTC
+DAY = datetime.datetime(2026, 1, 1, tzinfo=UTC)
+JDBC_VERSION = "42.7.8"
+JDBC = f"https://repo1.maven.org/maven2/org/postgresql/postgresql/{JDBC_VERSION}/postgresql-{JDBC_VERSION}.jar"
+
+KINDS = """create table kinds (time timestamp, sym symbol, flag bool, tiny int8, small int16, medium int32, large int64, byte uint8,
+    huge uint64, ratio float32, price float64, amount decimal(18, 4), day date, clock time, note text, depth levels(2))"""
+VALUES = """insert into kinds select timestamp '2026-01-02 14:30:00.123456789', 'IBM', true, -1, -2, -3, -4, 200,
+    18446744073709551615, 0.5, 1.25, 12.5, date '2026-01-03', time '09:30:00.5', 'a "b" \\ é', make_array(1.5, 2.5)"""
+
+
+class Postgres(Server):
+    """A server that speaks PostgreSQL's wire protocol, too."""
+
+    def __init__(self, database: pathlib.Path, *arguments: str, config: str = "") -> None:
+        super().__init__(database, "--postgres", "127.0.0.1:0", *arguments, config=config)
+
+    @property
+    def port(self) -> int:
+        return int(self.said["postgres"].rpartition(":")[2])
+
+    @property
+    def address(self) -> str:
+        return f"host=127.0.0.1 port={self.port} user=anybody dbname=market"
+
+    @property
+    def url(self) -> str:
+        return f"anybody@127.0.0.1:{self.port}/market"
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
+    with Postgres(tmp_path_factory.mktemp("postgres") / "db") as running:
+        assert running.send("/write", lines(0, 1000))[0] == 204
+        for statement in (KINDS, VALUES, "insert into kinds (time, sym) select timestamp '2026-01-02 14:30:01', 'NULLS'"):
+            status, body = running.send("/query", statement.encode(), content_type="text/plain")
+            assert status == 200, body
+        yield running
+
+
+EXPECTED = {
+    "sym": "IBM",
+    "flag": True,
+    "tiny": -1,
+    "small": -2,
+    "medium": -3,
+    "large": -4,
+    "byte": 200,
+    "huge": decimal.Decimal(2**64 - 1),
+    "ratio": 0.5,
+    "price": 1.25,
+    "amount": decimal.Decimal("12.5000"),
+    "day": datetime.date(2026, 1, 3),
+    "clock": datetime.time(9, 30, 0, 500_000),
+    "note": 'a "b" \\ é',
+    "depth": [1.5, 2.5],
+}
+
+
+def check_kinds(row: dict[str, object]) -> None:
+    """Nanoseconds are cut to microseconds; all else is what was stored."""
+    row = dict(row)
+    assert row.pop("time") == datetime.datetime(2026, 1, 2, 14, 30, 0, 123_456, UTC)
+    row.pop("date", None)
+    assert row == EXPECTED
+
+
+@pytest.mark.parametrize("binary", [False, True])
+def test_psycopg_reads_every_type(server: Postgres, binary: bool) -> None:
+    with psycopg.connect(server.address) as connection:
+        cursor = connection.cursor(binary=binary, row_factory=psycopg.rows.dict_row)
+        cursor.execute("select * from kinds where sym = 'IBM'")
+        check_kinds(cursor.fetchone())
+        cursor.execute("select price, note, depth, clock from kinds where sym = 'NULLS'")
+        assert cursor.fetchone() == {"price": None, "note": None, "depth": None, "clock": None}
+        cursor.execute("select 'nan'::double as a, -1.0/0.0::double as b, null as c, interval '1 day 2 hours' as d")
+        row = cursor.fetchone()
+        assert math.isnan(row["a"]) and row["b"] == -math.inf and row["c"] is None
+        assert row["d"] == datetime.timedelta(days=1, hours=2)
+
+
+def test_psycopg_binds_values(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        ask = connection.execute
+        rows = ask("select sym, size from trade where sym = %s and size < %s order by size", ("IBM", 5)).fetchall()
+        assert rows == [("IBM", 1), ("IBM", 3)]
+        rows = ask("select count(*) from trade where price < %s and price > %s", (10.0, decimal.Decimal("2.5"))).fetchall()
+        assert rows == [(7,)]
+        after = DAY - datetime.timedelta(seconds=1)
+        assert ask("select count(*) from trade where time > %s", (after,)).fetchone() == (1000,)
+        assert ask("select count(*) from trade where time > %s", ("2026-01-01 00:00:01",)).fetchone() == (0,)
+        assert ask("select count(*) from kinds where day = %s", (datetime.date(2026, 1, 3),)).fetchone() == (1,)
+        assert ask("select count(*) from kinds where flag = %s", (True,)).fetchone() == (1,)
+        assert ask("select count(*) from kinds where note = %s", (None,)).fetchone() == (0,)
+        assert ask("select size from trade order by size limit %s", (2,)).fetchall() == [(0,), (1,)]
+        # Prepared on the server from the sixth time on.
+        for size in range(12):
+            assert ask("select price from trade where size = %s", (size,)).fetchall() == [(size + 0.5,)]
+        with connection.cursor(binary=True) as cursor:
+            cursor.execute("select price, time from trade where size = %b and price = %b", (7, 7.5))
+            assert cursor.fetchall() == [(7.5, DAY)]
+
+
+def test_failures_have_the_classes_that_programs_catch(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        for statement, error in [
+            ("selec 1", psycopg.errors.SyntaxError),
+            ("select * from nowhere", psycopg.errors.UndefinedTable),
+            ("select nothing from trade", psycopg.errors.UndefinedColumn),
+            ("select 1 / 0", psycopg.errors.DivisionByZero),
+            ("select nothing(1)", psycopg.errors.UndefinedFunction),
+            ("set work_mem = 1", psycopg.errors.UndefinedObject),
+            ("declare a cursor for select 1", psycopg.errors.FeatureNotSupported),
+        ]:
+            with pytest.raises(error):
+                connection.execute(statement)
+        with pytest.raises(psycopg.errors.SyntaxError) as raised:
+            connection.execute("select (1 from trade")
+        assert raised.value.diag.statement_position == "11"
+        connection.execute("set statement_timeout = '100ms'")
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("select sum(a.price * b.price * c.price) from trade a, trade b, trade c")
+
+
+def test_a_statement_is_cancelled(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+
+        def cancel() -> None:
+            eventually(lambda: b"splay_statements_running 1" in server.send("/metrics")[1])
+            connection.cancel_safe()
+
+        thread = threading.Thread(target=cancel)
+        thread.start()
+        with pytest.raises(psycopg.errors.QueryCanceled):
+            connection.execute("select sum(a.price * b.price * c.price) from trade a, trade b, trade c, trade d")
+        thread.join()
+        assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_rows_are_written_with_autocommit_alone(server: Postgres) -> None:
+    with psycopg.connect(server.address) as connection:
+        with pytest.raises(psycopg.errors.ActiveSqlTransaction):
+            connection.execute("insert into fill (time, sym, price) values (now(), 'IBM', 1)")
+        with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+            connection.execute("select 1")
+        connection.rollback()
+        assert connection.execute("select 1").fetchone() == (1,)
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("create table fill (time timestamp, sym symbol, price float64, size int64)")
+        made = connection.execute("insert into fill values (timestamp '2026-01-02 10:00:00', 'IBM', 1.5, 10), (now(), 'AIG', 2.5, 20)")
+        assert (made.rowcount, made.statusmessage) == (2, "INSERT 0 2")
+        connection.execute("insert into fill values (%s, %s, %s, %s)", (DAY, "KO", 3.5, 30))
+        connection.execute("insert into fill values (%s, %s, %s, %s)", ("2026-01-01 12:00:00", "PEP", "4.5", None))
+        assert connection.execute("select sym, price, size from fill where sym in ('KO', 'PEP') order by sym").fetchall() == [
+            ("KO", 3.5, 30),
+            ("PEP", 4.5, None),
+        ]
+        assert connection.execute("delete from fill where sym = %s", ("KO",)).statusmessage == "DELETE 1"
+
+
+def test_psycopg2_reads_and_binds(server: Postgres) -> None:
+    connection = psycopg2.connect(server.address)
+    with connection, connection.cursor() as cursor:
+        cursor.execute("select * from kinds where sym = %s", ("IBM",))
+        check_kinds({column.name: value for column, value in zip(cursor.description, cursor.fetchone(), strict=True)})
+        cursor.execute("select count(*) from trade where time >= %s and sym = %s and size in %s", (DAY, "IBM", (1, 2, 3)))
+        assert cursor.fetchall() == [(2,)]
+    connection.close()
+
+
+def test_asyncpg_reads_prepares_and_pages(server: Postgres) -> None:
+    async def ask() -> None:
+        connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="anybody", database="market")
+        check_kinds(dict(await connection.fetchrow("select * from kinds where sym = 'IBM'")))
+        rows = await connection.fetch("select size, price from trade where sym = $1 and price < $2 order by size", "IBM", 4.0)
+        assert [tuple(row) for row in rows] == [(1, 1.5), (3, 3.5)]
+        assert await connection.fetchval("select count(*) from trade where time > $1", DAY - datetime.timedelta(1)) == 1000
+        statement = await connection.prepare("select price from trade where size = $1")
+        assert [await statement.fetchval(size) for size in range(5)] == [size + 0.5 for size in range(5)]
+        async with connection.transaction():
+            sizes = [row["size"] async for row in connection.cursor("select size from trade order by size", prefetch=300)]
+        assert sizes == list(range(1000))
+        assert await connection.fetchval("select $1::bigint + 1", 41) == 42
+        await connection.execute("create table async_fill (time timestamp, sym symbol, price float64, size int64)")
+        values = [(DAY + datetime.timedelta(seconds=i), "IBM", i + 0.5, i) for i in range(3)]
+        for row in values:
+            assert await connection.execute("insert into async_fill values ($1, $2, $3, $4)", *row) == "INSERT 0 1"
+        found = await connection.fetch("select * from async_fill where size >= $1 order by size", 0)
+        assert [tuple(row)[:4] for row in found] == values
+        with pytest.raises(asyncpg.exceptions.UndefinedTableError):
+            await connection.fetch("select * from nowhere")
+        with pytest.raises(asyncpg.exceptions.QueryCanceledError):
+            await connection.execute("set statement_timeout = 50")
+            await connection.fetch("select sum(a.price * b.price * c.price) from trade a, trade b, trade c")
+        # What a pool sends when a connection is given back.
+        await connection.reset()
+        await connection.close()
+        async with (
+            asyncpg.create_pool(host="127.0.0.1", port=server.port, user="a", min_size=2, max_size=2) as pool,
+            pool.acquire() as one,
+        ):
+            assert await one.fetchval("select 1") == 1
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "psycopg2", "asyncpg"])
+def test_pandas_and_sqlalchemy_read(server: Postgres, driver: str) -> None:
+    statement = sqlalchemy.text("select time, sym, price, size from trade where sym = :sym and size < :most order by size")
+    values = {"sym": "IBM", "most": 6}
+    if driver == "asyncpg":
+        pytest.importorskip("greenlet")
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        async def ask() -> list[tuple]:
+            engine = create_async_engine(f"postgresql+asyncpg://{server.url}")
+            async with engine.connect() as connection:
+                rows = (await connection.execute(statement, values)).all()
+            await engine.dispose()
+            return [tuple(row) for row in rows]
+
+        assert [(row[1], row[3]) for row in asyncio.run(ask())] == [("IBM", 1), ("IBM", 3), ("IBM", 5)]
+        return
+    engine = sqlalchemy.create_engine(f"postgresql+{driver}://{server.url}")
+    frame = pd.read_sql(statement, engine, params=values)
+    assert frame["size"].tolist() == [1, 3, 5]
+    assert frame["sym"].tolist() == ["IBM"] * 3
+    assert frame["time"].dt.tz is not None and frame["time"][0] == pd.Timestamp(DAY)
+    inspector = sqlalchemy.inspect(engine)
+    assert set(inspector.get_table_names()) >= {"trade", "kinds"}
+    assert inspector.has_table("trade") and not inspector.has_table("nowhere")
+    engine.dispose()
+
+
+def psql(server: Postgres, *arguments: str, statement: str | None = None) -> subprocess.CompletedProcess[str]:
+    if shutil.which("psql") is None:
+        pytest.skip("there is no psql")
+    command = ["psql", "-X", "-h", "127.0.0.1", "-p", str(server.port), "-U", "anybody", "-v", "ON_ERROR_STOP=1", *arguments]
+    return subprocess.run(command, input=statement, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_psql_runs_statements_and_describes(server: Postgres) -> None:
+    def told(*arguments: str) -> str:
+        ran = psql(server, "-At", *arguments)
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    assert told("-c", "select sym, count(*) from trade group by sym order by sym") == "AIG|500\nIBM|500\n"
+    assert told("-c", "begin", "-c", "select 1", "-c", "commit") == "BEGIN\n1\nCOMMIT\n"
+    assert told("-c", "select version()").startswith("PostgreSQL 16.0 (SplayDB ")
+    assert "public|trade|table|splay" in told("-c", "\\dt").splitlines()
+    assert "public|trade|table|splay" in told("-c", "\\d").splitlines()
+    described = told("-c", "\\d trade").splitlines()
+    assert described[:2] == ["time|timestamp with time zone||not null|", "sym|text|||"], described
+    assert "amount|numeric(18,4)|||" in told("-c", "\\d kinds").splitlines()
+    assert "splay|splay|UTF8|" in told("-c", "\\l")
+    assert "public|splay" in told("-c", "\\dn")
+    # Rows in parts.
+    assert told("-v", "FETCH_COUNT=0", "-c", "select size from trade order by size limit 3") == "0\n1\n2\n"
+    refused = psql(server, "-c", "select (1 from trade")
+    assert refused.returncode == 1 and "LINE 1: select (1 from trade" in refused.stderr
+
+
+def test_catalogue_queries_are_answered(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+
+        def ask(statement: str) -> list[tuple]:
+            return connection.execute(statement).fetchall()
+
+        assert ask("select current_schema(), current_database(), current_user") == [("public", "splay", "splay")]
+        columns = ask(
+            "select attname, atttypid::regtype::text from pg_attribute where attrelid = 'trade'::regclass and attnum > 0 order by attnum"
+        )
+        assert columns == [
+            ("time", "timestamp with time zone"),
+            ("sym", "text"),
+            ("price", "double precision"),
+            ("size", "bigint"),
+        ]
+        assert psycopg.types.TypeInfo.fetch(connection, "float8").oid == 701
+        assert psycopg.types.TypeInfo.fetch(connection, "hstore") is None
+        assert ask("select table_name from information_schema.tables where table_name = 'trade'") == [("trade",)]
+    # Other ways in don't have them.
+    assert server.send("/query", b"select * from pg_class", content_type="text/plain")[0] == 404
+
+
+def test_the_password_is_a_token_and_tls_is_asked_for(tmp_path: pathlib.Path) -> None:
+    assert shutil.which("openssl"), "the test needs openssl"
+    certificate, key = make_certificate(tmp_path)
+    token, digest = new_token("test")
+    config = f'{digest}\n[tls]\ncertificate = "{certificate}"\nkey = "{key}"\n'
+    with Postgres(tmp_path / "db", config=config) as server:
+
+        def connect(**options: str) -> object:
+            return psycopg.connect(host="localhost", hostaddr="127.0.0.1", port=server.port, user="anybody", **options)
+
+        trusted = {"sslmode": "verify-full", "sslrootcert": str(certificate)}
+        with connect(password=token, **trusted) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+            assert connection.pgconn.ssl_in_use
+        for wrong in ({"password": "wrong", **trusted}, {"password": token, "sslmode": "disable"}, trusted):
+            with pytest.raises(psycopg.OperationalError):
+                connect(**wrong)
+        assert token not in server.logged()
+
+
+@pytest.fixture(scope="session")
+def jdbc() -> pathlib.Path:
+    """The driver's jar, fetched once."""
+    if shutil.which("java") is None:
+        pytest.skip("there is no Java")
+    jar = ROOT / "target" / "downloads" / f"postgresql-{JDBC_VERSION}.jar"
+    if not jar.exists():
+        jar.parent.mkdir(parents=True, exist_ok=True)
+        part = jar.with_suffix(".part")
+        try:
+            with urllib.request.urlopen(JDBC, timeout=60) as answer, part.open("wb") as file:
+                shutil.copyfileobj(answer, file)
+        except OSError as error:
+            pytest.skip(f"the driver can't be fetched: {error}")
+        part.rename(jar)
+    return jar
+
+
+def test_jdbc_reads_binds_and_pages(server: Postgres, jdbc: pathlib.Path) -> None:
+    program = pathlib.Path(__file__).parent / "jdbc" / "AskPostgres.java"
+    command = ["java", "-Duser.timezone=UTC", "-cp", str(jdbc), str(program), f"127.0.0.1:{server.port}"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert ran.returncode == 0, ran.stderr
+    said = ran.stdout.splitlines()
+
+    def told(what: str) -> list[list[str]]:
+        return [line.split("|")[1:] for line in said if line.startswith(f"{what}|")]
+
+    assert told("row") == [["2026-01-01 00:00:00+00", "AIG", "0.5", "0"], ["2026-01-01 00:00:00+00", "IBM", "1.5", "1"]]
+    assert told("counted") == [["IBM", "500"], ["AIG", "500"]] * 6
+    assert told("paged") == [["1000", "499500"]]
+    assert told("since") == [["1000"]]
+    assert ["public", "trade", "TABLE"] in told("table")
+    assert [name for name, _ in told("column")] == ["time", "sym", "price", "size"]
+    assert [line for line in said if line.startswith("refused ")] == ["refused 42703", "refused 42601"]
