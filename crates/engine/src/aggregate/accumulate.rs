@@ -165,14 +165,18 @@ pub(crate) fn accumulator(
         AggregateFunction::External(ref aggregate) => Box::new(External::new(aggregate)?),
         AggregateFunction::Sum => match arguments.first() {
             Some(DataType::Float64) => Box::new(FloatSum::default()),
-            Some(DataType::Int64 | DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(false, result()?)),
-            Some(DataType::UInt64) => Box::new(ExactSum::<u64>::new(false, result()?)),
-            Some(DataType::Decimal128(_, _)) => Box::new(ExactSum::<i128>::new(false, result()?)),
+            Some(DataType::Int64 | DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(None, result()?)),
+            Some(DataType::UInt64) => Box::new(ExactSum::<u64>::new(None, result()?)),
+            Some(DataType::Decimal128(_, _)) => Box::new(ExactSum::<i128>::new(None, result()?)),
             _ => return Err(refused()),
         },
         AggregateFunction::Average => match arguments.first() {
             Some(DataType::Float64) => Box::new(FloatSum { average: true, ..FloatSum::default() }),
-            Some(DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(true, result()?)),
+            Some(of @ DataType::Duration(_)) => Box::new(ExactSum::<i64>::new(Mean::of(of, &result()?), result()?)),
+            Some(of @ DataType::Decimal128(_, _)) => {
+                let mean = Mean::of(of, &aggregate.data_type).ok_or_else(refused)?;
+                Box::new(ExactSum::<i128>::new(Some(mean), result()?))
+            }
             _ => return Err(refused()),
         },
         AggregateFunction::Min | AggregateFunction::Max => {
@@ -343,21 +347,64 @@ impl Accumulator for FloatSum {
     }
 }
 
-/// Sum of whole numbers, decimals or durations; of durations also the mean. Refused where 64 bits might not hold it.
+/// How the mean of exact numbers follows from their sum: what it is multiplied by before it is divided by their number, since a mean of decimals
+/// has more digits behind the point, and whether what doesn't fit in these is rounded, half away from zero, or cut off.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Mean<N> {
+    factor: N,
+    is_rounded: bool,
+}
+
+/// Most digits of decimals whose means are computed: so many that the sum of a billion of them, times the factor, still has its place.
+const MEAN_DIGITS_MAX: u8 = 25;
+
+/// Digits behind the point that a mean of decimals has more than they have themselves, at most.
+const MEAN_DIGITS_MORE: i8 = 4;
+
+impl<N: Exact> Mean<N> {
+    /// The mean of values of a type; `None` where it isn't computed here.
+    pub fn of(values: &DataType, mean: &DataType) -> Option<Mean<N>> {
+        let (DataType::Decimal128(digits, scale), DataType::Decimal128(_, more)) = (values, mean) else {
+            return Some(Mean { factor: N::from_bits(1), is_rounded: false });
+        };
+        let more = more.checked_sub(*scale)?;
+        let is_known = *digits <= MEAN_DIGITS_MAX && (0..=MEAN_DIGITS_MORE).contains(&more);
+        is_known.then(|| Mean { factor: N::from_bits(10u64.pow(u32::from(more.unsigned_abs()))), is_rounded: true })
+    }
+
+    /// The mean of so many numbers; that of none is 0. Refused where it has no place.
+    pub fn from_sum(self, sum: N, count: u64) -> Result<N> {
+        let sum = sum.mul_checked(self.factor)?;
+        if count == 0 {
+            return Ok(sum);
+        }
+        let count = N::from_bits(count);
+        let mean = sum.div_wrapping(count);
+        if !self.is_rounded {
+            return Ok(mean);
+        }
+        let rest = sum.mod_wrapping(count).wide();
+        let away = if 2 * rest.abs() >= count.wide() { rest.signum() } else { 0 };
+        N::narrow(mean.wide() + away).ok_or_else(|| Error::Unsupported("a mean that has no place".to_owned()))
+    }
+}
+
+/// Sum or mean of whole numbers, decimals or durations. Refused where 64 bits might not hold it.
 #[derive(Debug)]
 struct ExactSum<N> {
     sums: Vec<N>,
     counts: Vec<u64>,
     /// Bits that stand in the magnitude of any of the values.
     magnitudes: u64,
-    average: bool,
+    /// Of a sum none.
+    mean: Option<Mean<N>>,
     data_type: DataType,
 }
 
 impl<N> ExactSum<N> {
     /// `data_type` is that of the result.
-    fn new(average: bool, data_type: DataType) -> Self {
-        ExactSum { sums: Vec::new(), counts: Vec::new(), magnitudes: 0, average, data_type }
+    fn new(mean: Option<Mean<N>>, data_type: DataType) -> Self {
+        ExactSum { sums: Vec::new(), counts: Vec::new(), magnitudes: 0, mean, data_type }
     }
 
     fn has_summaries(&self) -> bool {
@@ -446,9 +493,9 @@ impl<N: Exact> Accumulator for ExactSum<N> {
         check_sums::<N>(self.magnitudes, self.counts.iter().copied().max().unwrap_or(0))?;
         let nulls = present(&self.counts);
         let mut sums = self.sums;
-        if self.average {
-            for (sum, count) in sums.iter_mut().zip(self.counts).filter(|(_, count)| *count > 0) {
-                *sum = sum.div_wrapping(N::from_bits(count));
+        if let Some(mean) = self.mean {
+            for (sum, count) in sums.iter_mut().zip(self.counts) {
+                *sum = mean.from_sum(*sum, count)?;
             }
         }
         array_of(sums, nulls, &self.data_type)
@@ -636,6 +683,25 @@ pub(crate) fn weighted(product: f64, weight: f64, count: u64, average: bool) -> 
 mod tests {
     use super::*;
     use crate::aggregate::parted::Places;
+
+    #[test]
+    fn means_of_decimals_are_rounded_half_away_from_zero() {
+        let decimal = DataType::Decimal128;
+        let mean = Mean::<i128>::of(&decimal(10, 0), &decimal(14, 4)).unwrap();
+        for (sum, count, expected) in
+            [(2, 3, 6_667), (-2, 3, -6_667), (1, 3, 3_333), (1, 32, 313), (-1, 32, -313), (7, 1, 70_000), (0, 0, 0)]
+        {
+            assert_eq!(mean.from_sum(sum, count).unwrap(), expected, "{sum} / {count}");
+        }
+        let most = 10i128.pow(25) - 1;
+        let mean = Mean::<i128>::of(&decimal(25, 2), &decimal(29, 6)).unwrap();
+        assert_eq!(mean.from_sum(most * 1_000_000_000, 1_000_000_000).unwrap(), most * 10_000);
+        assert!(mean.from_sum(i128::MAX, 2).is_err(), "it has no place before it is divided");
+        assert!(Mean::<i128>::of(&decimal(26, 2), &decimal(30, 6)).is_none());
+        // Of durations the rest is cut off.
+        let seconds = DataType::Duration(arrow::datatypes::TimeUnit::Nanosecond);
+        assert_eq!(Mean::<i64>::of(&seconds, &seconds).unwrap().from_sum(-5, 3).unwrap(), -1);
+    }
 
     #[test]
     fn some_rows_have_the_groups_that_all_rows_have() {

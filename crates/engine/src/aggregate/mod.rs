@@ -24,7 +24,7 @@ use arrow::datatypes::DataType;
 
 pub use external::{AggregateKernel, ExternalAggregate, KernelAccumulator};
 
-pub(crate) use accumulate::{Accumulator, Assigned, Exact, Run, accumulator, check_sums, magnitudes, weighted};
+pub(crate) use accumulate::{Accumulator, Assigned, Exact, Mean, Run, accumulator, check_sums, magnitudes, weighted};
 pub(crate) use groups::{Texts, words_of};
 pub(crate) use kernels::Ordered;
 pub(crate) use over_frame::{accumulator_of, arguments, at_each_row, group_rows, over_frames};
@@ -136,7 +136,7 @@ pub enum AggregateFunction {
     CountDistinct,
     /// Sum; refused where 64 bits might not hold one of whole numbers or durations.
     Sum,
-    /// Mean of floats or durations.
+    /// Mean of floats or durations, or of decimals of up to 25 digits.
     Average,
     /// Least value of any type with an order; of floats NaN is the greatest, and -0 comes before 0.
     Min,

@@ -14,7 +14,7 @@ use arrow::datatypes::{ArrowNativeType, DataType, Float64Type};
 
 use super::FrameFunction;
 use super::bounds::{FrameRanges, WindowFrame};
-use crate::aggregate::{AggregateFunction, Exact, Moments, Ordered, Pair, check_sums, magnitudes, weighted};
+use crate::aggregate::{AggregateFunction, Exact, Mean, Moments, Ordered, Pair, check_sums, magnitudes, weighted};
 use crate::error::{Error, Result};
 use crate::moving::fold_ranges;
 use crate::natives::{array_of, natives, with_native};
@@ -151,10 +151,15 @@ fn counts(nulls: Option<NullBuffer>, frames: &Frames) -> ArrayRef {
 
 /// Sums of numbers whose sums wrap: those to the end of a frame without those to its start.
 fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
+    let mean = match (average, Mean::<N>::of(argument.data_type(), data_type)) {
+        (true, None) => return Err(Error::Unsupported(format!("a mean of {}", argument.data_type()))),
+        (true, mean) => mean,
+        (false, _) => None,
+    };
     let values = natives::<N>(argument);
     // What stands for nulls counts, too, which only makes the check stricter.
     if check_sums::<N>(magnitudes(&values), values.len() as u64).is_err() {
-        return wide_sums::<N>(argument, average, frames, data_type);
+        return wide_sums::<N>(argument, mean, frames, data_type);
     }
     let valid = argument.nulls().filter(|nulls| nulls.null_count() > 0);
     let mut sum = N::ZERO;
@@ -169,17 +174,30 @@ fn exact_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, dat
     let valid = valid.map(valid_before);
     let mut sums = Vec::with_capacity(frames.rows);
     let mut present = Vec::with_capacity(frames.rows);
+    let mut failed = None;
     frames.each(|first, behind| {
         let count = valid.as_ref().map_or(behind - first, |valid| (valid[behind] - valid[first]) as usize);
         let sum = before[behind].sub_wrapping(before[first]);
         present.push(count > 0);
-        sums.push(if average && count > 0 { sum.div_wrapping(N::from_bits(count as u64)) } else { sum });
+        let result = mean.map_or(Ok(sum), |mean| mean.from_sum(sum, count as u64));
+        sums.push(result.unwrap_or_else(|error| {
+            failed = Some(error);
+            N::ZERO
+        }));
     });
-    array_of(sums, some_nulls(present), data_type)
+    match failed {
+        None => array_of(sums, some_nulls(present), data_type),
+        Some(error) => Err(error),
+    }
 }
 
 /// The same of numbers whose sums might need more than 64 bits; refused where one of a frame does.
-fn wide_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data_type: &DataType) -> Result<ArrayRef> {
+fn wide_sums<N: Exact>(
+    argument: &ArrayRef,
+    mean: Option<Mean<N>>,
+    frames: &Frames,
+    data_type: &DataType,
+) -> Result<ArrayRef> {
     let values = natives::<N>(argument);
     let valid = argument.nulls().filter(|nulls| nulls.null_count() > 0);
     let is_valid = |row: usize| valid.is_none_or(|valid| valid.is_valid(row));
@@ -193,7 +211,8 @@ fn wide_sums<N: Exact>(argument: &ArrayRef, average: bool, frames: &Frames, data
     let (mut sums, mut present, mut is_held) = (Vec::with_capacity(frames.rows), Vec::with_capacity(frames.rows), true);
     frames.each(|first, behind| {
         let (sum, count) = (before[behind].0 - before[first].0, before[behind].1 - before[first].1);
-        let result = N::narrow(if average && count > 0 { sum / count } else { sum });
+        // No mean of such numbers is multiplied: those of decimals are never that wide.
+        let result = N::narrow(if mean.is_some() && count > 0 { sum / count } else { sum });
         is_held &= result.is_some();
         sums.push(result.unwrap_or(N::ZERO));
         present.push(count > 0);

@@ -107,6 +107,7 @@ fn groups_of_several_threads_are_put_together() {
             "select note, venue, count(*), min(price), max(seq), sum(number) from event group by note, venue",
             "select seq / 2 as half, count(*), min(note) from event group by 1",
             "select amount, count(*), min(amount), max(note), count(distinct venue) from event group by amount",
+            "select venue, avg(amount), sum(amount), avg(amount) filter (where live) from event group by venue",
         ],
     );
 }
@@ -160,6 +161,8 @@ fn windows_by_several_keys_are_those_of_each_partition() {
             "select seq, lag(seq) over (partition by venue, live order by ts desc, seq desc) as l from event",
             "select seq, max(seq) over (partition by venue order by price, seq rows between 9 preceding and current row) as m from event",
             "select seq, first_value(seq) over (partition by price, sym order by seq) as f from event",
+            "select seq, avg(amount) over (partition by sym) as a, sum(amount) over (partition by venue) as s from event",
+            "select seq, avg(amount) over (partition by sym order by seq rows 5 preceding) as a, avg(amount) over (partition by venue order by seq) as b from event",
             "select seq, count(seq) over (partition by venue, sym) as c, rank() over (partition by venue, sym order by note) as r from event",
         ],
     );

@@ -211,7 +211,7 @@ fn call(numbers: &mut Numbers, window: &Window) -> String {
         1 => format!("count({any})"),
         2 | 3 => format!("{}({any})", numbers.one(&["min", "max"])),
         4 | 5 => format!("{}({number})", numbers.one(&["sum", "avg"])),
-        6 => format!("sum({})", numbers.one(&["money", "u64", "i64"])),
+        6 => numbers.one(&["sum(money)", "avg(money)", "sum(u64)", "sum(i64)"]).to_owned(),
         7 => format!("{}({DURATION})", numbers.one(&["sum", "min", "max", "avg"])),
         8 => format!("{}({float})", numbers.one(&["var", "var_pop"])),
         // What is subtracted from a sum leaves an error that a root makes large, and NaN for good.
