@@ -251,7 +251,8 @@ fn instant_of(constant: &ArrayRef) -> Result<Option<i64>> {
 /// The instants whose bucket compares so with an instant; `None` if there are none. Buckets begin in the order of their instants.
 fn times_of_buckets(op: BinaryOp, instant: i64, buckets: &dyn Buckets) -> Result<Option<Bounds<i64>>> {
     let unknown = || Error::Unsupported("an instant without a bucket".to_owned());
-    let (start, end) = buckets.bucket(instant).ok_or_else(unknown)?;
+    // The end of the last bucket isn't known.
+    let (start, end) = buckets.bucket(instant).filter(|(_, end)| *end < i64::MAX).ok_or_else(unknown)?;
     // The first whose bucket doesn't begin before the instant.
     let first = if start == instant { start } else { end };
     let full = Bounds::<i64>::default();

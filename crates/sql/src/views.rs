@@ -209,7 +209,7 @@ fn before(tokens: &[Token], at: usize) -> Option<(usize, &Token)> {
 }
 
 /// Whether the name at a place is given to a query in a `WITH`.
-fn is_defined(tokens: &[Token], at: usize) -> bool {
+pub(crate) fn is_defined(tokens: &[Token], at: usize) -> bool {
     let is_item = before(tokens, at).is_some_and(|(_, token)| {
         *token == Token::Comma || ["with", "recursive"].iter().any(|word| is_word(token, word))
     });

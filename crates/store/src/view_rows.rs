@@ -97,8 +97,7 @@ impl<'a> ViewPartitions<'a> {
     pub fn parts(&self, view: &View, begins: &HashMap<i32, i64>) -> Result<Vec<ViewPart>> {
         let mut parts: Vec<ViewPart> = Vec::new();
         let mut others = Others::of(self, view)?;
-        let tables = self.others.iter().map(|(table, _)| *table).chain([self.source]);
-        let expired = tables.filter_map(|table| table.state().history.expired()).max();
+        let expired = self.source.state().history.expired();
         let mut runs: Vec<(i64, Vec<(i32, Option<&Partition>)>)> = Vec::new();
         for (date, partition) in &self.partitions {
             match (begins.get(date), runs.last_mut()) {
@@ -116,7 +115,9 @@ impl<'a> ViewPartitions<'a> {
             let digest = hasher.finalize().to_hex().to_string();
             let is_live = others.is_live || partitions().any(|partition| self.source.has_live(partition));
             let kept = self.kept.get(&run[0].0);
-            let has_expired = expired.is_some_and(|expired| run[0].0 <= expired) && kept.is_some();
+            // One with partitions that are left follows from their rows.
+            let last = run[run.len() - 1].0;
+            let has_expired = expired.is_some_and(|expired| last <= expired) && kept.is_some();
             let is_kept =
                 !is_live && kept == Some(&digest) && run[1..].iter().all(|(date, _)| !self.kept.contains_key(date));
             parts.push(ViewPart {

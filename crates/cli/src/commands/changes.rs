@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, Result, bail};
 use chrono::{DateTime, SecondsFormat};
 use splay_sql::{Session, SessionSettings, Stop};
-use splay_store::{CommitReport, CompactOptions, Database, Retention, Table};
+use splay_store::{CommitReport, CompactOptions, Database, Retention, Table, View};
 
 use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
 use crate::output;
@@ -158,11 +158,10 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
         Some(name) => vec![name.clone()],
         None => database.tables()?,
     };
+    // First: views keep what expires as it was when they were refreshed.
+    refresh_views(&database, arguments)?;
     for name in names {
         maintain_table(&database.table(&name)?, arguments)?;
-    }
-    if arguments.table.is_none() {
-        refresh_views(&database, arguments)?;
     }
     Ok(())
 }
@@ -171,7 +170,11 @@ pub fn maintain(arguments: &MaintainArguments) -> Result<()> {
 fn refresh_views(database: &Database, arguments: &MaintainArguments) -> Result<()> {
     let views = database.views()?;
     let session = Session::new(database.clone(), SessionSettings::default())?;
-    for view in views.iter().filter(|view| view.materialized.is_some()) {
+    let is_of_table = |view: &&View| match (&view.materialized, &arguments.table) {
+        (Some(of), Some(table)) => of.eq_ignore_ascii_case(table),
+        (of, _) => of.is_some(),
+    };
+    for view in views.iter().filter(is_of_table) {
         let name = &view.name;
         if arguments.dry_run {
             let (parts, rows) = session.refresh_due(name, Stop::NEVER)?;

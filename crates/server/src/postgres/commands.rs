@@ -30,6 +30,9 @@ pub(super) enum Command {
     Nothing(&'static str),
 }
 
+/// Bytes of a statement about the connection.
+const COMMAND_BYTES_MAX: usize = 16 << 10;
+
 /// Words that such statements begin with.
 const FIRST_WORDS: [&str; 18] = [
     "begin",
@@ -58,12 +61,16 @@ impl Command {
     /// # Errors
     /// What isn't supported, by name.
     pub(super) fn of(text: &str) -> Result<Option<Command>, Refusal> {
-        let start = text.trim_start();
+        let start = without_comments(text);
         let first_length = start.bytes().take_while(u8::is_ascii_alphabetic).count();
-        let begins = FIRST_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&start[..first_length]));
-        if !begins && !start.starts_with("--") && !start.starts_with("/*") {
+        if !FIRST_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&start[..first_length])) {
             return Ok(None);
         }
+        if start.len() > COMMAND_BYTES_MAX {
+            let what = start[..first_length].to_uppercase();
+            return Err(Refusal::new("54000", format!("{what} has at most {COMMAND_BYTES_MAX} bytes of text")));
+        }
+        let text = start;
         let words = words(text);
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
@@ -138,6 +145,19 @@ impl Command {
     }
 }
 
+/// A text behind the white space and comments that it begins with.
+fn without_comments(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        let end = match text.as_bytes() {
+            [b'-', b'-', ..] => text.find('\n').map(|end| end + 1),
+            [b'/', b'*', ..] => text.find("*/").map(|end| end + 2),
+            _ => return text,
+        };
+        text = end.map_or("", |end| &text[end..]);
+    }
+}
+
 /// The last word, a name.
 fn last(words: &[String]) -> String {
     words.last().map(|name| unquoted(name)).unwrap_or_default()
@@ -159,17 +179,28 @@ fn read_only(reads: Option<bool>, name: &str) -> Command {
 }
 
 /// Whether a transaction only reads, by its modes. Each statement sees the newest commit, which is `READ COMMITTED`.
-fn modes(words: &[&str]) -> Result<Option<bool>, Refusal> {
-    match words {
-        [] => Ok(None),
-        [",", rest @ ..] | ["isolation", "level", "read", "committed" | "uncommitted", rest @ ..] => modes(rest),
-        ["not", "deferrable", rest @ ..] => modes(rest),
-        ["read", "only", rest @ ..] => modes(rest).map(|_| Some(true)),
-        ["read", "write", rest @ ..] => modes(rest).map(|_| Some(false)),
-        other => Err(Refusal::unsupported(format!(
-            "a transaction {}; each statement sees the newest commit: that",
-            other.join(" ").to_uppercase()
-        ))),
+fn modes(mut words: &[&str]) -> Result<Option<bool>, Refusal> {
+    let mut reads = None;
+    loop {
+        words = match words {
+            [] => return Ok(reads),
+            [",", rest @ ..] | ["isolation", "level", "read", "committed" | "uncommitted", rest @ ..] => rest,
+            ["not", "deferrable", rest @ ..] => rest,
+            ["read", "only", rest @ ..] => {
+                reads.get_or_insert(true);
+                rest
+            }
+            ["read", "write", rest @ ..] => {
+                reads.get_or_insert(false);
+                rest
+            }
+            other => {
+                return Err(Refusal::unsupported(format!(
+                    "a transaction {}; each statement sees the newest commit: that",
+                    other.join(" ").to_uppercase()
+                )));
+            }
+        };
     }
 }
 

@@ -144,7 +144,8 @@ impl Connection {
                 Err(end) => Err(end),
             };
             match answered {
-                Ok(()) => {}
+                // Messages that wait are no reason to keep a thread of the network from others.
+                Ok(()) => tokio::task::yield_now().await,
                 Err(End::Told(refusal)) => break refusal,
                 Err(End::Gone) => return,
             }
@@ -279,6 +280,7 @@ impl Connection {
                 self.set("transaction_read_only", None)?;
             }
             Command::Savepoint(name) => {
+                super::check_name(name)?;
                 self.savepoint(None)?;
                 if self.savepoints.len() >= SAVEPOINTS_MAX {
                     return Err(Refusal::new("54000", "the transaction has too many savepoints"));

@@ -29,6 +29,13 @@ pub(super) enum Piece {
     Changed { what: String, rows: u64 },
 }
 
+/// Columns of an answer: messages count them in 16 bits.
+pub(super) const COLUMNS_MAX: usize = u16::MAX as usize;
+
+pub(super) fn too_many_columns() -> Problem {
+    Problem::new(Code::TooLarge, format!("an answer has at most {COLUMNS_MAX} columns over this protocol"))
+}
+
 /// Writes the answer of a statement that reads.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
@@ -51,6 +58,9 @@ impl Rows {
         if self.formats.len() > 1 && self.formats.len() != count {
             let text = format!("{} formats for {count} columns", self.formats.len());
             return Err(Problem::new(Code::Request, text));
+        }
+        if count > COLUMNS_MAX {
+            return Err(too_many_columns());
         }
         let columns = types::columns(schema);
         let Some(told) = &self.told else { return Ok(()) };

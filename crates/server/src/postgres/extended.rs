@@ -12,13 +12,13 @@ use splay_sql::{Parameters, statements};
 
 use super::commands::Command;
 use super::connection::{Connection, End, shown};
-use super::encode::{Piece, Rows, split_rows};
+use super::encode::{COLUMNS_MAX, Piece, Rows, split_rows, too_many_columns};
 use super::messages::{Bind, Message, Target};
 use super::refusal::Refusal;
 use super::replies::Column;
 use super::statement::{Answered, Started};
 use super::types::{self, Type};
-use super::values;
+use super::{check_name, check_text, values};
 use crate::settings::Role;
 
 /// Bytes of the texts of a connection's prepared statements.
@@ -27,6 +27,12 @@ const PREPARED_BYTES_MAX: usize = 16 << 20;
 /// Portals of a connection.
 const PORTALS_MAX: usize = 64;
 
+/// Portals of a connection whose statements run: each waits in a place.
+const RUNNING_MAX: usize = 8;
+
+/// Placeholders of a statement, as in PostgreSQL.
+const PLACEHOLDERS_MAX: usize = 65_535;
+
 /// A prepared statement.
 #[derive(Debug)]
 pub(crate) struct Prepared {
@@ -34,6 +40,8 @@ pub(crate) struct Prepared {
     kind: Kind,
     /// Types that the client has given to placeholders; 0 for none.
     types: Vec<u32>,
+    /// How many placeholders it has.
+    placeholders: usize,
     /// What it would give, once somebody has asked.
     described: OnceLock<Described>,
     /// Whether the client was told of its columns.
@@ -83,16 +91,21 @@ type Failed = (Refusal, String);
 impl Connection {
     /// Answers a message of the extended protocol.
     pub(super) async fn extended(&mut self, message: Message) -> Result<Result<(), Failed>, End> {
-        let text = match &message {
-            Message::Parse { text, .. } => Some(text.clone()),
-            Message::Bind(bind) => self.text_of(Some(&bind.statement), None),
-            Message::Describe(Target::Statement(name)) => self.text_of(Some(name), None),
-            Message::Describe(Target::Portal(name)) => self.text_of(None, Some(name)),
-            Message::Execute { portal, .. } => self.text_of(None, Some(portal)),
+        let prepared = match &message {
+            Message::Bind(bind) => self.prepared.get(&bind.statement).cloned(),
+            Message::Describe(Target::Statement(name)) => self.prepared.get(name).cloned(),
+            Message::Describe(Target::Portal(name)) | Message::Execute { portal: name, .. } => {
+                self.portals.get(name).map(|portal| Arc::clone(&portal.prepared))
+            }
             _ => None,
         };
+        let mut parsed = None;
         let answered = match message {
-            Message::Parse { name, text, types } => Ok(self.parse(name, text, types)),
+            Message::Parse { name, text, types } => {
+                let answered = self.parse(name, &text, types);
+                parsed = answered.is_err().then_some(text);
+                Ok(answered)
+            }
             Message::Bind(bind) => self.bind(bind).await,
             Message::Describe(Target::Statement(name)) => self.describe_statement(&name).await,
             Message::Describe(Target::Portal(name)) => self.describe_portal(&name).await,
@@ -108,20 +121,17 @@ impl Connection {
             _ => Ok(Ok(())),
         };
         self.send_some().await?;
-        Ok(answered?.map_err(|refusal| (refusal, text.unwrap_or_default())))
+        let text = || parsed.or_else(|| prepared.map(|prepared| prepared.text.clone())).unwrap_or_default();
+        Ok(answered?.map_err(|refusal| (refusal, text())))
     }
 
-    fn text_of(&self, statement: Option<&str>, portal: Option<&str>) -> Option<String> {
-        let of_portal = portal.and_then(|name| self.portals.get(name)).map(|portal| &portal.prepared);
-        let prepared = statement.and_then(|name| self.prepared.get(name)).or(of_portal);
-        prepared.map(|prepared| prepared.text.clone())
-    }
-
-    fn parse(&mut self, name: String, text: String, types: Vec<u32>) -> Result<(), Refusal> {
+    fn parse(&mut self, name: String, text: &str, types: Vec<u32>) -> Result<(), Refusal> {
+        check_name(&name)?;
+        check_text(text)?;
         if !name.is_empty() && self.prepared.contains_key(&name) {
             return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
         }
-        let (mut found, rest) = statements::split(&text);
+        let (mut found, rest) = statements::split(text);
         if !statements::is_blank(rest) {
             found.push(rest.trim());
         }
@@ -136,15 +146,24 @@ impl Connection {
             None => Kind::Read,
         };
         self.check_transaction(if let Kind::Command(command) = &kind { Some(command) } else { None })?;
-        let bytes: usize = self.prepared.values().map(|prepared| prepared.text.len() + 256).sum();
+        let placeholders = statements::placeholders(statement);
+        if placeholders > PLACEHOLDERS_MAX {
+            let text = format!("a statement has at most {PLACEHOLDERS_MAX} placeholders, not {placeholders}");
+            return Err(Refusal::new("54000", text));
+        }
+        // One without a name takes the place of the one before.
+        let others = || self.prepared.iter().filter(|(other, _)| **other != name);
+        let size = |text: &str, types: &[u32]| text.len() + 4 * types.len() + 256;
+        let bytes: usize = others().map(|(_, prepared)| size(&prepared.text, &prepared.types)).sum();
         let limits = &self.front.shared.limits;
-        if self.prepared.len() >= limits.prepared_max || bytes + text.len() > PREPARED_BYTES_MAX {
+        if others().count() >= limits.prepared_max || bytes + size(text, &types) > PREPARED_BYTES_MAX {
             return Err(Refusal::new("54000", "the connection has too many prepared statements: DEALLOCATE some"));
         }
         let prepared = Prepared {
             text: statement.to_owned(),
             kind,
             types,
+            placeholders,
             described: OnceLock::new(),
             is_told: AtomicBool::new(false),
         };
@@ -180,7 +199,9 @@ impl Connection {
             };
             values::value(at + 1, oid, super::replies::format(&formats, at), value.as_deref())
         };
-        let value_bytes = given.iter().flatten().map(Bytes::len).sum();
+        let value_bytes = given.iter().flatten().map(Bytes::len).sum::<usize>()
+            + given.len() * size_of::<splay_sql::ScalarValue>()
+            + columns.len() * 2;
         let values: Vec<_> = match given.iter().enumerate().map(value).collect() {
             Ok(values) => values,
             Err(refusal) => return Ok(Err(refusal)),
@@ -191,16 +212,18 @@ impl Connection {
     }
 
     fn check_bind(&self, bind: &Bind) -> Result<Arc<Prepared>, Refusal> {
+        check_name(&bind.portal)?;
         let prepared = self.prepared(&bind.statement)?;
         self.check_transaction(if let Kind::Command(command) = &prepared.kind { Some(command) } else { None })?;
         if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
             return Err(Refusal::new("42P03", format!("cursor \"{}\" already exists", bind.portal)));
         }
-        let bytes: usize = self.portals.values().map(|portal| portal.value_bytes).sum();
-        if self.portals.len() >= PORTALS_MAX || bytes > self.front.shared.limits.message_bytes_max {
+        let others = || self.portals.iter().filter(|(other, _)| **other != bind.portal);
+        let bytes: usize = others().map(|(_, portal)| portal.value_bytes).sum();
+        if others().count() >= PORTALS_MAX || bytes > self.front.shared.limits.message_bytes_max {
             return Err(Refusal::new("54000", "the connection has too many portals: close some, or send Sync"));
         }
-        let wanted = statements::placeholders(&prepared.text);
+        let wanted = prepared.placeholders;
         if bind.values.len() != wanted {
             let text = format!("{} values were given, and the statement has {wanted} placeholders", bind.values.len());
             return Err(Refusal::new("08P01", text));
@@ -225,7 +248,7 @@ impl Connection {
         if let Some(described) = prepared.described.get() {
             return Ok(Ok(described.clone()));
         }
-        let count = statements::placeholders(&prepared.text);
+        let count = prepared.placeholders;
         let given = |at: usize| prepared.types.get(at).copied().filter(|oid| !matches!(*oid, 0 | types::UNKNOWN));
         let mut types: Vec<u32> = (0..count).map(|at| given(at).unwrap_or(types::TEXT)).collect();
         let mut found: Vec<(String, DataType)> = Vec::new();
@@ -243,7 +266,7 @@ impl Connection {
                 types::columns(&described.schema)
             }
             Kind::Change => {
-                if let Err(refusal) = self.rights.check(Role::Write) {
+                if let Err(refusal) = self.rights.check(Role::Read).and_then(|()| self.rights.check(Role::Write)) {
                     return Ok(Err(refusal));
                 }
                 let statements = self.front.statements.clone();
@@ -256,6 +279,9 @@ impl Connection {
             Kind::Command(command) => shown(command).unwrap_or_default(),
             Kind::Empty => Vec::new(),
         };
+        if columns.len() > COLUMNS_MAX {
+            return Ok(Err(too_many_columns().into()));
+        }
         for (name, held) in found {
             let at = name.trim_start_matches('$').parse::<usize>().ok().and_then(|at| at.checked_sub(1));
             if let Some(at) = at.filter(|at| *at < count && given(*at).is_none()) {
@@ -300,16 +326,26 @@ impl Connection {
             Kind::Command(command) => Ok(shown(command).unwrap_or_default()),
             Kind::Change | Kind::Empty => Ok(Vec::new()),
         };
-        Ok(described.map(|columns| {
-            self.tell_columns(&Arc::clone(&portal.prepared), &columns, &portal.formats);
+        let runs = matches!(portal.state, State::Runs { .. });
+        if let Ok(columns) = &described {
+            self.tell_columns(&Arc::clone(&portal.prepared), columns, &portal.formats);
+        }
+        // One that runs goes on, described again or not.
+        if described.is_ok() || runs {
             self.portals.insert(name.to_owned(), portal);
-        }))
+        }
+        Ok(described.map(drop))
     }
 
     /// Starts the statement of a portal that reads, and gives its columns.
     async fn started(&mut self, portal: &mut Portal) -> Answered<Vec<Column>> {
         if !matches!(portal.state, State::New) {
             return Ok(Err(Refusal::new("0A000", "a portal is described before it is executed")));
+        }
+        let running = self.portals.values().filter(|portal| matches!(portal.state, State::Runs { .. })).count();
+        if running >= RUNNING_MAX {
+            let text = format!("the connection reads {running} portals at once: read one to its end, or close it");
+            return Ok(Err(Refusal::new("54000", text)));
         }
         let described = portal.prepared.described.get().filter(|_| portal.prepared.is_told.load(Ordering::Relaxed));
         let told = described.map(|described| described.columns.iter().map(|column| column.held.oid).collect());
@@ -334,6 +370,10 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let prepared = Arc::clone(&portal.prepared);
+        if matches!((&prepared.kind, &portal.state), (Kind::Change | Kind::Command(_), State::Ended)) {
+            self.portals.insert(name.to_owned(), portal);
+            return Ok(Err(Refusal::new("55000", format!("portal \"{name}\" cannot be run: it was run before"))));
+        }
         let answered = match &prepared.kind {
             Kind::Empty => {
                 self.replies.plain(b'I');

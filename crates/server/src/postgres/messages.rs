@@ -59,6 +59,9 @@ pub(super) enum Target {
     Portal(String),
 }
 
+/// Length of a message whose room the next ones are read into.
+const KEPT_BYTES_MAX: usize = 256 << 10;
+
 /// Reads messages from a stream.
 #[derive(Debug)]
 pub(super) struct Reader<R> {
@@ -130,6 +133,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
             return Ok(None);
         }
         let mut message = self.buffer.split_to(1 + length).freeze();
+        if length > KEPT_BYTES_MAX {
+            // The room of a long message goes with it.
+            self.buffer = BytesMut::from(&self.buffer[..]);
+        }
         let kind = message.get_u8();
         message.advance(4);
         Ok(Some((kind, message)))

@@ -96,3 +96,23 @@ async fn accept(front: Front, stream: TcpStream, client: SocketAddr) {
         Err(_) => tracing::debug!(%client, "a connection was not set up in time"),
     }
 }
+
+/// Bytes of a text that may have statements: as many as one may have.
+const TEXT_BYTES_MAX: usize = 4 << 20;
+
+/// Bytes of the name of a prepared statement, a portal or a savepoint.
+const NAME_BYTES_MAX: usize = 1024;
+
+fn check_text(text: &str) -> Result<(), refusal::Refusal> {
+    match text.len() > TEXT_BYTES_MAX {
+        true => Err(refusal::Refusal::new("54000", format!("a text has at most {TEXT_BYTES_MAX} bytes"))),
+        false => Ok(()),
+    }
+}
+
+fn check_name(name: &str) -> Result<(), refusal::Refusal> {
+    match name.len() > NAME_BYTES_MAX {
+        true => Err(refusal::Refusal::new("54000", format!("a name has at most {NAME_BYTES_MAX} bytes"))),
+        false => Ok(()),
+    }
+}

@@ -32,7 +32,7 @@ impl Refusal {
         let (line, column) = self.place?;
         let before: usize =
             text.split_inclusive('\n').take(line.checked_sub(1)?).map(|line| line.chars().count()).sum();
-        let position = before + column;
+        let position = before.checked_add(column)?;
         (position <= text.chars().count() + 1).then_some(position)
     }
 }

@@ -34,6 +34,10 @@ pub(super) type Answered<T> = Result<Result<T, Refusal>, End>;
 impl Connection {
     /// Answers the statements of a text, one after the other; none behind one that fails.
     pub(super) async fn query(&mut self, text: &str) -> Result<(), End> {
+        if let Err(refusal) = super::check_text(text) {
+            self.refuse(&refusal, "", 0);
+            return Ok(());
+        }
         let (mut found, rest) = statements::split(text);
         if !statements::is_blank(rest) {
             found.push(rest.trim());
@@ -144,6 +148,8 @@ impl Connection {
 
     /// Where rows go that a statement inserts, if it may.
     fn ingest(&self) -> Result<Arc<dyn Ingest>, Refusal> {
+        // A change may read as well: INSERT … SELECT, conditions.
+        self.rights.check(Role::Read)?;
         self.rights.check(Role::Write)?;
         if self.transaction != Transaction::None {
             return Err(Refusal::new(

@@ -20,10 +20,19 @@ pub(super) fn value(at: usize, oid: u32, format: i16, bytes: Option<&[u8]>) -> R
         0 => {
             let text = std::str::from_utf8(bytes)
                 .map_err(|_| Refusal::new("22021", format!("the value of ${at} is not UTF-8")))?;
+            refuse_zero(at, text)?;
             of_text(at, oid, text)
         }
         1 => of_binary(at, oid, bytes),
         other => Err(Refusal::new("22023", format!("{other} is not a format; there are 0 for text and 1 for binary"))),
+    }
+}
+
+/// Texts end with a zero byte where they are read again.
+fn refuse_zero(at: usize, text: &str) -> Result<(), Refusal> {
+    match text.bytes().any(|byte| byte == 0) {
+        true => Err(Refusal::new("22021", format!("the value of ${at} has a byte that is zero"))),
+        false => Ok(()),
     }
 }
 
@@ -152,10 +161,17 @@ fn of_binary(at: usize, oid: u32, bytes: &[u8]) -> Result<ScalarValue, Refusal> 
         types::FLOAT4 => ScalarValue::from(f64::from(f32::from_bits(four()?.cast_unsigned()))),
         types::FLOAT8 => ScalarValue::from(f64::from_bits(eight()?.cast_unsigned())),
         types::DATE => {
-            let days = i64::from(four()?) + DAYS_TO_2000;
+            // The ends stand for infinities.
+            let days = Some(four()?).filter(|days| !matches!(*days, i32::MIN | i32::MAX)).ok_or_else(range)?;
+            let days = i64::from(days) + DAYS_TO_2000;
             ScalarValue::Date32(Some(i32::try_from(days).map_err(|_| range())?))
         }
-        types::TIME => ScalarValue::Time64Nanosecond(Some(eight()?.checked_mul(1000).ok_or_else(range)?)),
+        types::TIME => {
+            let micros = Some(eight()?)
+                .filter(|micros| (0..MICROS_A_DAY).contains(micros))
+                .ok_or_else(|| Refusal::new("22008", format!("the value of ${at} is no time of day")))?;
+            ScalarValue::Time64Nanosecond(Some(micros * 1000))
+        }
         types::TIMESTAMP => ScalarValue::TimestampNanosecond(Some(nanos(eight()?)?), None),
         types::TIMESTAMPTZ => ScalarValue::TimestampNanosecond(Some(nanos(eight()?)?), Some("UTC".into())),
         types::NUMERIC => {
@@ -163,7 +179,10 @@ fn of_binary(at: usize, oid: u32, bytes: &[u8]) -> Result<ScalarValue, Refusal> 
             of_text(at, types::NUMERIC, &text)?
         }
         _ => match std::str::from_utf8(bytes) {
-            Ok(text) if matches!(arrow(at, oid)?, DataType::Utf8) => ScalarValue::from(text),
+            Ok(text) if matches!(arrow(at, oid)?, DataType::Utf8) => {
+                refuse_zero(at, text)?;
+                ScalarValue::from(text)
+            }
             Ok(_) => return Err(Refusal::unsupported(format!("the type with the number {oid} in binary for ${at}"))),
             Err(_) => return Err(Refusal::new("22021", format!("the value of ${at} is not UTF-8"))),
         },
@@ -181,10 +200,16 @@ fn numeric(bytes: &[u8]) -> Option<String> {
         0xc000 => return Some("NaN".to_owned()),
         0xd000 => return Some("Infinity".to_owned()),
         0xf000 => return Some("-Infinity".to_owned()),
-        _ => {}
+        0 | 0x4000 if groups.iter().all(|group| *group <= 9999) => {}
+        _ => return None,
     }
     let digits: String = groups.iter().map(|group| format!("{group:04}")).collect();
-    let exponent = (i64::from(weight.cast_signed()) + 1 - groups.len() as i64) * 4;
+    let mut exponent = (i64::from(weight.cast_signed()) + 1 - groups.len() as i64) * 4;
+    // The last group is filled up with zeros.
+    let mut digits = digits.as_str();
+    while let Some(shorter) = digits.strip_suffix('0').filter(|_| exponent < 0) {
+        (digits, exponent) = (shorter, exponent + 1);
+    }
     let sign = if *sign == 0x4000 { "-" } else { "" };
     match digits.trim_start_matches('0') {
         "" => Some("0".to_owned()),
@@ -240,8 +265,13 @@ mod tests {
                 1i64.to_be_bytes().to_vec(),
                 ScalarValue::TimestampNanosecond(Some(946_684_800_000_001_000), zone),
             ),
-            (types::NUMERIC, groups(&[2, 0, 0, 2, 1, 2500]), decimal(12_500, 5, 4)),
+            (types::NUMERIC, groups(&[2, 0, 0, 2, 1, 2500]), decimal(125, 3, 2)),
             (types::NUMERIC, groups(&[1, -1, 0x4000, 4, 5]), decimal(-5, 4, 4)),
+            (
+                types::NUMERIC,
+                groups(&[10, 8, 0, 2, 123, 4567, 8901, 2345, 6789, 123, 4567, 8901, 2345, 6700]),
+                decimal(1_234_567_890_123_456_789_012_345_678_901_234_567, 37, 2),
+            ),
             (types::NUMERIC, groups(&[1, 1, 0, 0, 1]), decimal(10_000, 5, 0)),
         ] {
             assert_eq!(value(1, oid, 1, Some(&bytes)).unwrap(), expected, "{oid} {bytes:?}");
@@ -265,6 +295,12 @@ mod tests {
             (types::TIMESTAMPTZ, 1, b"\x7f\xff\xff\xff\xff\xff\xff\xff"),
             (types::TIMESTAMP, 0, b"yesterday"),
             (types::DATE, 0, b"infinity"),
+            (types::DATE, 1, b"\x80\0\0\0"),
+            (types::TIME, 1, b"\xff\xff\xff\xff\xff\xff\xff\xff"),
+            (types::NUMERIC, 1, b"\0\x01\0\0\x12\x34\0\0\0\x01"),
+            (types::NUMERIC, 1, b"\0\x01\0\0\0\0\0\0\xff\xff"),
+            (types::TEXT, 0, b"a\0"),
+            (types::TEXT, 1, b"a\0"),
             (3802, 0, b"{}"),
             (types::INT8, 2, b"1"),
         ] {

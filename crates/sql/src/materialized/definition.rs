@@ -30,6 +30,9 @@ use crate::provider::TickTable;
 /// Functions that round a time down.
 const FLOORS: [&str; 4] = ["time_bucket", "date_trunc", "date_bin", "xbar"];
 
+/// Functions whose rows follow from those of all buckets.
+const FILLS: [&str; 4] = ["time_bucket_gapfill", "__sample_fill", "locf", "interpolate"];
+
 /// Name of the time in expressions of it alone.
 const TIME: &str = "time";
 
@@ -273,22 +276,18 @@ fn kind_of(expr: &Expr, schema: &DFSchema, input: &[Kind]) -> Result<Kind> {
         Expr::ScalarFunction(function) if FLOORS.contains(&function.name()) => function,
         other => return kind_of_column(other),
     };
-    let mut args = Vec::with_capacity(function.args.len());
-    let mut of_time = 0;
-    for arg in &function.args {
-        match kind_of_column(arg)? {
-            Kind::Time => args.push(col(TIME)),
-            Kind::Floor(inner) => args.push(inner),
-            Kind::Other if arg.column_refs().is_empty() => {
-                args.push(arg.clone());
-                continue;
-            }
-            Kind::Other => return Ok(Kind::Other),
-        }
-        of_time += 1;
+    // The width or unit, then what is rounded; zone and origin are constants.
+    let [width, value, rest @ ..] = function.args.as_slice() else { return Ok(Kind::Other) };
+    let time = match kind_of_column(value)? {
+        Kind::Time => col(TIME),
+        Kind::Floor(inner) => inner,
+        Kind::Other => return Ok(Kind::Other),
+    };
+    if std::iter::once(width).chain(rest).any(|arg| !arg.column_refs().is_empty()) {
+        return Ok(Kind::Other);
     }
-    let function = ScalarFunction::new_udf(Arc::clone(&function.func), args);
-    Ok(if of_time == 1 { Kind::Floor(Expr::ScalarFunction(function)) } else { Kind::Other })
+    let args = [width.clone(), time].into_iter().chain(rest.iter().cloned()).collect();
+    Ok(Kind::Floor(Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(&function.func), args))))
 }
 
 fn unaliased(expr: &Expr) -> &Expr {
@@ -306,6 +305,9 @@ fn refuse_expression(expr: &Expr) -> Result<()> {
         }
         Expr::Placeholder(_) => refused("it has parameters"),
         Expr::WindowFunction(_) => refused("a window function sees rows of other buckets"),
+        Expr::ScalarFunction(function) if FILLS.contains(&function.name()) => {
+            refused("a gap fill goes from the first bucket of all to the last")
+        }
         Expr::ScalarFunction(function) if function.func.signature().volatility != Volatility::Immutable => {
             refused(&format!("{} gives another value each time", function.name()))
         }

@@ -21,11 +21,14 @@ use self::definition::Definition;
 use crate::change::columns_of;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
-use crate::syntax::{before, has_alias, is_word};
+use crate::syntax::{before, has_alias, is_word, solid};
 use crate::views::{self, written};
 
 /// Runs of stale parts that a statement reads one by one. If there are more, it reads what lies between them from the table as well.
 const RUNS_MAX: usize = 16;
+
+/// Times that the query of a view is planned while its tables get other columns.
+const PLANNED_ANEW_MAX: usize = 3;
 
 /// What sessions know of the materialized views.
 #[derive(Debug, Default)]
@@ -147,8 +150,17 @@ impl Materialized {
                 return planned.state(snapshots);
             }
         }
-        let query = Query::of(session, view, stop)?;
-        let snapshots = Snapshots::of(session, view, &query)?;
+        let mut query = Query::of(session, view, stop)?;
+        let mut snapshots = Snapshots::of(session, view, &query)?;
+        // Planned over the tables as they are, and not as one of them was.
+        for _ in 0..PLANNED_ANEW_MAX {
+            let before = snapshots;
+            query = Query::of(session, view, stop)?;
+            snapshots = Snapshots::of(session, view, &query)?;
+            if before.tables.iter().map(TableSnapshot::spec).eq(snapshots.tables.iter().map(TableSnapshot::spec)) {
+                break;
+            }
+        }
         let tables = snapshots.tables.iter().map(|table| table.spec().clone()).collect();
         let (begins, last) = (Mutex::default(), Mutex::default());
         let planned = Arc::new(PlannedView { view: view.clone(), tables, query, begins, last });
@@ -250,7 +262,8 @@ fn text(planned: &PlannedView, kept: Option<&TableSnapshot>, parts: &[ViewPart])
         [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&kept.spec().time), instant(*times.start())),
         _ => fresh.join(" AND "),
     };
-    let _ = write!(text, " WHERE {fresh} UNION ALL ({})", query.over(&stale));
+    // On a line of its own: a query may end with a comment.
+    let _ = write!(text, " WHERE {fresh} UNION ALL ({}\n)", query.over(&stale));
     text
 }
 
@@ -290,6 +303,10 @@ impl Query {
     /// # Errors
     /// [`Error::Statement`] for one whose rows can't be kept.
     pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
+        // What a view within gives may change without a change of a table.
+        views::with_views(session.database(), &view.query, &mut |within| {
+            fault(format!("a materialized view reads tables, and {} is a view", within.name))
+        })?;
         let definition =
             session.planned(view.query.clone(), Parameters::None, stop, |state, plan| Definition::of(state, &plan))?;
         let others = definition.others.iter().map(|other| &other.table);
@@ -374,7 +391,10 @@ fn renamed(schema: &SchemaRef, names: &[String]) -> Result<SchemaRef> {
 /// A query before and behind the table that it reads, which has an alias then.
 fn around_table(query: &str, table: &str) -> Result<(String, String)> {
     let Some(tokens) = views::tokens(query) else { return fault("the query of the view can't be read") };
-    refuse_stars(&tokens)?;
+    refuse_implicit_columns(&tokens)?;
+    if (0..tokens.len()).any(|at| views::is_name(&tokens[at], table) && views::is_defined(&tokens, at)) {
+        return fault(format!("a query of a WITH has the name of the table {table}"));
+    }
     let is_table = |at: &usize| views::is_name(&tokens[*at], table);
     let places = (0..tokens.len()).filter(is_table).filter_map(|at| views::relation(&tokens, at));
     let places: Vec<_> = places.collect();
@@ -388,8 +408,8 @@ fn around_table(query: &str, table: &str) -> Result<(String, String)> {
     Ok((written(&tokens[..place.start]), format!("{alias}{}", written(&tokens[place.end..]))))
 }
 
-/// Refuses columns that aren't named: the table may have others tomorrow.
-fn refuse_stars(tokens: &[Token]) -> Result<()> {
+/// Refuses columns that aren't named: tables may have others tomorrow.
+fn refuse_implicit_columns(tokens: &[Token]) -> Result<()> {
     let is_selected = |at: usize| {
         before(tokens, at).is_some_and(|before| {
             matches!(before, Token::Comma | Token::Period)
@@ -401,5 +421,21 @@ fn refuse_stars(tokens: &[Token]) -> Result<()> {
     if !has_select || (0..tokens.len()).any(is_star) {
         return fault("a materialized view names its columns: write them in the place of *");
     }
-    Ok(())
+    for word in ["natural", "table", "intersect", "except"] {
+        if tokens.iter().any(|token| is_word(token, word)) {
+            return fault(format!("a materialized view names its columns: {} isn't kept", word.to_uppercase()));
+        }
+    }
+    let has_list = |at: usize| {
+        let Some(place) = views::relation(tokens, at).filter(|place| has_alias(tokens, place.end)) else {
+            return false;
+        };
+        let next = solid(tokens, place.end);
+        let alias = if is_word(&tokens[next], "as") { solid(tokens, next + 1) } else { next };
+        tokens.get(solid(tokens, alias + 1)) == Some(&Token::LParen)
+    };
+    match (0..tokens.len()).any(|at| matches!(tokens[at], Token::Word(_)) && has_list(at)) {
+        true => fault("a materialized view names columns as its tables do: an alias with a list of columns isn't kept"),
+        false => Ok(()),
+    }
 }

@@ -23,9 +23,11 @@ use datafusion::sql::sqlparser::ast::{
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::parser::Parser;
+use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 use super::columns::is_empty;
 use super::{oid_of, types};
+use crate::limits::TokenLimits;
 use crate::walk::syntax::{visit, visit_mut};
 
 /// What a statement has in it that is rewritten.
@@ -48,10 +50,12 @@ const WITHOUT_PARENTHESES: [&str; 5] =
 /// Depth of expressions that the parser goes into.
 const DEPTH_MAX: usize = 200;
 
+/// Bytes of a statement that is looked at. What clients ask of the catalogue has some thousands.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
 /// The statement in forms that are known; as it is if it has none of the others, or can't be parsed.
 pub(crate) fn rewritten(text: &str) -> Cow<'_, str> {
-    let lower = text.to_ascii_lowercase();
-    if !MARKS.iter().any(|mark| lower.contains(mark)) {
+    if text.len() > TEXT_BYTES_MAX || !is_marked(&text.to_ascii_lowercase()) || !is_shallow(text) {
         return Cow::Borrowed(text);
     }
     let parser = Parser::new(&PostgreSqlDialect {}).with_recursion_limit(DEPTH_MAX).try_with_sql(text);
@@ -69,17 +73,37 @@ pub(crate) fn rewritten(text: &str) -> Cow<'_, str> {
     if !matches!(statement, Statement::Query(_) | Statement::Explain { .. }) {
         return Cow::Borrowed(text);
     }
-    let _ = visit_mut(&mut statement, &mut Rewrite);
+    let _ = visit_mut(&mut statement, &mut Rewrite::default());
     Cow::Owned(statement.to_string())
 }
 
-struct Rewrite;
+/// Whether one of the marks stands at the begin of a word.
+fn is_marked(lower: &str) -> bool {
+    let is_in_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let begins = |at: usize| at == 0 || !is_in_word(lower.as_bytes()[at - 1]) || lower[at..].starts_with("::");
+    MARKS.iter().any(|mark| lower.match_indices(mark).any(|(at, _)| begins(at)))
+}
+
+/// Whether a statement may be parsed: within the bounds of all statements.
+fn is_shallow(text: &str) -> bool {
+    let Ok(tokens) = Tokenizer::new(&PostgreSqlDialect {}, text).tokenize() else { return false };
+    let mut limits = TokenLimits::default();
+    tokens.iter().all(|token| limits.take(token).is_ok())
+}
+
+#[derive(Default)]
+struct Rewrite {
+    /// Names of queries in `WITH`, in lower case.
+    queries: Vec<String>,
+}
 
 impl VisitorMut for Rewrite {
     type Break = ();
 
     fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
-        if without_rows(&mut query.body) {
+        let with = query.with.iter().flat_map(|with| &with.cte_tables);
+        self.queries.extend(with.map(|query| query.alias.name.value.to_lowercase()));
+        if without_rows(&mut query.body, &self.queries) {
             query.order_by = None;
         }
         ControlFlow::Continue(())
@@ -102,7 +126,7 @@ fn change(expr: &mut Expr) {
             let name = name.value.to_ascii_lowercase();
             WITHOUT_PARENTHESES.contains(&name.as_str()).then(|| call(&format!("pg_{name}"), Vec::new()))
         }
-        Expr::Collate { expr, .. } => Some(taken(expr)),
+        Expr::Collate { expr, collation } if is_by_bytes(collation) => Some(taken(expr)),
         Expr::BinaryOp { left, op, right } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op {
                 let known = match parts.last().map(String::as_str) {
@@ -138,6 +162,12 @@ fn taken(expr: &mut Expr) -> Expr {
     std::mem::replace(expr, number(0))
 }
 
+/// Whether a collation orders texts by their bytes, as is done here.
+fn is_by_bytes(collation: &ObjectName) -> bool {
+    let name = collation.0.last().and_then(ObjectNamePart::as_ident);
+    name.is_some_and(|name| ["default", "c", "posix"].iter().any(|known| name.value.eq_ignore_ascii_case(known)))
+}
+
 /// Takes `pg_catalog.` from a name.
 fn strip(name: &mut ObjectName) {
     let is_catalogue = |part: &ObjectNamePart| matches!(part, ObjectNamePart::Identifier(name) if name.value.eq_ignore_ascii_case("pg_catalog"));
@@ -171,8 +201,16 @@ fn unquote(column: &Expr, value: &mut Expr) {
         },
         _ => return,
     };
-    let is_number = |text: &str| !text.is_empty() && text.len() < 19 && text.bytes().all(|byte| byte.is_ascii_digit());
-    if name.value.to_ascii_lowercase().ends_with("id")
+    let is_number = |text: &str| {
+        !text.is_empty()
+            && text.len() < 19
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && (text == "0" || !text.starts_with('0'))
+    };
+    let column = name.value.to_ascii_lowercase();
+    let is_of_catalogue =
+        column == "oid" || ["relid", "typid", "objid", "classid"].iter().any(|end| column.ends_with(end));
+    if is_of_catalogue
         && let Some(digits) = literal(value).filter(|text| is_number(text)).and_then(|text| text.parse().ok())
     {
         *value = number(digits);
@@ -229,10 +267,10 @@ fn call(name: &str, arguments: Vec<Expr>) -> Expr {
 }
 
 /// Whether all selects of a query body are from tables that never have rows; these are simplified.
-fn without_rows(body: &mut SetExpr) -> bool {
+fn without_rows(body: &mut SetExpr, queries: &[String]) -> bool {
     match body {
         SetExpr::Select(select) => {
-            let is_so = never_has_rows(select);
+            let is_so = never_has_rows(select, queries);
             if is_so {
                 simplify(select);
             }
@@ -240,7 +278,7 @@ fn without_rows(body: &mut SetExpr) -> bool {
         }
         SetExpr::SetOperation { left, right, .. } => {
             // Both, not one after the other.
-            let (left, right) = (without_rows(left), without_rows(right));
+            let (left, right) = (without_rows(left, queries), without_rows(right, queries));
             left && right
         }
         _ => false,
@@ -248,7 +286,7 @@ fn without_rows(body: &mut SetExpr) -> bool {
 }
 
 /// Whether rows of a select need rows of a table that never has any.
-fn never_has_rows(select: &Select) -> bool {
+fn never_has_rows(select: &Select, queries: &[String]) -> bool {
     let is_grouped = !matches!(&select.group_by, GroupByExpr::Expressions(by, _) if by.is_empty());
     let is_aggregate = visit(&select.projection, &mut Aggregates { depth: 0 }).is_break();
     let is_plain = |item: &SelectItem| matches!(item, SelectItem::UnnamedExpr(_) | SelectItem::ExprWithAlias { .. });
@@ -256,13 +294,13 @@ fn never_has_rows(select: &Select) -> bool {
         return false;
     }
     select.from.iter().any(|from| {
-        is_empty_table(&from.relation)
+        is_empty_table(&from.relation, queries)
             || from.joins.iter().any(|join| {
                 let needs = matches!(
                     join.join_operator,
                     JoinOperator::Join(_) | JoinOperator::Inner(_) | JoinOperator::CrossJoin(_)
                 );
-                needs && is_empty_table(&join.relation)
+                needs && is_empty_table(&join.relation, queries)
             })
     }) && select.from.iter().all(|from| {
         // Outer joins give rows without those of one side.
@@ -302,11 +340,11 @@ impl Visitor for Aggregates {
     }
 }
 
-fn is_empty_table(factor: &TableFactor) -> bool {
+fn is_empty_table(factor: &TableFactor, queries: &[String]) -> bool {
     let TableFactor::Table { name, args: None, .. } = factor else { return false };
     let parts: Vec<&str> = name.0.iter().filter_map(|part| part.as_ident().map(|name| name.value.as_str())).collect();
     match parts.as_slice() {
-        [table] => is_empty(table),
+        [table] => is_empty(table) && !queries.contains(&table.to_lowercase()),
         [schema, table] => schema.eq_ignore_ascii_case("pg_catalog") && is_empty(table),
         _ => false,
     }
@@ -375,6 +413,15 @@ mod tests {
                 "SELECT CAST(NULL AS VARCHAR) AS \"a\", CAST(NULL AS VARCHAR) AS c, CAST(NULL AS VARCHAR) AS \"f\" WHERE false",
             ),
             ("select count(*) from pg_index", "SELECT count(*) FROM pg_index"),
+            ("select mpg_city from cars where vin_id = '007'", "select mpg_city from cars where vin_id = '007'"),
+            (
+                "select oid from pg_class where oid = '007' and vin_id = '7'",
+                "SELECT oid FROM pg_class WHERE oid = '007' AND vin_id = '7'",
+            ),
+            (
+                "with pg_locks as (select 1 as x) select x from pg_locks",
+                "WITH pg_locks AS (SELECT 1 AS x) SELECT x FROM pg_locks",
+            ),
             (
                 "select CURRENT_USER, current_schema(), current_schema",
                 "SELECT pg_current_user(), pg_current_schema(), pg_current_schema()",
@@ -384,6 +431,8 @@ mod tests {
         }
         let left = "SELECT c.relname FROM pg_class AS c LEFT JOIN pg_index AS i ON i.indrelid = c.oid";
         assert_eq!(rewritten(left), left);
+        let long = format!("select 'pg_', 1{}", "+1".repeat(7_000));
+        assert_eq!(rewritten(&long), long);
         for text in ["select pg_", "select 1; select pg_x", "insert into t select 'pg_'", "pg_ '"] {
             let _ = rewritten(text);
         }

@@ -62,7 +62,7 @@ fn below(plan: &LogicalPlan, condition: &Expr) -> Result<Option<LogicalPlan>> {
             Ok(Some(LogicalPlan::Sort(datafusion::logical_expr::Sort { input: Arc::new(input), ..node.clone() })))
         }
         LogicalPlan::Union(node) => union(node, condition),
-        LogicalPlan::Distinct(Distinct::All(input)) => {
+        LogicalPlan::Distinct(Distinct::All(input)) if !reads_floats(condition, plan.schema())? => {
             let condition = by_place(condition, plan.schema(), input.schema())?;
             Ok(Some(LogicalPlan::Distinct(Distinct::All(Arc::new(filtered(input, condition)?)))))
         }
@@ -102,7 +102,7 @@ fn union(node: &Union, condition: &Expr) -> Result<Option<LogicalPlan>> {
 
 fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> {
     let sets = node.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
-    if sets || window_parts(node).is_some() {
+    if sets || window_parts(node).is_some() || reads_floats(condition, &node.schema)? {
         return Ok(None);
     }
     let Some(condition) = over(condition, &node.schema, &node.group_expr)? else { return Ok(None) };
@@ -116,6 +116,9 @@ fn aggregate(node: &Aggregate, condition: &Expr) -> Result<Option<LogicalPlan>> 
 }
 
 fn window(node: &Window, condition: &Expr) -> Result<Option<LogicalPlan>> {
+    if reads_floats(condition, &node.schema)? {
+        return Ok(None);
+    }
     let columns = node.input.schema().columns();
     let of_window = |expr: &Expr| match unaliased(expr) {
         Expr::WindowFunction(call) => call.params.partition_by.clone(),
@@ -153,6 +156,16 @@ fn is_of_columns(condition: &Expr) -> Result<bool> {
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok(columns && !others)
+}
+
+/// Whether a condition reads floats: as keys both zeros are one value, and each NaN is one.
+fn reads_floats(condition: &Expr, schema: &DFSchema) -> Result<bool> {
+    for column in condition.column_refs() {
+        if schema.field(schema.index_of_column(column)?).data_type().is_floating() {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// A condition on columns as one on those at the same places of another schema.

@@ -423,3 +423,25 @@ fn a_power_cut_leaves_views_that_are_right() {
     }
     assert!(images > 400, "{images}");
 }
+
+/// Undoing one expiry, and that again, leaves what the others removed in the view.
+#[test]
+fn an_undone_expiry_leaves_the_others() {
+    let (_folder, session) = session();
+    change(
+        &session,
+        "create materialized view bars as select time_bucket('1h', time) as bar, sum(size) as volume from trade group by 1",
+    );
+    let before = one(&session, "select sum(volume) from bars");
+    let table = session.database().table("trade").unwrap();
+    for days in [9, 3] {
+        table.expire(Retention { days: Some(days), bytes: None }, false).unwrap();
+    }
+    for _ in 0..2 {
+        let undone = table.commits(1).unwrap()[0].commit;
+        table.undo(undone).unwrap();
+        assert_eq!(one(&session, "select sum(volume) from bars"), before);
+        change(&session, "refresh materialized view bars");
+        assert_eq!(one(&session, "select sum(volume) from bars"), before);
+    }
+}

@@ -30,6 +30,9 @@ pub(crate) struct History {
     /// The newest partition that went by the table's retention.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     expired: Option<i32>,
+    /// The commit that made the table anew after it was dropped; 0 if it wasn't.
+    #[serde(default, skip_serializing_if = "super::format::is_none")]
+    made: u64,
 }
 
 /// What a commit did.
@@ -69,8 +72,7 @@ impl History {
     }
 
     /// Notes a commit, with the files that it took from the table.
-    pub(crate) fn note(&mut self, commit: &Commit, removed: Vec<FileEntry>) -> Result<(), String> {
-        self.note_expired(commit, &removed);
+    pub(crate) fn note(&mut self, commit: &Commit, removed: Vec<FileEntry>, was_dropped: bool) -> Result<(), String> {
         let mut dates: BTreeMap<i32, (u32, u32)> = BTreeMap::new();
         commit.add.iter().for_each(|entry| dates.entry(entry.date).or_default().0 += 1);
         for entry in removed {
@@ -98,17 +100,30 @@ impl History {
         let (at, operation, rows, undoes) = (commit.at, commit.operation, commit.rows, commit.undoes);
         let duplicates = commit.duplicates;
         self.commits.insert(commit.epoch, CommitNote { at, operation, rows, duplicates, undoes, dates });
+        if was_dropped && commit.spec.is_some() && undoes.is_none() {
+            self.made = commit.epoch;
+        }
+        if operation == Operation::Expire || undoes.is_some() || self.made == commit.epoch {
+            self.expired = self.find_expired();
+        }
         Ok(())
     }
 
-    fn note_expired(&mut self, commit: &Commit, removed: &[FileEntry]) {
-        let undone = commit.undoes.and_then(|undone| self.commits.get(&undone));
-        if commit.dropped || undone.is_some_and(|undone| undone.operation == Operation::Expire) {
-            self.expired = None;
-        }
-        if commit.operation == Operation::Expire {
-            self.expired = self.expired.max(removed.iter().map(|entry| entry.date).max());
-        }
+    /// The newest partition that went by the table's retention, by the notes since the table was made and as far as nothing has undone them.
+    fn find_expired(&self) -> Option<i32> {
+        let undoes =
+            |epoch: u64| self.commits.iter().filter(move |(_, note)| note.undoes == Some(epoch)).map(|(by, _)| *by);
+        let is_in_force = |epoch: u64| {
+            // Each undoes the one before.
+            let (mut epoch, mut in_force) = (epoch, true);
+            while let Some(by) = undoes(epoch).last() {
+                (epoch, in_force) = (by, !in_force);
+            }
+            in_force
+        };
+        let of_table = self.commits.range(self.made..);
+        let expired = of_table.filter(|(epoch, note)| note.operation == Operation::Expire && is_in_force(**epoch));
+        expired.filter_map(|(_, note)| note.dates.keys().next_back().copied()).max()
     }
 
     /// The newest partition that went by the table's retention.

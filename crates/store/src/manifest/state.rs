@@ -61,7 +61,7 @@ impl TableState {
         if let Some(history) = commit.history.take() {
             self.history = history;
         } else {
-            self.history.note(&commit, gone).map_err(inconsistent)?;
+            self.history.note(&commit, gone, self.dropped).map_err(inconsistent)?;
         }
         self.dropped = commit.dropped || self.dropped && commit.spec.is_none();
         for digest in &commit.unload {
