@@ -99,12 +99,16 @@ impl History {
         }
         let (at, operation, rows, undoes) = (commit.at, commit.operation, commit.rows, commit.undoes);
         let duplicates = commit.duplicates;
+        let last = dates.keys().next_back().copied();
         self.commits.insert(commit.epoch, CommitNote { at, operation, rows, duplicates, undoes, dates });
-        if was_dropped && commit.spec.is_some() && undoes.is_none() {
+        let is_made_anew = was_dropped && commit.spec.is_some() && undoes.is_none();
+        if is_made_anew {
             self.made = commit.epoch;
         }
-        if operation == Operation::Expire || undoes.is_some() || self.made == commit.epoch {
+        if is_made_anew || undoes.is_some() {
             self.expired = self.find_expired();
+        } else if operation == Operation::Expire {
+            self.expired = self.expired.max(last);
         }
         Ok(())
     }
