@@ -377,11 +377,12 @@ fn a_server_that_stops_tells_its_clients() {
 
 #[test]
 fn the_password_is_a_token_and_bounds_what_is_done() {
-    let (reader, writer) = (NewToken::generate().unwrap(), NewToken::generate().unwrap());
+    let [reader, feed, writer] = [(); 3].map(|()| NewToken::generate().unwrap());
     let served = served(&format!(
         "[[auth.tokens]]\nname = \"reader\"\nblake3 = \"{}\"\nroles = [\"read\"]\n\
-         [[auth.tokens]]\nname = \"writer\"\nblake3 = \"{}\"\nroles = [\"write\"]\n",
-        reader.blake3, writer.blake3
+         [[auth.tokens]]\nname = \"feed\"\nblake3 = \"{}\"\nroles = [\"write\"]\n\
+         [[auth.tokens]]\nname = \"writer\"\nblake3 = \"{}\"\nroles = [\"read\", \"write\"]\n",
+        reader.blake3, feed.blake3, writer.blake3
     ));
     let open = |password: &str| {
         let mut client = Client::open(&served, "user\0somebody\0");
@@ -399,8 +400,52 @@ fn the_password_is_a_token_and_bounds_what_is_done() {
     client.set_up();
     assert_eq!(client.kinds("select 1"), "TDCZ");
     assert_eq!(client.fails("insert into trade values (now(), 'IBM', 1)"), "42501");
-    let mut client = open(&writer.token);
+    let mut client = open(&feed.token);
     client.set_up();
     assert_eq!(client.fails("select 1"), "42501");
+    assert_eq!(client.fails("insert into trade select * exclude (date) from trade"), "42501", "it would read");
+    let mut client = open(&writer.token);
+    client.set_up();
     assert_eq!(client.kinds("insert into trade values (now(), 'IBM', 1)"), "CZ");
+}
+
+/// What is counted by a number, or held for later, costs no more than it has bytes.
+#[test]
+fn small_and_long_messages_cost_what_they_hold() {
+    let served = served("");
+    let mut client = Client::new(&served);
+    let parse = |name: &str, text: &str| [name.as_bytes(), b"\0", text.as_bytes(), b"\0\0\0"].concat();
+    for (name, text) in [
+        ("s", "select $100000000000".to_owned()),
+        ("s", "select $65536".to_owned()),
+        ("s", format!("select 1 -- {}", "x".repeat(5 << 20))),
+        ("s", format!("set {}", "= ".repeat(100_000))),
+        (&"n".repeat(2000), "select 1".to_owned()),
+    ] {
+        client.send(b'P', &parse(name, &text));
+        client.send(b'S', b"");
+        assert_eq!(code(&client.until_ready()).as_deref(), Some("54000"), "{}", &text[..text.len().min(40)]);
+    }
+    // Words that would be read one within the other.
+    assert_eq!(client.fails(&format!("begin {}", "read only ".repeat(500_000))), "54000");
+    assert_eq!(client.kinds(&format!("begin {}", "read only ".repeat(1_000))), "CZ");
+    assert_eq!(client.fails(&format!("savepoint {}", "s".repeat(2000))), "54000");
+    client.query("rollback");
+    // Operators that are as deep as they are long, beside something of the catalogue.
+    client.query(&format!("select 'pg_', 1{}", "+1".repeat(1_000_000)));
+    client.query(&format!("select 1 from pg_index{}", " union all select 1 from pg_index".repeat(20_000)));
+    assert_eq!(client.kinds("select 1"), "TDCZ");
+    // A change runs once.
+    client.send(b'P', &parse("", "insert into trade values (now(), 'TWICE', 1)"));
+    client.send(b'B', b"\0\0\0\0\0\0\0\0");
+    client.send(b'E', b"\0\0\0\0\0");
+    client.send(b'E', b"\0\0\0\0\0");
+    client.send(b'S', b"");
+    assert_eq!(code(&client.until_ready()).as_deref(), Some("55000"));
+    assert_eq!(rows(&client.query("select count(*) from trade where sym = 'TWICE'")), [[Some("1".to_owned())]]);
+    // More columns than messages can count.
+    let columns: Vec<String> = (0..70_000).map(|column| format!("1 a{column}")).collect();
+    let failed = client.fails(&format!("select {}", columns.join(", ")));
+    assert!(["54000", "42601"].contains(&failed.as_str()), "{failed}");
+    assert_eq!(client.kinds("select 1"), "TDCZ");
 }
