@@ -427,6 +427,9 @@ fn refuse_implicit_columns(tokens: &[Token]) -> Result<()> {
         }
     }
     let has_list = |at: usize| {
+        let begins = |token: &Token| ["from", "join"].iter().any(|word| is_word(token, word));
+        let is_name = matches!(&tokens[at], Token::Word(word) if word.keyword == Keyword::NoKeyword);
+        let is_table = before(tokens, at).is_some_and(|before| begins(before) || *before == Token::Comma && is_name);
         let Some(place) = views::relation(tokens, at).filter(|place| has_alias(tokens, place.end)) else {
             return false;
         };
