@@ -9,10 +9,11 @@ mod definition;
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::datatypes::SchemaRef;
+use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::Token;
 use splay_engine::Stop;
 use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewPart, ViewPartitions};
@@ -427,15 +428,17 @@ fn refuse_implicit_columns(tokens: &[Token]) -> Result<()> {
         }
     }
     let has_list = |at: usize| {
-        let begins = |token: &Token| ["from", "join"].iter().any(|word| is_word(token, word));
         let is_name = matches!(&tokens[at], Token::Word(word) if word.keyword == Keyword::NoKeyword);
-        let is_table = before(tokens, at).is_some_and(|before| begins(before) || *before == Token::Comma && is_name);
-        let Some(place) = views::relation(tokens, at).filter(|place| has_alias(tokens, place.end)) else {
-            return false;
+        let is_table = |place: &Range<usize>| {
+            let begins = |token: &Token| ["from", "join"].iter().any(|word| is_word(token, word));
+            before(tokens, place.start).is_some_and(|before| begins(before) || *before == Token::Comma && is_name)
         };
-        let next = solid(tokens, place.end);
-        let alias = if is_word(&tokens[next], "as") { solid(tokens, next + 1) } else { next };
-        tokens.get(solid(tokens, alias + 1)) == Some(&Token::LParen)
+        let place = views::relation(tokens, at).filter(is_table).filter(|place| has_alias(tokens, place.end));
+        place.is_some_and(|place| {
+            let next = solid(tokens, place.end);
+            let alias = if is_word(&tokens[next], "as") { solid(tokens, next + 1) } else { next };
+            tokens.get(solid(tokens, alias + 1)) == Some(&Token::LParen)
+        })
     };
     match (0..tokens.len()).any(|at| matches!(tokens[at], Token::Word(_)) && has_list(at)) {
         true => fault("a materialized view names columns as its tables do: an alias with a list of columns isn't kept"),
