@@ -141,7 +141,7 @@ fn conditions_on_keys_are_asked_below_groups() {
         "(select bar, sym, venue, max(volume) as volume, min(n) as n, sum(high) as high from (select sym, venue, time_bucket('1 minute', ts) \
          as bar, sum(size) as volume, count(*) as n, max(bid) as high from quote group by 1, 2, 3) group by bar, sym, venue having count(*) > 0)"
             .to_owned(),
-        "(select ts as bar, sym, venue, size as volume, bid as high, row_number() over (partition by sym, venue order by ts, seq) as n from quote)"
+        "(select ts as bar, sym, venue, size as volume, bid as high, rank() over (partition by sym, venue order by ts, seq) as n from quote)"
             .to_owned(),
     ];
     for source in &sources {
