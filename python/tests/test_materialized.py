@@ -106,4 +106,4 @@ def test_they_are_backed_up_with_their_rows(market: splay.Database, tmp_path: pa
     assert same(again)
     assert "hours: 0 parts" in command("maintain", tmp_path / "again", "--dry-run").stdout
     again.sql("drop materialized view hours")
-    assert list(again.tables) == ["trade"]
+    assert again.tables() == ["trade"]
