@@ -95,7 +95,9 @@ def test_a_server_refreshes_views_of_what_it_captures(tmp_path: pathlib.Path) ->
         server.process.wait()
         again = splay.open(tmp_path / "db")
         assert again.sql("select sum(n), count(*) from minutes").fetchall() == [(180, 3)]
+        # What the end of the block looks at.
         server.process = subprocess.Popen(["true"])
+        server.process.wait()
 
 
 def test_they_are_backed_up_with_their_rows(market: splay.Database, tmp_path: pathlib.Path) -> None:
