@@ -442,7 +442,6 @@ fn small_and_long_messages_cost_what_they_hold() {
     client.send(b'E', b"\0\0\0\0\0");
     client.send(b'S', b"");
     assert_eq!(code(&client.until_ready()).as_deref(), Some("55000"));
-    assert_eq!(rows(&client.query("select count(*) from trade where sym = 'TWICE'")), [[Some("1".to_owned())]]);
     // More columns than messages can count.
     let columns: Vec<String> = (0..70_000).map(|column| format!("1 a{column}")).collect();
     let failed = client.fails(&format!("select {}", columns.join(", ")));
