@@ -16,6 +16,9 @@ use crate::joins::window_parts;
 /// Conditions that are looked at. Each costs a walk of the plan.
 const CONDITIONS_MAX: usize = 32;
 
+/// Nodes of the expressions that a condition gets in the place of its columns: `x || x` doubles them at each step.
+const NODES_MAX: usize = 200;
+
 /// A plan whose groups are those that meet some of the conditions, and the others; `None` if that are all.
 ///
 /// # Errors
@@ -176,7 +179,18 @@ fn by_place(condition: &Expr, from: &DFSchema, to: &DFSchema) -> Result<Expr> {
 
 /// A condition on columns as one on what these are computed by; `None` if it reads others.
 fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option<Expr>> {
-    let mut has_others = false;
+    let (mut has_others, mut nodes) = (false, 0);
+    condition.apply(|expr| {
+        if let Expr::Column(column) = expr
+            && let Some(by) = computed.get(schema.index_of_column(column)?)
+        {
+            nodes += size(by)?;
+        }
+        Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if nodes > NODES_MAX {
+        return Ok(None);
+    }
     let over = condition.clone().transform(|expr| {
         let Expr::Column(column) = &expr else { return Ok(Transformed::no(expr)) };
         match computed.get(schema.index_of_column(column)?) {
@@ -189,6 +203,16 @@ fn over(condition: &Expr, schema: &DFSchema, computed: &[Expr]) -> Result<Option
         }
     })?;
     Ok((!has_others).then_some(over.data))
+}
+
+/// Nodes of an expression, as far as they count.
+fn size(expr: &Expr) -> Result<usize> {
+    let mut nodes = 0;
+    expr.apply(|_| {
+        nodes += 1;
+        Ok(if nodes > NODES_MAX { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    Ok(nodes)
 }
 
 fn unaliased(expr: &Expr) -> &Expr {

@@ -163,7 +163,7 @@ fn conditions_on_keys_are_asked_below_groups() {
             "bounds=[time]",
         ),
         (
-            "select count(*) from quote where date_trunc('hour', ts) < timestamp '2019-10-07 15:30'".to_owned(),
+            "select count(*) from quote where date_trunc('hour', ts) < timestamp '2019-10-07 15:30:00'".to_owned(),
             "bounds=[time]",
         ),
     ] {
