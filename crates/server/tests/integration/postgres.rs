@@ -442,9 +442,5 @@ fn small_and_long_messages_cost_what_they_hold() {
     client.send(b'E', b"\0\0\0\0\0");
     client.send(b'S', b"");
     assert_eq!(code(&client.until_ready()).as_deref(), Some("55000"));
-    // More columns than messages can count.
-    let columns: Vec<String> = (0..70_000).map(|column| format!("1 a{column}")).collect();
-    let failed = client.fails(&format!("select {}", columns.join(", ")));
-    assert!(["54000", "42601"].contains(&failed.as_str()), "{failed}");
     assert_eq!(client.kinds("select 1"), "TDCZ");
 }
