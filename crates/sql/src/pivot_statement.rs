@@ -24,7 +24,7 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::{Error, Result, fault};
-use crate::syntax::is_word;
+use crate::syntax::{is_word, quoted};
 use crate::walk::syntax::each_expression;
 
 /// Most values for which columns are made.
@@ -261,10 +261,6 @@ fn plain(value: &str) -> String {
         Some(text) => text.replace("''", "'"),
         None => text.to_owned(),
     }
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// The values of a column as they are written in SQL.

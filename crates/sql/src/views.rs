@@ -15,7 +15,7 @@ use splay_store::{Database, View};
 
 use crate::error::{Result, fault};
 use crate::limits;
-use crate::syntax::{is_word, solid};
+use crate::syntax::{is_word, quoted, solid};
 
 /// Words that queries begin with.
 const QUERIES: [&str; 6] = ["select", "with", "from", "values", "table", "unpivot"];
@@ -148,8 +148,7 @@ impl<'a, 'q> Needed<'a, 'q> {
 
 /// What a view is as a query of a `WITH`.
 fn as_query(view: &View, query: &[Token]) -> String {
-    let quoted = |name: &String| format!("\"{}\"", name.replace('"', "\"\""));
-    let columns: Vec<String> = view.columns.iter().map(quoted).collect();
+    let columns: Vec<String> = view.columns.iter().map(|name| quoted(name)).collect();
     let columns = if columns.is_empty() { String::new() } else { format!(" ({})", columns.join(", ")) };
     // On a line of its own: a query may end with a comment.
     format!("{}{columns} AS ({}\n)", quoted(&view.name), written(query))

@@ -18,11 +18,12 @@ use splay_store::{LoadOptions, OnConflict, REFERENCE_ROWS_MAX, TableSpec};
 
 use super::condition::{physical, refused, unsupported, values_over};
 use super::fit::{fitted, refuse_nulls};
-use super::run::{patiently, positions, quoted};
+use super::run::{patiently, positions};
 use super::statement::{Conflict, Target};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
+use crate::syntax::quoted;
 
 /// Inserts rows into a reference table, by one commit.
 pub(super) fn insert(

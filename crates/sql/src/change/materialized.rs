@@ -4,7 +4,7 @@
 //! - Rows are kept only if the table has stood still from the look at its parts to the plan of their query. If not, it is looked at anew.
 
 use splay_engine::Stop;
-use splay_store::{Database, TableSnapshot, TableSpec, View, ViewPart};
+use splay_store::{Database, TableSpec, View, ViewPart};
 
 use super::fit::fitted_rows;
 use super::run::{option, patiently, period_of, refuse_repeated, spec};
@@ -213,17 +213,15 @@ fn keep(
     stop: Stop<'_>,
 ) -> Result<Option<Refreshed>> {
     let mut answer = session.sql_until(&state.query_of(parts), Parameters::None, stop)?;
-    if !state.holds(session) {
-        return Ok(None);
-    }
+    let Some(snapshots) = state.snapshots(session) else { return Ok(None) };
     let spec = match &state.kept {
-        Some(kept) => kept.spec().clone(),
+        Some(kept) => kept.clone(),
         None => rows_spec(view, state.query(), state.source(), &[])?,
     };
     let all: Vec<usize> = (0..spec.columns.len()).collect();
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
-    let kept: Option<&TableSnapshot> = state.kept.as_ref();
+    let kept = snapshots.kept.as_ref();
     let Some(mut load) = patiently(stop, || session.database().keep_view(view, &spec, kept, parts))? else {
         return Ok(None);
     };

@@ -9,7 +9,7 @@ use splay_store::TableSpec;
 use super::statement::Statement;
 use crate::error::Result;
 use crate::session::Session;
-use crate::syntax::is_word;
+use crate::syntax::{is_word, quoted};
 
 /// Placeholders with their types.
 type Typed = Vec<(String, DataType)>;
@@ -37,7 +37,7 @@ impl Session {
             _ => return Ok(Typed::new()),
         };
         if let Some(condition) = condition.filter(|condition| condition.contains('$')) {
-            let select = format!("select 1 from \"{}\" where {condition}", table.replace('"', "\"\""));
+            let select = format!("select 1 from {} where {condition}", quoted(&table));
             let described = self.describe_until(&select, stop)?.parameters;
             typed.extend(described.into_iter().filter_map(|(name, held)| Some((name, held?))));
         }

@@ -18,6 +18,7 @@ use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
+use crate::syntax::quoted;
 use crate::views;
 
 /// How long a change waits for another writer.
@@ -51,8 +52,8 @@ pub(super) fn run(
             let spec = database.table(&table)?.snapshot()?.spec().clone();
             let file = format!("'{}'", path.replace('\'', "''"));
             let select = |columns: &[String]| {
-                let quoted = columns.iter().map(|column| format!("\"{}\"", column.replace('"', "\"\"")));
-                format!("SELECT {} FROM {file}", quoted.collect::<Vec<_>>().join(", "))
+                let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
+                format!("SELECT {} FROM {file}", names.join(", "))
             };
             let columns = match columns {
                 Some(columns) => columns,
@@ -517,9 +518,4 @@ fn alter(table: &Table, change: Alteration) -> Result<Changed> {
         }
     }
     Ok(Changed { what: "ALTER TABLE", rows: 0, commit: Some(table.stored()?.epoch()) })
-}
-
-/// A name as it may stand in a statement.
-pub(super) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }

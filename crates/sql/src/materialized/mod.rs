@@ -22,7 +22,7 @@ use self::definition::Definition;
 use crate::change::columns_of;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
-use crate::syntax::{before, has_alias, is_word, solid};
+use crate::syntax::{before, has_alias, is_word, quoted, solid};
 use crate::views::{self, written};
 
 /// Runs of stale parts that a statement reads one by one. If there are more, it reads what lies between them from the table as well.
@@ -49,7 +49,7 @@ struct PlannedView {
     last: Mutex<Option<Arc<ViewState>>>,
 }
 
-/// A view at one state of its tables.
+/// A view at one state of its tables. Holds no snapshot: sessions keep states, and the files of a snapshot can't be removed.
 #[derive(Debug)]
 pub(crate) struct ViewState {
     key: Key,
@@ -58,7 +58,7 @@ pub(crate) struct ViewState {
     text: String,
     planned: Arc<PlannedView>,
     /// The table with the kept rows, if there is one.
-    pub(crate) kept: Option<TableSnapshot>,
+    pub(crate) kept: Option<TableSpec>,
     /// Whether the kept rows have the columns that the query gives.
     pub(crate) fits: bool,
 }
@@ -95,15 +95,15 @@ impl ViewReads {
 
     /// Whether all of them stand as they did.
     pub(crate) fn hold(&self, session: &Session) -> bool {
-        self.0.iter().all(|state| state.holds(session))
+        self.0.iter().all(|state| state.snapshots(session).is_some())
     }
 }
 
 /// The tables of a view.
-struct Snapshots {
+pub(crate) struct Snapshots {
     /// The one that it goes through first.
     tables: Vec<TableSnapshot>,
-    kept: Option<TableSnapshot>,
+    pub(crate) kept: Option<TableSnapshot>,
 }
 
 impl Snapshots {
@@ -218,6 +218,7 @@ impl ViewState {
         let others = others.iter().zip(only_before).collect();
         let cells = ViewPartitions::of(source, others, kept.as_ref().filter(|_| fits));
         let parts = cells.parts(&planned.view, &planned.begins(cells.starts()?)?)?;
+        let kept = kept.map(|kept| kept.spec().clone());
         let text = text(planned, kept.as_ref().filter(|_| fits), &parts);
         Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept, fits })
     }
@@ -232,10 +233,10 @@ impl ViewState {
         &self.planned.query
     }
 
-    /// Whether the view stands as it did.
-    pub(crate) fn holds(&self, session: &Session) -> bool {
-        let snapshots = Snapshots::of(session, &self.planned.view, &self.planned.query);
-        snapshots.is_ok_and(|snapshots| self.planned.is_of(&snapshots) && snapshots.key() == self.key)
+    /// The tables of the view, if it stands as it did.
+    pub(crate) fn snapshots(&self, session: &Session) -> Option<Snapshots> {
+        let snapshots = Snapshots::of(session, &self.planned.view, &self.planned.query).ok()?;
+        (self.planned.is_of(&snapshots) && snapshots.key() == self.key).then_some(snapshots)
     }
 
     /// The table that the view goes through.
@@ -245,7 +246,7 @@ impl ViewState {
 }
 
 /// The query of all rows of a view.
-fn text(planned: &PlannedView, kept: Option<&TableSnapshot>, parts: &[ViewPart]) -> String {
+fn text(planned: &PlannedView, kept: Option<&TableSpec>, parts: &[ViewPart]) -> String {
     let query = &planned.query;
     let (Some(kept), true) = (kept, parts.iter().any(|part| part.is_fresh)) else { return query.over(&[]) };
     let mut stale = runs(parts.iter().filter(|part| !part.is_fresh));
@@ -253,14 +254,14 @@ fn text(planned: &PlannedView, kept: Option<&TableSnapshot>, parts: &[ViewPart])
         stale = vec![*stale[0].start()..=*stale[stale.len() - 1].end()];
     }
     let columns: Vec<String> = query.columns.iter().map(|column| quoted(&column.name)).collect();
-    let mut text = format!("SELECT {} FROM {}", columns.join(", "), quoted(&kept.spec().name));
+    let mut text = format!("SELECT {} FROM {}", columns.join(", "), quoted(&kept.name));
     if stale.is_empty() {
         return text;
     }
-    let fresh: Vec<String> = stale.iter().map(|times| format!("NOT ({})", within(&kept.spec().time, times))).collect();
+    let fresh: Vec<String> = stale.iter().map(|times| format!("NOT ({})", within(&kept.time, times))).collect();
     let fresh = match stale.as_slice() {
         // As it is pruned by.
-        [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&kept.spec().time), instant(*times.start())),
+        [times] if *times.end() == i64::MAX => format!("{} < {}", quoted(&kept.time), instant(*times.start())),
         _ => fresh.join(" AND "),
     };
     // On a line of its own: a query may end with a comment.
@@ -292,10 +293,6 @@ fn within(time: &str, times: &RangeInclusive<i64>) -> String {
 fn instant(ns: i64) -> String {
     let time = chrono::DateTime::from_timestamp_nanos(ns).naive_utc();
     format!("TIMESTAMP '{}'", time.format("%Y-%m-%dT%H:%M:%S%.9f"))
-}
-
-fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 impl Query {

@@ -154,7 +154,7 @@ impl ScalarUDFImpl for CatalogueFunction {
             }
             QuoteIdent => {
                 let texts = texts(&args, self.name)?;
-                let quoted = texts.iter().map(|text| text.map(quoted));
+                let quoted = texts.iter().map(|text| text.map(quoted_if_needed));
                 Ok(ColumnarValue::Array(Arc::new(quoted.collect::<StringArray>())))
             }
         }
@@ -173,9 +173,9 @@ fn texts(args: &ScalarFunctionArgs, name: &str) -> Result<StringArray> {
 }
 
 /// A name in quotes, if it needs them.
-fn quoted(name: &str) -> String {
+fn quoted_if_needed(name: &str) -> String {
     let is_plain = !name.is_empty()
         && !name.starts_with(|letter: char| letter.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if is_plain { name.to_owned() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
+    if is_plain { name.to_owned() } else { crate::syntax::quoted(name) }
 }

@@ -10,6 +10,7 @@ use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use splay_sql::{IntoFiles, Parameters, Session, Stop};
 use splay_store::storage::fault::FaultStorage;
+use splay_store::storage::{LockMode, Storage};
 use splay_store::{
     ColumnSpec, ColumnType, CompactOptions, Database, LiveRows, LoadOptions, Period, Replace, Retention, Segment,
     TableSnapshot, TableSpec, chain,
@@ -444,4 +445,26 @@ fn an_undone_expiry_leaves_the_others() {
         change(&session, "refresh materialized view bars");
         assert_eq!(one(&session, "select sum(volume) from bars"), before);
     }
+}
+
+/// What a session keeps of a view that was read, before and after a refresh, keeps no file from being removed.
+#[test]
+fn a_view_that_was_read_holds_no_files() {
+    let storage = FaultStorage::new();
+    Database::create_on(Arc::new(storage.clone()), &splay_store::Settings::default()).unwrap();
+    let session = open(&storage).unwrap();
+    let nobody_reads = || storage.try_lock("readers.lock", LockMode::Exclusive).unwrap().is_some();
+    change(&session, "create table trade (time timestamp, size bigint)");
+    change(&session, "insert into trade values ('2024-03-01 10:00:00', 1)");
+    change(
+        &session,
+        "create materialized view bars as select time_bucket('1h', time) as bar, sum(size) as volume from trade group by 1",
+    );
+    assert_eq!(one(&session, "select sum(volume) from bars"), "1");
+    assert!(nobody_reads());
+    change(&session, "insert into trade values ('2024-03-01 11:00:00', 2)");
+    assert_eq!(one(&session, "select sum(volume) from bars"), "3");
+    session.refresh("bars", Stop::NEVER).unwrap();
+    assert_eq!(one(&session, "select sum(volume) from bars"), "3");
+    assert!(nobody_reads());
 }
