@@ -182,6 +182,47 @@ def test_rows_are_written_with_autocommit_alone(server: Postgres) -> None:
         assert connection.execute("delete from fill where sym = %s", ("KO",)).statusmessage == "DELETE 1"
 
 
+def test_rows_go_by_conditions_with_queries(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("create table bad (time timestamp, sym symbol, price float64)")
+        connection.execute("create table wrong (sym symbol, price float64, primary key (sym))")
+        connection.execute("insert into bad values (%s, 'IBM', 1), (%s, 'KO', 2), (%s, 'IBM', 3)", (DAY, DAY, DAY))
+        connection.execute("insert into wrong values ('IBM', 2)")
+        statement = "delete from bad where price < (select w.price from wrong w where w.sym = bad.sym) and time = %s"
+        assert connection.execute(statement, (DAY,)).statusmessage == "DELETE 1"
+        set_all = "update bad set price = price + (select max(price) from bad) where sym in (select sym from wrong)"
+        assert connection.execute(set_all).statusmessage == "UPDATE 1"
+        assert connection.execute("select sym, price from bad order by sym").fetchall() == [("IBM", 6.0), ("KO", 2.0)]
+
+
+@pytest.mark.parametrize("kind", [psycopg.ClientCursor, psycopg.Cursor])
+def test_statements_are_kept_under_names(server: Postgres, kind: type) -> None:
+    with psycopg.connect(server.address, autocommit=True, cursor_factory=kind) as connection:
+        assert connection.execute("prepare Dear (float8) as select count(*) from trade where price >= $1").statusmessage == "PREPARE"
+        expected = connection.execute("select count(*) from trade where price >= 100").fetchone()
+        assert connection.execute("execute dear(100)").fetchone() == expected
+        assert connection.execute("execute dear('100')").fetchone() == expected
+        with pytest.raises(psycopg.errors.DuplicatePreparedStatement):
+            connection.execute("prepare dear as select 1")
+        connection.execute("deallocate dear")
+        for statement in ("execute dear(100)", "deallocate dear"):
+            with pytest.raises(psycopg.errors.InvalidSqlStatementName):
+                connection.execute(statement)
+
+
+def test_the_end_of_a_transaction_leads_settings_back(server: Postgres) -> None:
+    with psycopg.connect(server.address) as connection:
+        connection.execute("set local application_name = 'inner'")
+        connection.execute("set statement_timeout = 5000")
+        assert connection.execute("show application_name").fetchone() == ("inner",)
+        connection.rollback()
+        assert connection.execute("show application_name").fetchone() == ("",)
+        assert connection.execute("show statement_timeout").fetchone() == ("0",)
+        connection.execute("set statement_timeout = 5000")
+        connection.commit()
+        assert connection.execute("show statement_timeout").fetchone() == ("5000",)
+
+
 def test_psycopg2_reads_and_binds(server: Postgres) -> None:
     connection = psycopg2.connect(server.address)
     with connection, connection.cursor() as cursor:

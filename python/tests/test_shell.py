@@ -55,6 +55,16 @@ def test_statements_and_commands_of_a_pipe(folder, tmp_path):
     assert "table    trade" in done.stdout and "four" not in done.stdout
 
 
+def test_statements_are_kept_under_names(folder):
+    text = """prepare last_of (varchar) as select last(price) as p from trade where sym = $1;
+        prepare none_of as delete from trade where sym in (select sym from trade where price < $1);
+        execute last_of('IBM'); execute none_of(-1); deallocate last_of; execute last_of('IBM')"""
+    for arguments, given in [(("shell", folder), text), (("sql", folder, text), None)]:
+        done = command(*arguments, text=given)
+        assert done.returncode == 1 and 'prepared statement "last_of" does not exist' in done.stderr, done.stderr
+        assert "| p " in done.stdout and "DELETE" in done.stdout and done.stdout.count("1 row") == 2, done.stdout
+
+
 def test_the_first_fault_of_a_pipe_ends_it(folder):
     done = command("shell", folder, text="select 1 as one; select nope from trade; select 2 as two;")
     assert done.returncode == 1 and "one" in done.stdout and "two" not in done.stdout

@@ -118,7 +118,12 @@ impl AnswerMemory {
     /// A part of it, of no bytes yet.
     #[must_use]
     pub fn part(&self) -> AnswerMemoryPart {
-        let reservation = MemoryConsumer::new("the encoding of the answer").register(&self.pool);
+        self.part_for("the encoding of the answer")
+    }
+
+    /// The same, for something else.
+    pub(crate) fn part_for(&self, what: &str) -> AnswerMemoryPart {
+        let reservation = MemoryConsumer::new(what).register(&self.pool);
         AnswerMemoryPart { reservation, limit_bytes: self.limit_bytes }
     }
 }

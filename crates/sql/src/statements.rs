@@ -28,6 +28,12 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
 /// Whether there is nothing but blanks and comments.
 #[must_use]
 pub fn is_blank(text: &str) -> bool {
+    without_blanks(text).is_empty()
+}
+
+/// A text behind the blanks and comments that it begins with.
+#[must_use]
+pub fn without_blanks(text: &str) -> &str {
     let bytes = text.as_bytes();
     let mut at = 0;
     while at < bytes.len() {
@@ -35,10 +41,10 @@ pub fn is_blank(text: &str) -> bool {
             b'-' if bytes.get(at + 1) == Some(&b'-') => at = end_of_line(bytes, at),
             b'/' if bytes.get(at + 1) == Some(&b'*') => at = end_of_comment(bytes, at),
             byte if byte.is_ascii_whitespace() => at += 1,
-            _ => return false,
+            _ => break,
         }
     }
-    true
+    &text[at..]
 }
 
 /// The largest number of a placeholder, such as 2 for `$1 + $2`; those in quotes and comments are none.

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 
-use splay_sql::copy_to;
+use splay_sql::{NamedStatements, Resolved, copy_to};
 
 use super::place::source;
 use crate::args::{OutputFormat, SqlArguments};
@@ -42,8 +42,13 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     let (values, source) = (parameters(&arguments.params)?, source(&arguments.ask, arguments.stats)?);
     let width = std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1));
     let shown = Shown { rows: arguments.ask.rows, width, is_vertical: false };
-    let never = AtomicBool::new(false);
+    let (never, mut named) = (AtomicBool::new(false), NamedStatements::default());
     for statement in statements {
+        let resolved = match named.resolve(statement)? {
+            Resolved::Statement(statement) => statement,
+            Resolved::Done => continue,
+        };
+        let statement = &*resolved;
         if arguments.output.is_some() && copy_to(statement)?.is_some() {
             bail!("COPY names its file: leave --output out");
         }

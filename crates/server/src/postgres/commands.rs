@@ -1,5 +1,8 @@
 //! Statements about the connection itself: transactions that only read, settings, and what clients send when they give a connection back.
 
+use splay_sql::NamedStatement;
+use splay_sql::statements::without_blanks;
+
 use super::refusal::Refusal;
 
 /// Such a statement.
@@ -19,9 +22,13 @@ pub(super) enum Command {
     Set {
         name: String,
         value: Option<String>,
+        /// `SET LOCAL`: up to the end of the transaction.
+        is_local: bool,
     },
     Show(String),
     ResetAll,
+    /// Keeps a statement under a name, by `PREPARE`.
+    Prepare(NamedStatement),
     /// Closes prepared statements, all or one.
     Deallocate(Option<String>),
     /// `DISCARD ALL`.
@@ -34,7 +41,7 @@ pub(super) enum Command {
 const COMMAND_BYTES_MAX: usize = 16 << 10;
 
 /// Words that such statements begin with.
-const FIRST_WORDS: [&str; 18] = [
+const FIRST_WORDS: [&str; 19] = [
     "begin",
     "start",
     "commit",
@@ -44,6 +51,7 @@ const FIRST_WORDS: [&str; 18] = [
     "set",
     "show",
     "reset",
+    "prepare",
     "deallocate",
     "discard",
     "close",
@@ -61,10 +69,13 @@ impl Command {
     /// # Errors
     /// What isn't supported, by name.
     pub(super) fn of(text: &str) -> Result<Option<Command>, Refusal> {
-        let start = without_comments(text);
+        let start = without_blanks(text);
         let first_length = start.bytes().take_while(u8::is_ascii_alphabetic).count();
         if !FIRST_WORDS.iter().any(|word| word.eq_ignore_ascii_case(&start[..first_length])) {
             return Ok(None);
+        }
+        if start[..first_length].eq_ignore_ascii_case("prepare") {
+            return prepare(start);
         }
         if start.len() > COMMAND_BYTES_MAX {
             let what = start[..first_length].to_uppercase();
@@ -91,22 +102,22 @@ impl Command {
                 no_more("ROLLBACK", rest(1))?;
                 Command::End { is_commit: false }
             }
-            ["set", "local", ..] => return Err(Refusal::unsupported("SET LOCAL")),
+            ["set", "local", ..] => set(&words[2..], true)?,
             ["set", "constraints", ..] => return Err(Refusal::unsupported("SET CONSTRAINTS")),
             ["set", "transaction", modes_of @ ..] => read_only(modes(modes_of)?, "transaction_read_only"),
             ["set", "session", "characteristics", "as", "transaction", modes_of @ ..] => {
                 read_only(modes(modes_of)?, "default_transaction_read_only")
             }
             ["set", "session", "authorization", ..] => return Err(Refusal::unsupported("SET SESSION AUTHORIZATION")),
-            ["set", "session", ..] => set(&words[2..])?,
-            ["set", ..] => set(&words[1..])?,
+            ["set", "session", ..] => set(&words[2..], false)?,
+            ["set", ..] => set(&words[1..], false)?,
             ["show", "transaction", "isolation", "level"] => Command::Show("transaction_isolation".to_owned()),
             ["show", "time", "zone"] => Command::Show("timezone".to_owned()),
             ["show", "tables" | "columns" | "functions" | "create" | "databases" | "all", ..] => return Ok(None),
             ["show", name] => Command::Show((*name).to_owned()),
             ["reset", "all"] => Command::ResetAll,
-            ["reset", "time", "zone"] => Command::Set { name: "timezone".to_owned(), value: None },
-            ["reset", name] => Command::Set { name: (*name).to_owned(), value: None },
+            ["reset", "time", "zone"] => Command::Set { name: "timezone".to_owned(), value: None, is_local: false },
+            ["reset", name] => Command::Set { name: (*name).to_owned(), value: None, is_local: false },
             ["deallocate", "all"] | ["deallocate", "prepare", "all"] => Command::Deallocate(None),
             ["deallocate", "prepare", _] | ["deallocate", _] => {
                 Command::Deallocate(words.last().map(|name| unquoted(name)))
@@ -134,9 +145,10 @@ impl Command {
             Command::Savepoint(_) => "SAVEPOINT",
             Command::Release(_) => "RELEASE",
             Command::RollbackTo(_) => "ROLLBACK",
-            Command::Set { value: Some(_), .. } => "SET",
+            Command::Set { value: Some(_), .. } | Command::Set { is_local: true, .. } => "SET",
             Command::Set { value: None, .. } | Command::ResetAll => "RESET",
             Command::Show(_) => "SHOW",
+            Command::Prepare(_) => "PREPARE",
             Command::Deallocate(None) => "DEALLOCATE ALL",
             Command::Deallocate(Some(_)) => "DEALLOCATE",
             Command::Discard => "DISCARD ALL",
@@ -145,16 +157,10 @@ impl Command {
     }
 }
 
-/// A text behind the white space and comments that it begins with.
-fn without_comments(mut text: &str) -> &str {
-    loop {
-        text = text.trim_start();
-        let end = match text.as_bytes() {
-            [b'-', b'-', ..] => text.find('\n').map(|end| end + 1),
-            [b'/', b'*', ..] => text.find("*/").map(|end| end + 2),
-            _ => return text,
-        };
-        text = end.map_or("", |end| &text[end..]);
+fn prepare(text: &str) -> Result<Option<Command>, Refusal> {
+    match NamedStatement::of(text) {
+        Ok(found) => Ok(found.map(Command::Prepare)),
+        Err(error) => Err(Refusal::new("42601", error.to_string())),
     }
 }
 
@@ -173,7 +179,11 @@ fn no_more<'a>(what: &str, mut rest: impl Iterator<Item = &'a str>) -> Result<()
 
 fn read_only(reads: Option<bool>, name: &str) -> Command {
     match reads {
-        Some(reads) => Command::Set { name: name.to_owned(), value: Some(if reads { "on" } else { "off" }.to_owned()) },
+        Some(reads) => Command::Set {
+            name: name.to_owned(),
+            value: Some(if reads { "on" } else { "off" }.to_owned()),
+            is_local: false,
+        },
         None => Command::Nothing("SET"),
     }
 }
@@ -205,7 +215,7 @@ fn modes(mut words: &[&str]) -> Result<Option<bool>, Refusal> {
 }
 
 /// `name = value`, `name TO value`, `TIME ZONE value`, `NAMES value`.
-fn set(words: &[String]) -> Result<Command, Refusal> {
+fn set(words: &[String], is_local: bool) -> Result<Command, Refusal> {
     let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
     let wrong = || Refusal::new("42601", "SET takes a name and a value: SET name = value");
     let (name, values) = match lower.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
@@ -219,7 +229,7 @@ fn set(words: &[String]) -> Result<Command, Refusal> {
     }
     let value = values.iter().filter(|word| *word != ",").map(|word| unquoted(word)).collect::<Vec<_>>().join(", ");
     let is_default = matches!(values, [word] if word.eq_ignore_ascii_case("default"));
-    Ok(Command::Set { name: unquoted(name), value: (!is_default).then_some(value) })
+    Ok(Command::Set { name: unquoted(name), value: (!is_default).then_some(value), is_local })
 }
 
 /// A word without its quotes.
@@ -280,7 +290,7 @@ mod tests {
     use super::*;
 
     fn set(name: &str, value: &str) -> Command {
-        Command::Set { name: name.to_owned(), value: Some(value.to_owned()) }
+        Command::Set { name: name.to_owned(), value: Some(value.to_owned()), is_local: false }
     }
 
     #[test]
@@ -300,7 +310,22 @@ mod tests {
             ("SET SESSION timezone = 'UTC'", set("timezone", "UTC")),
             ("SET TIME ZONE 'UTC'", set("timezone", "UTC")),
             ("set names 'utf8'", set("client_encoding", "utf8")),
-            ("set client_encoding to default", Command::Set { name: "client_encoding".to_owned(), value: None }),
+            (
+                "set client_encoding to default",
+                Command::Set { name: "client_encoding".to_owned(), value: None, is_local: false },
+            ),
+            (
+                "SET LOCAL statement_timeout = '5s'",
+                Command::Set { name: "statement_timeout".to_owned(), value: Some("5s".to_owned()), is_local: true },
+            ),
+            (
+                "PREPARE p (int) AS select $1",
+                Command::Prepare(NamedStatement::Prepare {
+                    name: "p".to_owned(),
+                    types: vec!["int".to_owned()],
+                    text: "select $1".to_owned(),
+                }),
+            ),
             ("SET SESSION CHARACTERISTICS AS TRANSACTION READ ONLY", set("default_transaction_read_only", "on")),
             ("show transaction isolation level", Command::Show("transaction_isolation".to_owned())),
             ("SHOW search_path", Command::Show("search_path".to_owned())),
@@ -319,7 +344,6 @@ mod tests {
         for (text, named) in [
             ("begin isolation level serializable", "SERIALIZABLE"),
             ("commit and chain", "AND CHAIN"),
-            ("set local x = 1", "SET LOCAL"),
             ("declare c cursor for select 1", "CURSOR"),
             ("listen x", "LISTEN"),
         ] {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Instant;
 
 use bytes::Bytes;
+use splay_sql::{NamedStatement, NamedStatements};
 use tokio::io::{AsyncWriteExt, ReadHalf, WriteHalf};
 
 use super::commands::Command;
@@ -79,6 +80,8 @@ pub(crate) struct Connection {
     pub(super) transaction: Transaction,
     savepoints: Vec<String>,
     pub(super) prepared: HashMap<String, std::sync::Arc<Prepared>>,
+    /// Statements of `PREPARE`.
+    named: NamedStatements,
     pub(super) portals: HashMap<String, Portal>,
     /// After a failure messages are ignored up to the next `Sync`.
     skips: bool,
@@ -109,6 +112,7 @@ impl Connection {
             transaction: Transaction::None,
             savepoints: Vec::new(),
             prepared: HashMap::new(),
+            named: NamedStatements::default(),
             portals: HashMap::new(),
             skips: false,
         }
@@ -269,15 +273,20 @@ impl Connection {
         match command {
             Command::Begin { reads } => {
                 self.transaction = Transaction::Open;
+                self.parameters.begin();
                 if let Some(reads) = reads {
-                    self.set("transaction_read_only", Some(if *reads { "on" } else { "off" }))?;
+                    self.set("transaction_read_only", Some(if *reads { "on" } else { "off" }), true)?;
                 }
             }
-            Command::End { .. } => {
+            Command::End { is_commit } => {
+                let is_committed = *is_commit && self.transaction != Transaction::Failed;
                 self.transaction = Transaction::None;
                 self.savepoints.clear();
                 self.portals.clear();
-                self.set("transaction_read_only", None)?;
+                if self.parameters.end(is_committed) {
+                    self.report();
+                }
+                self.set("transaction_read_only", None, false)?;
             }
             Command::Savepoint(name) => {
                 super::check_name(name)?;
@@ -296,22 +305,55 @@ impl Connection {
                 self.savepoints.truncate(at + 1);
                 self.transaction = Transaction::Open;
             }
-            Command::Set { name, value } => self.set(name, value.as_deref())?,
+            Command::Set { name, value, is_local } => self.set(name, value.as_deref(), *is_local)?,
             Command::Show(name) => return self.parameters.get(name).map(|value| Some(value.to_owned())),
             Command::ResetAll => self.reset(),
-            Command::Deallocate(None) => self.prepared.clear(),
+            Command::Prepare(statement) => self.prepare(statement.clone())?,
+            Command::Deallocate(None) => self.forget_statements(),
             Command::Deallocate(Some(name)) => {
-                let none = || Refusal::new("26000", format!("prepared statement \"{name}\" does not exist"));
-                self.prepared.remove(name).ok_or_else(none)?;
+                let is_named = self.named.run(NamedStatement::Deallocate { name: Some(name.to_lowercase()) }).is_ok();
+                if !is_named && self.prepared.remove(name).is_none() {
+                    return Err(Refusal::new("26000", format!("prepared statement \"{name}\" does not exist")));
+                }
             }
             Command::Discard => {
-                self.prepared.clear();
+                self.forget_statements();
                 self.portals.clear();
                 self.reset();
             }
             Command::Nothing(_) => {}
         }
         Ok(None)
+    }
+
+    /// Keeps a statement of `PREPARE`.
+    fn prepare(&mut self, statement: NamedStatement) -> Result<(), Refusal> {
+        if let NamedStatement::Prepare { name, .. } = &statement {
+            if self.named.has(name) || self.prepared.contains_key(name) {
+                return Err(Refusal::new("42P05", format!("prepared statement \"{name}\" already exists")));
+            }
+        }
+        self.named.run(statement).map(drop).map_err(|error| Refusal::new("54000", error.to_string()))
+    }
+
+    fn forget_statements(&mut self) {
+        self.prepared.clear();
+        self.named = NamedStatements::default();
+    }
+
+    /// The statement that `EXECUTE` names, with its values; `None` for any other.
+    pub(super) fn executed(&mut self, text: &str) -> Result<Option<String>, Refusal> {
+        let refused = |error: splay_sql::Error| Refusal::new("42601", error.to_string());
+        match NamedStatement::of(text).map_err(refused)? {
+            Some(statement @ NamedStatement::Execute { .. }) => {
+                let NamedStatement::Execute { name, .. } = &statement else { return Ok(None) };
+                if !self.named.has(name) {
+                    return Err(Refusal::new("26000", format!("prepared statement \"{name}\" does not exist")));
+                }
+                self.named.run(statement).map_err(refused)
+            }
+            _ => Ok(None),
+        }
     }
 
     /// Where the newest savepoint of a name is among those of the transaction, of which there has to be one.
@@ -324,8 +366,11 @@ impl Connection {
         self.savepoints.iter().rposition(|known| known == name).ok_or_else(none)
     }
 
-    fn set(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
-        self.parameters.set(name, value)?;
+    fn set(&mut self, name: &str, value: Option<&str>, is_local: bool) -> Result<(), Refusal> {
+        match is_local {
+            true => self.parameters.set_local(name, value)?,
+            false => self.parameters.set(name, value)?,
+        }
         if let Some((name, value)) = self.parameters.report(name) {
             self.replies.parameter(name, value);
         }
@@ -334,6 +379,11 @@ impl Connection {
 
     fn reset(&mut self) {
         self.parameters.reset();
+        self.report();
+    }
+
+    /// Tells the client of its settings.
+    fn report(&mut self) {
         for (name, value) in self.parameters.reported() {
             self.replies.parameter(name, value);
         }

@@ -139,6 +139,8 @@ impl Connection {
             return Err(Refusal::new("42601", "cannot insert multiple commands into a prepared statement"));
         }
         let statement = found.first().copied().unwrap_or_default();
+        let executed = self.executed(statement)?;
+        let statement = executed.as_deref().unwrap_or(statement);
         let kind = match Command::of(statement)? {
             Some(command) => Kind::Command(command),
             None if statement.is_empty() => Kind::Empty,

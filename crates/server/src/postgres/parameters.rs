@@ -57,14 +57,28 @@ const DEFAULTS: [(&str, &str); 26] = [
 #[derive(Debug, Clone)]
 pub(super) struct Parameters {
     /// Those at the start of the connection, to which `RESET` leads back.
-    first: BTreeMap<&'static str, String>,
-    values: BTreeMap<&'static str, String>,
+    first: Values,
+    values: Values,
+    /// Within a transaction, to what its end leads.
+    ends: Option<Box<Ends>>,
+}
+
+/// Values of settings by name.
+type Values = BTreeMap<&'static str, String>;
+
+/// The values of the settings behind a transaction.
+#[derive(Debug, Clone)]
+struct Ends {
+    /// Those before it.
+    rolled_back: Values,
+    /// Those with what was set in it, but by `SET LOCAL`.
+    committed: Values,
 }
 
 impl Default for Parameters {
     fn default() -> Parameters {
-        let values: BTreeMap<_, _> = DEFAULTS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
-        Parameters { first: values.clone(), values }
+        let values: Values = DEFAULTS.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        Parameters { first: values.clone(), values, ends: None }
     }
 }
 
@@ -115,8 +129,35 @@ impl Parameters {
             None => self.first.get(known).cloned().unwrap_or_default(),
             Some(value) => accepted(known, value)?,
         };
+        // A setting of the transaction itself ends with it.
+        if let Some(ends) = self.ends.as_mut().filter(|_| !known.starts_with("transaction_")) {
+            ends.committed.insert(known, value.clone());
+        }
         self.values.insert(known, value);
         Ok(())
+    }
+
+    /// Sets a setting up to the end of the transaction, in which one has to be.
+    pub(super) fn set_local(&mut self, name: &str, value: Option<&str>) -> Result<(), Refusal> {
+        let Some(ends) = self.ends.take() else {
+            return Err(Refusal::new("25P01", "SET LOCAL is for transactions: BEGIN one"));
+        };
+        let set = self.set(name, value);
+        self.ends = Some(ends);
+        set
+    }
+
+    /// Begins a transaction, unless one was begun.
+    pub(super) fn begin(&mut self) {
+        let values = || self.values.clone();
+        self.ends.get_or_insert_with(|| Box::new(Ends { rolled_back: values(), committed: values() }));
+    }
+
+    /// Ends a transaction; whether that may change values.
+    pub(super) fn end(&mut self, is_committed: bool) -> bool {
+        let Some(ends) = self.ends.take() else { return false };
+        let before = std::mem::replace(&mut self.values, if is_committed { ends.committed } else { ends.rolled_back });
+        before != self.values
     }
 
     /// What a client asks for when it connects. Its time zone is told of as what it is here, UTC.
@@ -132,6 +173,9 @@ impl Parameters {
     /// All back to the values of the start.
     pub(super) fn reset(&mut self) {
         self.values = self.first.clone();
+        if let Some(ends) = &mut self.ends {
+            ends.committed = self.first.clone();
+        }
     }
 }
 
@@ -266,6 +310,33 @@ mod tests {
         }
         parameters.reset();
         assert_eq!(parameters.statement_timeout(), None);
+    }
+
+    #[test]
+    fn the_end_of_a_transaction_leads_settings_back() {
+        let mut parameters = Parameters::default();
+        let value = |parameters: &Parameters, name: &str| parameters.get(name).unwrap().to_owned();
+        assert_eq!(parameters.set_local("application_name", Some("x")).unwrap_err().code, "25P01");
+        assert!(!parameters.end(true));
+        for (is_committed, expected) in [(true, "b"), (false, "before")] {
+            parameters.set("application_name", Some("before")).unwrap();
+            parameters.begin();
+            parameters.set("application_name", Some("b")).unwrap();
+            parameters.set_local("application_name", Some("c")).unwrap();
+            parameters.set_local("statement_timeout", Some("1s")).unwrap();
+            parameters.set("transaction_read_only", Some("on")).unwrap();
+            assert_eq!(
+                (value(&parameters, "application_name"), value(&parameters, "statement_timeout")),
+                ("c".into(), "1000".into())
+            );
+            assert!(parameters.is_read_only());
+            assert!(parameters.end(is_committed));
+            assert_eq!(
+                (value(&parameters, "application_name"), value(&parameters, "statement_timeout")),
+                (expected.into(), "0".into())
+            );
+            assert!(!parameters.is_read_only());
+        }
     }
 
     #[test]

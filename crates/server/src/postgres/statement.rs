@@ -62,16 +62,18 @@ impl Connection {
     }
 
     async fn simple(&mut self, statement: &str, alone: bool) -> Answered<()> {
-        let command = match Command::of(statement) {
-            Ok(command) => command,
+        let command = Command::of(statement);
+        let checked = command.and_then(|command| self.check_transaction(command.as_ref()).map(|()| command));
+        let executed = match checked {
+            Ok(Some(command)) => return Ok(self.show(&command, true)),
+            Ok(None) => self.executed(statement),
+            Err(refusal) => Err(refusal),
+        };
+        let executed = match executed {
+            Ok(executed) => executed,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        if let Err(refusal) = self.check_transaction(command.as_ref()) {
-            return Ok(Err(refusal));
-        }
-        if let Some(command) = command {
-            return Ok(self.show(&command, true));
-        }
+        let statement = executed.as_deref().unwrap_or(statement);
         if splay_sql::is_change(statement) {
             if !alone {
                 return Ok(Err(Refusal::new(

@@ -18,6 +18,7 @@ use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_plan::PhysicalExpr;
 use splay_store::{DATE_COLUMN, Removal, Selection, TableSpec};
 
+use super::queries::{self, Named};
 use crate::error::external;
 use crate::provider::TickTable;
 use crate::pushdown;
@@ -34,11 +35,21 @@ pub(super) struct OfRows {
     expressions: Vec<Arc<dyn PhysicalExpr>>,
 }
 
-/// Rows that a condition lets go.
+/// Rows that a condition is true for.
 pub(super) enum Matching {
     /// None, whatever they hold.
     None,
     Some(Removal),
+    /// Those that a query finds (`queries.rs`).
+    ByQuery(Named),
+}
+
+/// Values of rows.
+pub(super) enum Values {
+    /// Of each row alone.
+    OfRows(OfRows),
+    /// Those that a query gives (`queries.rs`).
+    ByQuery(Named),
 }
 
 pub(super) fn unsupported(what: &str) -> DataFusionError {
@@ -49,6 +60,11 @@ pub(super) fn unsupported(what: &str) -> DataFusionError {
 
 /// The rows of a table that a condition is true for. `plan` is `SELECT * FROM table WHERE condition`.
 pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionResult<Matching> {
+    if let Some((scan, filter)) = filtered(plan)
+        && let Some(named) = queries::named(&table_of(scan)?.0, filter)?
+    {
+        return Ok(Matching::ByQuery(named));
+    }
     let mut plan = &state.optimize(plan)?;
     let mut filters = Vec::new();
     let scan = loop {
@@ -88,23 +104,40 @@ pub(super) fn matching(state: &SessionState, plan: &LogicalPlan) -> DataFusionRe
     })))
 }
 
-/// Values of rows. `plan` is `SELECT values FROM table`.
-pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResult<OfRows> {
-    let node = values_over(state, plan)?;
-    let mut input = node.input.as_ref();
+/// The scan and the filter of `SELECT * FROM table WHERE condition`, if the condition is nothing but that.
+fn filtered(plan: &LogicalPlan) -> Option<(&TableScan, &LogicalPlan)> {
+    let LogicalPlan::Projection(all) = plan else { return None };
+    let LogicalPlan::Filter(filter) = all.input.as_ref() else { return None };
+    Some((scanned(&filter.input)?, &all.input))
+}
+
+/// The scan below names and the date, which is computed here from the time in any case.
+fn scanned(mut plan: &LogicalPlan) -> Option<&TableScan> {
     loop {
-        input = match input {
+        plan = match plan {
             LogicalPlan::SubqueryAlias(alias) => &alias.input,
-            // The date, which is computed here from the time in any case.
             LogicalPlan::Projection(dated) => &dated.input,
-            _ => break,
+            LogicalPlan::TableScan(scan) => return Some(scan),
+            _ => return None,
         };
     }
-    let LogicalPlan::TableScan(scan) = input else {
+}
+
+/// Values of rows. `plan` is `SELECT values FROM table`.
+pub(super) fn values(state: &SessionState, plan: LogicalPlan) -> DataFusionResult<Values> {
+    if let LogicalPlan::Projection(node) = &plan
+        && let Some(scan) = scanned(&node.input)
+        && let Some(named) = queries::named(&table_of(scan)?.0, &plan)?
+    {
+        return Ok(Values::ByQuery(named));
+    }
+    let node = values_over(state, plan)?;
+    let Some(scan) = scanned(&node.input) else {
         return Err(unsupported("an aggregate, a window or a query as a value"));
     };
     let (spec, schema) = table_of(scan)?;
-    OfRows::new(state, spec, &schema, node.expr.into_iter().map(|expr| unnormalize_col(expr.unalias())).collect())
+    let expressions = node.expr.into_iter().map(|expr| unnormalize_col(expr.unalias())).collect();
+    Ok(Values::OfRows(OfRows::new(state, spec, &schema, expressions)?))
 }
 
 /// The values that a query lists, each of one row alone.

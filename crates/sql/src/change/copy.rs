@@ -3,8 +3,9 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::statement::{Words, begins};
+use super::statement::begins;
 use crate::error::{Result, fault};
+use crate::words::Words;
 
 /// `COPY table TO 'file'` or `COPY (query) TO 'file'`.
 #[derive(Debug, PartialEq, Eq)]

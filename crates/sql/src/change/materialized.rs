@@ -8,11 +8,12 @@ use splay_store::{Database, TableSpec, View, ViewPart};
 
 use super::fit::fitted_rows;
 use super::run::{option, patiently, period_of, refuse_repeated, spec};
-use super::statement::{Statement, Words, begins, with_options};
+use super::statement::{Statement, begins, with_options};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};
 use crate::materialized::{Query, ViewState};
 use crate::session::{Parameters, Session};
+use crate::words::Words;
 
 /// Rows of the table that one commit of a refresh covers, unless one part has more.
 const ROWS_MAX: u64 = 50_000_000;

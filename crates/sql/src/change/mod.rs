@@ -11,6 +11,7 @@ mod fit;
 mod keyed;
 mod materialized;
 mod placeholders;
+mod queries;
 mod run;
 mod statement;
 

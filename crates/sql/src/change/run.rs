@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
@@ -10,9 +10,10 @@ use splay_store::{
     Selection, Table, TableSpec, View,
 };
 
-use super::condition::{self, Matching, OfRows};
+use super::condition::{self, Matching, OfRows, Values};
 use super::fit::{fitted, fitted_rows, refuse_nulls};
 use super::materialized::{self, Refreshed};
+use super::queries::{self, LookUp};
 use super::statement::{Alteration, Conflict, Statement};
 use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
@@ -214,9 +215,15 @@ fn removal(
     };
     let text = format!("SELECT * FROM {} WHERE {condition}", quoted(table.name()));
     let found = session.planned(text, parameters.clone(), stop, |state, plan| condition::matching(state, &plan))?;
+    let found = match found {
+        Matching::ByQuery(named) => {
+            queries::matching(session, table.snapshot()?.spec(), named, condition, parameters, stop)?
+        }
+        found => found,
+    };
     Ok(match found {
-        Matching::None => None,
         Matching::Some(removal) => Some(removal),
+        _ => None,
     })
 }
 
@@ -234,15 +241,15 @@ fn update(
     let values: Vec<String> =
         set.iter().enumerate().map(|(place, (_, value))| format!("({value}) AS s{place}")).collect();
     let text = format!("SELECT {} FROM {}", values.join(", "), quoted(table.name()));
-    let values: OfRows = session.planned(text, parameters.clone(), stop, condition::values)?;
+    let found = session.planned(text, parameters.clone(), stop, condition::values)?;
     let what = "UPDATE";
     let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
         return Ok(Changed { what, rows: 0, commit: None });
     };
+    let values = NewValues::of(session, &spec, found, (set, condition), parameters, stop)?;
     let schema = spec.arrow();
     let mut change = |rows: RecordBatch| {
-        let read = rows.project(&values.columns)?;
-        let changed = values.evaluate(&read).map_err(condition::refused)?;
+        let changed = values.of_rows(&rows)?;
         let mut columns = rows.columns().to_vec();
         for (column, position) in changed.iter().zip(&positions) {
             let field = schema.field(*position);
@@ -255,6 +262,38 @@ fn update(
     };
     let report = patiently(stop, || table.update(removal.clone(), &mut change))?;
     Ok(Changed { what, rows: report.removed, commit: committed(&report) })
+}
+
+/// What `UPDATE` sets columns to.
+enum NewValues {
+    OfRows(OfRows),
+    ByQuery(LookUp),
+}
+
+impl NewValues {
+    fn of(
+        session: &Session,
+        spec: &TableSpec,
+        found: Values,
+        (set, condition): (&[(String, String)], Option<&str>),
+        parameters: &Parameters,
+        stop: Stop<'_>,
+    ) -> Result<NewValues> {
+        let named = match found {
+            Values::OfRows(values) => return Ok(NewValues::OfRows(values)),
+            Values::ByQuery(named) => named,
+        };
+        let values: Vec<String> = set.iter().map(|(_, value)| value.clone()).collect();
+        let (values, _) = LookUp::new(session, spec, named, (&values, condition), parameters, stop)?;
+        Ok(NewValues::ByQuery(values))
+    }
+
+    fn of_rows(&self, rows: &RecordBatch) -> splay_store::Result<Vec<ArrayRef>> {
+        match self {
+            NewValues::OfRows(values) => values.evaluate(&rows.project(&values.columns)?).map_err(condition::refused),
+            NewValues::ByQuery(values) => values.values(&rows.project(&values.columns)?),
+        }
+    }
 }
 
 /// Positions of columns that are named, each once.

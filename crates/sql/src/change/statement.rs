@@ -10,6 +10,7 @@ use super::copy::{Copy, copy};
 use super::materialized::{self, Creation};
 use crate::error::{Result, fault};
 use crate::syntax::is_word;
+use crate::words::Words;
 
 /// Words with which such statements begin.
 const FIRST_WORDS: [&str; 9] = ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh"];
@@ -130,7 +131,7 @@ impl Statement {
             return Ok(None);
         };
         let mut words = Words::of(&tokens);
-        if words.tokens.contains(&Token::SemiColon) {
+        if words.has_semicolon() {
             return fault("one statement at a time: there is a semicolon within");
         }
         let statement = if words.take(&["insert", "into"]) {
@@ -179,17 +180,10 @@ impl Statement {
                 }
             }
         } else {
-            let begin: Vec<String> = words
-                .tokens
-                .iter()
-                .filter(|token| !matches!(token, Token::Whitespace(_)))
-                .take(2)
-                .map(ToString::to_string)
-                .collect();
             return fault(format!(
                 "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, \
                  CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE and COPY",
-                begin.join(" ").to_uppercase()
+                words.first_words(2).to_uppercase()
             ));
         };
         words.end()?;
@@ -199,22 +193,18 @@ impl Statement {
 
 fn insert(words: &mut Words<'_>) -> Result<Statement> {
     let table = words.table()?;
-    let columns =
-        if words.peek() == Some(&Token::LParen) && !words.begins_query() { Some(words.names()?) } else { None };
+    let columns = if words.peek_bracket() && !words.begins_query() { Some(words.names()?) } else { None };
     words.refuse(&["default", "overriding", "as"])?;
     for clause in [&["returning"][..], &["on", "duplicate"]] {
         if words.find(clause).is_some() {
             return fault(format!("INSERT with {} is not supported", clause.join(" ").to_uppercase()));
         }
     }
-    let (begin, found) = (words.at, words.find(&["on", "conflict"]));
-    let (end, behind) = found.unwrap_or((words.tokens.len(), words.tokens.len()));
-    let query = text(&words.tokens[begin..end]);
+    let (query, has_conflict) = words.take_up_to(&["on", "conflict"]);
     if query.is_empty() {
         return fault("INSERT needs VALUES or a query");
     }
-    words.at = behind;
-    let conflict = found.map(|_| conflict(words)).transpose()?;
+    let conflict = has_conflict.then(|| conflict(words)).transpose()?;
     Ok(Statement::Insert { table, columns, query, conflict })
 }
 
@@ -222,7 +212,7 @@ fn insert(words: &mut Words<'_>) -> Result<Statement> {
 fn conflict(words: &mut Words<'_>) -> Result<Conflict> {
     let target = if words.take(&["on", "constraint"]) {
         Target::Constraint(words.name("a constraint")?)
-    } else if words.peek() == Some(&Token::LParen) {
+    } else if words.peek_bracket() {
         Target::Columns(words.names()?)
     } else {
         Target::Any
@@ -304,10 +294,7 @@ fn create(words: &mut Words<'_>) -> Result<Statement> {
             None => {}
         }
     }
-    let query = words.take(&["as"]).then(|| words.rest());
-    if query.is_some() {
-        words.at = words.tokens.len();
-    }
+    let query = words.take(&["as"]).then(|| words.take_rest());
     match (columns.is_empty(), &query) {
         (true, None) => fault("CREATE TABLE needs columns, or AS and a query"),
         (false, Some(_)) => fault("CREATE TABLE AS takes its columns from the query: leave the list out"),
@@ -321,13 +308,12 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
         return fault("CREATE OR REPLACE VIEW has no IF NOT EXISTS");
     }
     let name = words.table()?;
-    let columns = if words.peek() == Some(&Token::LParen) { words.names()? } else { Vec::new() };
+    let columns = if words.peek_bracket() { words.names()? } else { Vec::new() };
     words.refuse(&["with", "using"])?;
     if !words.take(&["as"]) {
         return fault("CREATE VIEW needs AS and a query");
     }
-    let query = words.rest();
-    words.at = words.tokens.len();
+    let query = words.take_rest();
     if query.is_empty() || begins(&query) {
         return fault("CREATE VIEW needs a query behind AS");
     }
@@ -337,7 +323,7 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
 /// Columns with their types, and the key.
 fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, Vec<String>)> {
     let (mut columns, mut key) = (Vec::new(), Vec::new());
-    if words.peek() != Some(&Token::LParen) {
+    if !words.peek_bracket() {
         return Ok((columns, key));
     }
     words.step();
@@ -424,265 +410,6 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
     fault(
         "ALTER TABLE has ADD COLUMN, ALTER COLUMN … TYPE, RENAME COLUMN … TO, DROP COLUMN, PARTITION BY and RENAME TO",
     )
-}
-
-/// The tokens of a statement, read from the first to the last.
-pub(super) struct Words<'a> {
-    tokens: &'a [Token],
-    at: usize,
-}
-
-impl<'a> Words<'a> {
-    /// The words of a statement, without a semicolon at its end.
-    pub(super) fn of(tokens: &'a [Token]) -> Words<'a> {
-        let end = tokens.iter().rposition(|token| !matches!(token, Token::Whitespace(_) | Token::SemiColon));
-        Words { tokens: &tokens[..end.map_or(0, |end| end + 1)], at: 0 }
-    }
-}
-
-impl Words<'_> {
-    /// How many tokens were read.
-    pub(super) fn at(&self) -> usize {
-        self.at
-    }
-
-    /// What was read from a token on.
-    pub(super) fn text_from(&self, begin: usize) -> String {
-        text(&self.tokens[begin..self.at])
-    }
-
-    /// What stands between a bracket, which is next, and the one that closes it.
-    pub(super) fn within_brackets(&mut self) -> Result<String> {
-        self.expect(&Token::LParen, "(")?;
-        let (begin, mut depth) = (self.at, 1usize);
-        while let Some(token) = self.tokens.get(self.at) {
-            match token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth -= 1,
-                _ => {}
-            }
-            if depth == 0 {
-                let within = self.text_from(begin);
-                self.step();
-                return Ok(within);
-            }
-            self.at += 1;
-        }
-        fault("a bracket is not closed")
-    }
-
-    /// The next token that isn't white space.
-    pub(super) fn peek(&mut self) -> Option<&Token> {
-        self.at = crate::syntax::solid(self.tokens, self.at);
-        self.tokens.get(self.at)
-    }
-
-    pub(super) fn step(&mut self) {
-        self.at += 1;
-    }
-
-    /// Whether a bracket opens next.
-    pub(super) fn peek_bracket(&mut self) -> bool {
-        self.peek() == Some(&Token::LParen)
-    }
-
-    /// All that is left, as text.
-    pub(super) fn take_rest(&mut self) -> String {
-        let rest = self.rest();
-        self.at = self.tokens.len();
-        rest
-    }
-
-    /// Takes some words from the end, if they stand there.
-    pub(super) fn without_end(&mut self, words: &[&str]) -> Option<()> {
-        let mut end = self.tokens.len();
-        for word in words.iter().rev() {
-            let last = self.tokens[self.at..end].iter().rposition(|token| !matches!(token, Token::Whitespace(_)))?;
-            end = self.at + last;
-            is_word(&self.tokens[end], word).then_some(())?;
-        }
-        self.tokens = &self.tokens[..end];
-        Some(())
-    }
-
-    /// Steps over some words, if they stand there.
-    pub(super) fn take(&mut self, words: &[&str]) -> bool {
-        let mut at = self.at;
-        for word in words {
-            at = crate::syntax::solid(self.tokens, at);
-            if !self.tokens.get(at).is_some_and(|token| is_word(token, word)) {
-                return false;
-            }
-            at += 1;
-        }
-        self.at = at;
-        true
-    }
-
-    fn refuse(&mut self, words: &[&str]) -> Result<()> {
-        let found = words.iter().find(|word| self.peek().is_some_and(|token| is_word(token, word)));
-        match found {
-            Some(word) => fault(format!("{} is not supported here", word.to_uppercase())),
-            None => Ok(()),
-        }
-    }
-
-    fn expect(&mut self, token: &Token, what: &str) -> Result<()> {
-        if self.peek() == Some(token) {
-            self.step();
-            return Ok(());
-        }
-        let found = self.peek().map_or_else(|| "the end".to_owned(), ToString::to_string);
-        fault(format!("expected {what}, found {found}"))
-    }
-
-    pub(super) fn name(&mut self, what: &str) -> Result<String> {
-        let name = match self.peek() {
-            Some(Token::Word(word)) => word.value.clone(),
-            Some(Token::SingleQuotedString(text)) if what == "a value" => text.replace("''", "'"),
-            found => {
-                let found = found.map_or_else(|| "the end".to_owned(), ToString::to_string);
-                return fault(format!("expected {what}, found {found}"));
-            }
-        };
-        self.step();
-        Ok(name.replace("\"\"", "\""))
-    }
-
-    pub(super) fn table(&mut self) -> Result<String> {
-        let table = self.name("a table")?;
-        match self.peek() {
-            Some(Token::Period) => fault(format!("{table}: tables have no schema or catalog before their names here")),
-            _ => Ok(table),
-        }
-    }
-
-    /// Names in brackets.
-    pub(super) fn names(&mut self) -> Result<Vec<String>> {
-        self.expect(&Token::LParen, "(")?;
-        let mut names = vec![self.name("a column")?];
-        while self.peek() == Some(&Token::Comma) {
-            self.step();
-            names.push(self.name("a column")?);
-        }
-        self.expect(&Token::RParen, ") behind the columns")?;
-        Ok(names)
-    }
-
-    /// Whether a bracket that stands here begins a query.
-    fn begins_query(&self) -> bool {
-        let next = crate::syntax::solid(self.tokens, self.at + 1);
-        let begins = |word: &&str| self.tokens.get(next).is_some_and(|token| is_word(token, word));
-        ["select", "with", "values", "from"].iter().any(|word| begins(&word))
-            || self.tokens.get(next) == Some(&Token::LParen)
-    }
-
-    /// A type, by our names or by those of SQL.
-    fn column_type(&mut self) -> Result<ColumnType> {
-        let mut text = self.name("a type")?.to_lowercase();
-        for more in ["precision", "varying"] {
-            self.take(&[more]);
-        }
-        if self.peek() == Some(&Token::LParen) {
-            let end = self.tokens[self.at..].iter().position(|token| *token == Token::RParen);
-            let end = self.at + end.map_or(self.tokens.len() - self.at, |end| end + 1);
-            text.extend(self.tokens[self.at..end].iter().map(ToString::to_string));
-            self.at = end;
-        }
-        if text == "timestamp" && self.take(&["with"]) || text == "timestamp" && self.take(&["without"]) {
-            self.take(&["time", "zone"]);
-        }
-        type_of(&text)
-    }
-
-    /// Up to one of some words or a comma that no bracket is around.
-    fn until(&mut self, words: &[&str]) -> String {
-        let (begin, mut depth) = (self.at, 0usize);
-        while let Some(token) = self.tokens.get(self.at) {
-            match token {
-                Token::LParen | Token::LBracket => depth += 1,
-                Token::RParen | Token::RBracket => depth = depth.saturating_sub(1),
-                Token::Comma if depth == 0 => break,
-                token if depth == 0 && words.iter().any(|word| is_word(token, word)) => break,
-                _ => {}
-            }
-            self.at += 1;
-        }
-        text(&self.tokens[begin..self.at])
-    }
-
-    fn condition(&mut self) -> Result<Option<String>> {
-        if !self.take(&["where"]) {
-            return Ok(None);
-        }
-        let condition = self.rest();
-        self.at = self.tokens.len();
-        if condition.is_empty() { fault("WHERE needs a condition") } else { Ok(Some(condition)) }
-    }
-
-    fn rest(&self) -> String {
-        text(&self.tokens[self.at..])
-    }
-
-    /// Where words stand in what is left, outside of brackets, and what is behind them.
-    fn find(&self, words: &[&str]) -> Option<(usize, usize)> {
-        let (mut depth, mut inner) = (0usize, Words { tokens: self.tokens, at: self.at });
-        while let Some(token) = self.tokens.get(inner.at) {
-            match token {
-                Token::LParen => depth += 1,
-                Token::RParen => depth = depth.saturating_sub(1),
-                _ => {}
-            }
-            let begin = inner.at;
-            if depth == 0 && inner.take(words) {
-                return Some((begin, inner.at));
-            }
-            inner.at += 1;
-        }
-        None
-    }
-
-    pub(super) fn end(&mut self) -> Result<()> {
-        match self.peek() {
-            None => Ok(()),
-            Some(token) => fault(format!("{token} is not expected here")),
-        }
-    }
-}
-
-pub(super) fn text(tokens: &[Token]) -> String {
-    tokens.iter().map(ToString::to_string).collect::<String>().trim().to_owned()
-}
-
-/// A column type by its name here or in SQL. Where the two differ ours counts: `int8` has eight bits, as in ClickHouse, not eight bytes.
-fn type_of(text: &str) -> Result<ColumnType> {
-    use ColumnType as C;
-    let (name, arguments) = text.split_once('(').unwrap_or((text, ""));
-    Ok(match name.trim() {
-        "boolean" => C::Bool,
-        "tinyint" => C::Int8,
-        "smallint" | "int2" | "short" => C::Int16,
-        "int" | "integer" | "int4" => C::Int32,
-        "bigint" | "long" => C::Int64,
-        "utinyint" => C::UInt8,
-        "usmallint" => C::UInt16,
-        "uinteger" => C::UInt32,
-        "ubigint" => C::UInt64,
-        "real" | "float4" => C::Float32,
-        "double" | "float" | "float8" => C::Float64,
-        "numeric" | "decimal" if arguments.is_empty() => C::Decimal { precision: 18, scale: 3 },
-        "numeric" => return parsed(&format!("decimal({arguments}")),
-        "timestamptz" | "timestamp_ns" | "datetime" => C::Timestamp,
-        "varchar" | "string" | "char" | "character" => C::Text,
-        _ => return parsed(text),
-    })
-}
-
-fn parsed(text: &str) -> Result<ColumnType> {
-    match text.parse() {
-        Ok(column_type) => Ok(column_type),
-        Err(message) => fault(message),
-    }
 }
 
 #[cfg(test)]

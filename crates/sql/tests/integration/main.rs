@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
 mod both;
+mod changes;
 mod first_and_last;
 mod generated;
 mod group_keys;

@@ -32,6 +32,7 @@ use crate::print::{self, note, say};
 use crate::rows::Source;
 use crate::size::Thousands;
 use splay_sql::statements::{is_blank, split};
+use splay_sql::{NamedStatements, Resolved};
 
 const PROMPT: &str = "splay> ";
 
@@ -49,6 +50,8 @@ struct Shell {
     source: Source,
     names: Arc<Names>,
     settings: ShellSettings,
+    /// Statements of `PREPARE`.
+    named: NamedStatements,
     /// Set by Ctrl-C.
     interrupted: Arc<AtomicBool>,
 }
@@ -59,6 +62,7 @@ pub fn run(arguments: &ShellArguments) -> Result<()> {
         source,
         names: Arc::new(Names::default()),
         settings: ShellSettings::new(arguments.ask.rows, arguments.ask.time_zone.clone()),
+        named: NamedStatements::default(),
         interrupted: Arc::new(AtomicBool::new(false)),
     };
     if std::io::stdin().is_terminal() {
@@ -165,6 +169,11 @@ impl Shell {
         if self.settings.set_by(text)? {
             return Ok(());
         }
+        let resolved = match self.named.resolve(text)? {
+            Resolved::Statement(text) => text,
+            Resolved::Done => return Ok(()),
+        };
+        let text = &*resolved;
         self.interrupted.store(false, Ordering::Relaxed);
         let values = HashMap::new();
         if let Some(rows) = copied(&self.source, text, &values, &self.interrupted, self.settings.time_zone.as_deref())?

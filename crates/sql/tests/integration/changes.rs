@@ -1,0 +1,156 @@
+//! Statements that change rows by conditions and values with queries in them leave the rows that a query beforehand says they leave.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch, StringArray,
+    TimestampNanosecondArray,
+};
+use arrow::datatypes::Int32Type;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use splay_sql::{IntoFiles, Parameters, Session, SessionSettings, Stop};
+use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec};
+
+use crate::both::{Cell, cells};
+
+const DAY: i64 = 86_400_000_000_000;
+
+/// Conditions, over the tables `t` and `other` of the same columns.
+const CONDITIONS: [&str; 16] = [
+    "sym in (select sym from other)",
+    "sym not in (select sym from other where sym is not null)",
+    "x > (select avg(x) from other where x < 1e6)",
+    "exists (select 1 from other o where o.sym = t.sym and o.n > t.n)",
+    "not exists (select 1 from other o where o.sym = t.sym and o.flag = t.flag)",
+    "x = (select max(x) from t as u where u.sym = t.sym)",
+    "n in (select n + 1 from other) or note = 'b'",
+    "date = (select max(date) from other)",
+    "date in (select distinct date from other) and sym is null",
+    "time <= (select max(time) from other where sym = 'A')",
+    "(select count(*) from other) > 10",
+    "flag and x in (select x from other)",
+    "case when n in (select n from other) then x is null else x > 0 end",
+    "note > any (select note from other) and size > 3",
+    "n >= all (select n from other where n is not null)",
+    "sym in (select sym from t group by sym having count(*) > 4)",
+];
+
+/// Values by column.
+const VALUES: [(&str, &str); 6] = [
+    ("n", "(select count(*) from other o where o.sym = t.sym)"),
+    ("note", "coalesce((select min(note) from other o where o.n = t.n), note)"),
+    ("x", "x + (select max(n) from other)"),
+    ("flag", "t.n in (select n from other where n is not null)"),
+    ("sym", "(select max(sym) from other)"),
+    ("size", "case when exists (select 1 from other o where o.size = t.size) then 1 else 2 end"),
+];
+
+fn spec(name: &str) -> TableSpec {
+    let columns = [
+        ("time", ColumnType::Timestamp),
+        ("sym", ColumnType::Symbol),
+        ("x", ColumnType::Float64),
+        ("n", ColumnType::Int64),
+        ("flag", ColumnType::Boolean),
+        ("note", ColumnType::Text),
+        ("size", ColumnType::Int64),
+    ];
+    let columns = columns.map(|(name, of)| ColumnSpec::new(name, of)).to_vec();
+    TableSpec::new(name, columns, "time", Some("sym"))
+}
+
+fn rows(spec: &TableSpec, random: &mut ChaCha8Rng, count: usize) -> RecordBatch {
+    let nan = f64::from_bits(0x7ff8_0000_0000_0123);
+    let numbers = [0.0, -0.0, nan, f64::NAN, f64::INFINITY, 1.5, -2.0, 7.0];
+    let mut some = |of: usize| random.random_bool(0.85).then(|| random.random_range(0..of));
+    let picks: Vec<[Option<usize>; 6]> =
+        (0..count).map(|_| [some(4), some(8), some(6), some(2), some(3), some(9)]).collect();
+    let integers = |place: usize| picks.iter().map(|pick| pick[place].map(|n| n as i64)).collect::<Int64Array>();
+    let times = (0..count).map(|_| random.random_range(0..5) * DAY + random.random_range(0..4) * 1_000_000_000);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(TimestampNanosecondArray::from_iter_values(times).with_timezone("UTC")),
+        Arc::new(
+            picks.iter().map(|pick| pick[0].map(|n| ["A", "B", "C", ""][n])).collect::<DictionaryArray<Int32Type>>(),
+        ),
+        Arc::new(picks.iter().map(|pick| pick[1].map(|n| numbers[n])).collect::<Float64Array>()),
+        Arc::new(integers(2)),
+        Arc::new(picks.iter().map(|pick| pick[3].map(|n| n == 1)).collect::<BooleanArray>()),
+        Arc::new(picks.iter().map(|pick| pick[4].map(|n| ["a", "b", ""][n])).collect::<StringArray>()),
+        Arc::new(integers(5)),
+    ];
+    RecordBatch::try_new(spec.arrow(), columns).unwrap()
+}
+
+fn session(random: &mut ChaCha8Rng) -> (tempfile::TempDir, Session) {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path().join("db")).unwrap();
+    for (name, count) in [("t", random.random_range(1..60)), ("other", random.random_range(0..20))] {
+        let spec = spec(name);
+        let mut load = database.load(&spec, LoadOptions::default()).unwrap();
+        load.append(&rows(&spec, random, count)).unwrap();
+        load.commit().unwrap();
+    }
+    (folder, Session::new(database, SessionSettings { threads: 2, ..SessionSettings::default() }).unwrap())
+}
+
+/// The rows of a query, in an order of their own.
+fn sorted(session: &Session, text: &str) -> Vec<Vec<Cell>> {
+    let answer = session.sql(text, Parameters::None).and_then(|mut answer| answer.batches());
+    let mut rows = cells(&answer.unwrap_or_else(|error| panic!("{text}: {error}")));
+    rows.sort_by_cached_key(|row| format!("{row:?}"));
+    rows
+}
+
+fn change(session: &Session, text: &str) -> u64 {
+    let answer = session.change(text, Parameters::None, Stop::NEVER, &IntoFiles(session.database()));
+    let batches = answer.and_then(|mut answer| answer.batches()).unwrap_or_else(|error| panic!("{text}: {error}"));
+    let rows = batches[0].column(1).as_any().downcast_ref::<arrow::array::UInt64Array>().unwrap();
+    rows.value(0)
+}
+
+fn check(what: &str, found: &[Vec<Cell>], expected: &[Vec<Cell>]) {
+    let are_same = |(found, expected): (&Vec<Cell>, &Vec<Cell>)| {
+        found.iter().zip(expected).all(|(found, expected)| found.matches(expected))
+    };
+    let same = found.len() == expected.len() && found.iter().zip(expected).all(are_same);
+    assert!(same, "{what}: {found:?} instead of {expected:?}");
+}
+
+#[test]
+fn rows_that_a_condition_with_queries_is_true_for_go() {
+    for seed in 0..24 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for condition in CONDITIONS {
+            let (_folder, session) = session(&mut random);
+            let left = sorted(&session, &format!("select * from t where ({condition}) is not true"));
+            let before = sorted(&session, "select * from t").len();
+            let removed = change(&session, &format!("delete from t where {condition}"));
+            let found = if removed == before as u64 { Vec::new() } else { sorted(&session, "select * from t") };
+            check(&format!("seed {seed}: {condition}"), &found, &left);
+            assert_eq!(removed as usize, before - left.len(), "seed {seed}: {condition}");
+        }
+    }
+}
+
+#[test]
+fn values_with_queries_are_those_of_the_rows_as_they_were() {
+    for seed in 100..116 {
+        let mut random = ChaCha8Rng::seed_from_u64(seed);
+        for (column, value) in VALUES {
+            for condition in [Some("n > 2"), Some("x in (select x from other)"), None] {
+                let (_folder, session) = session(&mut random);
+                let is_changed = condition.unwrap_or("true");
+                let items = ["time", "sym", "x", "n", "flag", "note", "size"].map(|name| match name == column {
+                    true => format!("case when {is_changed} then {value} else {name} end as {name}"),
+                    false => name.to_owned(),
+                });
+                let expected = sorted(&session, &format!("select {} from t", items.join(", ")));
+                let condition = condition.map(|condition| format!(" where {condition}")).unwrap_or_default();
+                let text = format!("update t set {column} = {value}{condition}");
+                change(&session, &text);
+                check(&format!("seed {seed}: {text}"), &sorted(&session, "select * from t"), &expected);
+            }
+        }
+    }
+}
