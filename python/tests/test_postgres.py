@@ -134,7 +134,7 @@ def test_failures_have_the_classes_that_programs_catch(server: Postgres) -> None
             ("select 1 / 0", psycopg.errors.DivisionByZero),
             ("select nothing(1)", psycopg.errors.UndefinedFunction),
             ("set work_mem = 1", psycopg.errors.UndefinedObject),
-            ("declare a cursor for select 1", psycopg.errors.FeatureNotSupported),
+            ("declare a scroll cursor for select 1", psycopg.errors.FeatureNotSupported),
         ]:
             with pytest.raises(error):
                 connection.execute(statement)
@@ -221,6 +221,115 @@ def test_the_end_of_a_transaction_leads_settings_back(server: Postgres) -> None:
         connection.execute("set statement_timeout = 5000")
         connection.commit()
         assert connection.execute("show statement_timeout").fetchone() == ("5000",)
+
+
+TICKS = "create table {} (time timestamp, sym symbol, price float64, size int64, note text, day date)"
+TICK_ROWS = [
+    (DAY, "IBM", 1.5, 10, "a\tb\\c\n\"d\", e", datetime.date(2026, 1, 1)),
+    (DAY + datetime.timedelta(microseconds=1), "KO", None, -(2**63), "", datetime.date(1969, 12, 31)),
+    (DAY + datetime.timedelta(hours=1), None, float("inf"), None, None, None),
+    (DAY + datetime.timedelta(hours=2), "é", -0.25, 2**63 - 1, "\\N", datetime.date(2100, 1, 1)),
+]
+
+
+@pytest.mark.parametrize("form", ["", "(format csv)", "(format csv, header, delimiter '|', null '-')", "(format binary)"])
+def test_rows_are_copied_in_and_out(server: Postgres, form: str) -> None:
+    table = "copied_" + "".join(letter for letter in form if letter.isalpha())
+    with psycopg.connect(server.address, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(TICKS.format(table))
+        cursor.execute(TICKS.format(f"{table}_twice"))
+        if "csv" in form:
+            for row in TICK_ROWS:
+                cursor.execute(f"insert into {table} values (%s, %s, %s, %s, %s, %s)", row)
+        else:
+            with cursor.copy(f"copy {table} from stdin {form}") as copy:
+                if "binary" in form:
+                    copy.set_types(["timestamptz", "text", "float8", "int8", "text", "date"])
+                for row in TICK_ROWS:
+                    copy.write_row(row)
+            assert cursor.statusmessage == "COPY 4"
+        assert cursor.execute(f"select * from {table} order by time").fetchall() == TICK_ROWS
+        with cursor.copy(f"copy (select * from {table} order by time) to stdout {form}") as copy:
+            sent = b"".join(bytes(block) for block in copy)
+        assert cursor.statusmessage == "COPY 4"
+        with cursor.copy(f"copy {table}_twice from stdin {form}") as copy:
+            for at in range(0, len(sent), 7):
+                copy.write(sent[at : at + 7])
+        assert cursor.execute(f"select * from {table}_twice order by time").fetchall() == TICK_ROWS
+
+
+def test_a_copy_that_fails_takes_no_row(server: Postgres) -> None:
+    with psycopg.connect(server.address, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("create table broken (time timestamp, price float64)")
+        for rows, told in [
+            ("2026-01-01 10:00:00\t1\n2026-01-01 10:00:01\n", "line 2: missing data for column"),
+            ("2026-01-01 10:00:00\t1\n2026-01-01 10:00:01\tx\n", "price"),
+            ("\\N\t1\n", "each row needs a time"),
+            ("yesterday\t1\n", "time"),
+        ]:
+            with pytest.raises(psycopg.DataError, match=told), cursor.copy("copy broken from stdin") as copy:
+                copy.write(rows)
+        with pytest.raises(ZeroDivisionError), cursor.copy("copy broken from stdin") as copy:
+            copy.write("2026-01-01 10:00:00\t1\n")
+            print(1 / 0)
+        for statement, error in [
+            ("copy nowhere from stdin", psycopg.errors.UndefinedTable),
+            ("copy broken (nothing) from stdin", psycopg.errors.UndefinedColumn),
+            ("copy broken from stdin (force_null (price))", psycopg.errors.SyntaxError),
+            ("copy (select 1 / 0) to stdout", psycopg.errors.DivisionByZero),
+        ]:
+            with pytest.raises(error), cursor.copy(statement) as copy:
+                copy.read()
+        with cursor.copy("copy broken (price, time) from stdin (format csv)") as copy:
+            copy.write("2.5,2026-01-01 10:00\n")
+        assert cursor.execute("select price from broken").fetchall() == [(2.5,)]
+
+
+def test_asyncpg_copies_records(server: Postgres) -> None:
+    async def copied() -> list[tuple[object, ...]]:
+        connection = await asyncpg.connect(host="127.0.0.1", port=server.port, user="anybody", database="market")
+        try:
+            await connection.execute(TICKS.format("records"))
+            columns = ["time", "sym", "price", "size", "note", "day"]
+            told = await connection.copy_records_to_table("records", records=TICK_ROWS, columns=columns)
+            assert told == "COPY 4"
+            return [tuple(row) for row in await connection.fetch("select * from records order by time")]
+        finally:
+            await connection.close()
+
+    assert asyncio.run(copied()) == TICK_ROWS
+
+
+def test_cursors_read_in_parts(server: Postgres) -> None:
+    expected = [row[0] for row in rows_of(server, "select price from trade order by time, sym")]
+    with psycopg.connect(server.address) as connection:
+        for binary in (False, True):
+            with connection.cursor("my cursor", binary=binary) as cursor:
+                cursor.itersize = 300
+                cursor.execute("select price from trade where price >= %s order by time, sym", (-1e9,))
+                assert cursor.fetchone() == (expected[0],)
+                assert [row[0] for row in cursor] == expected[1:]
+        connection.execute("declare plain no scroll cursor for select price from trade order by time, sym")
+        assert connection.execute("move 2 in plain").statusmessage == "MOVE 2"
+        fetched = connection.execute("fetch forward 3 from plain")
+        assert (fetched.statusmessage, [row[0] for row in fetched.fetchall()]) == ("FETCH 3", expected[2:5])
+        assert len(connection.execute("fetch all from plain").fetchall()) == len(expected) - 5
+        assert connection.execute("fetch plain").fetchall() == []
+        connection.execute("close plain")
+        with pytest.raises(psycopg.errors.InvalidCursorName):
+            connection.execute("fetch plain")
+        connection.rollback()
+    with psycopg.connect(server.address, autocommit=True) as connection, pytest.raises(psycopg.errors.NoActiveSqlTransaction):
+        connection.execute("declare alone cursor for select 1")
+    engine = sqlalchemy.create_engine(f"postgresql+psycopg2://{server.url}")
+    with engine.connect().execution_options(stream_results=True) as connection:
+        parts = list(pd.read_sql(sqlalchemy.text("select price from trade order by time, sym"), connection, chunksize=400))
+    assert len(parts) > 1 and [price for part in parts for price in part["price"]] == expected
+
+
+def rows_of(server: Postgres, statement: str) -> list[tuple[object, ...]]:
+    with psycopg.connect(server.address, autocommit=True) as connection:
+        return connection.execute(statement).fetchall()
 
 
 def test_psycopg2_reads_and_binds(server: Postgres) -> None:
@@ -322,7 +431,8 @@ def test_psql_runs_statements_and_describes(server: Postgres) -> None:
     assert "splay|splay|UTF8|" in told("-c", "\\l")
     assert "public|splay" in told("-c", "\\dn")
     # Rows in parts.
-    assert told("-v", "FETCH_COUNT=0", "-c", "select size from trade order by size limit 3") == "0\n1\n2\n"
+    for count in (0, 2):
+        assert told("-v", f"FETCH_COUNT={count}", "-c", "select size from trade order by size limit 3") == "0\n1\n2\n"
     refused = psql(server, "-c", "select (1 from trade")
     assert refused.returncode == 1 and "LINE 1: select (1 from trade" in refused.stderr
 

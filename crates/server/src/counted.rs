@@ -30,6 +30,11 @@ impl CountedBuffer {
         &mut self.bytes
     }
 
+    /// Forgets what was written behind so many bytes.
+    pub(crate) fn truncate(&mut self, bytes: usize) {
+        self.bytes.truncate(bytes);
+    }
+
     /// What was written, which counts until it is dropped.
     pub(crate) fn take(&mut self) -> Bytes {
         let (bytes, part) = (std::mem::take(&mut self.bytes), self.part.take());

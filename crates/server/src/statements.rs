@@ -204,13 +204,13 @@ impl Statements {
 
     /// What a statement would give, without running it.
     pub(crate) async fn describe(&self, text: String) -> Outcome<splay_sql::Description> {
-        self.described(move |session, stop| session.describe_until(&text, stop)).await
+        self.with_session(move |session, stop| session.describe_until(&text, stop)).await
     }
 
-    /// Plans without running, in a place.
-    async fn described<T: Send + 'static>(
+    /// Does something with the session, in a place: plans without running, or takes rows.
+    pub(crate) async fn with_session<T: Send + 'static>(
         &self,
-        describe: impl FnOnce(&Session, Stop<'_>) -> splay_sql::Result<T> + Send + 'static,
+        act: impl FnOnce(&Session, Stop<'_>) -> splay_sql::Result<T> + Send + 'static,
     ) -> Outcome<T> {
         let place = self.place("describe", Instant::now()).await?;
         let session = self.session.clone();
@@ -219,11 +219,11 @@ impl Statements {
         tokio::task::spawn_blocking(move || {
             let _place = place;
             let is_over = || sender.is_closed() || Instant::now() >= deadline;
-            let described = describe(&session, Stop::when(&is_over));
-            let _ = sender.send(described);
+            let done = act(&session, Stop::when(&is_over));
+            let _ = sender.send(done);
         });
         match tokio::time::timeout(self.shared.limits.statement(), receiver).await {
-            Ok(Ok(described)) => described.map_err(Problem::from),
+            Ok(Ok(done)) => done.map_err(Problem::from),
             Ok(Err(_)) => Err(broke_off()),
             Err(_) => Err(out_of_time()),
         }
@@ -231,7 +231,7 @@ impl Statements {
 
     /// Types that the placeholders of a statement that changes something have, as far as they have some.
     pub(crate) async fn describe_change(&self, text: String) -> Outcome<Vec<(String, DataType)>> {
-        self.described(move |session, stop| session.describe_change(&text, stop)).await
+        self.with_session(move |session, stop| session.describe_change(&text, stop)).await
     }
 
     /// Waits for a place.

@@ -3,6 +3,7 @@
 use splay_sql::NamedStatement;
 use splay_sql::statements::without_blanks;
 
+use super::cursors::CursorCommand;
 use super::refusal::Refusal;
 
 /// Such a statement.
@@ -33,6 +34,8 @@ pub(super) enum Command {
     Deallocate(Option<String>),
     /// `DISCARD ALL`.
     Discard,
+    /// About a cursor.
+    Cursor(CursorCommand),
     /// What there is nothing to do for, with the tag that it is answered with.
     Nothing(&'static str),
 }
@@ -41,7 +44,7 @@ pub(super) enum Command {
 const COMMAND_BYTES_MAX: usize = 16 << 10;
 
 /// Words that such statements begin with.
-const FIRST_WORDS: [&str; 19] = [
+const FIRST_WORDS: [&str; 20] = [
     "begin",
     "start",
     "commit",
@@ -60,6 +63,7 @@ const FIRST_WORDS: [&str; 19] = [
     "release",
     "declare",
     "fetch",
+    "move",
     "listen",
 ];
 
@@ -125,11 +129,8 @@ impl Command {
             ["discard", "all"] => Command::Discard,
             ["discard", "plans"] => Command::Nothing("DISCARD PLANS"),
             ["discard", "temp" | "temporary"] => Command::Nothing("DISCARD TEMP"),
-            ["close", "all"] => Command::Nothing("CLOSE CURSOR ALL"),
             ["unlisten", _] => Command::Nothing("UNLISTEN"),
-            ["declare" | "fetch", ..] => {
-                return Err(Refusal::unsupported("DECLARE CURSOR; read in parts by the rows that Execute asks for:"));
-            }
+            ["declare" | "fetch" | "move" | "close", ..] => Command::Cursor(CursorCommand::of(&words, text)?),
             ["listen", ..] => return Err(Refusal::unsupported("LISTEN; live rows come by WebSocket and Flight:")),
             _ => return Ok(None),
         };
@@ -152,6 +153,7 @@ impl Command {
             Command::Deallocate(None) => "DEALLOCATE ALL",
             Command::Deallocate(Some(_)) => "DEALLOCATE",
             Command::Discard => "DISCARD ALL",
+            Command::Cursor(cursor) => cursor.tag(),
             Command::Nothing(tag) => tag,
         }
     }
@@ -233,7 +235,7 @@ fn set(words: &[String], is_local: bool) -> Result<Command, Refusal> {
 }
 
 /// A word without its quotes.
-fn unquoted(word: &str) -> String {
+pub(super) fn unquoted(word: &str) -> String {
     for quote in ['\'', '"'] {
         if let Some(inner) = word.strip_prefix(quote).and_then(|rest| rest.strip_suffix(quote)) {
             return inner.replace(&format!("{quote}{quote}"), &quote.to_string());
@@ -344,7 +346,6 @@ mod tests {
         for (text, named) in [
             ("begin isolation level serializable", "SERIALIZABLE"),
             ("commit and chain", "AND CHAIN"),
-            ("declare c cursor for select 1", "CURSOR"),
             ("listen x", "LISTEN"),
         ] {
             let refusal = Command::of(text).unwrap_err();

@@ -175,7 +175,7 @@ impl Connection {
                 self.ready().await
             }
             Message::Flush => self.flush().await,
-            Message::Copy | Message::Terminate => Ok(()),
+            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) | Message::Terminate => Ok(()),
             message => match self.extended(message).await? {
                 Ok(()) => Ok(()),
                 Err((refusal, text)) => self.fail(&refusal, &text).await,
@@ -241,7 +241,7 @@ impl Connection {
     }
 
     /// The kind of the next message, and the message if it is sound.
-    async fn next_message(&mut self) -> Result<(u8, Result<Message, Refusal>), End> {
+    pub(super) async fn next_message(&mut self) -> Result<(u8, Result<Message, Refusal>), End> {
         let limits = &self.front.shared.limits;
         let mut stop = self.front.shared.stop.clone();
         let mut deadline = Instant::now() + limits.postgres_idle();
@@ -321,7 +321,8 @@ impl Connection {
                 self.portals.clear();
                 self.reset();
             }
-            Command::Nothing(_) => {}
+            // Carried out where rows are sent.
+            Command::Cursor(_) | Command::Nothing(_) => {}
         }
         Ok(None)
     }

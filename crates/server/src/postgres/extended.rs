@@ -12,10 +12,11 @@ use splay_sql::{Parameters, statements};
 
 use super::commands::Command;
 use super::connection::{Connection, End, shown};
+use super::cursors::CursorCommand;
 use super::encode::{COLUMNS_MAX, Piece, Rows, split_rows, too_many_columns};
 use super::messages::{Bind, Message, Target};
 use super::refusal::Refusal;
-use super::replies::Column;
+use super::replies::{Column, format};
 use super::statement::{Answered, Started};
 use super::types::{self, Type};
 use super::{check_name, check_text, values};
@@ -70,7 +71,38 @@ pub(crate) struct Portal {
     values: Vec<splay_sql::ScalarValue>,
     value_bytes: usize,
     formats: Vec<i16>,
+    /// Those of what it gives, once it runs.
+    columns: Vec<Column>,
     state: State,
+}
+
+impl Prepared {
+    /// A statement that reads, without placeholders of its own.
+    pub(super) fn query(text: &str) -> Prepared {
+        Prepared {
+            text: text.to_owned(),
+            kind: Kind::Read,
+            types: Vec::new(),
+            placeholders: 0,
+            described: OnceLock::new(),
+            is_told: AtomicBool::new(false),
+        }
+    }
+}
+
+impl Portal {
+    pub(super) fn new(prepared: Arc<Prepared>, values: Vec<splay_sql::ScalarValue>, formats: Vec<i16>) -> Portal {
+        let value_bytes = values.iter().map(splay_sql::ScalarValue::size).sum::<usize>() + formats.len() * 2;
+        Portal { prepared, values, value_bytes, formats, columns: Vec::new(), state: State::New }
+    }
+
+    pub(super) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    pub(super) fn formats(&self) -> &[i16] {
+        &self.formats
+    }
 }
 
 #[derive(Debug)]
@@ -144,7 +176,12 @@ impl Connection {
         let kind = match Command::of(statement)? {
             Some(command) => Kind::Command(command),
             None if statement.is_empty() => Kind::Empty,
-            None if splay_sql::is_change(statement) => Kind::Change,
+            None if splay_sql::is_change(statement) => {
+                if matches!(splay_sql::copy_stream(statement), Ok(Some(_))) {
+                    return Err(Refusal::unsupported("COPY as a prepared statement; send it as a simple query: that"));
+                }
+                Kind::Change
+            }
             None => Kind::Read,
         };
         self.check_transaction(if let Kind::Command(command) = &kind { Some(command) } else { None })?;
@@ -201,14 +238,11 @@ impl Connection {
             };
             values::value(at + 1, oid, super::replies::format(&formats, at), value.as_deref())
         };
-        let value_bytes = given.iter().flatten().map(Bytes::len).sum::<usize>()
-            + given.len() * size_of::<splay_sql::ScalarValue>()
-            + columns.len() * 2;
         let values: Vec<_> = match given.iter().enumerate().map(value).collect() {
             Ok(values) => values,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        self.portals.insert(portal, Portal { prepared, values, value_bytes, formats: columns, state: State::New });
+        self.portals.insert(portal, Portal::new(prepared, values, columns));
         self.replies.plain(b'2');
         Ok(Ok(()))
     }
@@ -217,14 +251,7 @@ impl Connection {
         check_name(&bind.portal)?;
         let prepared = self.prepared(&bind.statement)?;
         self.check_transaction(if let Kind::Command(command) = &prepared.kind { Some(command) } else { None })?;
-        if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
-            return Err(Refusal::new("42P03", format!("cursor \"{}\" already exists", bind.portal)));
-        }
-        let others = || self.portals.iter().filter(|(other, _)| **other != bind.portal);
-        let bytes: usize = others().map(|(_, portal)| portal.value_bytes).sum();
-        if others().count() >= PORTALS_MAX || bytes > self.front.shared.limits.message_bytes_max {
-            return Err(Refusal::new("54000", "the connection has too many portals: close some, or send Sync"));
-        }
+        self.check_portal(&bind.portal)?;
         let wanted = prepared.placeholders;
         if bind.values.len() != wanted {
             let text = format!("{} values were given, and the statement has {wanted} placeholders", bind.values.len());
@@ -243,6 +270,19 @@ impl Connection {
             ));
         }
         Ok(prepared)
+    }
+
+    /// Whether there may be a portal of a name besides those that there are.
+    pub(super) fn check_portal(&self, name: &str) -> Result<(), Refusal> {
+        if !name.is_empty() && self.portals.contains_key(name) {
+            return Err(Refusal::new("42P03", format!("cursor \"{name}\" already exists")));
+        }
+        let others = || self.portals.iter().filter(|(other, _)| **other != name);
+        let bytes: usize = others().map(|(_, portal)| portal.value_bytes + portal.prepared.text.len()).sum();
+        if others().count() >= PORTALS_MAX || bytes > self.front.shared.limits.message_bytes_max {
+            return Err(Refusal::new("54000", "the connection has too many portals: close some, or send Sync"));
+        }
+        Ok(())
     }
 
     /// What a prepared statement would give and which values it takes.
@@ -309,6 +349,9 @@ impl Connection {
         match &prepared.kind {
             Kind::Read => self.replies.columns(columns, formats),
             Kind::Command(Command::Show(_)) => self.replies.columns(columns, &[]),
+            Kind::Command(Command::Cursor(CursorCommand::Fetch { shows: true, .. })) => {
+                self.replies.columns(columns, formats);
+            }
             _ => self.replies.plain(b'n'),
         }
     }
@@ -325,6 +368,10 @@ impl Connection {
         };
         let described = match &portal.prepared.kind {
             Kind::Read => self.started(&mut portal).await?,
+            Kind::Command(Command::Cursor(CursorCommand::Fetch { name, shows: true, .. })) => {
+                let (name, formats) = (name.clone(), portal.formats.clone());
+                self.columns_of_cursor(&name, &formats).await?
+            }
             Kind::Command(command) => Ok(shown(command).unwrap_or_default()),
             Kind::Change | Kind::Empty => Ok(Vec::new()),
         };
@@ -339,10 +386,38 @@ impl Connection {
         Ok(described.map(drop))
     }
 
+    /// Starts the statement of a cursor, if it hasn't begun; its rows come in these formats.
+    pub(super) async fn begin_with_formats(&mut self, portal: &mut Portal, formats: &[i16]) -> Answered<()> {
+        if matches!(portal.state, State::New) {
+            portal.formats = formats.to_vec();
+            return Ok(self.started(portal).await?.map(drop));
+        }
+        let is_same = (0..portal.columns.len()).all(|at| format(formats, at) == format(&portal.formats, at));
+        Ok(match is_same {
+            true => Ok(()),
+            false => Err(Refusal::unsupported(
+                "a cursor whose rows were text so far, and are to be binary, or the other way round:",
+            )),
+        })
+    }
+
+    async fn columns_of_cursor(&mut self, name: &str, formats: &[i16]) -> Answered<Vec<Column>> {
+        let mut cursor = match self.take_portal(name) {
+            Ok(cursor) => cursor,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let begun = self.begin_with_formats(&mut cursor, formats).await?;
+        Ok(begun.map(|()| {
+            let columns = cursor.columns.clone();
+            self.portals.insert(name.to_owned(), cursor);
+            columns
+        }))
+    }
+
     /// Starts the statement of a portal that reads, and gives its columns.
     async fn started(&mut self, portal: &mut Portal) -> Answered<Vec<Column>> {
         if !matches!(portal.state, State::New) {
-            return Ok(Err(Refusal::new("0A000", "a portal is described before it is executed")));
+            return Ok(Ok(portal.columns.clone()));
         }
         let running = self.portals.values().filter(|portal| matches!(portal.state, State::Runs { .. })).count();
         if running >= RUNNING_MAX {
@@ -359,7 +434,8 @@ impl Connection {
         match self.next_piece(&mut started).await? {
             Ok(Some(Piece::Columns(schema))) => {
                 portal.state = State::Runs { started: Box::new(started), rows: Bytes::new(), count: 0 };
-                Ok(Ok(types::columns(&schema)))
+                portal.columns = types::columns(&schema);
+                Ok(Ok(portal.columns.clone()))
             }
             Ok(_) => Ok(Err(Refusal::new("XX000", "the statement broke off; this is a fault of SplayDB"))),
             Err(refusal) => Ok(Err(refusal)),
@@ -382,7 +458,12 @@ impl Connection {
                 Ok(())
             }
             Kind::Command(command) => match self.check_transaction(Some(command)) {
-                Ok(()) => self.show(command, false),
+                Ok(()) => match command {
+                    Command::Cursor(cursor) => {
+                        self.cursor(cursor, (portal.values.clone(), &portal.formats), false).await?
+                    }
+                    command => self.show(command, false),
+                },
                 Err(refusal) => Err(refusal),
             },
             Kind::Change => match self.check_transaction(None) {
@@ -411,22 +492,28 @@ impl Connection {
         {
             return Ok(Err(refusal));
         }
-        let State::Runs { started, rows, count } = &mut portal.state else {
-            self.replies.complete("SELECT 0");
-            return Ok(Ok(()));
-        };
         let wanted = if rows_max == 0 { u64::MAX } else { rows_max };
+        Ok(self.read_rows(portal, wanted, true).await?.map(|(sent, is_over)| match is_over {
+            true => self.replies.complete(&format!("SELECT {sent}")),
+            false => self.replies.plain(b's'),
+        }))
+    }
+
+    /// Takes so many rows of a portal that runs, and sends them if they are to be shown; how many there were, and whether it ended before.
+    pub(super) async fn read_rows(&mut self, portal: &mut Portal, wanted: u64, shows: bool) -> Answered<(u64, bool)> {
+        let State::Runs { started, rows, count } = &mut portal.state else { return Ok(Ok((0, true))) };
         let mut sent = 0;
         loop {
             if *count > 0 {
                 let part = (*count).min(wanted - sent);
                 let bytes = if part == *count { std::mem::take(rows) } else { split_rows(rows, part) };
                 (sent, *count) = (sent + part, *count - part);
-                self.send(bytes).await?;
+                if shows {
+                    self.send(bytes).await?;
+                }
             }
             if sent == wanted {
-                self.replies.plain(b's');
-                return Ok(Ok(()));
+                return Ok(Ok((sent, false)));
             }
             match self.next_piece(started).await? {
                 Ok(Some(Piece::Rows { bytes, rows: more })) => (*rows, *count) = (bytes, more),
@@ -436,8 +523,7 @@ impl Connection {
             }
         }
         portal.state = State::Ended;
-        self.replies.complete(&format!("SELECT {sent}"));
-        Ok(Ok(()))
+        Ok(Ok((sent, true)))
     }
 }
 

@@ -36,8 +36,11 @@ pub(super) enum Message {
     Flush,
     Sync,
     Terminate,
-    /// Part of a `COPY`, of which there is none: ignored, as PostgreSQL does.
-    Copy,
+    /// Part of what a `COPY` takes. Ignored behind one that failed, as PostgreSQL does.
+    CopyData(Bytes),
+    CopyDone,
+    /// With the client's reason.
+    CopyFail(String),
 }
 
 /// Values for a prepared statement, and how its columns are wanted.
@@ -185,7 +188,9 @@ impl Message {
             b'H' => Message::Flush,
             b'S' => Message::Sync,
             b'X' => Message::Terminate,
-            b'd' | b'c' | b'f' => return Ok(Message::Copy),
+            b'd' => return Ok(Message::CopyData(body.0)),
+            b'c' => Message::CopyDone,
+            b'f' => Message::CopyFail(body.text()?),
             b'F' => return Err(Refusal::fatal("0A000", "calls of functions by message are not supported; use select")),
             other => {
                 return Err(Refusal::fatal("08P01", format!("invalid kind of message: {:?}", char::from(other))));

@@ -9,6 +9,9 @@
 mod cells;
 mod commands;
 mod connection;
+mod copy;
+mod copy_rows;
+mod cursors;
 mod encode;
 mod extended;
 #[cfg(test)]

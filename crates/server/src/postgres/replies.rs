@@ -113,6 +113,15 @@ impl Replies {
         self.message(kind, |_| {});
     }
 
+    /// That rows of a `COPY` come, by `H`, or are taken, by `G`: all columns as text or in binary.
+    pub(super) fn copy(&mut self, kind: u8, is_binary: bool, columns: usize) {
+        self.message(kind, |body| {
+            body.put_u8(u8::from(is_binary));
+            body.put_u16(u16::try_from(columns).unwrap_or(u16::MAX));
+            (0..columns).for_each(|_| body.put_u16(u16::from(is_binary)));
+        });
+    }
+
     /// A failure, with its place in the statement, before which so many characters stand.
     pub(super) fn refusal(&mut self, refusal: &Refusal, statement: &str, before: usize) {
         let severity = if refusal.is_fatal { "FATAL" } else { "ERROR" };

@@ -31,6 +31,13 @@ pub(super) struct Started {
 /// What came of a statement: the connection may be over, or the statement be refused.
 pub(super) type Answered<T> = Result<Result<T, Refusal>, End>;
 
+pub(super) fn not_alone() -> Refusal {
+    Refusal::new(
+        "0A000",
+        "a statement that changes something is sent alone: several in one text would be one transaction, which there is none of",
+    )
+}
+
 impl Connection {
     /// Answers the statements of a text, one after the other; none behind one that fails.
     pub(super) async fn query(&mut self, text: &str) -> Result<(), End> {
@@ -65,6 +72,7 @@ impl Connection {
         let command = Command::of(statement);
         let checked = command.and_then(|command| self.check_transaction(command.as_ref()).map(|()| command));
         let executed = match checked {
+            Ok(Some(Command::Cursor(cursor))) => return self.cursor(&cursor, (Vec::new(), &[]), true).await,
             Ok(Some(command)) => return Ok(self.show(&command, true)),
             Ok(None) => self.executed(statement),
             Err(refusal) => Err(refusal),
@@ -75,11 +83,13 @@ impl Connection {
         };
         let statement = executed.as_deref().unwrap_or(statement);
         if splay_sql::is_change(statement) {
+            match splay_sql::copy_stream(statement) {
+                Ok(Some(copy)) => return self.copy(copy, alone).await,
+                Ok(None) => {}
+                Err(error) => return Ok(Err(Refusal::new("42601", error.to_string()))),
+            }
             if !alone {
-                return Ok(Err(Refusal::new(
-                    "0A000",
-                    "a statement that changes something is sent alone: several in one text would be one transaction, which there is none of",
-                )));
+                return Ok(Err(not_alone()));
             }
             return self.change(statement, Parameters::None).await;
         }
@@ -149,7 +159,7 @@ impl Connection {
     }
 
     /// Where rows go that a statement inserts, if it may.
-    fn ingest(&self) -> Result<Arc<dyn Ingest>, Refusal> {
+    pub(super) fn ingest(&self) -> Result<Arc<dyn Ingest>, Refusal> {
         // A change may read as well: INSERT … SELECT, conditions.
         self.rights.check(Role::Read)?;
         self.rights.check(Role::Write)?;

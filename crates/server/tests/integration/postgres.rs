@@ -164,7 +164,7 @@ fn failures_have_codes_and_places() {
         ("set work_mem = 1", "42704"),
         ("set client_encoding = latin1", "22023"),
         ("savepoint a", "25P01"),
-        ("declare c cursor for select 1", "0A000"),
+        ("declare c cursor for select 1", "25P01"),
         ("select 1; insert into trade values (1)", "0A000"),
         ("deallocate nothing", "26000"),
     ] {

@@ -48,29 +48,40 @@ pub fn copy_to(statement: &str) -> Result<Option<CopyTo>> {
     })
 }
 
-/// What stands behind `COPY`.
-pub(super) fn copy(words: &mut Words<'_>) -> Result<Copy> {
-    if words.peek() == Some(&Token::LParen) {
+/// Where `COPY` takes rows from, or puts them.
+pub(super) struct Source {
+    /// The table and its columns, if it isn't a query.
+    pub(super) table: Option<(String, Option<Vec<String>>)>,
+    /// What gives the rows.
+    pub(super) query: String,
+}
+
+/// What stands behind `COPY`: a query in brackets, or a table with or without a list of columns.
+pub(super) fn source(words: &mut Words<'_>) -> Result<Source> {
+    if words.peek_bracket() {
         let query = words.within_brackets()?;
         if begins(&query) {
             return fault("COPY writes the rows of a query, and what stands in its brackets changes something");
         }
-        if !words.take(&["to"]) {
-            return fault("COPY with a query needs TO and a file");
-        }
-        let (path, format) = file(words)?;
-        return Ok(Copy::To(CopyTo { query, path, format }));
+        return Ok(Source { table: None, query });
     }
     let begin = words.at();
     let table = words.table()?;
     let (named, begin) = (words.text_from(begin), words.at());
-    let columns = if words.peek() == Some(&Token::LParen) { Some(words.names()?) } else { None };
+    let columns = if words.peek_bracket() { Some(words.names()?) } else { None };
     let listed = words.text_from(begin);
+    let listed = if columns.is_some() { listed.trim_matches(['(', ')']) } else { "*" };
+    Ok(Source { query: format!("SELECT {listed} FROM {named}"), table: Some((table, columns)) })
+}
+
+/// What stands behind `COPY`.
+pub(super) fn copy(words: &mut Words<'_>) -> Result<Copy> {
+    let Source { table, query } = source(words)?;
     if words.take(&["to"]) {
-        let listed = if columns.is_some() { listed.trim_matches(['(', ')']) } else { "*" };
         let (path, format) = file(words)?;
-        return Ok(Copy::To(CopyTo { query: format!("SELECT {listed} FROM {named}"), path, format }));
+        return Ok(Copy::To(CopyTo { query, path, format }));
     }
+    let Some((table, columns)) = table else { return fault("COPY with a query needs TO and a file") };
     if !words.take(&["from"]) {
         return fault("COPY needs FROM or TO, and a file");
     }

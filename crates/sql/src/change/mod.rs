@@ -7,6 +7,7 @@
 
 mod condition;
 mod copy;
+mod copy_stream;
 mod fit;
 mod keyed;
 mod materialized;
@@ -18,10 +19,12 @@ mod statement;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::Field;
 use splay_engine::Stop;
 use splay_store::{Database, LoadOptions, TableSpec};
 
 pub use self::copy::{CopyTo, copy_to};
+pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub use self::materialized::Refreshed;
 pub(crate) use self::run::columns_of;
 use self::run::patiently;
@@ -107,5 +110,30 @@ impl Session {
         let row = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
         let row = row.map_err(|error| Error::Internal { message: error.to_string() })?;
         Ok(self.answer_of(vec![row], start))
+    }
+
+    /// The columns that `COPY … FROM STDIN` fills, by name and type, in their order.
+    ///
+    /// # Errors
+    /// [`Error::Store`] if there is no such table or column.
+    pub fn columns_to_copy(&self, table: &str, columns: Option<&[String]>) -> Result<Vec<Field>> {
+        let spec = self.database().table(table)?.snapshot()?.spec().clone();
+        let positions = run::copied_positions(&spec, columns)?;
+        Ok(positions.into_iter().map(|position| spec.shown_arrow().field(position).clone()).collect())
+    }
+
+    /// Inserts rows that a client has sent, all or none; how many there were. Their columns are those that were asked for, as texts or in types
+    /// from which the table's follow.
+    ///
+    /// # Errors
+    /// As [`Session::change`].
+    pub fn copy_rows(
+        &self,
+        (table, columns): (&str, Option<&[String]>),
+        rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
+        stop: Stop<'_>,
+        insert: &dyn InsertRows,
+    ) -> Result<u64> {
+        run::copy_rows(self, (table, columns), rows, stop, insert)
     }
 }

@@ -148,20 +148,55 @@ fn insert_rows(
 ) -> Result<Changed> {
     let Insertion { what, columns, query, conflict } = *insertion;
     let (mut answer, positions) = rows_of(session, spec, columns, query, parameters, stop)?;
+    let mut rows = answer.by_ref();
+    let changed = fill(session, (spec, &positions), &mut rows, (conflict, parameters), stop, insert)?;
+    Ok(Changed { what, ..changed })
+}
+
+/// Inserts rows, whose columns are those at some positions.
+fn fill(
+    session: &Session,
+    (spec, positions): (&TableSpec, &[usize]),
+    rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
+    (conflict, parameters): (Option<&Conflict>, &Parameters),
+    stop: Stop<'_>,
+    insert: &dyn InsertRows,
+) -> Result<Changed> {
     let mut count = 0;
-    let rows = answer.by_ref().map(|batch| {
-        let batch = fitted_rows(spec, &positions, &batch?)?;
+    let rows = rows.map(|batch| {
+        let batch = fitted_rows(spec, positions, &batch?)?;
         count += batch.num_rows() as u64;
         Ok(batch)
     });
     let mut some = rows.filter(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
     if spec.reference.is_some() {
-        let changed = keyed::insert(session, spec, &mut some, conflict, parameters, stop)?;
-        return Ok(Changed { what, ..changed });
+        return keyed::insert(session, spec, &mut some, conflict, parameters, stop);
     }
     let commit = insert.insert(spec, &mut some)?;
     drop(some);
-    Ok(Changed { what, rows: count, commit })
+    Ok(Changed { what: "INSERT", rows: count, commit })
+}
+
+/// Positions of the columns that `COPY` fills: those that are named, or all.
+pub(super) fn copied_positions(spec: &TableSpec, columns: Option<&[String]>) -> Result<Vec<usize>> {
+    match columns {
+        Some(columns) => positions(spec, columns),
+        None => Ok((0..spec.shown_columns().len()).collect()),
+    }
+}
+
+/// Inserts rows that a client has sent.
+pub(super) fn copy_rows(
+    session: &Session,
+    (table, columns): (&str, Option<&[String]>),
+    rows: &mut dyn Iterator<Item = Result<RecordBatch>>,
+    stop: Stop<'_>,
+    insert: &dyn InsertRows,
+) -> Result<u64> {
+    let spec = session.database().table(table)?.snapshot()?.spec().clone();
+    let positions = copied_positions(&spec, columns)?;
+    let changed = fill(session, (&spec, &positions), rows, (None, &Parameters::None), stop, insert)?;
+    Ok(changed.rows)
 }
 
 /// Tries a change again while another writer is at work.

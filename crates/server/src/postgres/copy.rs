@@ -1,0 +1,266 @@
+//! `COPY … FROM STDIN` and `COPY … TO STDOUT`.
+//!
+//! What a client sends is held until its end, decoded, and captured as one statement's rows: all or none. So it is bounded as those are.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use bytes::BytesMut;
+use splay_sql::{AnswerMemory, CopyStream, Parameters, StatementStats, StreamFormat, StreamKind};
+
+use super::cells::Cells;
+use super::connection::{Connection, End};
+use super::copy_rows::{self, SIGNATURE};
+use super::encode::{COLUMNS_MAX, Piece, set_length, too_many_columns};
+use super::messages::Message;
+use super::refusal::Refusal;
+use super::statement::Answered;
+use crate::counted::CountedBuffer;
+use crate::problem::{Code, Outcome, Problem};
+use crate::statements::Encode;
+
+/// Bytes that a client may send for one `COPY`.
+const RECEIVED_BYTES_MAX: usize = 64 << 20;
+
+impl Connection {
+    /// Carries a `COPY` out.
+    pub(super) async fn copy(&mut self, copy: CopyStream, alone: bool) -> Answered<()> {
+        match copy {
+            CopyStream::Out { query, format } => self.copy_out(&query, format).await,
+            CopyStream::In { .. } if !alone => Ok(Err(super::statement::not_alone())),
+            CopyStream::In { table, columns, format } => self.copy_in((table, columns), format).await,
+        }
+    }
+
+    async fn copy_out(&mut self, query: &str, format: StreamFormat) -> Answered<()> {
+        let is_binary = format.kind == StreamKind::Binary;
+        let encode = CopiedRows { format, buffer: CountedBuffer::default() };
+        let mut started = match self.start(query, Parameters::None, encode, None).await? {
+            Ok(started) => started,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let mut count = 0;
+        loop {
+            match self.next_piece(&mut started).await? {
+                Ok(Some(Piece::Columns(schema))) => self.replies.copy(b'H', is_binary, schema.fields().len()),
+                Ok(Some(Piece::Rows { bytes, rows })) => {
+                    count += rows;
+                    self.send(bytes).await?;
+                }
+                Ok(Some(Piece::Changed { .. })) => {}
+                Ok(None) => break,
+                Err(refusal) => return Ok(Err(refusal)),
+            }
+        }
+        self.replies.plain(b'c');
+        self.replies.complete(&format!("COPY {count}"));
+        Ok(Ok(()))
+    }
+
+    async fn copy_in(&mut self, target: (String, Option<Vec<String>>), format: StreamFormat) -> Answered<()> {
+        let ingest = match self.ingest() {
+            Ok(ingest) => ingest,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let statements = self.front.statements.clone();
+        let (table, columns) = target.clone();
+        let fields =
+            statements.with_session(move |session, _| session.columns_to_copy(&table, columns.as_deref())).await;
+        let fields = match fields {
+            Ok(fields) => fields,
+            Err(problem) => return Ok(Err(problem.into())),
+        };
+        self.replies.copy(b'G', format.kind == StreamKind::Binary, fields.len());
+        self.flush().await?;
+        let received = match self.receive().await? {
+            Ok(received) => received,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let copied = statements.with_session(move |session, stop| {
+            let (table, columns) = target;
+            let wrong = |reason| splay_sql::Error::Execution { message: format!("COPY {table}, {reason}") };
+            let mut rows = copy_rows::rows(&received, &fields, &format).map(|rows| rows.map_err(wrong));
+            session.copy_rows(
+                (&table, columns.as_deref()),
+                &mut rows,
+                stop,
+                &crate::changes::IntoJournal(ingest.as_ref()),
+            )
+        });
+        Ok(match copied.await {
+            Ok(rows) => {
+                self.replies.complete(&format!("COPY {rows}"));
+                self.front.shared.metrics.request("postgres", "ok");
+                Ok(())
+            }
+            Err(problem) => {
+                self.front.shared.metrics.request("postgres", problem.code.as_str());
+                Err(problem.into())
+            }
+        })
+    }
+
+    /// What the client sends for a `COPY`, up to its end.
+    async fn receive(&mut self) -> Answered<BytesMut> {
+        let mut received = BytesMut::new();
+        loop {
+            match self.next_message().await? {
+                (_, Ok(Message::CopyData(bytes))) if received.len() + bytes.len() > RECEIVED_BYTES_MAX => {
+                    let text = format!(
+                        "a COPY takes at most {} MiB, all or none: send the rows in several",
+                        RECEIVED_BYTES_MAX >> 20
+                    );
+                    return Ok(Err(Refusal::new("54000", text)));
+                }
+                (_, Ok(Message::CopyData(bytes))) => received.extend_from_slice(&bytes),
+                (_, Ok(Message::CopyDone)) => return Ok(Ok(received)),
+                (_, Ok(Message::CopyFail(reason))) => {
+                    return Ok(Err(Refusal::new("57014", format!("COPY from stdin failed: {reason}"))));
+                }
+                (_, Ok(Message::Flush | Message::Sync)) => {}
+                (_, Ok(Message::Terminate)) => return Err(End::Gone),
+                (kind, Ok(_)) => {
+                    let text = format!("a message of kind {:?} during COPY from stdin", char::from(kind));
+                    return Err(End::Told(Refusal::fatal("08P01", text)));
+                }
+                (_, Err(refusal)) if refusal.is_fatal => return Err(End::Told(refusal)),
+                (_, Err(refusal)) => return Ok(Err(refusal)),
+            }
+        }
+    }
+}
+
+/// Writes the rows of an answer as `COPY` sends them.
+struct CopiedRows {
+    format: StreamFormat,
+    buffer: CountedBuffer,
+}
+
+impl CopiedRows {
+    /// A message of `COPY` whose body `write` writes.
+    fn message(&mut self, write: impl FnOnce(&mut CountedBuffer, &StreamFormat) -> std::io::Result<()>) -> Outcome<()> {
+        let start = self.buffer.bytes_mut().len();
+        let (buffer, format) = (&mut self.buffer, &self.format);
+        let written = buffer
+            .write_all(b"d\0\0\0\0")
+            .and_then(|()| write(buffer, format))
+            .and_then(|()| set_length(buffer, start + 1, 0));
+        written.map_err(|error| self.buffer.problem(|| Problem::new(Code::Execution, error.to_string())))
+    }
+
+    fn piece(&mut self, rows: u64) -> Vec<Piece> {
+        let bytes = self.buffer.take();
+        if bytes.is_empty() { Vec::new() } else { vec![Piece::Rows { bytes, rows }] }
+    }
+}
+
+impl Encode for CopiedRows {
+    type Piece = Piece;
+
+    fn piece_bytes(&self) -> u64 {
+        128 << 10
+    }
+
+    fn start(&mut self, schema: &SchemaRef, memory: &AnswerMemory) -> Outcome<Vec<Piece>> {
+        if schema.fields().len() > COLUMNS_MAX {
+            return Err(too_many_columns());
+        }
+        self.buffer.within(memory);
+        match self.format.kind {
+            StreamKind::Binary => {
+                self.message(|buffer, _| buffer.write_all(SIGNATURE).and_then(|()| buffer.write_all(&[0; 8])))?
+            }
+            _ if self.format.has_header => self.message(|buffer, format| {
+                let names = schema.fields().iter().map(|field| Some(field.name().as_bytes().to_vec()));
+                write_line(buffer, format, names)
+            })?,
+            _ => {}
+        }
+        let mut pieces = vec![Piece::Columns(Arc::clone(schema))];
+        pieces.extend(self.piece(0));
+        Ok(pieces)
+    }
+
+    fn rows(&mut self, batch: &RecordBatch) -> Outcome<Vec<Piece>> {
+        let columns: Vec<Cells> = batch.columns().iter().map(Cells::of).collect::<Outcome<_>>()?;
+        for row in 0..batch.num_rows() {
+            self.message(|buffer, format| match format.kind {
+                StreamKind::Binary => write_binary(buffer, &columns, row),
+                _ => write_text(buffer, format, &columns, row),
+            })?;
+        }
+        Ok(self.piece(batch.num_rows() as u64))
+    }
+
+    fn end(&mut self, _: &StatementStats) -> Outcome<Vec<Piece>> {
+        if self.format.kind == StreamKind::Binary {
+            self.message(|buffer, _| buffer.write_all(&[0xff; 2]))?;
+        }
+        Ok(self.piece(0))
+    }
+}
+
+fn write_binary(buffer: &mut CountedBuffer, columns: &[Cells], row: usize) -> std::io::Result<()> {
+    buffer.write_all(&u16::try_from(columns.len()).unwrap_or(u16::MAX).to_be_bytes())?;
+    for cells in columns {
+        if cells.is_null(row) {
+            buffer.write_all(&[0xff; 4])?;
+            continue;
+        }
+        let value = buffer.bytes_mut().len();
+        buffer.write_all(&[0; 4])?;
+        cells.write_binary(buffer, row)?;
+        set_length(buffer, value, 4)?;
+    }
+    Ok(())
+}
+
+fn write_text(buffer: &mut CountedBuffer, format: &StreamFormat, columns: &[Cells], row: usize) -> std::io::Result<()> {
+    let last = columns.len().saturating_sub(1);
+    for (at, cells) in columns.iter().enumerate() {
+        if cells.is_null(row) {
+            buffer.write_all(format.null.as_bytes())?;
+        } else {
+            let start = buffer.bytes_mut().len();
+            cells.write_text(buffer, row)?;
+            protect(buffer, format, start)?;
+        }
+        if at < last {
+            buffer.write_all(&[format.delimiter])?;
+        }
+    }
+    buffer.write_all(b"\n")
+}
+
+/// A line of values, none of which is written yet.
+fn write_line(
+    buffer: &mut CountedBuffer,
+    format: &StreamFormat,
+    values: impl Iterator<Item = Option<Vec<u8>>>,
+) -> std::io::Result<()> {
+    for (at, value) in values.enumerate() {
+        if at > 0 {
+            buffer.write_all(&[format.delimiter])?;
+        }
+        let start = buffer.bytes_mut().len();
+        buffer.write_all(value.as_deref().unwrap_or(format.null.as_bytes()))?;
+        if value.is_some() {
+            protect(buffer, format, start)?;
+        }
+    }
+    buffer.write_all(b"\n")
+}
+
+/// Writes what stands from a place on anew if something in it would be read in another way.
+fn protect(buffer: &mut CountedBuffer, format: &StreamFormat, start: usize) -> std::io::Result<()> {
+    let value = &buffer.bytes_mut()[start..];
+    let protected = match format.kind {
+        StreamKind::Csv => copy_rows::in_quotes(value, format),
+        _ => copy_rows::with_backslashes(value, format.delimiter),
+    };
+    let Some(protected) = protected else { return Ok(()) };
+    buffer.truncate(start);
+    buffer.write_all(&protected)
+}
