@@ -24,7 +24,8 @@ use datafusion::sql::sqlparser::parser::Parser;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::error::{Error, Result, fault};
-use crate::syntax::{is_word, quoted};
+use crate::statements::quoted;
+use crate::syntax::is_word;
 use crate::walk::syntax::each_expression;
 
 /// Most values for which columns are made.

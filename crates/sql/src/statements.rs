@@ -1,4 +1,4 @@
-//! Where statements of a text end.
+//! Where statements of a text end, and how names stand in them.
 
 /// The statements of a text without their semicolons, and what stands behind the last semicolon. Semicolons in quotes and comments end
 /// nothing; statements of blanks and comments alone are left out.
@@ -23,6 +23,12 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
         }
     }
     (statements, &text[start..])
+}
+
+/// A name as it may stand in a statement, whatever is in it.
+#[must_use]
+pub fn quoted(name: &str) -> String {
+    format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// Whether there is nothing but blanks and comments.

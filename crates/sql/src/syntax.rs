@@ -67,11 +67,6 @@ pub(crate) fn is_word(token: &Token, word: &str) -> bool {
     matches!(token, Token::Word(found) if found.quote_style.is_none() && found.value.eq_ignore_ascii_case(word))
 }
 
-/// A name as it may stand in a statement, whatever is in it.
-pub(crate) fn quoted(name: &str) -> String {
-    format!("\"{}\"", name.replace('"', "\"\""))
-}
-
 /// The place of the next token that isn't white space.
 pub(crate) fn solid(tokens: &[Token], mut at: usize) -> usize {
     while matches!(tokens.get(at), Some(Token::Whitespace(_))) {

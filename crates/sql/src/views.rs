@@ -15,7 +15,8 @@ use splay_store::{Database, View};
 
 use crate::error::{Result, fault};
 use crate::limits;
-use crate::syntax::{is_word, quoted, solid};
+use crate::statements::quoted;
+use crate::syntax::{is_word, solid};
 
 /// Words that queries begin with.
 const QUERIES: [&str; 6] = ["select", "with", "from", "values", "table", "unpivot"];

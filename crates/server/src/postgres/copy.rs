@@ -6,8 +6,9 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Field, SchemaRef};
 use bytes::BytesMut;
+use splay_sql::statements::quoted;
 use splay_sql::{AnswerMemory, CopyStream, Parameters, StatementStats, StreamFormat, StreamKind};
 
 use super::cells::Cells;
@@ -28,7 +29,15 @@ impl Connection {
     /// Carries a `COPY` out.
     pub(super) async fn copy(&mut self, copy: CopyStream, alone: bool) -> Answered<()> {
         match copy {
-            CopyStream::Out { query, format } => self.copy_out(&query, format).await,
+            CopyStream::Out { table: None, query, format } => self.copy_out(&query, format).await,
+            CopyStream::Out { table: Some(table), query, format } => {
+                // The columns that it is filled with, without the date that follows from the time; a view has those of its query.
+                let name = table.clone();
+                let fields = self.front.statements.clone();
+                let fields = fields.with_session(move |session, _| session.columns_to_copy(&name, None)).await;
+                let query = fields.map_or(query, |fields| select(&table, &fields));
+                self.copy_out(&query, format).await
+            }
             CopyStream::In { .. } if !alone => Ok(Err(super::statement::not_alone())),
             CopyStream::In { table, columns, format } => self.copy_in((table, columns), format).await,
         }
@@ -130,6 +139,12 @@ impl Connection {
             }
         }
     }
+}
+
+/// The query of some columns of a table.
+fn select(table: &str, fields: &[Field]) -> String {
+    let columns: Vec<String> = fields.iter().map(|field| quoted(field.name())).collect();
+    format!("SELECT {} FROM {}", columns.join(", "), quoted(table))
 }
 
 /// Writes the rows of an answer as `COPY` sends them.

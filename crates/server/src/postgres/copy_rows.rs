@@ -81,7 +81,7 @@ impl<'a> Lines<'a> {
             }
             // PostgreSQL takes an empty line for a row of one value.
             if values.len() != self.fields.len() {
-                return Err(format!("line {begin}: {}", self.count(values.len())));
+                return Err(format!("line {begin}: {}", self.wrong_count(values.len())));
             }
             for (column, value) in columns.iter_mut().zip(&values) {
                 let text = value.as_deref().map(std::str::from_utf8).transpose();
@@ -98,7 +98,7 @@ impl<'a> Lines<'a> {
     }
 
     /// What is wrong with a line of so many values.
-    fn count(&self, values: usize) -> String {
+    fn wrong_count(&self, values: usize) -> String {
         match self.fields.get(values) {
             Some(missing) => format!("missing data for column {:?}", missing.name()),
             None => "extra data after last expected column".to_owned(),

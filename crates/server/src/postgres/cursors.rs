@@ -1,10 +1,8 @@
 //! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals that statements name.
 
-use std::sync::Arc;
-
 use super::commands::Command;
 use super::connection::{Connection, Transaction};
-use super::extended::{Portal, Prepared};
+use super::extended::Portal;
 use super::refusal::Refusal;
 use super::statement::Answered;
 
@@ -156,8 +154,7 @@ impl Connection {
             return Err(Refusal::new("42P11", "cannot open a cursor for a statement that isn't a query"));
         }
         self.check_portal(name)?;
-        let portal = Portal::new(Arc::new(Prepared::query(query)), values, Vec::new());
-        self.portals.insert(name.to_owned(), portal);
+        self.portals.insert(name.to_owned(), Portal::cursor(query, values));
         self.replies.complete("DECLARE CURSOR");
         Ok(())
     }

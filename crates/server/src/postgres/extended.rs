@@ -73,12 +73,14 @@ pub(crate) struct Portal {
     formats: Vec<i16>,
     /// Those of what it gives, once it runs.
     columns: Vec<Column>,
+    /// Whether `DECLARE` made it: formats are those of `FETCH`.
+    is_cursor: bool,
     state: State,
 }
 
 impl Prepared {
     /// A statement that reads, without placeholders of its own.
-    pub(super) fn query(text: &str) -> Prepared {
+    fn query(text: &str) -> Prepared {
         Prepared {
             text: text.to_owned(),
             kind: Kind::Read,
@@ -91,9 +93,14 @@ impl Prepared {
 }
 
 impl Portal {
-    pub(super) fn new(prepared: Arc<Prepared>, values: Vec<splay_sql::ScalarValue>, formats: Vec<i16>) -> Portal {
+    fn new(prepared: Arc<Prepared>, values: Vec<splay_sql::ScalarValue>, formats: Vec<i16>) -> Portal {
         let value_bytes = values.iter().map(splay_sql::ScalarValue::size).sum::<usize>() + formats.len() * 2;
-        Portal { prepared, values, value_bytes, formats, columns: Vec::new(), state: State::New }
+        Portal { prepared, values, value_bytes, formats, columns: Vec::new(), is_cursor: false, state: State::New }
+    }
+
+    /// A cursor over the rows of a query.
+    pub(super) fn cursor(query: &str, values: Vec<splay_sql::ScalarValue>) -> Portal {
+        Portal { is_cursor: true, ..Portal::new(Arc::new(Prepared::query(query)), values, Vec::new()) }
     }
 
     pub(super) fn columns(&self) -> &[Column] {
@@ -367,6 +374,10 @@ impl Connection {
             Err(refusal) => return Ok(Err(refusal)),
         };
         let described = match &portal.prepared.kind {
+            Kind::Read if portal.is_cursor && matches!(portal.state, State::New) => {
+                let prepared = Arc::clone(&portal.prepared);
+                self.described(&prepared).await?.map(|described| described.columns)
+            }
             Kind::Read => self.started(&mut portal).await?,
             Kind::Command(Command::Cursor(CursorCommand::Fetch { name, shows: true, .. })) => {
                 let (name, formats) = (name.clone(), portal.formats.clone());

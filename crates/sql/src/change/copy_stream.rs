@@ -22,6 +22,8 @@ pub enum CopyStream {
     },
     /// `COPY table [(column, …)] | (query) TO STDOUT`.
     Out {
+        /// The table, if it is all of its columns that are copied.
+        table: Option<String>,
         /// What gives the rows.
         query: String,
         /// How rows are written.
@@ -75,7 +77,8 @@ pub fn copy_stream(statement: &str) -> Result<Option<CopyStream>> {
         let Some((table, columns)) = source.table else { return fault("COPY FROM needs a table, not a query") };
         CopyStream::In { table, columns, format: format(&mut words)? }
     } else if words.take(&["to", "stdout"]) {
-        CopyStream::Out { query: source.query, format: format(&mut words)? }
+        let table = source.table.filter(|(_, columns)| columns.is_none()).map(|(table, _)| table);
+        CopyStream::Out { table, query: source.query, format: format(&mut words)? }
     } else {
         return Ok(None);
     };
@@ -255,11 +258,15 @@ mod tests {
         assert_eq!(
             copy_stream("copy (select ')' from t) to stdout (format csv, header)").unwrap().unwrap(),
             CopyStream::Out {
+                table: None,
                 query: "select ')' from t".to_owned(),
                 format: StreamFormat { has_header: true, ..csv.clone() }
             }
         );
-        let CopyStream::Out { query, .. } = copy_stream("copy t (a, b) to stdout").unwrap().unwrap() else { panic!() };
+        let CopyStream::Out { table: None, query, .. } = copy_stream("copy t (a, b) to stdout").unwrap().unwrap()
+        else {
+            panic!()
+        };
         assert_eq!(query, "SELECT a, b FROM t");
         assert_eq!(of("copy t from stdin with csv"), csv);
         assert_eq!(

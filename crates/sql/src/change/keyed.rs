@@ -23,7 +23,7 @@ use super::statement::{Conflict, Target};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
-use crate::syntax::quoted;
+use crate::statements::quoted;
 
 /// Inserts rows into a reference table, by one commit.
 pub(super) fn insert(

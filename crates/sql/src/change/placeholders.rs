@@ -9,7 +9,8 @@ use splay_store::TableSpec;
 use super::statement::Statement;
 use crate::error::Result;
 use crate::session::Session;
-use crate::syntax::{is_word, quoted};
+use crate::statements::quoted;
+use crate::syntax::is_word;
 
 /// Placeholders with their types.
 type Typed = Vec<(String, DataType)>;

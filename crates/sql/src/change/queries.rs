@@ -4,7 +4,6 @@
 //! table gives these columns of all rows that it is true for, with the values that are to be set, and the store looks up each of its rows by them.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
 use arrow::compute::{cast, concat, take};
@@ -21,7 +20,7 @@ use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::memory::AnswerMemoryPart;
 use crate::session::{Parameters, Session};
-use crate::syntax::quoted;
+use crate::statements::quoted;
 use crate::walk::{Walk, WalkPlan};
 
 /// Bytes that the entry of a row takes besides its columns.
@@ -120,8 +119,10 @@ impl LookUp {
         let has_time = !spec.has_hidden_time();
         let time = has_time.then_some(&spec.time).into_iter();
         let names = columns.iter().map(|position| &spec.columns[*position].name);
-        let mut items: Vec<String> = time.chain(names).map(|name| quoted(name)).collect();
-        items.extend(values.iter().map(|value| format!("({value})")));
+        let named = time.chain(names).map(|name| quoted(name));
+        let items = named.chain(values.iter().map(|value| format!("({value})")));
+        // Names of their own: a value may be called as a column is.
+        let mut items: Vec<String> = items.enumerate().map(|(at, item)| format!("{item} AS \"__{at}\"")).collect();
         if items.is_empty() {
             items.push("true".to_owned());
         }

@@ -19,7 +19,7 @@ use super::{Changed, InsertRows, keyed, of_store};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
-use crate::syntax::quoted;
+use crate::statements::quoted;
 use crate::views;
 
 /// How long a change waits for another writer.

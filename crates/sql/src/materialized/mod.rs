@@ -22,7 +22,8 @@ use self::definition::Definition;
 use crate::change::columns_of;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
-use crate::syntax::{before, has_alias, is_word, quoted, solid};
+use crate::statements::quoted;
+use crate::syntax::{before, has_alias, is_word, solid};
 use crate::views::{self, written};
 
 /// Runs of stale parts that a statement reads one by one. If there are more, it reads what lies between them from the table as well.

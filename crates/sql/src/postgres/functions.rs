@@ -177,5 +177,5 @@ fn quoted_if_needed(name: &str) -> String {
     let is_plain = !name.is_empty()
         && !name.starts_with(|letter: char| letter.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
-    if is_plain { name.to_owned() } else { crate::syntax::quoted(name) }
+    if is_plain { name.to_owned() } else { crate::statements::quoted(name) }
 }
