@@ -72,4 +72,4 @@ pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use memory::{AnswerMemory, AnswerMemoryPart};
 pub use session::{Description, Parameters, Session, SessionSettings};
-pub use splay_engine::Stop;
+pub use splay_engine::{Progress, Stop};
