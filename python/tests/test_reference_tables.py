@@ -1,6 +1,8 @@
 """Reference tables: what they keep is what DuckDB keeps, however rows come, and joins to them give what DuckDB's give."""
 
 import datetime
+import gzip
+import json
 import random
 import subprocess
 from pathlib import Path
@@ -104,15 +106,40 @@ def test_files_of_each_format_make_the_same_table(db: splay.Database, tmp_path: 
     pq.write_table(frame, tmp_path / "instruments.parquet")
     with pa.OSFile(str(tmp_path / "instruments.arrow"), "wb") as sink, pa.ipc.new_file(sink, frame.schema) as writer:
         writer.write_table(frame)
+    rows = frame.to_pylist()
+    (tmp_path / "instruments.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    (tmp_path / "instruments.json.gz").write_bytes(gzip.compress(json.dumps(rows, indent=1).encode()))
     db.load("from_csv", csv, key="symbol", types={"Name": "text"})
+    db.load("from_lines", tmp_path / "instruments.jsonl", key="symbol")
+    db.load("from_array", tmp_path / "instruments.json.gz", key="SYMBOL")
     db.load("from_parquet", tmp_path / "instruments.parquet", key="Symbol")
     db.load("from_arrow", tmp_path / "instruments.arrow", key=["Symbol"])
     db.write("from_frame", frame, key=["Symbol"])
-    for table in ["from_csv", "from_parquet", "from_arrow", "from_frame"]:
+    for table in ["from_csv", "from_parquet", "from_arrow", "from_frame", "from_lines", "from_array"]:
         found = db.table(table)
         assert (found.time, found.key, found.symbol) == (None, ["Symbol"], "Symbol")
         assert [field.name for field in pa.schema(found.schema)] == frame.column_names
         assert rows_of(db, f"select * from {table}") == sorted(map(tuple, zip(*frame.to_pydict().values(), strict=True)), key=repr)
+
+
+def test_objects_of_json_take_the_place_of_rows_and_lack_what_they_lack(db: splay.Database, tmp_path: Path) -> None:
+    first, second = tmp_path / "monday.csv", tmp_path / "tuesday.json"
+    first.write_text(INSTRUMENTS)
+    db.load("instrument", first, key="Symbol")
+    second.write_text('[{"Lot": 10, "Symbol": "AAPL"}, {"Symbol": "GOOG", "Name": null, "TickSize": "0.05"}]')
+    with pytest.raises(splay.DuplicateKeyError, match="AAPL"):
+        db.load("instrument", second)
+    report = db.load("instrument", second, on_conflict="update")
+    assert (report.rows, report.removed) == (2, 1)
+    found = rows_of(db, "select Symbol, Name, TickSize, Lot from instrument where Symbol in ('AAPL', 'GOOG')")
+    assert found == [("AAPL", None, None, 10), ("GOOG", None, 0.05, None)]
+    second.write_text('{"Lot": 10}\n')
+    with pytest.raises(splay.Error, match='null value in column "Symbol"'):
+        db.load("instrument", second)
+    second.write_text('{"Symbol": "IBM", "Lot": {"round": 100}}\n')
+    with pytest.raises(splay.Error, match="column Lot: .* is not a int64"):
+        db.load("instrument", second)
+    assert rows_of(db, "select count(*) from instrument") == [(4,)]
 
 
 def test_a_later_file_is_refused_left_out_or_takes_the_place(db: splay.Database, tmp_path: Path) -> None:
@@ -149,6 +176,12 @@ def test_the_command_loads_and_describes_them(tmp_path: Path) -> None:
     again = splay_command("load", "db", "instrument", str(file), "--again")
     assert "duplicate key value" in again.stderr
     assert splay_command("load", "db", "instrument", str(file), "--again", "--on-conflict", "update").returncode == 0
+    lines = tmp_path / "more.jsonl"
+    lines.write_text('{"Symbol":"IBM","Lot":5}\n{"Symbol":"AAPL","Name":"Apple Inc."}\n')
+    done = splay_command("load", "db", "instrument", str(lines), "--on-conflict", "update")
+    assert done.returncode == 0 and "loaded 2 rows" in done.stdout, done.stderr
+    # A key that no row has is a table of its own.
+    assert splay_command("load", "db", "again", str(lines), "--key", "Symbol").returncode == 0
     described = splay_command("describe", "db", "instrument").stdout
     assert "reference table" in described
     assert "__time" not in described

@@ -4,6 +4,7 @@ import fcntl
 import os
 import pathlib
 import pty
+import re
 import select
 import struct
 import subprocess
@@ -108,6 +109,63 @@ def test_a_server_answers_the_same(served):  # noqa: F811, pytest hands it in
     assert "threads" in command("sql", place, "select 1", "--threads", "2").stderr
 
 
+BARS = """
+    select time_bucket('10 minutes', time) as bar, first(price) as open, max(price) as high, min(price) as low, last(price) as close, sum(size) as volume
+    from bar where sym = 'A' group by bar order by bar
+"""
+
+
+@pytest.fixture
+def bars(tmp_path):
+    (tmp_path / "bar.csv").write_text(
+        "time,sym,price,size\n"
+        + "".join(f"2024-03-04T{14 + n // 60}:{n % 60:02}:00Z,{'AB'[n % 2]},{100 + (n * 37) % 11},{n}\n" for n in range(360))
+    )
+    db = splay.open(tmp_path / "db")
+    db.load("bar", tmp_path / "bar.csv", types={"price": "float64"})
+    return tmp_path / "db"
+
+
+def test_answers_are_drawn(bars, tmp_path):
+    def drawn(statement, *arguments):
+        done = command("sql", bars, statement, "--format", "chart", *arguments)
+        assert done.returncode == 0, done.stderr
+        assert all(len(line) <= 80 for line in done.stdout.splitlines()), done.stdout
+        return done.stdout
+
+    candles = drawn(BARS, "--time-zone", "America/New_York")
+    assert "█ up" in candles and "▒ down" in candles and "10:00" in candles and "America/New_York" in candles
+    assert candles.endswith("36 rows, volume not drawn\n") and candles.count("\n") == 20
+    ascii_only = drawn(BARS, "--ascii")
+    assert ascii_only.isascii() and "# up" in ascii_only and "= down" in ascii_only
+    lines = drawn("select time, price from bar where sym = 'A'")
+    assert "─ price" in lines and any("\u2800" < sign < "\u28ff" for sign in lines)
+    both = drawn("select time, sym, price from bar")
+    assert "* A" in both and "+ B" in both and "\x1b" not in both
+    assert "A │█" in drawn("select sym, sum(size) as volume from bar group by sym order by sym")
+    assert drawn("select * from bar where sym = 'Z'") == "0 rows: there is nothing to draw\n"
+    assert "not drawn, since no column is a number" in drawn("select time, sym from bar limit 1")
+    several = drawn("select time, sym, price as open, price as high, price as low, price as close from bar")
+    assert "more than one sym are not drawn" in several
+    # A change is told in words, and no file of COPY holds a chart.
+    assert "| insert" in drawn("insert into bar (time, sym, price) values ('2024-03-05', 'C', 1)").lower()
+    refused = command("sql", bars, "copy (select 1) to 'x.txt' (format chart)", cwd=tmp_path)
+    assert refused.returncode == 1 and "no formats of files" in refused.stderr
+    done = command("sql", bars, BARS, "-o", tmp_path / "chart.txt", "--format", "chart")
+    assert done.returncode == 0 and "█ up" in (tmp_path / "chart.txt").read_text()
+
+
+def test_the_shell_draws_the_last_answer(bars):
+    done = command("shell", bars, text="\\chart\n")
+    assert done.returncode == 1 and "no answer to draw" in done.stderr
+    flat = " ".join(BARS.split())
+    done = command("shell", bars, text=f"{flat};\n\\chart\n\\d\n\\chart\n\\mode chart\n\\d\n{flat};\n\\chart select 1 as x\n")
+    assert done.returncode == 0, done.stderr
+    # Lists of tables are tables, and no answers to draw.
+    assert done.stdout.count("█ up") == 3 and done.stdout.count("| bar   |") == 2
+    assert "─ x" in done.stdout
+
+
 class Terminal:
     """A shell at a terminal of 100 characters."""
 
@@ -175,3 +233,42 @@ def test_a_terminal_edits_completes_remembers_and_stops(folder, tmp_path):
     terminal.type("\\q\r")
     assert terminal.close() == 0
     assert "40 + 2" in history.read_text() and pathlib.Path(history).stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_a_chart_fills_the_terminal(bars, tmp_path):
+    for variables, is_colored in [({}, True), ({"NO_COLOR": "1"}, False)]:
+        terminal = Terminal("shell", bars, "--history", tmp_path / "history", TERM="xterm", **variables)
+        terminal.until("splay> ")
+        terminal.type("\\mode chart\r")
+        terminal.until("splay> ")
+        terminal.type(" ".join(BARS.split()) + ";\r")
+        chart = terminal.until("volume not drawn").replace("\r", "")
+        lines = [line for line in chart.splitlines() if "│" in line or "┤" in line]
+        plain = [re.sub("\x1b\\[[0-9;]*m", "", line) for line in lines]
+        # 28 lines of which 5 are around the plot.
+        assert len(lines) == 23 and all(len(line) <= 100 for line in plain)
+        assert ("\x1b[31m" in chart) == is_colored and ("▒" in chart) != is_colored
+        terminal.type("\\q\r")
+        assert terminal.close() == 0
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="terminals differ")
+def test_a_long_statement_tells_how_far_it_is(folder, tmp_path):
+    terminal = Terminal("shell", folder, "--history", tmp_path / "history", TERM="xterm")
+    terminal.until("splay> ")
+    terminal.type("select count(*) from trade a, trade b, trade c, trade d, trade e where a.n + b.n + c.n + d.n + e.n = 1;\r")
+    terminal.until("rows read, ")
+    terminal.until("of memory")
+    terminal.type("\x03")
+    # The line is gone before the error comes.
+    assert "\x1b[2K" in terminal.until("cancelled")
+    terminal.until("splay> ")
+    terminal.type("\\q\r")
+    assert terminal.close() == 0
+
+
+def test_nothing_but_a_terminal_hears_of_progress(folder):
+    statement = "select count(*) from trade a, trade b, trade c, trade d where a.n + b.n + c.n + d.n >= 0"
+    done = command("sql", folder, statement, "--format", "csv")
+    assert (done.returncode, done.stdout.splitlines()[1], done.stderr) == (0, "100000000", "")

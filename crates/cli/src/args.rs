@@ -414,6 +414,9 @@ pub struct AskArguments {
     /// Time zone in which times are shown, such as America/New_York; default: UTC
     #[arg(long, value_name = "ZONE")]
     pub time_zone: Option<String>,
+    /// Draw charts with ASCII characters only
+    #[arg(long)]
+    pub ascii: bool,
     #[command(flatten)]
     pub journal: JournalArguments,
 }
@@ -527,11 +530,19 @@ pub struct TokenArguments {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OutputFormat {
     Table,
+    Chart,
     Csv,
     Json,
     Ndjson,
     Arrow,
     Parquet,
+}
+
+impl OutputFormat {
+    /// Whether it shows an answer to people, and keeps no values for programs.
+    pub fn is_for_people(self) -> bool {
+        matches!(self, OutputFormat::Table | OutputFormat::Chart)
+    }
 }
 
 #[derive(Debug, Subcommand)]

@@ -11,6 +11,7 @@ use splay_sql::{ScalarValue, copy_to};
 
 use crate::args::OutputFormat;
 use crate::output::{self, Shown};
+use crate::progress::{LineEnd, StatementLine};
 use crate::rows::{Rows, Source};
 
 /// Writes the file of a `COPY … TO`, and gives the number of its rows; `None` for another statement.
@@ -29,8 +30,8 @@ pub fn copied(
         None => output::format_of(path)
             .with_context(|| format!("{}: name a format, as in COPY … TO 'file' (FORMAT parquet)", copy.path))?,
     };
-    if format == OutputFormat::Table {
-        bail!("a table is no format of files; there are csv, json, ndjson, arrow, parquet");
+    if format.is_for_people() {
+        bail!("tables and charts are no formats of files; there are csv, json, ndjson, arrow, parquet");
     }
     if path
         .extension()
@@ -38,12 +39,12 @@ pub fn copied(
     {
         bail!("{}: COPY compresses no files; splay export does", copy.path);
     }
-    let mut started = source.start(&copy.query, values, stopped)?;
-    let Rows { schema, batches } = started.rows().in_zone(zone)?;
+    let line = StatementLine::of(source);
+    let mut started = source.start(&copy.query, values, stopped, line.progress())?;
+    let Rows { schema, batches } = line.over(started.rows().in_zone(zone)?, LineEnd::LastRows);
     let count = Cell::new(0);
     let batches =
         batches.inspect(|batch| count.set(count.get() + batch.as_ref().map_or(0, |batch| batch.num_rows() as u64)));
-    let shown = Shown { rows: 0, width: None, is_vertical: false };
-    output::write(Rows { schema, batches: Box::new(batches) }, format, Some(path), shown)?;
+    output::write(Rows { schema, batches: Box::new(batches) }, format, Some(path), Shown::ALL)?;
     Ok(Some(count.get()))
 }

@@ -1,9 +1,10 @@
 //! Answers in the formats that people and tools read.
 
+mod chart;
 mod fitted;
 
 use std::fs::File;
-use std::io::{BufWriter, ErrorKind, Write};
+use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -17,8 +18,10 @@ use parquet::arrow::ArrowWriter;
 
 use crate::args::OutputFormat;
 use crate::print;
+use crate::progress::LineEnd;
 use crate::rows::Rows;
 use crate::size::Thousands;
+use chart::{Drawing, Frame, Look};
 use fitted::{fit, vertical};
 
 /// How much of an answer a table shows.
@@ -26,10 +29,29 @@ use fitted::{fit, vertical};
 pub struct Shown {
     /// Rows; 0 for all.
     pub rows: usize,
-    /// Characters of a line; columns in the middle are left out where the table is wider.
-    pub width: Option<usize>,
+    /// Characters of a line, and lines. Columns in the middle are left out where a table is wider.
+    pub size: Option<(usize, usize)>,
     /// Whether each row is shown as lines of name and value.
     pub is_vertical: bool,
+    /// Whether charts have ASCII characters only.
+    pub is_ascii: bool,
+}
+
+impl Shown {
+    /// All of it, on no terminal.
+    pub const ALL: Shown = Shown { rows: 0, size: None, is_vertical: false, is_ascii: false };
+}
+
+/// Characters of a line and lines of standard output, if that is a terminal.
+pub fn terminal_size() -> Option<(usize, usize)> {
+    let (lines, width) = std::io::stdout().is_terminal().then(|| console::Term::stdout().size())?;
+    Some((usize::from(width), usize::from(lines)))
+}
+
+/// When the line of a statement's progress goes whose answer is written so.
+pub fn line_end(format: OutputFormat, path: Option<&Path>) -> LineEnd {
+    let is_beside = path.is_none() && !format.is_for_people() && std::io::stdout().is_terminal();
+    if is_beside { LineEnd::FirstRows } else { LineEnd::LastRows }
 }
 
 /// Writes rows to a file or to standard output. A file appears under its name only when it is whole; nothing but a regular file is replaced.
@@ -46,7 +68,7 @@ pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: S
     part.push(".part");
     let part = PathBuf::from(part);
     let file = File::create(&part).with_context(|| format!("create {}", part.display()))?;
-    let written = write_to(rows, format, file, Shown { rows: 0, width: None, ..shown });
+    let written = write_to(rows, format, file, Shown { rows: 0, size: None, ..shown });
     if written.is_err() {
         let _ = std::fs::remove_file(&part);
         return written;
@@ -73,6 +95,7 @@ pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, s
     let Rows { schema, batches } = rows;
     match format {
         OutputFormat::Table => table(&schema, batches, &mut sink, shown)?,
+        OutputFormat::Chart => chart(&schema, batches, &mut sink, shown)?,
         OutputFormat::Csv => {
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut sink);
             let mut any = false;
@@ -144,13 +167,35 @@ fn table(
     if shown.is_vertical {
         write!(sink, "{}", vertical(schema, &kept)?)?;
     } else {
-        let fitted = fit(schema, &kept, shown.width)?;
+        let fitted = fit(schema, &kept, shown.size.map(|(width, _)| width))?;
         if fitted.left_out > 0 {
             notes.push(format!("{} of {} columns not shown", fitted.left_out, schema.fields().len()));
         }
         writeln!(sink, "{}", pretty_format_batches_with_options(&fitted.batches, &options())?)?;
     }
     writeln!(sink, "{}", notes.join(", "))?;
+    Ok(())
+}
+
+/// The rows as a chart; as a table if they can't be drawn.
+fn chart(
+    schema: &SchemaRef,
+    batches: impl Iterator<Item = Result<RecordBatch>>,
+    sink: &mut dyn Write,
+    shown: Shown,
+) -> Result<()> {
+    let Some(drawing) = Drawing::of(schema) else {
+        table(schema, batches, sink, shown)?;
+        if !is_plan(schema) {
+            writeln!(sink, "not drawn, since no column is a number")?;
+        }
+        return Ok(());
+    };
+    let look = Look { is_ascii: shown.is_ascii, has_colors: shown.size.is_some() && console::colors_enabled() };
+    // The line of the statement, or that of the next prompt, stays in view.
+    let size = shown.size.map_or(chart::SIZE, |(width, lines)| (width, lines.saturating_sub(2)));
+    let frame = Frame { size, look, bars_max: shown.rows };
+    write!(sink, "{}", chart::draw(&drawing, schema, batches, frame)?)?;
     Ok(())
 }
 

@@ -16,7 +16,9 @@ use arrow::datatypes::{
 use serde_json::{Value, json};
 use splay_ipc::StreamReader;
 use splay_server::client::Client;
-use splay_sql::{Answer, IntoFiles, Parameters, RunBy, ScalarValue, Session, StatementStats, Stop, Waited, is_change};
+use splay_sql::{
+    Answer, IntoFiles, Parameters, Progress, RunBy, ScalarValue, Session, StatementStats, Stop, Waited, is_change,
+};
 use splay_store::Kept;
 
 use crate::commands::changes::settle;
@@ -40,17 +42,18 @@ pub struct Rows<'a> {
 
 /// A statement that was started.
 pub enum Started<'a> {
-    Local { answer: Box<Answer>, stopped: &'a AtomicBool },
+    Local { answer: Box<Answer>, stopped: &'a AtomicBool, progress: &'a Progress },
     Server { schema: SchemaRef, batches: Box<dyn Iterator<Item = Result<RecordBatch>>>, elapsed: Duration },
 }
 
 impl Source {
-    /// Runs a statement until `stopped` is set.
+    /// Runs a statement until `stopped` is set. One of this process tells `progress` how far it is.
     pub fn start<'a>(
         &self,
         text: &str,
         values: &HashMap<String, ScalarValue>,
         stopped: &'a AtomicBool,
+        progress: &'a Progress,
     ) -> Result<Started<'a>> {
         match self {
             Source::Local(session) => {
@@ -59,7 +62,7 @@ impl Source {
                     false => Parameters::Named(values.clone()),
                 };
                 let is_stopped = || stopped.load(Ordering::Relaxed);
-                let stop = Stop::when(&is_stopped);
+                let stop = Stop::when(&is_stopped).telling(progress);
                 let answer = match is_change(text) {
                     false => session.sql_until(text, parameters, stop)?,
                     true => {
@@ -67,7 +70,7 @@ impl Source {
                         session.change(text, parameters, stop, &IntoFiles(session.database()))?
                     }
                 };
-                Ok(Started::Local { answer: Box::new(answer), stopped })
+                Ok(Started::Local { answer: Box::new(answer), stopped, progress })
             }
             Source::Server(client) => ask(client, text, values),
         }
@@ -83,8 +86,8 @@ impl Source {
 impl Started<'_> {
     pub fn rows(&mut self) -> Rows<'_> {
         match self {
-            Started::Local { answer, stopped } => {
-                let (schema, stopped) = (answer.schema(), *stopped);
+            Started::Local { answer, stopped, progress } => {
+                let (schema, stopped, progress) = (answer.schema(), *stopped, *progress);
                 let batches = std::iter::from_fn(move || {
                     loop {
                         if stopped.load(Ordering::Relaxed) {
@@ -93,7 +96,7 @@ impl Started<'_> {
                         match answer.wait(INTERVAL) {
                             Waited::Batch(batch) => return Some(batch.map_err(Into::into)),
                             Waited::End => return None,
-                            Waited::TimedOut => {}
+                            Waited::TimedOut => answer.tell(progress),
                         }
                     }
                 });
@@ -252,7 +255,7 @@ fn stats_line(stats: &StatementStats) -> String {
         kept(stats.selection.symbols),
         kept(stats.selection.blocks),
         Human(stats.peak_memory_bytes),
-        Human(peak_process_bytes()),
+        Human(process_bytes("VmHWM:").unwrap_or(0)),
     )
 }
 
@@ -266,10 +269,10 @@ fn run_by(stats: &StatementStats, reason: Option<&str>) -> String {
     reason.map_or_else(|| by.to_owned(), |reason| format!("{by}; no tick plan because of {reason}"))
 }
 
-/// Most memory that the process held, mapped files that were touched among it.
-fn peak_process_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    let kilobytes = line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<u64>().ok());
-    kilobytes.unwrap_or(0) * 1024
+/// Memory that the process holds (`VmRSS:`), or the most that it held (`VmHWM:`), mapped files that were touched among it; `None` where the
+/// system doesn't say.
+pub fn process_bytes(name: &str) -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<u64>().ok()? * 1024)
 }

@@ -198,6 +198,7 @@ impl RowReader<'_> {
             None => None,
             Some(predicate) => Some(Kept::new(condition(predicate, all, self.constants)?, self.outputs.len())),
         };
+        self.stop.add_rows(all.rows());
         let kept = kept.filter(|kept| kept.rows() < all.rows()).map(Arc::new);
         let rows = kept.as_ref().map_or(all.rows(), |kept| kept.rows());
         if rows == 0 && kept.is_some() {

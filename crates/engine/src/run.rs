@@ -310,7 +310,9 @@ fn found(
         Some(predicate) => narrow(snapshot, covers, predicate, setting.constants)?,
         None => covers,
     };
-    setting.reads.add_scan(count(snapshot, &covers)?);
+    let stats = count(snapshot, &covers)?;
+    setting.stop.expect_rows(stats.rows.kept);
+    setting.reads.add_scan(stats);
     Ok(covers)
 }
 

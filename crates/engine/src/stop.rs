@@ -1,25 +1,36 @@
-//! Whether a plan shall go on.
+//! Whether a plan shall go on, and who hears how far it is.
 
 use crate::error::{Error, Result};
+use crate::progress::Progress;
 
-/// Asked between blocks of rows, from every thread that works on a plan: whether to stop.
+/// Asked between blocks of rows, from every thread that works on a plan: whether to stop. It is told the blocks, too, if somebody wants
+/// to hear of them.
 #[derive(Clone, Copy, Default)]
-pub struct Stop<'a>(Option<&'a (dyn Fn() -> bool + Sync)>);
+pub struct Stop<'a> {
+    asked: Option<&'a (dyn Fn() -> bool + Sync)>,
+    progress: Option<&'a Progress>,
+}
 
 impl<'a> Stop<'a> {
     /// A plan that runs to its end.
-    pub const NEVER: Stop<'static> = Stop(None);
+    pub const NEVER: Stop<'static> = Stop { asked: None, progress: None };
 
     /// Stops once `asked` is true. It is called often, so it should cost no more than a look at a clock.
     #[must_use]
     pub fn when(asked: &'a (dyn Fn() -> bool + Sync)) -> Stop<'a> {
-        Stop(Some(asked))
+        Stop { asked: Some(asked), progress: None }
+    }
+
+    /// The same, with `progress` being told how far the plan is.
+    #[must_use]
+    pub fn telling(self, progress: &'a Progress) -> Stop<'a> {
+        Stop { progress: Some(progress), ..self }
     }
 
     /// Whether to stop.
     #[must_use]
     pub fn is_due(&self) -> bool {
-        self.0.is_some_and(|asked| asked())
+        self.asked.is_some_and(|asked| asked())
     }
 
     /// # Errors
@@ -27,10 +38,24 @@ impl<'a> Stop<'a> {
     pub(crate) fn check(&self) -> Result<()> {
         if self.is_due() { Err(Error::Stopped) } else { Ok(()) }
     }
+
+    /// Says that a step begins which goes through so many rows.
+    pub(crate) fn expect_rows(&self, rows: u64) {
+        if let Some(progress) = self.progress {
+            progress.add_total(rows);
+        }
+    }
+
+    /// Says that rows were gone through.
+    pub(crate) fn add_rows(&self, rows: usize) {
+        if let Some(progress) = self.progress {
+            progress.add_rows(rows);
+        }
+    }
 }
 
 impl std::fmt::Debug for Stop<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if self.0.is_some() { "Stop::when" } else { "Stop::NEVER" })
+        f.write_str(if self.asked.is_some() { "Stop::when" } else { "Stop::NEVER" })
     }
 }

@@ -268,10 +268,12 @@ fn plan_text(
         retype(plan, column_type, &zone, settings.recipe.is_none());
     }
     if let Some(existing) = existing.filter(|existing| existing.reference.is_some()) {
+        set_zone(&mut source, settings)?;
         return Ok((existing.clone(), source));
     }
     if let (Some(reference), None) = (&settings.reference, existing) {
         refuse_time(settings)?;
+        set_zone(&mut source, settings)?;
         let symbol = reference_symbol(&columns(&source.rules), reference, settings.symbol.as_deref());
         if let Some(name) = &symbol {
             let plan = plan_named(&mut source.rules, name).ok_or_else(|| no_column("symbol", name))?;
@@ -302,10 +304,7 @@ fn plan_text(
         }
         other => other,
     };
-    if let Some(files_zone) = settings.zone.as_deref().map(files_zone).transpose()? {
-        let plans = source.rules.iter_mut().filter_map(|rule| rule.plan.as_mut());
-        plans.for_each(|plan| plan.zone.clone_from(&files_zone));
-    }
+    set_zone(&mut source, settings)?;
     let spec = match existing {
         Some(existing) => existing.clone(),
         None => TableSpec::new(table, column_specs(&source), time, symbol.as_deref())
@@ -313,6 +312,15 @@ fn plan_text(
             .with_day_start(day_start(settings)),
     };
     Ok((spec, source))
+}
+
+/// Has times that are written without a zone be of the one that was asked for.
+fn set_zone(source: &mut Source, settings: &ImportSettings) -> Result<()> {
+    if let Some(files_zone) = settings.zone.as_deref().map(files_zone).transpose()? {
+        let plans = source.rules.iter_mut().filter_map(|rule| rule.plan.as_mut());
+        plans.for_each(|plan| plan.zone.clone_from(&files_zone));
+    }
+    Ok(())
 }
 
 /// The column that is the symbol of a new reference table: the one that is named, else one that is called so, else the first text of the key.

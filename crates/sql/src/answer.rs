@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::physical_plan::ExecutionPlan;
-use splay_engine::{Read, StepCosts};
+use splay_engine::{Progress, Read, StepCosts};
 use splay_store::SelectionStats;
 use splay_store::storage::{ReadWatch, hand_out_mapped};
 use tokio::runtime::Runtime;
@@ -17,6 +17,7 @@ use tokio::sync::mpsc;
 
 use crate::bounds::Bounds;
 use crate::error::{Error, Result};
+use crate::file_scan::FileScanExec;
 use crate::memory::{AnswerMemory, Grant};
 use crate::scan::TickScanExec;
 use crate::tick::{PartRan, TickPartExec};
@@ -302,6 +303,16 @@ impl Answer {
         stats
     }
 
+    /// Says how far the statement is: of a DataFusion plan the rows that its scans have read, of those that they may read. A tick plan
+    /// has made all its rows, and has told of them itself while it ran, to the progress of its [`Stop`](crate::Stop).
+    pub fn tell(&self, progress: &Progress) {
+        if let Source::Streams { plan, .. } = &self.source {
+            let (mut rows, mut total) = (0, 0);
+            add_progress(plan, &mut rows, &mut total);
+            progress.set(rows, total);
+        }
+    }
+
     /// What the steps of a tick plan cost.
     pub(crate) fn step_costs(&self) -> Option<&StepCosts> {
         match &self.source {
@@ -353,8 +364,7 @@ fn add_read(read: &Read, stats: &mut StatementStats) {
 fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
     if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
         add_selection(&mut stats.selection, &scan.selection_stats());
-        let scanned = scan.metrics().and_then(|metrics| metrics.sum_by_name("rows_scanned"));
-        let rows = scanned.map_or(0, |value| value.as_usize() as u64);
+        let rows = scan.rows_scanned();
         stats.rows_scanned += rows;
         stats.bytes_scanned += rows * scan.row_bytes();
     }
@@ -371,6 +381,24 @@ fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
     }
     for child in plan.children() {
         add_scans(child, stats);
+    }
+}
+
+/// Adds the rows that the scans of a plan have read, and those that they may read.
+fn add_progress(plan: &Arc<dyn ExecutionPlan>, rows: &mut u64, total: &mut u64) {
+    let mut add = |read: u64, all: u64| (*rows, *total) = (*rows + read, *total + all);
+    if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
+        add(scan.rows_scanned(), scan.rows());
+    } else if let Some(scan) = plan.downcast_ref::<FileScanExec>() {
+        add(scan.rows_read(), scan.rows());
+    } else if let Some(part) = plan.downcast_ref::<TickPartExec>() {
+        match part.ran() {
+            Some(PartRan::General(plan, _)) => add_progress(&plan, rows, total),
+            _ => add(part.progress().rows(), part.progress().total()),
+        }
+    }
+    for child in plan.children() {
+        add_progress(child, rows, total);
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt::{self, Formatter};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -10,10 +11,12 @@ use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::ChildrenPropertiesMode;
 use datafusion::physical_plan::metrics::MetricsSet;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::StreamingTableExec;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties, ReplaceChildrenOptions, StatisticsArgs,
 };
+use futures::StreamExt;
 
 /// Scan of files.
 #[derive(Debug)]
@@ -21,11 +24,25 @@ pub(crate) struct FileScanExec {
     streams: Arc<dyn ExecutionPlan>,
     /// About how many rows there are.
     rows: usize,
+    /// Rows that were read so far, by all streams.
+    read: Arc<AtomicU64>,
 }
 
 impl FileScanExec {
     pub(crate) fn new(streams: StreamingTableExec, rows: u64) -> FileScanExec {
-        FileScanExec { streams: Arc::new(streams), rows: usize::try_from(rows).unwrap_or(usize::MAX) }
+        let rows = usize::try_from(rows).unwrap_or(usize::MAX);
+        FileScanExec { streams: Arc::new(streams), rows, read: Arc::default() }
+    }
+
+    /// About how many rows there are.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows as u64
+    }
+
+    /// Rows that were read so far.
+    pub(crate) fn rows_read(&self) -> u64 {
+        // Relaxed: nothing but the sum matters.
+        self.read.load(Ordering::Relaxed)
     }
 }
 
@@ -69,7 +86,13 @@ impl ExecutionPlan for FileScanExec {
     }
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        self.streams.execute(partition, context)
+        let (batches, read) = (self.streams.execute(partition, context)?, Arc::clone(&self.read));
+        let schema = batches.schema();
+        let counted = batches.inspect(move |batch| {
+            let rows = batch.as_ref().map_or(0, |batch| batch.num_rows() as u64);
+            read.fetch_add(rows, Ordering::Relaxed);
+        });
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, counted)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -82,7 +105,7 @@ impl ExecutionPlan for FileScanExec {
 
     fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
         let streams = self.streams.with_fetch(limit)?;
-        Some(Arc::new(FileScanExec { streams, rows: self.rows }))
+        Some(Arc::new(FileScanExec { streams, rows: self.rows, read: Arc::default() }))
     }
 
     fn statistics_from_inputs(

@@ -77,4 +77,4 @@ pub use error::{Error, Result};
 pub use memory::{AnswerMemory, AnswerMemoryPart};
 pub use named_statements::{NamedStatement, NamedStatements, Resolved};
 pub use session::{Description, Parameters, Session, SessionSettings};
-pub use splay_engine::Stop;
+pub use splay_engine::{Progress, Stop};

@@ -81,6 +81,12 @@ impl TickScanExec {
         self.stats.rows.kept
     }
 
+    /// Rows that were read so far.
+    pub(crate) fn rows_scanned(&self) -> u64 {
+        let scanned = self.metrics.clone_inner().sum_by_name("rows_scanned");
+        scanned.map_or(0, |value| value.as_usize() as u64)
+    }
+
     /// Whether a column is the symbol, and streams may hold ranges of symbols: each symbol's rows then lie in time order.
     pub(crate) fn can_split_by_symbol(&self, column: usize) -> bool {
         let spec = self.snapshot.spec();

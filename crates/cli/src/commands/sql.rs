@@ -1,17 +1,18 @@
 //! `splay sql`: statements, one answer after the other.
 
-use std::io::{IsTerminal, Read};
+use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result, bail};
 
-use splay_sql::{NamedStatements, Resolved, copy_to};
+use splay_sql::{NamedStatements, Resolved, copy_to, is_change};
 
 use super::place::source;
 use crate::args::{OutputFormat, SqlArguments};
 use crate::copy::copied;
 use crate::output::{self, Shown};
 use crate::print::note;
+use crate::progress::StatementLine;
 use crate::rows::parameters;
 use crate::size::Thousands;
 use splay_sql::statements::{is_blank, split};
@@ -36,12 +37,12 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     }
     let named = arguments.output.as_deref().and_then(output::format_of);
     let format = arguments.format.or(named).unwrap_or(OutputFormat::Table);
-    if statements.len() > 1 && (arguments.output.is_some() || format != OutputFormat::Table) {
-        bail!("{} statements: more than one can be shown as tables only", statements.len());
+    if statements.len() > 1 && (arguments.output.is_some() || !format.is_for_people()) {
+        bail!("{} statements: more than one can be shown as tables or charts only", statements.len());
     }
     let (values, source) = (parameters(&arguments.params)?, source(&arguments.ask, arguments.stats)?);
-    let width = std::io::stdout().is_terminal().then(|| usize::from(console::Term::stdout().size().1));
-    let shown = Shown { rows: arguments.ask.rows, width, is_vertical: false };
+    let (rows, size, is_ascii) = (arguments.ask.rows, output::terminal_size(), arguments.ask.ascii);
+    let shown = Shown { rows, size, is_vertical: false, is_ascii };
     let (never, mut named) = (AtomicBool::new(false), NamedStatements::default());
     for statement in statements {
         let resolved = match named.resolve(statement)? {
@@ -56,9 +57,13 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
             note!("{} rows", Thousands(rows));
             continue;
         }
-        let mut started = source.start(statement, &values, &never)?;
+        let path = arguments.output.as_deref();
+        // What a change did is told in words.
+        let format = if format == OutputFormat::Chart && is_change(statement) { OutputFormat::Table } else { format };
+        let line = StatementLine::of(&source);
+        let mut started = source.start(statement, &values, &never, line.progress())?;
         let rows = started.rows().in_zone(arguments.ask.time_zone.as_deref())?;
-        output::write(rows, format, arguments.output.as_deref(), shown)?;
+        output::write(line.over(rows, output::line_end(format, path)), format, path, shown)?;
         if arguments.stats {
             note!("{}", started.costs(&source, statement, &values));
         }

@@ -109,9 +109,14 @@ fn in_chunks<J>(
         })
         .collect();
     let stop = setting.stop;
+    stop.expect_rows(rows as u64);
+    let joined = |joiner: &mut J, chunk: &Frame| {
+        stop.check()?;
+        join(joiner, chunk).inspect(|_| stop.add_rows(chunk.len()))
+    };
     let run = |chunks: &[Frame]| -> Result<Vec<(Frame, usize)>> {
         let mut joiner = joiner();
-        chunks.iter().map(|chunk| stop.check().and_then(|()| join(&mut joiner, chunk))).collect()
+        chunks.iter().map(|chunk| joined(&mut joiner, chunk)).collect()
     };
     // Neighbouring chunks often share a symbol.
     let parts: Vec<&[Frame]> = match parallel {

@@ -189,3 +189,53 @@ fn a_table_takes_fewer_fields_and_lists_of_its_length() {
         load_with(&path, ImportSettings::default(), Some(&table), 1 << 20).map(|l| l.rows).unwrap_err().to_string();
     assert!(error.contains("there is no place for its columns other"), "{error}");
 }
+
+#[test]
+fn reference_tables_take_objects_as_they_take_rows_of_csv() {
+    let lines = r#"{"Symbol":"MSFT","Name":"Microsoft","TickSize":0.01,"Lot":100,"Listed":"1986-03-13","Changed":"2024-03-04 09:30:00"}
+{"Lot":"1","Symbol":"BRK A","Changed":null,"TickSize":1,"Listed":"1980-03-17"}
+"#;
+    let csv = "Symbol,Name,TickSize,Lot,Listed,Changed\n\
+        MSFT,Microsoft,0.01,100,1986-03-13,2024-03-04 09:30:00\nBRK A,,1,1,1980-03-17,\n";
+    let reference = || splay_store::Reference { key: vec!["symbol".to_owned()], effective: None };
+    let settings = || ImportSettings {
+        reference: Some(reference()),
+        zone: Some("America/New_York".to_owned()),
+        ..ImportSettings::default()
+    };
+    let wanted = load_bytes("t.csv", csv.as_bytes(), settings()).unwrap();
+    assert_eq!(wanted.spec.key_positions(), [0]);
+    // The zone is that of times without one, here as for tables of ticks.
+    assert_eq!(times(&wanted.rows, "Changed"), [Some(1_709_562_600_000_000_000), None]);
+    let array = as_array(lines);
+    let zstd = zstd::encode_all(array.as_bytes(), 1).unwrap();
+    for (name, bytes) in [
+        ("l.jsonl", lines.as_bytes().to_vec()),
+        ("l.ndjson.gz", gzip(lines.as_bytes())),
+        ("a.json", array.into_bytes()),
+        ("a.json.zst", zstd),
+    ] {
+        let loaded = load_bytes(name, &bytes, settings()).unwrap();
+        assert_eq!(loaded.spec, wanted.spec, "{name}");
+        assert_eq!(loaded.rows, wanted.rows, "{name}");
+        // Into the table that is there, whose types they then are.
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        let existing = ImportSettings { reference: None, ..settings() };
+        let loaded = load_with(&path, existing, Some(&wanted.spec), 1 << 20).unwrap();
+        assert_eq!(loaded.rows, wanted.rows, "{name}");
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.jsonl");
+    for (line, error) in [
+        (r#"{"Symbol":"A","Lot":{"round":100}}"#, "column Lot: \"{\\\"round\\\":100}\" is not a int64"),
+        (r#"{"Symbol":"A","Sector":"x"}"#, "there is no place for its columns Sector"),
+        (r#"{"Symbol":"A","Lot":"many"}"#, "column Lot: \"many\" is not a int64"),
+    ] {
+        std::fs::write(&path, line).unwrap();
+        let loaded = load_with(&path, ImportSettings::default(), Some(&wanted.spec), 1 << 20);
+        let text = loaded.map(|loaded| loaded.rows).unwrap_err().to_string();
+        assert!(text.contains(error), "{line}: {text}");
+    }
+}

@@ -8,7 +8,7 @@ use std::time::Duration;
 use arrow::array::{Array, AsArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Date32Type, Float64Type, Int64Type, TimestampNanosecondType};
-use splay_sql::{Error, Parameters, RunBy, ScalarValue, Session, SessionSettings, Stop, Waited};
+use splay_sql::{Error, Parameters, Progress, RunBy, ScalarValue, Session, SessionSettings, Stop, Waited};
 use splay_store::{ColumnSpec, ColumnType, Database, LoadOptions, TableSpec, Tier};
 
 use crate::market;
@@ -132,6 +132,39 @@ fn a_tick_plan_stops_wherever_it_is_told_to() {
         }
         assert_eq!(run(looks).unwrap(), whole, "{text}");
     }
+}
+
+#[test]
+fn a_statement_tells_how_far_it_is() {
+    let (_folder, database) = market::database(Tier::Mapped);
+    let ticks = market::session(&database, 2, 8192);
+    let datafusion = market::session_without_tick_plans(&database);
+    for text in [
+        "select * from trade where Trade_Volume > 10",
+        "select Symbol, Exchange, sum(Trade_Price + 1) from trade group by 1, 2",
+        "select Symbol, max(Trade_Price) from trade group by 1",
+    ] {
+        let rows = count(&ticks, "select count(*) from trade", Parameters::None).unsigned_abs();
+        // While it runs, to the progress of its stop.
+        let progress = Progress::default();
+        let answer = ticks.sql_until(text, Parameters::None, Stop::NEVER.telling(&progress)).unwrap();
+        assert!(answer.is_tick_plan(), "{text}");
+        assert_eq!((progress.rows(), progress.total()), (rows, rows), "{text}");
+        // While the answer is waited for, when asked.
+        let progress = Progress::default();
+        let mut answer = datafusion.sql_until(text, Parameters::None, Stop::NEVER.telling(&progress)).unwrap();
+        answer.tell(&progress);
+        assert_eq!(progress.total(), rows, "{text}");
+        answer.batches().unwrap();
+        answer.tell(&progress);
+        assert_eq!((progress.rows(), progress.total()), (rows, rows), "{text}");
+    }
+    // Rows that are joined are gone through, too.
+    let asof =
+        "select t.Time, q.bid from trade t asof join quote q match_condition (t.Time >= q.Time) on t.Symbol = q.Symbol";
+    let progress = Progress::default();
+    drop(ticks.sql_until(asof, Parameters::None, Stop::NEVER.telling(&progress)).unwrap());
+    assert!(progress.rows() > 0 && progress.rows() == progress.total(), "{progress:?}");
 }
 
 #[test]

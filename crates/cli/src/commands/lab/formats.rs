@@ -124,8 +124,7 @@ fn show(tables: &[Table], results: &[FormatResult], arguments: &FormatsArguments
     }
     let batch = to_batch(results)?;
     let rows = || Rows { schema: batch.schema(), batches: Box::new(std::iter::once(Ok(batch.clone()))) };
-    let shown = Shown { rows: 0, width: None, is_vertical: false };
-    output::write(rows(), crate::args::OutputFormat::Table, None, shown)?;
+    output::write(rows(), crate::args::OutputFormat::Table, None, Shown::ALL)?;
     for result in results {
         if let Some(reason) = &result.reason {
             say!("{}: {reason}", result.format)?;
@@ -133,7 +132,7 @@ fn show(tables: &[Table], results: &[FormatResult], arguments: &FormatsArguments
     }
     if let Some(path) = &arguments.output {
         let Some(format) = output::format_of(path) else { bail!("{} is neither CSV nor Parquet", path.display()) };
-        output::write(rows(), format, Some(path), shown)?;
+        output::write(rows(), format, Some(path), Shown::ALL)?;
     }
     Ok(())
 }

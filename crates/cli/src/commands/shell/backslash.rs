@@ -8,14 +8,15 @@ use crate::output::columns;
 use crate::print::say;
 
 /// Commands with what they do.
-const COMMANDS: [(&str, &str); 13] = [
+const COMMANDS: [(&str, &str); 14] = [
     ("\\?", "this list"),
     ("\\d", "the tables"),
     ("\\d TABLE", "a table's columns"),
     ("\\df [PART]", "functions whose names have a part"),
     ("\\i FILE", "run the statements of a file"),
     ("\\o [FILE]", "write answers to a file, in the format of its name; without one to the terminal again"),
-    ("\\mode [MODE]", "how rows are shown: table, vertical, csv, json, ndjson"),
+    ("\\mode [MODE]", "how rows are shown: table, vertical, chart, csv, json, ndjson"),
+    ("\\chart [STATEMENT]", "draws the answer of a statement; without one that of the last, which is run again"),
     ("\\x", "rows as lines of name and value, or as a table again"),
     ("\\rows [NUMBER]", "rows that a table shows; 0 for all"),
     ("\\timing, \\stats", "time of each statement; all that it cost"),
@@ -35,13 +36,13 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
                 COMMANDS.iter().map(|(name, what)| vec![(*name).to_owned(), (*what).to_owned()]).collect();
             say!("{}\nStatements end with a semicolon. Tab completes names.", columns(&["command", ""], &rows))?;
         }
-        ("\\d" | "\\dt", "") => shell.run_statement(
+        ("\\d" | "\\dt", "") => shell.list(
             "select table_name as \"table\", count(*) as columns from information_schema.columns \
              where table_schema = 'public' group by table_name order by table_name",
         )?,
         ("\\d", table) => {
             let table = table.trim_matches('"').replace('\'', "''");
-            shell.run_statement(&format!(
+            shell.list(&format!(
                 "select column_name as \"column\", data_type as type from information_schema.columns \
                  where table_schema = 'public' and lower(table_name) = lower('{table}') order by ordinal_position"
             ))?;
@@ -58,6 +59,11 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
             return shell.run_text(&text);
         }
         ("\\o", file) => settings.output = (!file.is_empty()).then(|| file.into()),
+        ("\\chart", statement) => {
+            let last = || shell.last.clone().context("there is no answer to draw yet");
+            let statement = if statement.is_empty() { last()? } else { statement.to_owned() };
+            shell.run_as(&statement, Mode::Chart)?;
+        }
         ("\\mode", "") => say!("{}", settings.mode.name())?,
         ("\\mode", mode) => settings.mode = Mode::named(mode)?,
         ("\\x", _) => {

@@ -25,14 +25,15 @@ use self::line::LineHelper;
 use self::names::Names;
 use self::settings::{Mode, ShellSettings};
 use super::place::{runtime, source};
-use crate::args::ShellArguments;
+use crate::args::{OutputFormat, ShellArguments};
 use crate::copy::copied;
 use crate::output::{self, Shown};
 use crate::print::{self, note, say};
+use crate::progress::StatementLine;
 use crate::rows::Source;
 use crate::size::Thousands;
 use splay_sql::statements::{is_blank, split};
-use splay_sql::{NamedStatements, Resolved};
+use splay_sql::{NamedStatements, Resolved, copy_to, is_change};
 
 const PROMPT: &str = "splay> ";
 
@@ -52,6 +53,8 @@ struct Shell {
     settings: ShellSettings,
     /// Statements of `PREPARE`.
     named: NamedStatements,
+    /// The last statement that had an answer to show.
+    last: Option<String>,
     /// Set by Ctrl-C.
     interrupted: Arc<AtomicBool>,
 }
@@ -61,8 +64,9 @@ pub fn run(arguments: &ShellArguments) -> Result<()> {
     let mut shell = Shell {
         source,
         names: Arc::new(Names::default()),
-        settings: ShellSettings::new(arguments.ask.rows, arguments.ask.time_zone.clone()),
+        settings: ShellSettings::new(arguments.ask.rows, arguments.ask.time_zone.clone(), arguments.ask.ascii),
         named: NamedStatements::default(),
+        last: None,
         interrupted: Arc::new(AtomicBool::new(false)),
     };
     if std::io::stdin().is_terminal() {
@@ -169,30 +173,50 @@ impl Shell {
         if self.settings.set_by(text)? {
             return Ok(());
         }
-        let resolved = match self.named.resolve(text)? {
-            Resolved::Statement(text) => text,
-            Resolved::Done => return Ok(()),
-        };
-        let text = &*resolved;
+        match self.named.resolve(text)? {
+            Resolved::Statement(text) => self.run_as(&text, self.settings.mode),
+            Resolved::Done => Ok(()),
+        }
+    }
+
+    /// Runs a statement that lists what there is.
+    fn list(&mut self, text: &str) -> Result<()> {
+        self.show(text, self.settings.mode.of_lists())
+    }
+
+    /// Runs a statement and shows its answer in a mode.
+    fn run_as(&mut self, text: &str, mode: Mode) -> Result<()> {
+        if is_change(text) || copy_to(text)?.is_some() {
+            return self.show(text, mode.of_lists());
+        }
+        self.last = Some(text.to_owned());
+        self.show(text, mode)
+    }
+
+    fn show(&mut self, text: &str, mode: Mode) -> Result<()> {
         self.interrupted.store(false, Ordering::Relaxed);
         let values = HashMap::new();
         if let Some(rows) = copied(&self.source, text, &values, &self.interrupted, self.settings.time_zone.as_deref())?
         {
             return say!("{} rows", Thousands(rows));
         }
-        let mut started = self.source.start(text, &values, &self.interrupted)?;
+        let path = self.settings.output.as_deref();
+        let format = match path.and_then(output::format_of) {
+            // A file of text holds either.
+            Some(OutputFormat::Table) if mode == Mode::Chart => OutputFormat::Chart,
+            Some(named) => named,
+            None => mode.format(),
+        };
+        let line = StatementLine::of(&self.source);
+        let mut started = self.source.start(text, &values, &self.interrupted, line.progress())?;
         let rows = started.rows().in_zone(self.settings.time_zone.as_deref())?;
-        let is_terminal = std::io::stdout().is_terminal();
-        let width = is_terminal.then(|| usize::from(console::Term::stdout().size().1));
-        let is_vertical = self.settings.mode == Mode::Vertical;
-        let shown = Shown { rows: self.settings.rows, width, is_vertical };
-        let format = self.settings.mode.format();
-        match (&self.settings.output, self.settings.mode) {
-            (Some(path), _) => {
-                let format = output::format_of(path).unwrap_or(format);
-                output::write(rows, format, Some(path), shown)?;
-            }
-            (None, Mode::Table | Mode::Vertical) if is_terminal && self.settings.pager => {
+        let rows = line.over(rows, output::line_end(format, path));
+        let size = output::terminal_size();
+        let (is_vertical, is_ascii) = (mode == Mode::Vertical, self.settings.is_ascii);
+        let shown = Shown { rows: self.settings.rows, size, is_vertical, is_ascii };
+        match (path, mode) {
+            (Some(path), _) => output::write(rows, format, Some(path), shown)?,
+            (None, Mode::Table | Mode::Vertical) if size.is_some() && self.settings.pager => {
                 let mut text = Vec::new();
                 output::write_to(rows, format, &mut text, shown)?;
                 page(&text)?;

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use arrow::array::AsArray;
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use splay_sql::Progress;
 
 use crate::rows::Source;
 
@@ -155,7 +156,8 @@ fn spelt(name: &str) -> String {
 /// The columns of a statement's answer as texts.
 fn texts(source: &Source, statement: &str) -> Option<Vec<Vec<String>>> {
     let never = AtomicBool::new(false);
-    let mut started = source.start(statement, &HashMap::new(), &never).ok()?;
+    let progress = Progress::default();
+    let mut started = source.start(statement, &HashMap::new(), &never, &progress).ok()?;
     let rows = started.rows();
     let mut columns = vec![Vec::new(); rows.schema.fields().len()];
     for batch in rows.batches {

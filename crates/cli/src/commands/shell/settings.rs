@@ -11,15 +11,17 @@ use crate::args::OutputFormat;
 pub enum Mode {
     Table,
     Vertical,
+    Chart,
     Csv,
     Json,
     Ndjson,
 }
 
 /// Names of the modes.
-pub const MODES: [(&str, Mode); 5] = [
+pub const MODES: [(&str, Mode); 6] = [
     ("table", Mode::Table),
     ("vertical", Mode::Vertical),
+    ("chart", Mode::Chart),
     ("csv", Mode::Csv),
     ("json", Mode::Json),
     ("ndjson", Mode::Ndjson),
@@ -33,6 +35,11 @@ impl Mode {
         }
     }
 
+    /// How lists of tables and columns are shown, and what a change did: nobody wants charts of these.
+    pub fn of_lists(self) -> Mode {
+        if self == Mode::Chart { Mode::Table } else { self }
+    }
+
     pub fn name(self) -> &'static str {
         MODES.iter().find(|(_, mode)| *mode == self).map_or("table", |(name, _)| name)
     }
@@ -40,6 +47,7 @@ impl Mode {
     pub fn format(self) -> OutputFormat {
         match self {
             Mode::Table | Mode::Vertical => OutputFormat::Table,
+            Mode::Chart => OutputFormat::Chart,
             Mode::Csv => OutputFormat::Csv,
             Mode::Json => OutputFormat::Json,
             Mode::Ndjson => OutputFormat::Ndjson,
@@ -56,13 +64,16 @@ pub struct ShellSettings {
     pub stats: bool,
     pub pager: bool,
     pub time_zone: Option<String>,
+    /// Whether charts have ASCII characters only.
+    pub is_ascii: bool,
     /// File for the answers.
     pub output: Option<PathBuf>,
 }
 
 impl ShellSettings {
-    pub fn new(rows: usize, time_zone: Option<String>) -> ShellSettings {
-        ShellSettings { mode: Mode::Table, rows, timing: false, stats: false, pager: true, time_zone, output: None }
+    pub fn new(rows: usize, time_zone: Option<String>, is_ascii: bool) -> ShellSettings {
+        let (mode, output) = (Mode::Table, None);
+        ShellSettings { mode, rows, timing: false, stats: false, pager: true, time_zone, is_ascii, output }
     }
 
     /// Carries out `SET TIME ZONE …`. Whether the statement was one.
@@ -95,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_time_zone_is_set_by_a_statement() {
-        let mut settings = ShellSettings::new(40, None);
+        let mut settings = ShellSettings::new(40, None, false);
         assert!(settings.set_by("SET TIME ZONE 'America/New_York'").unwrap());
         assert_eq!(settings.time_zone.as_deref(), Some("America/New_York"));
         assert!(settings.set_by("set timezone to UTC").unwrap());

@@ -277,6 +277,7 @@ impl<'a> State<'a> {
         self.set_date(columns.cover().date);
         if self.is_direct() {
             self.direct(columns, number)?;
+            self.asked.stop.add_rows(columns.cover().wanted());
             return self.check_memory();
         }
         for block in columns.cover().blocks_with_gaps(BLOCK_ROWS_MAX) {
@@ -285,6 +286,7 @@ impl<'a> State<'a> {
             if self.are_many() {
                 return Ok(());
             }
+            self.asked.stop.add_rows(block.wanted());
             self.check_memory()?;
         }
         Ok(())

@@ -138,6 +138,7 @@ impl Dealing<'_> {
                 let number = u32::try_from(first_cover + number).unwrap_or(u32::MAX);
                 dealt.extend(self.block(&columns, number, &block, first_row, &mut conditions)?);
                 first_row += block.wanted() as u64;
+                self.asked.stop.add_rows(block.wanted());
             }
         }
         Ok(dealt)

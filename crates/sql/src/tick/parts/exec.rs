@@ -21,7 +21,7 @@ use datafusion::physical_plan::{
 };
 use futures::stream::{self, BoxStream};
 use futures::{StreamExt, TryStreamExt};
-use splay_engine::{Read, Reads, Setting, Stop};
+use splay_engine::{Progress, Read, Reads, Setting, Stop};
 
 use super::Part;
 use crate::bounds::Bounds;
@@ -41,6 +41,7 @@ pub(crate) enum Ran {
 pub(crate) struct TickPartExec {
     part: Arc<Part>,
     ran: Arc<Mutex<Option<Ran>>>,
+    progress: Arc<Progress>,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
@@ -53,7 +54,13 @@ impl TickPartExec {
             EmissionType::Final,
             Boundedness::Bounded,
         ));
-        TickPartExec { part, ran: Arc::default(), properties, metrics: ExecutionPlanMetricsSet::new() }
+        let (ran, progress, metrics) = (Arc::default(), Arc::default(), ExecutionPlanMetricsSet::new());
+        TickPartExec { part, ran, progress, properties, metrics }
+    }
+
+    /// How far the engine is.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.progress
     }
 
     /// How it was run; `None` before that.
@@ -109,7 +116,8 @@ impl ExecutionPlan for TickPartExec {
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let schema = Arc::clone(&self.part.schema);
         let metrics = BaselineMetrics::new(&self.metrics, partition);
-        let batches = stream::once(batches(Arc::clone(&self.part), Arc::clone(&self.ran), context))
+        let notes = (Arc::clone(&self.ran), Arc::clone(&self.progress));
+        let batches = stream::once(batches(Arc::clone(&self.part), notes, context))
             .try_flatten()
             .map(move |batch| batch.inspect(|batch| metrics.record_output(batch.num_rows())));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
@@ -132,14 +140,14 @@ impl Drop for StopOnDrop {
 
 async fn batches(
     part: Arc<Part>,
-    ran: Arc<Mutex<Option<Ran>>>,
+    (ran, progress): (Arc<Mutex<Option<Ran>>>, Arc<Progress>),
     context: Arc<TaskContext>,
 ) -> Result<BoxStream<'static, Result<RecordBatch>>> {
     let note = |what| *ran.lock().unwrap_or_else(PoisonError::into_inner) = Some(what);
     let memory = MemoryConsumer::new("TickPartExec").register(context.memory_pool());
     let stop = StopOnDrop(Arc::default());
     let (asked, given, stopped) = (Arc::clone(&part), Arc::clone(&context), Arc::clone(&stop.0));
-    let made = tokio::task::spawn_blocking(move || by_engine(&asked, &given, &stopped, memory));
+    let made = tokio::task::spawn_blocking(move || by_engine(&asked, &given, (&stopped, &progress), memory));
     let made = made.await.map_err(|error| DataFusionError::External(Box::new(error)))??;
     let reason = match made {
         Made::Rows { batches, memory, read } => {
@@ -172,7 +180,12 @@ enum Made {
 }
 
 /// The rows, unless the engine refuses or they need more memory than there is.
-fn by_engine(part: &Part, context: &TaskContext, stopped: &AtomicBool, memory: MemoryReservation) -> Result<Made> {
+fn by_engine(
+    part: &Part,
+    context: &TaskContext,
+    (stopped, progress): (&AtomicBool, &Progress),
+    memory: MemoryReservation,
+) -> Result<Made> {
     let pool = context.memory_pool();
     let memory_bytes = match pool.memory_limit() {
         MemoryLimit::Finite(limit) => limit.saturating_sub(pool.reserved()),
@@ -184,7 +197,7 @@ fn by_engine(part: &Part, context: &TaskContext, stopped: &AtomicBool, memory: M
         constants: &part.constants,
         threads: context.session_config().target_partitions(),
         memory_bytes,
-        stop: Stop::when(&is_stopped),
+        stop: Stop::when(&is_stopped).telling(progress),
         reads: Reads::default(),
     };
     match splay_engine::run(&part.plan, &setting, &part.schema) {

@@ -1,0 +1,40 @@
+//! How far a statement is, for those who wait for it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Rows that a statement has gone through, of those that it goes through as far as that is known. All threads that work on it add to
+/// it, once a block; another one may look at it.
+#[derive(Debug, Default)]
+pub struct Progress {
+    rows: AtomicU64,
+    total: AtomicU64,
+}
+
+// Relaxed: nothing but the sums matters.
+impl Progress {
+    /// Rows that were gone through.
+    #[must_use]
+    pub fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    /// Rows that are gone through in all, those of steps that haven't begun left out; 0 if nothing is known of it.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.total.load(Ordering::Relaxed)
+    }
+
+    /// Says how far the statement is, in the place of what was said before.
+    pub fn set(&self, rows: u64, total: u64) {
+        self.rows.store(rows, Ordering::Relaxed);
+        self.total.store(total, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_rows(&self, rows: usize) {
+        self.rows.fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn add_total(&self, rows: u64) {
+        self.total.fetch_add(rows, Ordering::Relaxed);
+    }
+}
