@@ -27,10 +27,11 @@ fn database() -> FaultStorage {
 /// A change of the list of views.
 type Change = fn(&Database) -> Result<(), Error>;
 
-const CHANGES: [Change; 3] = [
+const CHANGES: [Change; 4] = [
     |database| database.create_view(view("bars", "select 2"), true),
     |database| database.create_view(view("quotes", "select 3"), false),
     |database| database.drop_view("BARS").map(|_| ()),
+    |database| database.rename_view("BARS", "candles", |_| false),
 ];
 
 #[test]
