@@ -764,7 +764,7 @@ pub enum AlterCommand {
     /// Change what a partition spans: day, month, year or all. Writes all rows anew
     Partition { period: Period },
     /// Give the table another name; its rows, its commits and what can be undone stay
-    RenameTo { name: String },
+    Rename { name: String },
     /// Set how long rows stay; without an option they stay for ever
     Retain {
         /// Days that the table has, the newest date's among them

@@ -104,7 +104,7 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
 pub fn alter(arguments: AlterArguments) -> Result<()> {
     let database = match &arguments.change {
         // Files may be written anew, and the journal has rows by the names of tables.
-        AlterCommand::Widen { .. } | AlterCommand::RenameTo { .. } => super::changes::changeable(&arguments.database)?,
+        AlterCommand::Widen { .. } | AlterCommand::Rename { .. } => super::changes::changeable(&arguments.database)?,
         _ => Database::open(&arguments.database)?,
     };
     let table = database.table(&arguments.table)?;
@@ -118,7 +118,7 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
                 say!("{} segments, {}", report.segments, Human(report.bytes))?;
             }
         }
-        AlterCommand::RenameTo { name } => {
+        AlterCommand::Rename { name } => {
             splay_sql::rename_table(&table, &name)?;
         }
         AlterCommand::Tier { tier, after } => table.set_tier(tier, after)?,
