@@ -197,6 +197,25 @@ class Table:
             If it changed no rows, was undone before, or files for it are gone: the setting ``history_s`` says how long they are kept.
         """
 
+    def rename(self, name: str) -> Table:
+        """Give the table another name, by one commit, and give the table of that name. Its rows, its earlier commits and what can be undone stay,
+        and no file changes its place.
+
+        Parameters
+        ----------
+        name
+            The new name.
+
+        Raises
+        ------
+        InvalidNameError
+            If a table or a view has the name, or it can't be one.
+        ExecutionError
+            If views read the table, or it keeps the rows of one.
+        BusyError
+            If a server captures.
+        """
+
     def retain(self, *, days: int | None = None, bytes: int | None = None) -> None:
         """Set how long rows stay; without bounds for ever. Whole dates go, by :meth:`expire` or a server; the newest stays.
 

@@ -178,6 +178,16 @@ impl PyTable {
         })?)
     }
 
+    /// Gives the table another name, and the table of that name.
+    fn rename(&self, py: Python<'_>, name: &str) -> Result<PyTable> {
+        let renamed = py.detach(|| -> Result<_> {
+            splay_capture::settle(self.table.database())?;
+            splay_sql::rename_table(&self.table, name)?;
+            Ok(self.table.database().table(name)?)
+        })?;
+        Ok(PyTable::new(renamed, self.database.clone_ref(py)))
+    }
+
     /// The newest commits first.
     #[pyo3(signature = (count=100))]
     fn commits(&self, py: Python<'_>, count: usize) -> Result<Vec<Commit>> {

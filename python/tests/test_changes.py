@@ -8,7 +8,7 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pytest
-from test_server import SPLAY, Server
+from test_server import SPLAY, Server, eventually
 
 import splay
 
@@ -153,7 +153,10 @@ def test_rows_are_inserted_by_values_and_by_queries(market: splay.Database) -> N
         ("insert into trade (time) values ('2024-03-04') on conflict do nothing", "ON CONFLICT"),
         ("drop table nothing", "no table"),
         ("alter table trade drop column time", "orders the rows"),
-        ("alter table trade rename to other", "not supported"),
+        ('alter table trade rename to "a b"', "only A-Z"),
+        ("alter table trade rename to trade", "a table has this name"),
+        ("alter table nothing rename to other", "no table"),
+        ("alter view trade rename to other", "no view"),
         ("alter table trade alter column price type int8", "doesn't widen"),
     ],
 )
@@ -185,6 +188,76 @@ def test_tables_are_made_altered_and_dropped(market: splay.Database) -> None:
     assert market.tables() == ["note", "trade"]
     with pytest.raises(splay.NoSuchTableError):
         market.sql("select * from big")
+
+
+def test_tables_get_other_names(tmp_path: Path, market: splay.Database) -> None:
+    before, reader = everything(market), splay.open(tmp_path / "db")
+    assert everything(reader) == before
+    answer = market.sql("alter table TRADE rename to tape").to_arrow().to_pylist()
+    assert answer == [{"statement": "ALTER TABLE", "rows": 0, "commit": 2}]
+    for db in (market, reader):
+        assert db.tables() == ["tape"]
+        assert everything(db, "tape") == before
+        with pytest.raises(splay.NoSuchTableError):
+            everything(db)
+    # A table of the old name is another one, whose rows are its own.
+    market.write("trade", frame(2, rows=10), time="time", symbol="sym")
+    assert (market_count(reader), reader.table("tape").rows) == (10, 400)
+    assert everything(market, "tape at commit 1") == before
+    table = market.table("tape")
+    renamed = table.rename("Tape")
+    assert (renamed.name, renamed.rows, market.tables()) == ("Tape", 400, ["Tape", "trade"])
+    with pytest.raises(splay.InvalidNameError, match="a table has this name"):
+        renamed.rename("trade")
+    market.sql("create view recent as select * from tape where time > '2024-03-05'")
+    with pytest.raises(splay.ExecutionError, match="is read by the view recent"):
+        renamed.rename("other")
+    market.sql("drop view recent")
+    # What was loaded before is undone under the name of now.
+    assert renamed.rename("other").undo(1).removed == 400
+    assert market.table("other").verify() == []
+
+
+def test_the_command_gives_tables_other_names(tmp_path: Path, market: splay.Database) -> None:
+    place, backups = tmp_path / "db", tmp_path / "backups"
+    before = everything(market)
+    with market.capture() as capture:
+        capture.append("trade", frame(3, rows=50), time="time", symbol="sym")
+        command = [SPLAY, "alter", str(place), "trade", "rename", "tape"]
+        refused = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert refused.returncode != 0
+        assert "send the statement to the server that captures them" in " ".join(refused.stderr.split())
+    run("backup", place, backups)
+    run("alter", place, "trade", "rename", "tape")
+    run("alter", place, "TAPE", "rename", "Tape")
+    assert "sound" in run("verify", place)
+    assert "load" in run("loads", place, "tape")
+    assert len(everything(market, "tape")) == len(before) + 50
+    run("backup", place, backups)
+    run("restore", backups, tmp_path / "restored")
+    restored = splay.open(tmp_path / "restored")
+    assert restored.tables() == ["Tape"]
+    assert everything(restored, "tape") == everything(market, "tape")
+    # What the journal has under the old name is no other table's.
+    with market.capture() as capture:
+        assert market.tables() == ["Tape"]
+        capture.append("trade", frame(4, rows=7), time="time", symbol="sym")
+        capture.append("tape", frame(5, rows=5), time="time", symbol="sym")
+    again = splay.open(place)
+    assert (market_count(again), again.table("tape").rows) == (7, len(before) + 55)
+
+
+def test_a_server_renames_tables_of_which_it_captures_no_rows(tmp_path: Path) -> None:
+    with Server(tmp_path / "db") as server:
+        server.line(b"trade,sym=A price=1.5 1710028800000000000\n")
+        eventually(lambda: server.send("/query", b"select count(*) from trade")[0] == 200)
+        status, body = server.send("/query", b"alter table trade rename to tape")
+        assert status >= 400
+        assert b"being captured" in body
+        assert server.query("create table note (time timestamp, text text)")[0][0] == "CREATE TABLE"
+        assert server.query("alter table note rename to remark")[0][0] == "ALTER TABLE"
+        assert server.query("select count(*) from remark") == [[0]]
+        assert server.query("select count(*) from trade") == [[1]]
 
 
 def test_a_table_is_read_as_it_was(market: splay.Database) -> None:

@@ -416,7 +416,9 @@ fn release(shared: &Shared) -> Result<()> {
     let captured: HashMap<String, splay_store::Captured> =
         shared.all_live().iter().map(|live| (live.spec().name.to_lowercase(), live.captured())).collect();
     let is_stored = |table: &str, sequence: u64, latest: i64| {
-        let captured = captured.get(&table.to_lowercase()).copied();
+        // Of one that was dropped, or has another name now, the journal has rows still.
+        let former = || shared.database.former(table).ok().flatten();
+        let captured = captured.get(&table.to_lowercase()).copied().or_else(former);
         captured.is_some_and(|captured| sequence <= captured.sequence && latest <= captured.cut)
     };
     let mut journal = shared.journal.lock().unwrap_or_else(PoisonError::into_inner);

@@ -56,15 +56,15 @@ impl<'a> Recovery<'a> {
         }
         if !self.tables.contains_key(&name) {
             // One that is damaged isn't taken for dropped: what becomes of its rows is settled below.
-            let dropped = match self.database.dropped(&name) {
+            let former = match self.database.former(&name) {
                 Err(error) if error.is_damage() => None,
-                dropped => dropped?,
+                former => former?,
             };
-            if let Some(captured) = dropped
+            if let Some(captured) = former
                 && batch.sequence <= captured.sequence
                 && behind(&batch.spec, &batch.rows, captured.cut)?.num_rows() == 0
             {
-                // They were in the table's files when it was dropped.
+                // They were in the table's files when it was dropped, or got another name.
                 return Ok(());
             }
             let table = create_table(self.database, &batch.spec)?;

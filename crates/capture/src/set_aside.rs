@@ -117,7 +117,11 @@ impl Capture {
     fn may_be_written(&self, batch: &RecoveredBatch) -> Result<bool> {
         match self.database().table(&batch.spec.name).and_then(|table| table.stored()) {
             Ok(stored) => Ok(batch.sequence <= stored.captured().sequence),
-            Err(StoreError::NoSuchTable { .. }) => Ok(false),
+            // The files of one that was dropped, or has another name now, may have it as well.
+            Err(StoreError::NoSuchTable { .. }) => {
+                let former = self.database().former(&batch.spec.name)?;
+                Ok(former.is_some_and(|captured| batch.sequence <= captured.sequence))
+            }
             Err(error) => Err(error.into()),
         }
     }

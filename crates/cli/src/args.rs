@@ -63,7 +63,7 @@ pub enum Command {
     Export(ExportArguments),
     /// Merge small segments, or move a table to another tier
     Compact(CompactArguments),
-    /// Change a table's columns, how its rows are kept, or how long
+    /// Change a table's columns, its name, how its rows are kept, or how long
     Alter(AlterArguments),
     /// List what was loaded into a table, deleted, replaced and undone, the newest first
     Loads(LoadsArguments),
@@ -774,6 +774,8 @@ pub enum AlterCommand {
     },
     /// Change what a partition spans: day, month, year or all. Writes all rows anew
     Partition { period: Period },
+    /// Give the table another name; its rows, its commits and what can be undone stay
+    Rename { name: String },
     /// Set how long rows stay; without an option they stay for ever
     Retain {
         /// Days that the table has, the newest date's among them

@@ -172,6 +172,14 @@ pub(crate) fn select_all(database: &Database, view: &View) -> Result<String> {
     Ok(format!("WITH {} SELECT * FROM \"{}\"", needed.text(), view.name))
 }
 
+/// Whether a query reads a table or a view of a name, as far as the words around the name tell. A column of the name in a list is taken for
+/// one that does; a query that does is never missed.
+pub(crate) fn reads(query: &str, name: &str) -> bool {
+    let Some(tokens) = tokens(query) else { return true };
+    let named = || tokens.iter().enumerate().filter(|(_, token)| is_name(token, name)).map(|(at, _)| at);
+    !named().any(|at| is_defined(&tokens, at)) && named().any(|at| relation(&tokens, at).is_some())
+}
+
 /// The query of a view over all rows of its tables.
 #[expect(clippy::unnecessary_wraps, reason = "another way to give a query may fail")]
 pub(crate) fn as_written(view: &View) -> Result<String> {
@@ -309,6 +317,27 @@ mod tests {
             "",
         ] {
             assert_eq!(expanded(text), text);
+        }
+    }
+
+    #[test]
+    fn what_a_query_reads_is_found() {
+        for query in [
+            "select * from Trade",
+            "select 1 from quote q asof join \"trade\" t on q.time >= t.time",
+            "select 1 from x, splay.public.trade where 1 = 1",
+            "with x as (select * from trade at commit 3) select * from x",
+            "select (select max(price) from trade) as most",
+        ] {
+            assert!(reads(query, "trade"), "{query}");
+        }
+        for query in [
+            "select trade.price from trades as trade",
+            "select 'from trade' as text from trades -- trade",
+            "with trade as (select 1 as a) select * from trade",
+            "select trade(1) from other.trade",
+        ] {
+            assert!(!reads(query, "trade"), "{query}");
         }
     }
 

@@ -111,8 +111,9 @@ impl Table {
         change.rows.1 = state.files.values().map(|entry| entry.rows).sum();
         change.remove = state.files.keys().cloned().collect();
         change.dropped = true;
+        let folder = writer.folder().to_owned();
         let commit = writer.commit(change)?;
-        self.database().forget(self.name());
+        self.database().forget(&folder);
         Ok(commit)
     }
 
@@ -169,7 +170,7 @@ impl Table {
     }
 
     /// Refuses a change of what captured rows go by, as long as such come in.
-    fn refuse_captured(&self) -> Result<()> {
+    pub(crate) fn refuse_captured(&self) -> Result<()> {
         if self.database().is_captured(self.name()) {
             return Err(Error::Captured { table: self.name().to_owned() });
         }
@@ -231,7 +232,8 @@ impl Table {
     /// # Errors
     /// As [`Table::snapshot`].
     pub fn commits(&self, count: usize) -> Result<Vec<CommitReport>> {
-        let stored = self.stored_or_dropped()?;
+        let own = self.stored_or_dropped()?;
+        let stored = if own.state().dropped { own } else { self.stored()? };
         let newest = stored.state().history.commits().keys().rev().take(count);
         newest.map(|epoch| report(stored.state(), *epoch)).collect()
     }

@@ -13,10 +13,11 @@ use crate::error::{Error, Result};
 use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState, Tier};
-use crate::schema::{TableSpec, validate_name};
+use crate::names::Place;
+use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
-use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage, StorageEntry};
+use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
 use crate::views::ReadViews;
 
 pub(crate) const WRITER_LOCK: &str = "writer.lock";
@@ -33,6 +34,7 @@ struct Shared {
     storage: Arc<dyn Storage>,
     settings: Settings,
     poisoned: AtomicBool,
+    /// By folder.
     tables: Mutex<HashMap<String, Arc<TableCache>>>,
     /// The lease of the snapshots that live. A new one shares it, since it was taken before.
     lease: Mutex<Weak<Lease>>,
@@ -51,8 +53,12 @@ struct Lease {
 /// What was read of a table so far.
 #[derive(Debug)]
 struct TableCache {
-    /// Where its files are, for messages and watches.
-    folder: Arc<Path>,
+    /// Its folder within the database's.
+    folder: Arc<str>,
+    /// The same, for messages and watches.
+    path: Arc<Path>,
+    /// What the last look has found it to be called; `None` before it, and where the table was dropped.
+    name: RwLock<Option<String>>,
     last: Mutex<Option<Last>>,
     live: RwLock<Option<Arc<dyn LiveRows>>>,
     damage: Mutex<Damage>,
@@ -68,15 +74,24 @@ struct Damage {
 }
 
 impl TableCache {
-    fn new(folder: &Path) -> TableCache {
-        let (last, live, damage) = (Mutex::default(), RwLock::default(), Mutex::default());
-        TableCache { folder: folder.into(), last, live, damage }
+    fn new(folder: &str, path: &Path) -> TableCache {
+        let (name, last, live, damage) = (RwLock::default(), Mutex::default(), RwLock::default(), Mutex::default());
+        TableCache { folder: folder.into(), path: path.into(), name, last, live, damage }
     }
 
-    /// Whether the last look at it has found that it was dropped.
-    fn is_dropped(&self) -> bool {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().is_some_and(|last| last.known.state.dropped)
+    fn name(&self) -> Option<String> {
+        self.name.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        let known = self.name.read().unwrap_or_else(PoisonError::into_inner);
+        known.as_ref().is_some_and(|known| known.eq_ignore_ascii_case(name))
+    }
+
+    /// Notes what a look has found it to be called.
+    fn note_name(&self, state: &TableState) {
+        let name = (!state.dropped).then(|| state.spec.name.clone());
+        *self.name.write().unwrap_or_else(PoisonError::into_inner) = name;
     }
 
     fn damage(&self) -> std::sync::MutexGuard<'_, Damage> {
@@ -94,6 +109,8 @@ struct Last {
 /// A table at one commit.
 #[derive(Debug)]
 struct Known {
+    /// The table's folder.
+    folder: Arc<str>,
     head: Head,
     state: Arc<TableState>,
     partitions: Vec<Partition>,
@@ -226,29 +243,6 @@ impl Database {
         self.shared.storage.display_path("")
     }
 
-    /// Names of its tables, sorted; a table whose HEAD is lost is among them, and can't be read.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn tables(&self) -> Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in self.storage().list("")? {
-            if !entry.is_dir || validate_name("table", &entry.name).is_err() {
-                continue;
-            }
-            let manifest = format!("{}/{}", entry.name, manifest::FOLDER);
-            if !self.storage().list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
-                continue;
-            }
-            // One whose HEAD can't be read is damaged, and told of.
-            let head = HeadFile::read(self.storage().as_ref(), &entry.name);
-            if !head.is_ok_and(|file| file.head.dropped) {
-                names.push(entry.name);
-            }
-        }
-        Ok(names)
-    }
-
     /// Looks at every table, so that [`Database::damaged`] names all that can't be read.
     ///
     /// # Errors
@@ -266,8 +260,11 @@ impl Database {
     #[must_use]
     pub fn damaged(&self) -> Vec<(String, String)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut found: Vec<(String, String)> =
-            tables.iter().filter_map(|(name, cache)| Some((name.clone(), cache.damage().found.clone()?))).collect();
+        let of = |cache: &Arc<TableCache>| {
+            let found = cache.damage().found.clone()?;
+            Some((cache.name().unwrap_or_else(|| cache.folder.to_string()), found))
+        };
+        let mut found: Vec<(String, String)> = tables.values().filter_map(of).collect();
         found.sort();
         found
     }
@@ -277,13 +274,11 @@ impl Database {
     /// # Errors
     /// [`Error::NoSuchTable`].
     pub fn table(&self, name: &str) -> Result<Table> {
-        if let Some((name, cache)) = self.seen(name)
-            && !cache.is_dropped()
-        {
+        if let Some((name, cache)) = self.seen(name) {
             return Ok(Table { database: self.clone(), cache, name });
         }
-        match self.find_table(name)? {
-            Some(name) => Ok(Table { database: self.clone(), cache: self.cache(&name), name }),
+        match self.place_of(name)? {
+            Some(place) => Ok(self.table_at(place)),
             None => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
         }
     }
@@ -318,43 +313,14 @@ impl Database {
         captured.is_some_and(|captured| captured.takes(table))
     }
 
-    /// Which captured rows a table had when it was dropped; `None` if there is no such dropped table.
-    ///
-    /// # Errors
-    /// As [`Table::snapshot`].
-    pub fn dropped(&self, table: &str) -> Result<Option<Captured>> {
-        for entry in self.storage().list("")? {
-            if !entry.is_dir || !entry.name.eq_ignore_ascii_case(table) {
-                continue;
-            }
-            match manifest::refresh(self.storage().as_ref(), &entry.name, None) {
-                Ok((file, state)) if file.head.dropped => return Ok(Some(state.captured)),
-                Ok(_) => {}
-                Err(error) if error.is_not_found() => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(None)
+    /// The table in a folder, of which it is known what it is or was called.
+    pub(crate) fn table_at(&self, place: Place) -> Table {
+        Table { database: self.clone(), cache: self.cache(&place.folder), name: place.name }
     }
 
-    /// A table that was dropped, whose commits can be listed and undone.
-    ///
-    /// # Errors
-    /// [`Error::NoSuchTable`] if there is no such dropped table.
-    pub fn dropped_table(&self, name: &str) -> Result<Table> {
-        let found =
-            self.storage().list("")?.into_iter().find(|entry| entry.is_dir && entry.name.eq_ignore_ascii_case(name));
-        match found {
-            Some(entry) if self.dropped(&entry.name)?.is_some() => {
-                Ok(Table { database: self.clone(), cache: self.cache(&entry.name), name: entry.name })
-            }
-            _ => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
-        }
-    }
-
-    /// Looks for a table anew when it is asked for the next time.
-    pub(crate) fn forget(&self, table: &str) {
-        self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(table);
+    /// Looks for the table of a folder anew when it is asked for the next time.
+    pub(crate) fn forget(&self, folder: &str) {
+        self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner).remove(folder);
     }
 
     /// Says whether another process captures into the database: tables can't be dropped then.
@@ -389,26 +355,6 @@ impl Database {
         self.shared.followed.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub(crate) fn find_table(&self, name: &str) -> Result<Option<String>> {
-        let is_table = |found: &str| -> Result<bool> {
-            match HeadFile::read(self.storage().as_ref(), found) {
-                Ok(file) => Ok(!file.head.dropped),
-                Err(error) if error.is_damage() => Ok(true),
-                Err(error) if error.is_not_found() => manifest::was_created(self.storage().as_ref(), found),
-                Err(error) => Err(error),
-            }
-        };
-        if validate_name("table", name).is_ok() && is_table(name)? {
-            let is_own = |entry: &StorageEntry| entry.name == name && entry.is_dir;
-            if !self.storage().list("")?.iter().any(is_own) {
-                let reason = "a symbolic link of that name stands in the database's folder, and a table is a folder";
-                return Err(Error::Name { what: "table", name: name.to_owned(), reason });
-            }
-            return Ok(Some(name.to_owned()));
-        }
-        Ok(self.tables()?.into_iter().find(|found| found.eq_ignore_ascii_case(name)))
-    }
-
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         &self.shared.storage
     }
@@ -429,15 +375,15 @@ impl Database {
     /// A table that was found before.
     fn seen(&self, name: &str) -> Option<(String, Arc<TableCache>)> {
         let tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let same_letters = || tables.iter().find(|(seen, _)| seen.eq_ignore_ascii_case(name));
-        let (name, cache) = tables.get_key_value(name).or_else(same_letters)?;
-        Some((name.clone(), Arc::clone(cache)))
+        let of_folder = tables.get(name).filter(|cache| cache.is_called(name));
+        let cache = of_folder.or_else(|| tables.values().find(|cache| cache.is_called(name)))?;
+        Some((cache.name()?, Arc::clone(cache)))
     }
 
-    fn cache(&self, table: &str) -> Arc<TableCache> {
+    fn cache(&self, folder: &str) -> Arc<TableCache> {
         let mut tables = self.shared.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = || Arc::new(TableCache::new(&self.storage().display_path(table)));
-        Arc::clone(tables.entry(table.to_owned()).or_insert_with(new))
+        let new = || Arc::new(TableCache::new(folder, &self.storage().display_path(folder)));
+        Arc::clone(tables.entry(folder.to_owned()).or_insert_with(new))
     }
 
     /// The lease that snapshots of this database share, taken anew if none lives.
@@ -469,10 +415,16 @@ pub struct Table {
 }
 
 impl Table {
-    /// Its name.
+    /// Its name, as it was when it was asked for.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Its folder within the database's, which is called as the table was when it was made, or nearly so.
+    #[must_use]
+    pub fn folder(&self) -> &str {
+        &self.cache.folder
     }
 
     /// The table as it is now. Where nothing has changed since the last one it costs a lock and one look at a file, a few
@@ -497,13 +449,20 @@ impl Table {
     /// As [`Table::snapshot`].
     pub fn stored(&self) -> Result<TableSnapshot> {
         let stored = self.stored_or_dropped()?;
-        if stored.state().dropped {
-            return Err(Error::NoSuchTable { table: self.name.clone(), existing: self.database.tables()? });
+        if stored.state().is_called(&self.name) {
+            return Ok(stored);
         }
-        Ok(stored)
+        // Dropped, or renamed. Another table may have the name by now.
+        if let Some(place) = self.database.place_of(&self.name)?.filter(|place| *place.folder != *self.cache.folder) {
+            let other = self.database.table_at(place).stored_or_dropped()?;
+            if other.state().is_called(&self.name) {
+                return Ok(other);
+            }
+        }
+        Err(Error::NoSuchTable { table: self.name.clone(), existing: self.database.tables()? })
     }
 
-    /// The same, of a table that was dropped as well.
+    /// What its folder has now, of a table that was dropped or renamed as well.
     pub(crate) fn stored_or_dropped(&self) -> Result<TableSnapshot> {
         if let Some(error) = &self.cache.damage().withheld {
             return Err(error.repeated());
@@ -520,31 +479,34 @@ impl Table {
         let storage = self.database.storage().as_ref();
         // Before the manifest is looked at: from now on no file of it is removed.
         let lease = self.database.lease()?;
-        let watch = ReadWatch::begin(Arc::clone(&self.cache.folder));
+        let (folder, watch) = (&*self.cache.folder, ReadWatch::begin(Arc::clone(&self.cache.path)));
         let unreadable = watch.since();
         let mut last = self.cache.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(Last { file, known }) = last.as_ref()
-            && file.is_current(storage, &self.name).map_err(|error| self.without_head(error))?
+            && file.is_current(storage, folder).map_err(|error| self.without_head(error))?
         {
             if known.unreadable == unreadable {
                 return Ok(TableSnapshot { known: Arc::clone(known), live: 0, watch, _lease: lease });
             }
             // What couldn't be read is opened anew: perhaps it is whole again.
-            let (state, partitions) = (Arc::clone(&known.state), self.partitions(&known.state, Some(known)));
-            let known = Arc::new(Known { head: known.head, state, partitions, unreadable });
+            let (state, partitions) = (Arc::clone(&known.state), self.partitions(folder, &known.state, Some(known)));
+            let (folder, head) = (Arc::clone(&known.folder), known.head.clone());
+            let known = Arc::new(Known { folder, head, state, partitions, unreadable });
             if let Some(last) = last.as_mut() {
                 last.known = Arc::clone(&known);
             }
             return Ok(TableSnapshot { known, live: 0, watch, _lease: lease });
         }
-        let before = last.as_ref().map(|last| (last.known.head, Arc::clone(&last.known.state)));
-        let refreshed = manifest::refresh(storage, &self.name, before.as_ref());
+        let before = last.as_ref().map(|last| (last.known.head.clone(), Arc::clone(&last.known.state)));
+        let refreshed = manifest::refresh(storage, folder, before.as_ref());
         let (file, state) = refreshed.map_err(|error| self.without_head(error))?;
+        self.cache.note_name(&state);
         let known = match last.take() {
             Some(last) if last.known.head == file.head && last.known.unreadable == unreadable => last.known,
             other => {
-                let partitions = self.partitions(&state, other.as_ref().map(|last| last.known.as_ref()));
-                Arc::new(Known { head: file.head, state, partitions, unreadable })
+                let partitions = self.partitions(folder, &state, other.as_ref().map(|last| last.known.as_ref()));
+                let (folder, head) = (Arc::clone(&self.cache.folder), file.head.clone());
+                Arc::new(Known { folder, head, state, partitions, unreadable })
             }
         };
         *last = Some(Last { file, known: Arc::clone(&known) });
@@ -553,11 +515,11 @@ impl Table {
 
     /// The table was found, so that its HEAD has to be there.
     fn without_head(&self, error: Error) -> Error {
-        if error.is_not_found() { manifest::lost_head(self.database.storage().as_ref(), &self.name) } else { error }
+        if error.is_not_found() { manifest::lost_head(self.database.storage().as_ref(), self.folder()) } else { error }
     }
 
     /// Segments that were there before are kept open.
-    fn partitions(&self, state: &TableState, before: Option<&Known>) -> Vec<Partition> {
+    fn partitions(&self, folder: &str, state: &TableState, before: Option<&Known>) -> Vec<Partition> {
         let mut kept: HashMap<&str, &Arc<Segment>> = HashMap::new();
         for partition in before.into_iter().flat_map(|known| known.partitions.iter()) {
             kept.extend(partition.segments.iter().map(|segment| (segment.entry().path.as_str(), segment)));
@@ -566,7 +528,7 @@ impl Table {
         for entry in state.files.values() {
             let segment = match kept.get(entry.path.as_str()) {
                 Some(segment) if segment.entry() == entry && !segment.is_unreadable() => Arc::clone(segment),
-                _ => Arc::new(self.segment(entry)),
+                _ => Arc::new(self.segment(folder, entry)),
             };
             match partitions.last_mut().filter(|(date, _)| *date == entry.date) {
                 Some((_, segments)) => segments.push(segment),
@@ -578,9 +540,9 @@ impl Table {
         partitions.into_iter().map(|(date, segments)| Partition::new(&state.spec, date, segments)).collect()
     }
 
-    fn segment(&self, entry: &FileEntry) -> Segment {
+    fn segment(&self, folder: &str, entry: &FileEntry) -> Segment {
         let checks = self.database.settings().verify_on_read;
-        Segment::new(Arc::clone(self.database.storage()), self.name.clone(), entry.clone(), checks)
+        Segment::new(Arc::clone(self.database.storage()), folder.to_owned(), entry.clone(), checks)
     }
 
     pub(crate) fn settle(&self) -> Result<()> {
@@ -589,9 +551,10 @@ impl Table {
 
     /// The table in an earlier state, under the lease of a snapshot that was taken since.
     pub(crate) fn past(&self, now: &TableSnapshot, state: TableState) -> TableSnapshot {
-        let (head, unreadable) = (Head { epoch: state.epoch, ..now.known.head }, now.known.unreadable);
-        let partitions = self.partitions(&state, Some(&now.known));
-        let known = Known { head, state: Arc::new(state), partitions, unreadable };
+        let (head, unreadable) = (Head { epoch: state.epoch, ..now.known.head.clone() }, now.known.unreadable);
+        let (folder, partitions) =
+            (Arc::clone(&now.known.folder), self.partitions(&now.known.folder, &state, Some(&now.known)));
+        let known = Known { folder, head, state: Arc::new(state), partitions, unreadable };
         TableSnapshot { known: Arc::new(known), live: 0, watch: now.watch.clone(), _lease: Arc::clone(&now._lease) }
     }
 
@@ -639,7 +602,8 @@ impl TableSnapshot {
             }
         }
         let (state, unreadable) = (Arc::clone(&self.known.state), self.known.unreadable);
-        let known = Known { head: self.known.head, state, partitions: all, unreadable };
+        let (folder, head) = (Arc::clone(&self.known.folder), self.known.head.clone());
+        let known = Known { folder, head, state, partitions: all, unreadable };
         TableSnapshot { known: Arc::new(known), live, watch: self.watch.clone(), _lease: Arc::clone(&self._lease) }
     }
 
@@ -666,6 +630,12 @@ impl TableSnapshot {
     #[must_use]
     pub fn spec(&self) -> &TableSpec {
         &self.known.state.spec
+    }
+
+    /// The table's folder within the database's, which is another one for each table, whatever they are called.
+    #[must_use]
+    pub fn folder(&self) -> &Arc<str> {
+        &self.known.folder
     }
 
     /// Number of the commit.

@@ -207,7 +207,7 @@ impl Table {
         let mut problems = Vec::new();
         for segment in snapshot.partitions().iter().flat_map(|partition| partition.segments.iter()) {
             if let Err(error) = segment.verify(snapshot.spec()) {
-                let path = format!("{}/{}", self.name(), segment.entry().path);
+                let path = format!("{}/{}", snapshot.folder(), segment.entry().path);
                 problems.push(Problem { path: self.database().storage().display_path(&path), error });
             }
             go_on(observer, segment.entry().bytes + segment.entry().index_bytes)?;

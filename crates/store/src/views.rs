@@ -89,6 +89,26 @@ impl Views {
     }
 }
 
+/// Refuses a name under which the rows of a materialized view are kept.
+fn refuse_rows_name(what: &'static str, name: &str, views: &[View]) -> Result<()> {
+    let keeps_rows = |other: &View| other.rows_table().is_some_and(|rows| rows.eq_ignore_ascii_case(name));
+    match views.iter().any(keeps_rows) {
+        true => {
+            let reason = "the rows of a materialized view are kept under this name";
+            Err(Error::Name { what, name: name.to_owned(), reason })
+        }
+        false => Ok(()),
+    }
+}
+
+/// Refuses a name that a view has, or the rows of one.
+pub(crate) fn refuse_view_names(what: &'static str, name: &str, views: &[View]) -> Result<()> {
+    if views.iter().any(|view| view.name.eq_ignore_ascii_case(name)) {
+        return Err(Error::Name { what, name: name.to_owned(), reason: "a view has this name" });
+    }
+    refuse_rows_name(what, name, views)
+}
+
 impl Database {
     /// Its views, by name. Costs one look for a file where there are none.
     ///
@@ -131,7 +151,7 @@ impl Database {
             validate_name("view", &rows)?;
         }
         self.change_views(|views| {
-            if self.find_table(&view.name)?.is_some() {
+            if self.has_table(&view.name)? {
                 return taken("a table has this name");
             }
             match views.iter_mut().find(|other| other.name.eq_ignore_ascii_case(&view.name)) {
@@ -154,15 +174,48 @@ impl Database {
     fn refuse_names_of_rows(&self, views: &[View], view: &View) -> Result<()> {
         let taken = |reason| Err(Error::Name { what: "view", name: view.name.clone(), reason });
         if let Some(rows) = view.rows_table()
-            && (self.find_table(&rows)?.is_some() || views.iter().any(|other| other.name.eq_ignore_ascii_case(&rows)))
+            && (self.has_table(&rows)? || views.iter().any(|other| other.name.eq_ignore_ascii_case(&rows)))
         {
             return taken("the table of its rows would have a name that is taken: this name and .rows");
         }
-        let keeps_rows = |other: &View| other.rows_table().is_some_and(|rows| rows.eq_ignore_ascii_case(&view.name));
-        if views.iter().any(keeps_rows) {
-            return taken("the rows of a materialized view are kept under this name");
-        }
-        Ok(())
+        refuse_rows_name("view", &view.name, views)
+    }
+
+    /// Gives a view another name. `reads` says whether the query of another one reads it.
+    ///
+    /// # Errors
+    /// As [`Database::create_view`]; [`Error::Refused`] if there is no such view, it is materialized, or others read it.
+    pub fn rename_view(&self, name: &str, to: &str, reads: impl Fn(&View) -> bool) -> Result<()> {
+        validate_name("view", to)?;
+        let refused = |reason| Err(Error::Refused { reason });
+        self.change_views(|views| {
+            let others: Vec<View> =
+                views.iter().filter(|view| !view.name.eq_ignore_ascii_case(name)).cloned().collect();
+            let Some(view) = views.iter_mut().find(|view| view.name.eq_ignore_ascii_case(name)) else {
+                let names: Vec<&str> = others.iter().map(|view| view.name.as_str()).collect();
+                let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+                return refused(format!("no view {name:?}; this database has {there}"));
+            };
+            if view.materialized.is_some() {
+                return refused(format!(
+                    "{:?} is a materialized view, whose rows are kept under its name: drop it, and create it again",
+                    view.name
+                ));
+            }
+            let readers: Vec<&str> = others.iter().filter(|view| reads(view)).map(|view| view.name.as_str()).collect();
+            if !readers.is_empty() {
+                let reason =
+                    format!("view {:?} is read by other views, which name it: {}", view.name, readers.join(", "));
+                return refused(reason);
+            }
+            if self.has_table(to)? {
+                return Err(Error::Name { what: "view", name: to.to_owned(), reason: "a table has this name" });
+            }
+            refuse_view_names("view", to, &others)?;
+            to.clone_into(&mut view.name);
+            Ok(true)
+        })
+        .map(drop)
     }
 
     /// Removes a view; whether there was one.

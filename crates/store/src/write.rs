@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 
-use crate::database::{Database, READERS_LOCK, WRITER_LOCK};
+use crate::database::{Database, READERS_LOCK, Table, WRITER_LOCK};
 use crate::error::{Error, Result};
 use crate::load::SPILL_FOLDER;
 use crate::manifest::{self, Captured, Commit, FileEntry, Head, Operation, Source, TableState, Tier};
@@ -73,7 +73,8 @@ impl Change {
 #[derive(Debug)]
 pub(crate) struct Writer {
     database: Database,
-    table: String,
+    /// The table's folder.
+    folder: String,
     known: Option<(Head, Arc<TableState>)>,
     next_file: AtomicU32,
     /// Files that aren't committed yet, without `.tmp`.
@@ -84,21 +85,25 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    /// Takes the lock and looks at the table, which need not exist.
+    /// Takes the lock and looks at the table of a name, which need not exist.
     pub(crate) fn begin(database: &Database, table: &str) -> Result<Writer> {
-        if database.is_poisoned() {
-            return Err(Error::Poisoned);
-        }
+        let lock = lock(database)?;
+        Writer::at(database, database.folder_for(table)?, lock)
+    }
+
+    /// The same of a table that was dropped, whatever has its name by now.
+    pub(crate) fn of(table: &Table) -> Result<Writer> {
+        let lock = lock(table.database())?;
+        Writer::at(table.database(), table.folder().to_owned(), lock)
+    }
+
+    fn at(database: &Database, folder: String, lock: Box<dyn std::fmt::Debug + Send + Sync>) -> Result<Writer> {
         let storage = database.storage();
-        let Some(lock) = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)? else {
-            return Err(Error::Locked { path: storage.display_path(WRITER_LOCK) });
-        };
-        let table = database.find_table(table)?.unwrap_or_else(|| table.to_owned());
-        let watch = ReadWatch::begin(storage.display_path(&table).into());
-        let known = match manifest::refresh(storage.as_ref(), &table, None) {
+        let watch = ReadWatch::begin(storage.display_path(&folder).into());
+        let known = match manifest::refresh(storage.as_ref(), &folder, None) {
             Ok((file, state)) => Some((file.head, state)),
             Err(error) if error.is_not_found() => {
-                refuse_lost_head(storage.as_ref(), &table)?;
+                refuse_lost_head(storage.as_ref(), &folder)?;
                 None
             }
             Err(error) => return Err(error),
@@ -106,12 +111,12 @@ impl Writer {
         if known.is_some() {
             // A writer that died behind its commit may have left HEAD's new name in the cache alone. Files that the old HEAD
             // needs may be removed only once the new one stands.
-            let synced = storage.sync_dir(&format!("{table}/{}", manifest::FOLDER));
+            let synced = storage.sync_dir(&format!("{folder}/{}", manifest::FOLDER));
             synced.inspect_err(|_| database.poison())?;
-            manifest::mark_created(storage.as_ref(), &table);
+            manifest::mark_created(storage.as_ref(), &folder);
         }
         let (written, database) = (Mutex::new(Vec::new()), database.clone());
-        let writer = Writer { database, table, known, next_file: AtomicU32::new(1), written, watch, _lock: lock };
+        let writer = Writer { database, folder, known, next_file: AtomicU32::new(1), written, watch, _lock: lock };
         writer.sweep()?;
         Ok(writer)
     }
@@ -130,6 +135,11 @@ impl Writer {
         &self.database
     }
 
+    /// The table's folder.
+    pub(crate) fn folder(&self) -> &str {
+        &self.folder
+    }
+
     pub(crate) fn storage(&self) -> &Arc<dyn Storage> {
         self.database.storage()
     }
@@ -145,14 +155,14 @@ impl Writer {
     }
 
     pub(crate) fn segment(&self, entry: &FileEntry) -> Segment {
-        Segment::new(Arc::clone(self.storage()), self.table.clone(), entry.clone(), true)
+        Segment::new(Arc::clone(self.storage()), self.folder.clone(), entry.clone(), true)
     }
 
     /// A new path in a partition, whose folder is made if need be. Later paths sort behind earlier ones.
     pub(crate) fn next_path(&self, date: i32, tier: Tier) -> Result<String> {
         let folder = partition::folder(date);
-        self.storage().create_dir(&self.table)?;
-        self.storage().create_dir(&format!("{}/{folder}", self.table))?;
+        self.storage().create_dir(&self.folder)?;
+        self.storage().create_dir(&format!("{}/{folder}", self.folder))?;
         let number = self.next_file.fetch_add(1, Ordering::Relaxed);
         Ok(format!("{folder}/{:08}.{number:06}.{}", self.next_epoch(), tier.extension()))
     }
@@ -181,7 +191,7 @@ impl Writer {
             written.push(format!("{index}.index"));
             written.push(path.clone());
         }
-        let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.table, path, tier, date };
+        let target = SegmentTarget { storage: self.storage().as_ref(), table: &self.folder, path, tier, date };
         segment::write(&target, spec, rows)
     }
 
@@ -194,6 +204,7 @@ impl Writer {
         let storage = Arc::clone(self.storage());
         // Rows of older segments may be among the new ones.
         self.watch.check()?;
+        let captured = self.captured_with(&change)?;
         if let Err(error) = self.publish(!change.add.is_empty()) {
             self.poison_after(&error);
             return Err(error);
@@ -211,7 +222,7 @@ impl Writer {
             add: change.add,
             remove: change.remove,
             sources: change.sources.into_iter().map(|source| (source, 0)).collect(),
-            captured: change.captured,
+            captured,
             keep,
             forget,
             unload: change.unload,
@@ -222,8 +233,8 @@ impl Writer {
             history: None,
         };
         let committed = match &self.known {
-            Some(known) => manifest::commit(storage.as_ref(), &self.table, known, commit),
-            None => manifest::create(storage.as_ref(), &self.table, commit),
+            Some(known) => manifest::commit(storage.as_ref(), &self.folder, known, commit),
+            None => manifest::create(storage.as_ref(), &self.folder, commit),
         };
         let known = committed.inspect_err(|error| {
             if self.poison_after(error) {
@@ -238,6 +249,16 @@ impl Writer {
             let _ = self.sweep();
         }
         Ok(epoch)
+    }
+
+    /// What a commit says of captured rows: where the table takes a name that others had, what these had captured under it as well.
+    fn captured_with(&self, change: &Change) -> Result<Option<Captured>> {
+        let is_new = |name: &str| self.table().is_none_or(|state| state.spec.name != name);
+        let Some(spec) = change.spec.as_ref().filter(|spec| is_new(&spec.name)) else { return Ok(change.captured) };
+        let Some(former) = self.database.former(&spec.name)? else { return Ok(change.captured) };
+        let own = self.state().map_or_else(Captured::default, |state| state.captured);
+        let all = change.captured.into_iter().fold(own.max(former), Captured::max);
+        Ok(Some(all).filter(|all| *all != own).or(change.captured))
     }
 
     /// Whether files that a commit of this kind removes are kept for a while. Those that captured rows replace are not: one row that
@@ -263,7 +284,7 @@ impl Writer {
             written.push(linked.path.clone());
         }
         for (from, to) in [(entry.index_path(), linked.index_path()), (entry.path.clone(), linked.path.clone())] {
-            let (from, to) = (format!("{}/{from}", self.table), format!("{}/{to}.tmp", self.table));
+            let (from, to) = (format!("{}/{from}", self.folder), format!("{}/{to}.tmp", self.folder));
             match self.storage().link(&from, &to) {
                 Ok(()) => {}
                 Err(error) if error.is_not_found() => return Err(error),
@@ -295,14 +316,14 @@ impl Writer {
         let storage = self.storage();
         let mut folders = BTreeSet::new();
         for path in self.written.lock().unwrap_or_else(PoisonError::into_inner).iter() {
-            let path = format!("{}/{path}", self.table);
+            let path = format!("{}/{path}", self.folder);
             storage.rename(&format!("{path}.tmp"), &path)?;
             folders.insert(crate::storage::parent(&path).to_owned());
         }
         for folder in &folders {
             storage.sync_dir(folder)?;
         }
-        storage.sync_dir(&self.table)?;
+        storage.sync_dir(&self.folder)?;
         storage.sync_dir("")
     }
 
@@ -317,23 +338,23 @@ impl Writer {
         self.sweep_manifest()?;
         let nobody_reads = storage.try_lock(READERS_LOCK, LockMode::Exclusive)?;
         let next = format!("{:08}.", self.next_epoch());
-        for folder in storage.list(&self.table)?.into_iter().filter(|entry| entry.name.starts_with("date=")) {
+        for folder in storage.list(&self.folder)?.into_iter().filter(|entry| entry.name.starts_with("date=")) {
             let folder = folder.name;
             let mut kept = 0;
-            let entries = storage.list(&format!("{}/{folder}", self.table))?;
+            let entries = storage.list(&format!("{}/{folder}", self.folder))?;
             for entry in &entries {
                 let path = format!("{folder}/{}", entry.name);
                 let ours =
                     ["arrow", "parquet", "index", "tmp"].iter().any(|e| entry.name.ends_with(e)) && !entry.is_dir;
                 let never_committed = entry.name.ends_with(".tmp") || entry.name.as_str() >= next.as_str();
                 if ours && !self.is_named(&path) && (never_committed || nobody_reads.is_some()) {
-                    storage.remove(&format!("{}/{path}", self.table))?;
+                    storage.remove(&format!("{}/{path}", self.folder))?;
                 } else {
                     kept += 1;
                 }
             }
             if kept == 0 && !self.state().is_some_and(|state| state.has_folder(&folder)) {
-                storage.remove_dir(&format!("{}/{folder}", self.table))?;
+                storage.remove_dir(&format!("{}/{folder}", self.folder))?;
             }
         }
         Ok(())
@@ -349,7 +370,7 @@ impl Writer {
     /// Removes logs that HEAD doesn't name, and a HEAD that didn't get its name. A reader that wants an old log starts anew.
     fn sweep_manifest(&self) -> Result<()> {
         let folder = format!("{}/{}", self.table, manifest::FOLDER);
-        let current = self.known.as_ref().map(|(head, _)| manifest::log_path(&self.table, head.log));
+        let current = self.known.as_ref().map(|(head, _)| manifest::log_path(&self.folder, head.log));
         for entry in self.storage().list(&folder)? {
             let path = format!("{folder}/{}", entry.name);
             let ours = [".log", ".tmp"].iter().any(|end| entry.name.ends_with(end)) && !entry.is_dir;
@@ -368,6 +389,16 @@ impl Writer {
             _ => state.has_file(path),
         }
     }
+}
+
+/// The lock of the one writer.
+fn lock(database: &Database) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+    if database.is_poisoned() {
+        return Err(Error::Poisoned);
+    }
+    let storage = database.storage();
+    let lock = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)?;
+    lock.ok_or_else(|| Error::Locked { path: storage.display_path(WRITER_LOCK) })
 }
 
 /// Nanoseconds since the epoch, by this machine's clock.
@@ -394,8 +425,8 @@ impl Drop for Writer {
         let written = std::mem::take(self.written.get_mut().unwrap_or_else(PoisonError::into_inner));
         for path in written {
             // What is left is swept by the next writer.
-            let _ = self.database.storage().remove(&format!("{}/{path}.tmp", self.table));
-            let _ = self.database.storage().remove(&format!("{}/{path}", self.table));
+            let _ = self.database.storage().remove(&format!("{}/{path}.tmp", self.folder));
+            let _ = self.database.storage().remove(&format!("{}/{path}", self.folder));
         }
         let _ = self.sweep_spill();
     }

@@ -170,7 +170,12 @@ fn stored(seen: &mut HashMap<String, Captured>, database: &Database, name: &str)
     if let Some(has) = seen.get(name) {
         return *has;
     }
-    let has = database.table(name).and_then(|table| table.stored()).map(|stored| stored.captured()).unwrap_or_default();
+    let has = match database.table(name).and_then(|table| table.stored()) {
+        Ok(stored) => stored.captured(),
+        // It was dropped, or has another name now.
+        Err(splay_store::Error::NoSuchTable { .. }) => database.former(name).ok().flatten().unwrap_or_default(),
+        Err(_) => Captured::default(),
+    };
     seen.insert(name.to_owned(), has);
     has
 }

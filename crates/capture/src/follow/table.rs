@@ -34,7 +34,7 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 struct Composed {
     /// Commit, last batch, and pages that couldn't be read until then.
-    of: (u64, u64, u64),
+    of: (Arc<str>, u64, u64, u64),
     partitions: Dated,
 }
 
@@ -123,7 +123,7 @@ impl Waiting {
     pub(super) fn over(&mut self, files: &TableSnapshot, forgotten: u64) -> Result<TableSnapshot> {
         let last = self.batches.last().map_or(0, |batch| batch.sequence).max(self.captured.sequence);
         let last = last.wrapping_add(forgotten << NUMBER_BITS);
-        let of = (files.epoch(), last, files.watch().since());
+        let of = (Arc::clone(files.folder()), files.epoch(), last, files.watch().since());
         if let Some(known) = self.composed.as_ref().filter(|known| known.of == of) {
             return Ok(files.with_partitions(last, known.partitions.clone()));
         }

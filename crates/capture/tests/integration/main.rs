@@ -14,6 +14,7 @@ mod lost;
 mod measures;
 mod model;
 mod power;
+mod rename;
 mod replay;
 mod rot;
 mod rows;

@@ -61,6 +61,9 @@ pub fn describe(arguments: &DescribeArguments) -> Result<()> {
             say!("key        {}", if reference.key.is_empty() { "none".to_owned() } else { reference.key.join(", ") })?;
         }
     }
+    if **snapshot.folder() != *spec.name {
+        say!("folder     {}", snapshot.folder())?;
+    }
     say!("commits    {}", snapshot.epoch())?;
     say!("sources    {}", snapshot.sources().count())?;
     say!("")?;

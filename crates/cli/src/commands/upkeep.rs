@@ -103,8 +103,8 @@ pub fn compact(arguments: &CompactArguments) -> Result<()> {
 
 pub fn alter(arguments: AlterArguments) -> Result<()> {
     let database = match &arguments.change {
-        // Files may be written anew.
-        AlterCommand::Widen { .. } => super::changes::changeable(&arguments.database)?,
+        // Files may be written anew, and the journal has rows by the names of tables.
+        AlterCommand::Widen { .. } | AlterCommand::Rename { .. } => super::changes::changeable(&arguments.database)?,
         _ => Database::open(&arguments.database)?,
     };
     let table = database.table(&arguments.table)?;
@@ -117,6 +117,9 @@ pub fn alter(arguments: AlterArguments) -> Result<()> {
             if report.segments > 0 {
                 say!("{} segments, {}", report.segments, Human(report.bytes))?;
             }
+        }
+        AlterCommand::Rename { name } => {
+            splay_sql::rename_table(&table, &name)?;
         }
         AlterCommand::Tier { tier, after } => table.set_tier(tier, after)?,
         AlterCommand::Retain { days, bytes } => {

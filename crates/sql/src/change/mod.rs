@@ -1,5 +1,5 @@
 //! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW`,
-//! those of materialized views, and `COPY … FROM`.
+//! `ALTER VIEW`, those of materialized views, and `COPY … FROM`.
 //!
 //! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
 //! - They run only where the caller asks for it by [`Session::change`]; every other way in refuses them.
@@ -28,6 +28,7 @@ pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub use self::materialized::Refreshed;
 pub(crate) use self::run::columns_of;
 use self::run::patiently;
+pub use self::run::rename_table;
 use self::statement::Statement;
 use crate::answer::Answer;
 use crate::error::{Error, Result};

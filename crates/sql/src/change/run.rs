@@ -79,7 +79,7 @@ pub(super) fn run(
             update(session, &table, &set, condition.as_deref(), parameters, stop)
         }
         Statement::Create { table, if_absent, columns, key, effective, query, options } => {
-            if if_absent && database.table(&table).is_ok() {
+            if if_absent && database.has_table(&table)? {
                 return Ok(Changed { what: "CREATE TABLE", rows: 0, commit: None });
             }
             let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
@@ -98,7 +98,8 @@ pub(super) fn run(
             Ok(Changed { what: "REFRESH MATERIALIZED VIEW", rows: written, commit })
         }
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
-        Statement::Alter { table, change } => alter(&database.table(&table)?, change),
+        Statement::Alter { table, change } => alter(&database.table(&table)?, change, stop),
+        Statement::RenameView { view, to, materialized } => rename_view(database, &view, &to, materialized, stop),
     }
 }
 
@@ -372,8 +373,8 @@ fn rows_of(
 }
 
 fn create(database: &Database, spec: &TableSpec, rows: Vec<RecordBatch>) -> Result<Changed> {
-    if let Ok(table) = database.table(&spec.name) {
-        return fault(format!("there is a table {:?} already", table.name()));
+    if database.has_table(&spec.name)? {
+        return fault(format!("there is a table {:?} already", spec.name));
     }
     let mut load = database.load(spec, LoadOptions::default())?;
     for batch in &rows {
@@ -397,7 +398,7 @@ fn create_as(
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
     let mut load = session.database().load(&spec, LoadOptions::default())?;
-    if session.database().table(table).is_ok() {
+    if session.database().has_table(table)? {
         return fault(format!("there is a table {table:?} already"));
     }
     for batch in first.map(Ok).into_iter().chain(answer.by_ref()) {
@@ -576,7 +577,21 @@ fn drop_view(database: &Database, view: &str, if_exists: bool, stop: Stop<'_>) -
     Ok(Changed { what: "DROP VIEW", rows: 0, commit: None })
 }
 
-fn alter(table: &Table, change: Alteration) -> Result<Changed> {
+/// Gives a table another name, unless views read it.
+///
+/// # Errors
+/// Those of [`Table::rename`].
+pub fn rename_table(table: &Table, to: &str) -> splay_store::Result<u64> {
+    table.rename(to, |view| views::reads(&view.query, table.name()))
+}
+
+fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, stop: Stop<'_>) -> Result<Changed> {
+    let what = if materialized { "ALTER MATERIALIZED VIEW" } else { "ALTER VIEW" };
+    patiently(stop, || database.rename_view(view, to, |other| views::reads(&other.query, view)))?;
+    Ok(Changed { what, rows: 0, commit: None })
+}
+
+fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
     match change {
         Alteration::Add { column, column_type } => table.add_column(ColumnSpec::new(column, column_type))?,
         Alteration::Widen { column, column_type } => table.widen_column(&column, column_type)?,
@@ -585,10 +600,9 @@ fn alter(table: &Table, change: Alteration) -> Result<Changed> {
         Alteration::Partition { period } => {
             table.set_partition(period_of(&period)?, LoadOptions::default())?;
         }
-        Alteration::Rename { .. } => {
-            return fault(
-                "RENAME TO is not supported: CREATE TABLE … AS SELECT … and DROP TABLE give a table another name",
-            );
+        Alteration::Rename { to } => {
+            let commit = patiently(stop, || rename_table(table, &to))?;
+            return Ok(Changed { what: "ALTER TABLE", rows: 0, commit: Some(commit) });
         }
     }
     Ok(Changed { what: "ALTER TABLE", rows: 0, commit: Some(table.stored()?.epoch()) })

@@ -63,6 +63,11 @@ pub(super) enum Statement {
         view: String,
         if_exists: bool,
     },
+    RenameView {
+        view: String,
+        to: String,
+        materialized: bool,
+    },
     Refresh {
         view: String,
     },
@@ -169,6 +174,10 @@ impl Statement {
         } else if words.take(&["alter", "table"]) {
             let table = words.table()?;
             Statement::Alter { table, change: alteration(&mut words)? }
+        } else if words.take(&["alter", "view"]) {
+            rename_view(&mut words, false)?
+        } else if words.take(&["alter", "materialized", "view"]) {
+            rename_view(&mut words, true)?
         } else if words.take(&["copy"]) {
             match copy(&mut words)? {
                 Copy::From { table, columns, path } => Statement::CopyFrom { table, columns, path },
@@ -182,7 +191,7 @@ impl Statement {
         } else {
             return fault(format!(
                 "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, \
-                 CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE and COPY",
+                 CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE, ALTER VIEW and COPY",
                 words.first_words(2).to_uppercase()
             ));
         };
@@ -320,6 +329,15 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
     Ok(Statement::CreateView { view: View { name, columns, query, materialized: None }, replaces, if_absent })
 }
 
+/// What `ALTER VIEW` says.
+fn rename_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
+    let view = words.table()?;
+    if !words.take(&["rename", "to"]) {
+        return fault("ALTER VIEW has RENAME TO; CREATE OR REPLACE VIEW gives a view another query");
+    }
+    Ok(Statement::RenameView { view, to: words.table()?, materialized })
+}
+
 /// Columns with their types, and the key.
 fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, Vec<String>)> {
     let (mut columns, mut key) = (Vec::new(), Vec::new());
@@ -384,7 +402,7 @@ fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
         return Ok(Alteration::Partition { period: words.name("a period")? });
     }
     if words.take(&["rename", "to"]) {
-        return Ok(Alteration::Rename { to: words.name("a table")? });
+        return Ok(Alteration::Rename { to: words.table()? });
     }
     if words.take(&["rename"]) {
         words.take(&["column"]);
@@ -474,6 +492,15 @@ mod tests {
             of("alter table t rename column a to b"),
             Statement::Alter { change: Alteration::RenameColumn { .. }, .. }
         ));
+        let (table, to) = ("t".to_owned(), "my table".to_owned());
+        assert_eq!(
+            of("alter table t rename to \"my table\";"),
+            Statement::Alter { table: table.clone(), change: Alteration::Rename { to: to.clone() } }
+        );
+        assert_eq!(
+            of("alter view t rename to \"my table\""),
+            Statement::RenameView { view: table, to, materialized: false }
+        );
         assert_eq!(Statement::of("select 1").unwrap(), None);
         assert!(!begins("\"delete\"") && begins("/* c */ DELETE"));
     }
@@ -537,6 +564,10 @@ mod tests {
             ("create view v as", "needs a query"),
             ("create or replace view if not exists v as select 1", "no IF NOT EXISTS"),
             ("drop view v cascade", "cascade is not expected"),
+            ("alter view v rename", "RENAME TO"),
+            ("alter view v rename to w cascade", "cascade is not expected"),
+            ("alter table t rename to", "expected a table"),
+            ("alter table t rename to a.b", "no schema"),
             ("delete from t where", "needs a condition"),
             ("delete from t; delete from u", "semicolon"),
             ("drop table t cascade", "cascade is not expected"),

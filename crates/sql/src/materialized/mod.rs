@@ -67,8 +67,8 @@ pub(crate) struct ViewState {
 /// What tells a state of a view from others.
 #[derive(Debug, PartialEq, Eq)]
 struct Key {
-    /// The commit of each table, and its dates with live rows.
-    tables: Vec<(u64, Vec<i32>)>,
+    /// The folder of each table, its commit, and its dates with live rows.
+    tables: Vec<(Arc<str>, u64, Vec<i32>)>,
     kept: Option<u64>,
 }
 
@@ -123,7 +123,7 @@ impl Snapshots {
     }
 
     fn key(&self) -> Key {
-        let tables = self.tables.iter().map(|table| (table.epoch(), table.live_dates()));
+        let tables = self.tables.iter().map(|table| (Arc::clone(table.folder()), table.epoch(), table.live_dates()));
         Key { tables: tables.collect(), kept: self.kept.as_ref().map(TableSnapshot::epoch) }
     }
 }

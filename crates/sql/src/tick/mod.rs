@@ -358,7 +358,9 @@ impl TickStatements {
             Err(_) => return Ok(Ran::Not),
         };
         let question = || {
-            let states = tables.iter().map(|table| (table.epoch(), table.live())).collect();
+            // Another table may have had the name.
+            let state = |table: &TableSnapshot| (Arc::clone(table.folder()), table.epoch(), table.live());
+            let states = tables.iter().map(state).collect();
             Asked { shape: given.key.clone(), values: given.values.clone(), states }
         };
         if let Some(reason) = statement.refused(question) {

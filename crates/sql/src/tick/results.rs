@@ -4,7 +4,7 @@
 //! when room is needed.
 
 use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::record_batch::RecordBatch;
 use datafusion::common::ScalarValue;
@@ -20,8 +20,8 @@ const ANSWERS_MAX: NonZeroUsize = NonZeroUsize::new(65_536).unwrap();
 pub(super) struct Asked {
     pub shape: String,
     pub values: Vec<ScalarValue>,
-    /// The epoch of each table's files, and the number of the state of its live rows.
-    pub states: Vec<(u64, u64)>,
+    /// The folder of each table, the epoch of its files, and the number of the state of its live rows.
+    pub states: Vec<(Arc<str>, u64, u64)>,
 }
 
 /// An answer: its rows, what was read for them, and what tells whether that was really read.
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     fn asked(value: i64, epoch: u64) -> Asked {
-        Asked { shape: "shape".to_owned(), values: vec![value.into()], states: vec![(epoch, 0)] }
+        Asked { shape: "shape".to_owned(), values: vec![value.into()], states: vec![("trade".into(), epoch, 0)] }
     }
 
     fn kept(rows: usize) -> Kept {
@@ -101,8 +101,10 @@ mod tests {
         let found = [1, 2, 3, 4].map(|value| results.get(&asked(value, 1)).is_some());
         assert_eq!(found, [true, false, true, true]);
         assert!(results.get(&asked(1, 2)).is_none(), "another state of the table");
-        let captured = Asked { states: vec![(1, 7)], ..asked(1, 1) };
+        let captured = Asked { states: vec![("trade".into(), 1, 7)], ..asked(1, 1) };
         assert!(results.get(&captured).is_none(), "other live rows");
+        let renamed = Asked { states: vec![("trade~1".into(), 1, 0)], ..asked(1, 1) };
+        assert!(results.get(&renamed).is_none(), "another table of the name");
         results.put(asked(5, 1), &kept(2000));
         assert!(results.get(&asked(5, 1)).is_none(), "an answer of more than half the room");
         results.put(asked(4, 1), &kept(1000));

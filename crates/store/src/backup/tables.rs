@@ -12,6 +12,7 @@ const TRIES: usize = 100;
 pub struct TableCommit {
     /// Its name.
     pub name: String,
+    pub(super) folder: String,
     /// Which of the captured rows are in its files.
     pub captured: Captured,
     pub(super) files: Vec<FileEntry>,
@@ -32,17 +33,18 @@ impl Database {
     fn commit_of(&self, name: String) -> Result<TableCommit> {
         let storage = self.storage().as_ref();
         let table = self.table(&name)?;
+        let folder = table.folder();
         for _ in 0..TRIES {
             // It keeps the files of its commit, and of later ones, from being removed.
             let snapshot = table.stored()?;
-            let head = HeadFile::read(storage, &name)?.head;
-            let log = manifest::log_path(&name, head.log);
+            let head = HeadFile::read(storage, folder)?.head;
+            let log = manifest::log_path(folder, head.log);
             let bytes = match storage.read(&log) {
                 // Replaced by another meanwhile.
                 Err(error) if error.is_not_found() => continue,
                 other => other?,
             };
-            if snapshot.epoch() != head.epoch {
+            if snapshot.epoch() != head.epoch || **snapshot.folder() != *folder {
                 continue;
             }
             let length = usize::try_from(head.length).unwrap_or(usize::MAX);
@@ -51,13 +53,14 @@ impl Database {
                 Error::corrupt(path, bytes.len() as u64, format!("{length} bytes"), "the file's end")
             })?;
             let manifest = vec![
-                (manifest::head_path(&name), head.encode()),
+                (manifest::head_path(folder), head.encode()),
                 (log, counted.to_vec()),
-                (manifest::created_path(&name), Vec::new()),
+                (manifest::created_path(folder), Vec::new()),
             ];
             let files = snapshot.entries().cloned().collect();
-            return Ok(TableCommit { captured: snapshot.captured(), name, files, manifest, _snapshot: snapshot });
+            let (captured, folder) = (snapshot.captured(), folder.to_owned());
+            return Ok(TableCommit { captured, name, folder, files, manifest, _snapshot: snapshot });
         }
-        Err(Error::Locked { path: storage.display_path(&name) })
+        Err(Error::Locked { path: storage.display_path(table.folder()) })
     }
 }

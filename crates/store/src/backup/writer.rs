@@ -160,9 +160,9 @@ impl BackupWriter {
         }
         for table in tables {
             for entry in &table.files {
-                let (name, index) = (&table.name, entry.index_path());
-                self.put_file(source, &format!("{name}/{}", entry.path), entry.bytes, &entry.digest)?;
-                self.put_file(source, &format!("{name}/{index}"), entry.index_bytes, &entry.index_digest)?;
+                let (folder, index) = (&table.folder, entry.index_path());
+                self.put_file(source, &format!("{folder}/{}", entry.path), entry.bytes, &entry.digest)?;
+                self.put_file(source, &format!("{folder}/{index}"), entry.index_bytes, &entry.index_digest)?;
             }
             for (path, bytes) in &table.manifest {
                 self.put(path, bytes)?;

@@ -1,19 +1,27 @@
 //! Bytes of the manifest: HEAD, the log's header, and its frames. Described in docs/format/manifest.md.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::history::History;
 use crate::error::{Error, Result};
-use crate::schema::TableSpec;
+use crate::schema::{NAME_BYTES_MAX, TableSpec, validate_name};
 use crate::words::{u32_at, u64_at};
 
-/// Version of HEAD and log that this release writes. 1: symbols of a partition were never spread over its segments, and nothing
-/// was captured. 2: removed files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight,
-/// each had a partition, and there were no reference tables.
-pub(crate) const VERSION: u32 = 5;
+/// Newest version of HEAD and log. 1: symbols of a partition were never spread over its segments, and nothing was captured. 2: removed
+/// files weren't kept, and no commit could be undone. 3: there was no tier `fast`. 4: dates began at midnight, each had a partition, and
+/// there were no reference tables. 5: a table was called as its folder.
+pub(crate) const VERSION: u32 = 6;
+
+/// Version of logs, and of a HEAD that says no name: the last one that hadn't any.
+const VERSION_WITHOUT_NAME: u32 = 5;
 
 const HEAD_MAGIC: &[u8; 8] = b"SPLAYHED";
+/// Without a name.
 const HEAD_BYTES: usize = 40;
+/// Where the length of the name stands, if HEAD has one.
+const HEAD_NAME_AT: usize = 36;
 const LOG_MAGIC: &[u8; 8] = b"SPLAYLOG";
 
 /// Length of a log's header.
@@ -22,48 +30,67 @@ pub(crate) const LOG_HEADER_BYTES: usize = 16;
 const FRAME_HEADER_BYTES: usize = 8;
 
 /// What HEAD says: the first `length` bytes of log `log` are the table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Head {
     pub(crate) log: u64,
     pub(crate) length: u64,
     pub(crate) epoch: u64,
     /// Whether the table was dropped: it is none, but its last commits can be undone.
     pub(crate) dropped: bool,
+    /// What the table is called, if that isn't the name of its folder, or it had another name before.
+    pub(crate) name: Option<Arc<str>>,
 }
 
 /// Bit of HEAD's version for a table that was dropped.
 const DROPPED: u32 = 1 << 31;
 
 impl Head {
-    pub(crate) fn encode(self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(HEAD_BYTES);
         bytes.extend_from_slice(HEAD_MAGIC);
-        let version = if self.dropped { VERSION | DROPPED } else { VERSION };
+        let version = if self.name.is_some() { VERSION } else { VERSION_WITHOUT_NAME };
+        let version = if self.dropped { version | DROPPED } else { version };
         bytes.extend_from_slice(&version.to_le_bytes());
         bytes.extend_from_slice(&self.log.to_le_bytes());
         bytes.extend_from_slice(&self.length.to_le_bytes());
         bytes.extend_from_slice(&self.epoch.to_le_bytes());
+        if let Some(name) = &self.name {
+            // A name has at most 128 bytes.
+            bytes.push(u8::try_from(name.len()).unwrap_or(u8::MAX));
+            bytes.extend_from_slice(name.as_bytes());
+        }
         bytes.extend_from_slice(&crc32c::crc32c(&bytes).to_le_bytes());
         bytes
     }
 
     pub(crate) fn decode(bytes: &[u8], path: &std::path::Path) -> Result<Head> {
         let bad = |offset, expected: &str, found: String| Error::corrupt(path, offset, expected, found);
-        if bytes.len() != HEAD_BYTES {
-            return Err(bad(0, "40 bytes", format!("{} bytes", bytes.len())));
+        if !(HEAD_BYTES..=HEAD_BYTES + 1 + NAME_BYTES_MAX).contains(&bytes.len()) {
+            return Err(bad(0, "40 to 169 bytes", format!("{} bytes", bytes.len())));
         }
         if !bytes.starts_with(HEAD_MAGIC) {
             return Err(bad(0, "SPLAYHED", String::from_utf8_lossy(&bytes[..8]).into_owned()));
         }
-        let (body, crc) = bytes.split_at(HEAD_BYTES - 4);
+        let (body, crc) = bytes.split_at(bytes.len() - 4);
         if crc32c::crc32c(body).to_le_bytes() != crc {
-            return Err(bad(36, "the checksum of the bytes before", "another".to_owned()));
+            return Err(bad(body.len() as u64, "the checksum of the bytes before", "another".to_owned()));
         }
         let (version, dropped) = (u32_at(bytes, 8) & !DROPPED, u32_at(bytes, 8) & DROPPED != 0);
         if version > VERSION {
             return Err(Error::FormatVersion { path: path.to_path_buf(), found: version, supported: VERSION });
         }
-        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28), dropped })
+        let name = match (version > VERSION_WITHOUT_NAME, &body[HEAD_NAME_AT..]) {
+            (false, []) | (true, [0]) => None,
+            (true, [length, name @ ..]) if name.len() == usize::from(*length) => {
+                let text = std::str::from_utf8(name).ok().filter(|name| validate_name("table", name).is_ok());
+                let found = || bad(37, "the name of a table", String::from_utf8_lossy(name).into_owned());
+                Some(text.ok_or_else(found)?.into())
+            }
+            (_, rest) => {
+                return Err(bad(36, "a name of the length before it, or none", format!("{} bytes", rest.len())));
+            }
+        };
+        Ok(Head { log: u64_at(bytes, 12), length: u64_at(bytes, 20), epoch: u64_at(bytes, 28), dropped, name })
     }
 }
 
@@ -71,7 +98,7 @@ impl Head {
 pub(crate) fn log_header() -> [u8; LOG_HEADER_BYTES] {
     let mut bytes = [0; LOG_HEADER_BYTES];
     bytes[..8].copy_from_slice(LOG_MAGIC);
-    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[8..12].copy_from_slice(&VERSION_WITHOUT_NAME.to_le_bytes());
     let crc = crc32c::crc32c(&bytes[..12]);
     bytes[12..].copy_from_slice(&crc.to_le_bytes());
     bytes
@@ -265,6 +292,13 @@ impl Default for Captured {
     /// Nothing.
     fn default() -> Captured {
         Captured { sequence: 0, cut: i64::MIN }
+    }
+}
+
+impl Captured {
+    /// All rows that one of two says.
+    pub(crate) fn max(self, other: Captured) -> Captured {
+        Captured { sequence: self.sequence.max(other.sequence), cut: self.cut.max(other.cut) }
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::format::{Commit, FileEntry, Operation};
+use super::format::{Captured, Commit, FileEntry, Operation};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
 
@@ -33,6 +33,9 @@ pub(crate) struct History {
     /// The commit that made the table anew after it was dropped; 0 if it wasn't.
     #[serde(default, skip_serializing_if = "super::format::is_none")]
     made: u64,
+    /// Names that the table had, with the captured rows that its files had when it lost them: those that the journal has under the name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    formerly: BTreeMap<String, Captured>,
 }
 
 /// What a commit did.
@@ -111,6 +114,22 @@ impl History {
             self.expired = self.expired.max(last);
         }
         Ok(())
+    }
+
+    /// Notes a name that the table has no longer.
+    pub(crate) fn note_name(&mut self, name: String, captured: Captured) {
+        self.formerly.insert(name, captured);
+    }
+
+    /// Whether the table had another name.
+    pub(crate) fn has_former_names(&self) -> bool {
+        !self.formerly.is_empty()
+    }
+
+    /// The captured rows that the files had when the table lost a name, if it had it.
+    pub(crate) fn former(&self, name: &str) -> Option<Captured> {
+        let same = self.formerly.iter().filter(|(former, _)| former.eq_ignore_ascii_case(name));
+        same.map(|(_, captured)| *captured).reduce(Captured::max)
     }
 
     /// The newest partition that went by the table's retention, by the notes since the table was made and as far as nothing has undone them.

@@ -33,7 +33,7 @@ impl HeadFile {
     }
 }
 
-/// The table as it is now; an error that [`Error::is_not_found`] if it has no HEAD. `known` is an earlier result, of which only
+/// The table in a folder as it is now; an error that [`Error::is_not_found`] if it has no HEAD. `known` is an earlier result, of which only
 /// the difference is read.
 pub(crate) fn refresh(
     storage: &dyn Storage,
@@ -51,7 +51,12 @@ pub(crate) fn refresh(
         let path = log_path(table, file.head.log);
         match storage.read(&path) {
             Ok(bytes) => {
-                let state = replay(&bytes, file.head, known, &storage.display_path(&path))?;
+                let mut state = replay(&bytes, &file.head, known, &storage.display_path(&path))?;
+                // A folder that was copied by hand is a table of its own, whatever its log says.
+                let name = file.head.name.as_deref().unwrap_or(table);
+                if state.spec.name != name {
+                    name.clone_into(&mut Arc::make_mut(&mut state).spec.name);
+                }
                 return Ok((file, state));
             }
             // A writer put a new log in place and removed this one after we had read HEAD.
@@ -65,7 +70,7 @@ pub(crate) fn refresh(
 
 fn replay(
     bytes: &[u8],
-    head: Head,
+    head: &Head,
     known: Option<&(Head, Arc<TableState>)>,
     path: &std::path::Path,
 ) -> Result<Arc<TableState>> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::format::{Captured, Commit, FileEntry, Operation, Source};
+use super::format::{Captured, Commit, FileEntry, Head, Operation, Source};
 use super::history::{History, added_by};
 use crate::error::{Error, Result};
 use crate::schema::TableSpec;
@@ -47,8 +47,10 @@ impl TableState {
         if commit.operation != Operation::Snapshot && commit.epoch != self.epoch + 1 && self.epoch != 0 {
             return Err(inconsistent(format!("epoch {} after {}", commit.epoch, self.epoch)));
         }
+        let mut former = None;
         if let Some(spec) = &commit.spec {
             spec.validate()?;
+            former = (self.epoch != 0 && self.spec.name != spec.name).then(|| self.spec.name.clone());
             self.spec = spec.clone();
         }
         let mut gone = Vec::with_capacity(commit.remove.len());
@@ -62,6 +64,9 @@ impl TableState {
             self.history = history;
         } else {
             self.history.note(&commit, gone, self.dropped).map_err(inconsistent)?;
+        }
+        if let Some(name) = former {
+            self.history.note_name(name, self.captured);
         }
         self.dropped = commit.dropped || self.dropped && commit.spec.is_none();
         for digest in &commit.unload {
@@ -87,6 +92,25 @@ impl TableState {
         }
         self.epoch = commit.epoch;
         Ok(())
+    }
+
+    /// HEAD of a table in this state in a folder, where its log has a number and a length.
+    pub(crate) fn head(&self, folder: &str, log: u64, length: u64) -> Head {
+        let is_named = self.spec.name != folder || self.history.has_former_names();
+        let name = is_named.then(|| self.spec.name.as_str().into());
+        Head { log, length, epoch: self.epoch, dropped: self.dropped, name }
+    }
+
+    /// Whether there is a table of this name, as far as case is left aside.
+    pub(crate) fn is_called(&self, name: &str) -> bool {
+        !self.dropped && self.spec.name.eq_ignore_ascii_case(name)
+    }
+
+    /// Which rows that were captured under a name are in the files, if the table had the name and hasn't any more.
+    pub(crate) fn former(&self, name: &str) -> Option<Captured> {
+        let before = self.history.former(name);
+        let at_drop = (self.dropped && self.spec.name.eq_ignore_ascii_case(name)).then_some(self.captured);
+        before.into_iter().chain(at_drop).reduce(Captured::max)
     }
 
     /// The state as the first record of a new log.
@@ -155,7 +179,8 @@ impl TableState {
         let history = self.history.clone();
         Ok(Some(TableState {
             epoch,
-            spec: spec.clone(),
+            // It is asked for by the name that it has now.
+            spec: TableSpec { name: self.spec.name.clone(), ..spec.clone() },
             files,
             sources,
             captured: self.captured,

@@ -1,5 +1,6 @@
 //! Writes the manifest. Only one process does so at a time: the caller holds the writer lock.
 //!
+//! - A table is named by its folder here.
 //! - A commit is: append the record, sync the log, replace HEAD. Before the last step nothing has happened.
 //! - A failed sync, or a failure to rename HEAD, leaves it unknown what is on disk; the caller stops writing. After any other
 //!   failure the table is as before.
@@ -23,8 +24,8 @@ pub(crate) fn create(storage: &dyn Storage, table: &str, commit: Commit) -> Resu
     storage.sync_dir("")?;
     storage.create_dir(&format!("{table}/{FOLDER}"))?;
     storage.sync_dir(table)?;
-    let head = write_log(storage, table, 1, &commit)?;
-    put_head(storage, table, head)?;
+    let head = write_log(storage, table, (1, &commit), &state)?;
+    put_head(storage, table, &head)?;
     mark_created(storage, table);
     Ok((head, Arc::new(state)))
 }
@@ -51,14 +52,14 @@ pub(crate) fn commit(
     let frame = commit.encode();
     let length = head.length + frame.len() as u64;
     let next = if length > LOG_BYTES_MIN && is_worth_replacing(length, &next_state) {
-        write_log(storage, table, head.log + 1, &next_state.snapshot(commit.at))?
+        write_log(storage, table, (head.log + 1, &next_state.snapshot(commit.at)), &next_state)?
     } else {
         let mut file = storage.open_append(&path, head.length)?;
         file.write(&frame)?;
         file.sync()?;
-        Head { log: head.log, length, epoch: commit.epoch, dropped: next_state.dropped }
+        next_state.head(table, head.log, length)
     };
-    put_head(storage, table, next)?;
+    put_head(storage, table, &next)?;
     if next.log != head.log {
         // The old log is garbage now; if it can't be removed the sweep does it later.
         let _ = storage.remove(&path);
@@ -73,7 +74,8 @@ fn is_worth_replacing(length: u64, state: &TableState) -> bool {
     length > 4 * snapshot
 }
 
-fn write_log(storage: &dyn Storage, table: &str, number: u64, first: &Commit) -> Result<Head> {
+/// Writes a log of one record, which makes the state.
+fn write_log(storage: &dyn Storage, table: &str, (number, first): (u64, &Commit), state: &TableState) -> Result<Head> {
     let path = log_path(table, number);
     let folder = storage::parent(&path);
     // A log that HEAD doesn't name is left from a commit that never was.
@@ -87,14 +89,9 @@ fn write_log(storage: &dyn Storage, table: &str, number: u64, first: &Commit) ->
     file.write(&frame)?;
     file.sync()?;
     storage.sync_dir(folder)?;
-    Ok(Head {
-        log: number,
-        length: (LOG_HEADER_BYTES + frame.len()) as u64,
-        epoch: first.epoch,
-        dropped: first.dropped,
-    })
+    Ok(state.head(table, number, (LOG_HEADER_BYTES + frame.len()) as u64))
 }
 
-fn put_head(storage: &dyn Storage, table: &str, head: Head) -> Result<()> {
+fn put_head(storage: &dyn Storage, table: &str, head: &Head) -> Result<()> {
     storage::replace(storage, &head_path(table), &head.encode())
 }

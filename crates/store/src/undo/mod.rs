@@ -128,14 +128,20 @@ impl Table {
     pub fn undo(&self, epoch: u64) -> Result<LoadReport> {
         self.database().refuse_of_view(self.name())?;
         self.settle()?;
-        let writer = Writer::begin(self.database(), self.name())?;
-        self.refuse_live()?;
+        let is_dropped = self.stored_or_dropped()?.state().dropped;
+        let writer = if is_dropped { Writer::of(self)? } else { Writer::begin(self.database(), self.name())? };
+        if !is_dropped {
+            self.refuse_live()?;
+        }
         let Some(state) = writer.state() else {
             return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: self.database().tables()? });
         };
         let reason = match why_not(state, epoch)? {
             None if state.dropped && self.database().view(self.name())?.is_some() => {
                 Some("a view has the table's name now: drop it first".to_owned())
+            }
+            None if state.dropped && self.database().has_table(&state.spec.name)? => {
+                Some("another table has its name now: give that one another name first".to_owned())
             }
             found => found,
         };

@@ -7,7 +7,7 @@ use crate::model::{Model, rng};
 use crate::scenario::{self, Scenario, assert_usable, held, next_load};
 
 /// A way of choosing what survives: everything, nothing, or random with a leaning.
-fn image(storage: &FaultStorage, seed: u64) -> FaultStorage {
+pub(crate) fn image(storage: &FaultStorage, seed: u64) -> FaultStorage {
     let mut random = rng(seed);
     let leaning = [0.5, 0.1, 0.9, 0.3][usize::try_from(seed % 4).unwrap()];
     match seed % 16 {
@@ -104,6 +104,11 @@ fn the_end_of_kept_files_survives_a_power_cut() {
 }
 
 #[test]
+fn names_of_tables_survive_a_power_cut() {
+    scenario::names().iter().for_each(|scenario| survives(scenario, 48));
+}
+
+#[test]
 fn the_replacement_of_the_log_survives_a_power_cut() {
     survives(&scenario::log_replacement(), 48);
 }
@@ -112,7 +117,8 @@ fn the_replacement_of_the_log_survives_a_power_cut() {
 /// second writer swept the files of the old one.
 #[test]
 fn a_dead_writer_and_a_power_cut_together_lose_nothing() {
-    for scenario in [scenario::creation(), scenario::merge(), scenario::compaction()] {
+    let plain = [scenario::creation(), scenario::merge(), scenario::compaction()];
+    for scenario in plain.into_iter().chain(scenario::names()) {
         let (total, _) = scenario.operations();
         let mut images = 0;
         for n in 0..=total {

@@ -149,7 +149,7 @@ fn assert_reads_changes(folder: &Path) {
     let operations: Vec<&str> = trade.commits(10).unwrap().iter().map(|commit| commit.operation).collect();
     assert_eq!(operations, ["schema", "schema", "schema", "undo", "replace", "delete", "load"]);
     assert!(trade.verify(&mut go_on).unwrap().is_empty());
-    assert!(database.dropped("types").unwrap().is_some());
+    assert!(database.former("types").unwrap().is_some());
 }
 
 #[test]

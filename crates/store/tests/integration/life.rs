@@ -296,7 +296,7 @@ fn a_table_that_is_dropped_is_gone_and_can_come_back() {
     for database in [&database, &model::open(&storage).unwrap()] {
         assert_eq!(database.tables().unwrap(), Vec::<String>::new());
         assert!(matches!(database.table("trade").and_then(|t| t.snapshot()), Err(Error::NoSuchTable { .. })));
-        assert!(database.dropped("TRADE").unwrap().is_some());
+        assert!(database.former("TRADE").unwrap().is_some());
     }
     assert!(matches!(table.drop_table(), Err(Error::NoSuchTable { .. })));
     let other = model::open(&storage).unwrap();

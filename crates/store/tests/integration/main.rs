@@ -18,6 +18,7 @@ mod order;
 mod partitions;
 mod random;
 mod reference;
+mod rename;
 mod scenario;
 mod schema;
 mod select;

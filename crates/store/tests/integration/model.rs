@@ -220,19 +220,22 @@ pub(crate) fn fit(spec: &TableSpec, rows: &RecordBatch) -> RecordBatch {
     RecordBatch::try_new(Arc::clone(&schema), schema.fields().iter().map(column).collect()).unwrap()
 }
 
-/// The files that a database with the table `trade` consists of.
+/// The files that a database consists of.
 pub(crate) fn expected_paths(storage: &FaultStorage) -> Vec<String> {
     let database = Database::open_on(Arc::new(storage.clone())).unwrap();
-    let snapshot = database.table("trade").unwrap().snapshot().unwrap();
-    let mut paths: Vec<String> =
-        ["splay.toml", "readers.lock", "trade/manifest/HEAD", "trade/manifest/CREATED"].map(str::to_owned).to_vec();
-    let segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
-    for entry in segments.map(|segment| segment.entry()).chain(snapshot.kept_files()) {
-        paths.push(format!("trade/{}", entry.path));
-        paths.push(format!("trade/{}", entry.index_path()));
+    let mut paths: Vec<String> = ["splay.toml", "readers.lock"].map(str::to_owned).to_vec();
+    for table in database.tables().unwrap() {
+        let snapshot = database.table(&table).unwrap().snapshot().unwrap();
+        let folder = snapshot.folder();
+        let segments = snapshot.partitions().iter().flat_map(|partition| partition.segments.iter());
+        for entry in segments.map(|segment| segment.entry()).chain(snapshot.kept_files()) {
+            paths.push(format!("{folder}/{}", entry.path));
+            paths.push(format!("{folder}/{}", entry.index_path()));
+        }
+        let head = storage.read(&format!("{folder}/manifest/HEAD")).unwrap();
+        let log = u64::from_le_bytes(head[12..20].try_into().unwrap());
+        paths.extend(["HEAD", "CREATED", &format!("{log:06}.log")].map(|file| format!("{folder}/manifest/{file}")));
     }
-    let head = storage.read("trade/manifest/HEAD").unwrap();
-    paths.push(format!("trade/manifest/{:06}.log", u64::from_le_bytes(head[12..20].try_into().unwrap())));
     paths.sort();
     paths
 }

@@ -229,6 +229,31 @@ pub(crate) fn forget() -> Scenario {
     Scenario { name: "forget", base: base.copy(), old: Some(new.clone()), new, change: Box::new(change) }
 }
 
+/// A database whose one table was called `trade` and isn't any more.
+fn renamed(rows: &[Row]) -> FaultStorage {
+    let base = loaded(rows);
+    open(&base).unwrap().table("trade").unwrap().rename("tape", |_| false).unwrap();
+    base.copy()
+}
+
+/// A table gets a name, and a table is made whose name another one's folder has.
+pub(crate) fn names() -> Vec<Scenario> {
+    let (first, second) = (model::rows(45, 70, 0..2, 4), model::rows(46, 50, 0..2, 4));
+    let rename = |database: &Database| database.table("tape")?.rename("trade", |_| false).map(drop);
+    let (of_first, of_second) = (Model::new(first.clone()), Model::new(second.clone()));
+    let base = renamed(&first);
+    vec![
+        Scenario { name: "rename", base: base.copy(), old: None, new: of_first, change: Box::new(rename) },
+        Scenario {
+            name: "creation beside a renamed table",
+            base,
+            old: None,
+            new: of_second,
+            change: loading(&second, options()),
+        },
+    ]
+}
+
 /// Changes of rows that are there.
 pub(crate) fn changes() -> Vec<Scenario> {
     let replaces = [Replace::Dates, Replace::Symbols].map(replace);
@@ -335,7 +360,7 @@ pub(crate) fn all() -> Vec<Scenario> {
         retype_column,
     ];
     let others = [spill(), log_replacement()];
-    quick.iter().map(|make| make()).chain(others).chain(changes()).chain(of_reference()).collect()
+    quick.iter().map(|make| make()).chain(others).chain(changes()).chain(of_reference()).chain(names()).collect()
 }
 
 /// A load that follows on a scenario, on any state of the database.

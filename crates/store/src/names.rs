@@ -1,0 +1,201 @@
+//! Which folder a table is in.
+//!
+//! - A table has one folder as long as it is there. It is called as the table was when it was made; HEAD has the name of one that is called
+//!   otherwise. So a table is renamed by the step that makes any commit happen, and no path of a file changes.
+//! - A table whose name another one's folder has gets a folder of the name, `~`, and a number.
+//! - A name is that of one table. Who gives one looks for others under the writer lock.
+//! - The journal knows tables by their names. A table that takes a name that others had says from then on that its files have the rows which
+//!   they captured under it, as theirs do: or a start would give it their rows.
+
+use crate::database::{Database, Table};
+use crate::error::{Error, Result};
+use crate::manifest::{self, Captured, Head, HeadFile};
+use crate::schema::validate_name;
+use crate::storage::StorageEntry;
+
+/// What stands between a name and a number, in folders of tables whose name another folder has. No table has it in its name.
+const NUMBER_MARK: char = '~';
+
+/// A table, by what it is called and its folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) folder: String,
+}
+
+/// A folder of a table.
+struct TableFolder {
+    folder: String,
+    head: Result<Head>,
+}
+
+impl TableFolder {
+    /// What the table is called, or was when it was dropped. One whose HEAD can't be read is called as its folder.
+    fn name(&self) -> &str {
+        self.head.as_ref().ok().and_then(|head| head.name.as_deref()).unwrap_or(&self.folder)
+    }
+
+    fn is_called(&self, name: &str) -> bool {
+        self.name().eq_ignore_ascii_case(name)
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.head.as_ref().is_ok_and(|head| head.dropped)
+    }
+
+    /// Whether it had another name, or none has it any more.
+    fn has_former_names(&self) -> bool {
+        self.head.as_ref().is_ok_and(|head| head.dropped || head.name.is_some())
+    }
+
+    fn place(&self) -> Place {
+        Place { name: self.name().to_owned(), folder: self.folder.clone() }
+    }
+}
+
+/// Refuses to go by folders of which one couldn't be read for once: it may be of the name that is looked for. Damaged ones are left aside.
+fn refuse_unread(folders: &[TableFolder]) -> Result<()> {
+    let is_unread = |error: &&Error| !error.is_damage() && !error.is_not_found();
+    match folders.iter().filter_map(|table| table.head.as_ref().err()).find(is_unread) {
+        Some(error) => Err(error.repeated()),
+        None => Ok(()),
+    }
+}
+
+/// Whether a folder may be one of a table.
+fn may_be_table(folder: &str) -> bool {
+    let (name, number) = folder.split_once(NUMBER_MARK).unwrap_or((folder, "1"));
+    validate_name("table", name).is_ok() && number.parse::<u64>().is_ok()
+}
+
+impl Database {
+    /// Names of its tables, sorted; a table whose HEAD is lost is among them, and can't be read.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tables(&self) -> Result<Vec<String>> {
+        let folders = self.table_folders()?;
+        let tables = folders.iter().filter(|table| !table.is_dropped());
+        let mut names: Vec<String> = tables.map(|table| table.name().to_owned()).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+
+    /// Whether there is a table of a name now, damaged or not.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn has_table(&self, name: &str) -> Result<bool> {
+        Ok(self.place_of(name)?.is_some())
+    }
+
+    /// Folders of tables, dropped ones as well.
+    fn table_folders(&self) -> Result<Vec<TableFolder>> {
+        let storage = self.storage().as_ref();
+        let mut found = Vec::new();
+        for StorageEntry { name: folder, is_dir } in storage.list("")? {
+            if !is_dir || !may_be_table(&folder) {
+                continue;
+            }
+            let manifest = format!("{folder}/{}", manifest::FOLDER);
+            if storage.list(&manifest)?.iter().any(|file| file.name == "HEAD" || file.name == "CREATED") {
+                // One whose HEAD can't be read is damaged, and told of.
+                let head = HeadFile::read(storage, &folder).map(|file| file.head);
+                found.push(TableFolder { folder, head });
+            }
+        }
+        Ok(found)
+    }
+
+    /// Where the table of a name is, matched without regard to case.
+    pub(crate) fn place_of(&self, name: &str) -> Result<Option<Place>> {
+        if validate_name("table", name).is_ok() {
+            match HeadFile::read(self.storage().as_ref(), name) {
+                Ok(HeadFile { head, .. }) if !head.dropped => {
+                    let table = TableFolder { folder: name.to_owned(), head: Ok(head) };
+                    if table.is_called(name) {
+                        self.refuse_link(name)?;
+                        return Ok(Some(table.place()));
+                    }
+                }
+                Err(error) if !error.is_damage() && !error.is_not_found() => return Err(error),
+                _ => {}
+            }
+        }
+        let folders = self.table_folders()?;
+        let mut same = folders.iter().filter(|table| !table.is_dropped() && table.is_called(name));
+        // Perhaps one that is damaged was called otherwise.
+        let found = same.clone().find(|table| table.head.is_ok()).or_else(|| same.next());
+        found.map_or_else(|| refuse_unread(&folders), |_| Ok(()))?;
+        Ok(found.map(TableFolder::place))
+    }
+
+    /// Refuses a link in the place of a table's folder.
+    fn refuse_link(&self, folder: &str) -> Result<()> {
+        if self.storage().list("")?.iter().any(|entry| entry.name == folder && entry.is_dir) {
+            return Ok(());
+        }
+        let reason = "a symbolic link of that name stands in the database's folder, and a table is a folder";
+        Err(Error::Name { what: "table", name: folder.to_owned(), reason })
+    }
+
+    /// The folder of a table of a name that is there or shall be made: where it is; where one was that was dropped under this name, so that
+    /// its commits go on; a new one.
+    pub(crate) fn folder_for(&self, name: &str) -> Result<String> {
+        if let Some(place) = self.place_of(name)? {
+            return Ok(place.folder);
+        }
+        let folders = self.table_folders()?;
+        refuse_unread(&folders)?;
+        if let Some(dropped) = self.last_dropped(&folders, name) {
+            return Ok(dropped.folder);
+        }
+        let is_free = |folder: &String| !folders.iter().any(|table| table.folder.eq_ignore_ascii_case(folder));
+        let numbered = (1..).map(|number: u64| format!("{name}{NUMBER_MARK}{number}"));
+        Ok(std::iter::once(name.to_owned()).chain(numbered).find(is_free).unwrap_or_else(|| name.to_owned()))
+    }
+
+    /// The table that was dropped last of those that were dropped under a name.
+    fn last_dropped(&self, folders: &[TableFolder], name: &str) -> Option<Place> {
+        let at = |table: &&TableFolder| {
+            let read = manifest::refresh(self.storage().as_ref(), &table.folder, None);
+            read.ok().and_then(|(_, state)| state.history.commits().values().next_back().map(|note| note.at))
+        };
+        let dropped: Vec<&TableFolder> =
+            folders.iter().filter(|table| table.is_dropped() && table.is_called(name)).collect();
+        let last = if dropped.len() > 1 { dropped.iter().copied().max_by_key(at) } else { dropped.first().copied() };
+        last.map(TableFolder::place)
+    }
+
+    /// A table that was dropped, whose commits can be listed and undone: of several of the name the last one.
+    ///
+    /// # Errors
+    /// [`Error::NoSuchTable`] if there is no such dropped table.
+    pub fn dropped_table(&self, name: &str) -> Result<Table> {
+        match self.last_dropped(&self.table_folders()?, name) {
+            Some(place) => Ok(self.table_at(place)),
+            None => Err(Error::NoSuchTable { table: name.to_owned(), existing: self.tables()? }),
+        }
+    }
+
+    /// Which rows that were captured under a name are in files of tables that had it and haven't any more, as they were dropped or renamed;
+    /// `None` if there are no such tables.
+    ///
+    /// # Errors
+    /// Those of reading the manifest of a table that was dropped under this name, and [`Error::Io`]. Others that are damaged aren't looked
+    /// at.
+    pub fn former(&self, name: &str) -> Result<Option<Captured>> {
+        let mut found: Option<Captured> = None;
+        let folders = self.table_folders()?;
+        refuse_unread(&folders)?;
+        for table in folders.iter().filter(|table| table.has_former_names()) {
+            match manifest::refresh(self.storage().as_ref(), &table.folder, None) {
+                Ok((_, state)) => found = found.into_iter().chain(state.former(name)).reduce(Captured::max),
+                Err(error) if !error.is_damage() || table.is_dropped() && table.is_called(name) => return Err(error),
+                Err(_) => {}
+            }
+        }
+        Ok(found)
+    }
+}

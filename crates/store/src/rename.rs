@@ -1,0 +1,55 @@
+//! Tables that get other names.
+//!
+//! The name is in HEAD ([`names`](crate::names)), so that the commit which says the new one is all that happens: files stay where they are,
+//! and readers go on with what they see.
+
+use crate::database::Table;
+use crate::error::{Error, Result};
+use crate::manifest::Operation;
+use crate::schema::{TableSpec, validate_name};
+use crate::views::{View, refuse_view_names};
+use crate::write::{Change, Writer};
+
+impl Table {
+    /// Gives the table another name, by one commit, whose number is given. Its rows, its earlier commits and what can be undone stay. `reads`
+    /// says whether the query of a view reads it, which the store doesn't know.
+    ///
+    /// # Errors
+    /// [`Error::Name`] for a name that is taken or can't be one; [`Error::Refused`] if views read the table, or it keeps the rows of one;
+    /// others as [`Table::drop_table`].
+    pub fn rename(&self, to: &str, reads: impl Fn(&View) -> bool) -> Result<u64> {
+        let database = self.database();
+        validate_name("table", to)?;
+        database.refuse_of_view(self.name())?;
+        let writer = Writer::begin(database, self.name())?;
+        self.refuse_captured()?;
+        let Some(state) = writer.table() else {
+            return Err(Error::NoSuchTable { table: self.name().to_owned(), existing: database.tables()? });
+        };
+        let name = &state.spec.name;
+        let views = database.views()?;
+        let of_table = |view: &&View| {
+            reads(view) || view.materialized.as_ref().is_some_and(|source| source.eq_ignore_ascii_case(name))
+        };
+        let readers: Vec<&str> = views.iter().filter(of_table).map(|view| view.name.as_str()).collect();
+        if !readers.is_empty() {
+            let (what, them) = if readers.len() == 1 { ("the view", "it") } else { ("the views", "them") };
+            let reason = format!(
+                "table {name:?} is read by {what} {}: drop {them}, and create {them} again over {to:?}",
+                readers.join(", ")
+            );
+            return Err(Error::Refused { reason });
+        }
+        let taken = |reason| Err(Error::Name { what: "table", name: to.to_owned(), reason });
+        if database.place_of(to)?.is_some_and(|place| place.folder != writer.folder() || *name == to) {
+            return taken("a table has this name");
+        }
+        refuse_view_names("table", to, &views)?;
+        let mut change = Change::new(Operation::Schema);
+        change.spec = Some(TableSpec { name: to.to_owned(), ..state.spec.clone() });
+        let folder = writer.folder().to_owned();
+        let commit = writer.commit(change)?;
+        database.forget(&folder);
+        Ok(commit)
+    }
+}
