@@ -188,7 +188,7 @@ def test_rows_go_by_conditions_with_queries(server: Postgres) -> None:
         connection.execute("create table wrong (sym symbol, price float64, primary key (sym))")
         connection.execute("insert into bad values (%s, 'IBM', 1), (%s, 'KO', 2), (%s, 'IBM', 3)", (DAY, DAY, DAY))
         connection.execute("insert into wrong values ('IBM', 2)")
-        statement = "delete from bad where price < (select max(w.price) from wrong w where w.sym = bad.sym) and time = %s"
+        statement = "delete from bad where price < (select w.price from wrong w where w.sym = bad.sym) and time = %s"
         assert connection.execute(statement, (DAY,)).statusmessage == "DELETE 1"
         set_all = "update bad set price = price + (select max(price) from bad) where sym in (select sym from wrong)"
         assert connection.execute(set_all).statusmessage == "UPDATE 1"

@@ -1,5 +1,5 @@
 //! Queries that stand for a value and read columns from around them, where DataFusion 55.2 has no plan: bound by more than equalities, in their
-//! select list, or by `LIMIT 1`.
+//! select list, by `LIMIT 1`, or without an aggregate.
 //!
 //! ```sql
 //! SELECT *, (SELECT avg(price) FROM trade b WHERE b.symbol = a.symbol AND b.time < a.time) FROM trade a
@@ -7,7 +7,8 @@
 //!
 //! The values that the query reads from around it are its *domain*: the distinct rows of these columns. The domain is joined below the query, which
 //! makes each reference a column, the aggregates are grouped by it, and the rows around look their values up by it, where null finds null. A row
-//! that finds none has what the aggregates give of no rows. `LIMIT 1` is the aggregate `first_value`.
+//! that finds none has what the aggregates give of no rows. `LIMIT 1` is the aggregate `first_value`; a query without an aggregate has that of the only
+//! row there may be.
 //!
 //! Source: Neumann and Kemper, "Unnesting Arbitrary Queries", BTW 2015.
 
@@ -21,6 +22,7 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, LogicalPlanBuilder, Operator, lit, when};
 use datafusion::optimizer::AnalyzerRule;
 
+use crate::functions::only_row;
 use crate::walk::{Walk, WalkPlan};
 
 /// Joins values by what their queries read from around them, before types are coerced.
@@ -89,7 +91,7 @@ fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
             if let Expr::ScalarSubquery(query) = expr
                 && !query.outer_ref_columns.is_empty()
                 && !found.contains(query)
-                && !is_bound_by_equalities(&query.subquery)?
+                && (!is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
             {
                 found.push(query.clone());
             }
@@ -97,6 +99,16 @@ fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
         })
     })?;
     Ok(found)
+}
+
+/// Whether a query gives what aggregates give of all rows.
+fn is_aggregate(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => is_aggregate(&alias.input),
+        LogicalPlan::Projection(projection) => is_aggregate(&projection.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        _ => false,
+    }
 }
 
 /// Whether all that a query reads from around it equals something of its own, which DataFusion groups it by.
@@ -213,6 +225,7 @@ struct Value {
 
 fn value_of(plan: &LogicalPlan, relation: &str) -> Result<Option<Value>> {
     match plan {
+        plan if !is_aggregate(plan) && !is_first(plan)? => Ok(Some(only(plan, relation))),
         LogicalPlan::SubqueryAlias(alias) => value_of(&alias.input, relation),
         LogicalPlan::Projection(projection) => {
             let Some(value) = value_of(&projection.input, relation)? else { return Ok(None) };
@@ -260,6 +273,23 @@ fn of_aggregate(aggregate: &Aggregate, relation: &str) -> Result<Value> {
 fn is_of_one(limit: &Limit) -> Result<bool> {
     let skips_none = matches!(limit.get_skip_type()?, SkipType::Literal(0));
     Ok(skips_none && matches!(limit.get_fetch_type()?, FetchType::Literal(Some(1))))
+}
+
+/// Whether a query gives the first row of others.
+fn is_first(plan: &LogicalPlan) -> Result<bool> {
+    match plan {
+        LogicalPlan::SubqueryAlias(alias) => is_first(&alias.input),
+        LogicalPlan::Projection(projection) => is_first(&projection.input),
+        LogicalPlan::Limit(limit) => is_of_one(limit),
+        _ => Ok(false),
+    }
+}
+
+/// The only row of a plan of one column.
+fn only(plan: &LogicalPlan, relation: &str) -> Value {
+    let value = Expr::Column(plan.schema().columns().swap_remove(0));
+    let columns = vec![Expr::Column(Column::new(Some(relation.to_owned()), result(0)))];
+    Value { input: plan.clone(), aggregates: vec![only_row(value)], columns }
 }
 
 /// The first row of a plan of one column.

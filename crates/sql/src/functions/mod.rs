@@ -19,6 +19,7 @@
 //! | times from text, intervals and spans | `strptime`, `to_seconds` and its kin, `age`, `date_sub`, `make_timestamp` | `strptime.rs`, `spans.rs` |
 //! | text | `glob`, `regexp_extract_all`, `printf`, `format`, `md5`, `len` | `glob.rs`, `regexp_extract_all.rs`, `printf.rs`, `md5.rs`, `len.rs` |
 //! | all values of a group | `mode`, `mad`, `quantile_disc` (`quantile`), `histogram`, `skewness`, `kurtosis`, `entropy`, `product`, `geomean` | `of_values.rs` over `shape.rs` |
+//! | the only row of a query as a value | none by name | `only_row.rs` |
 //! | DataFusion's with other answers | `min`, `max`, `sum`, `avg`, `corr`, `bit_xor`, `percentile_cont`, and over moving frames `var`, `stddev`, `covar`, `corr`, `regr` of each kind | `corrected.rs`, `percentile.rs`, `moving_floats.rs` over `frame_fold.rs` |
 //!
 //! `avg`, `var`, `stddev`, `log`, `median` and all others of DataFusion's mean what they mean there.
@@ -44,6 +45,7 @@ mod moving_floats;
 mod named_cast;
 mod neighbours;
 mod of_values;
+mod only_row;
 mod order_keys;
 mod over_frames;
 mod percentile;
@@ -78,6 +80,7 @@ pub(crate) use gap_fill::SAMPLE_FILL;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub(crate) use local_date::{LOCAL_DATE, local_date};
 pub(crate) use named_cast::CAST;
+pub(crate) use only_row::only_row;
 pub(crate) use over_frames::{FramePlanner, MARKER as FRAME_MARKER};
 pub use row_order::{RowOrder, RowOrderRule};
 pub(crate) use row_order::{carry_order, is_ordered};
