@@ -22,9 +22,6 @@ use crate::counted::CountedBuffer;
 use crate::problem::{Code, Outcome, Problem};
 use crate::statements::Encode;
 
-/// Bytes that a client may send for one `COPY`.
-const RECEIVED_BYTES_MAX: usize = 64 << 20;
-
 impl Connection {
     /// Carries a `COPY` out.
     pub(super) async fn copy(&mut self, copy: CopyStream, alone: bool) -> Answered<()> {
@@ -114,13 +111,12 @@ impl Connection {
     /// What the client sends for a `COPY`, up to its end.
     async fn receive(&mut self) -> Answered<BytesMut> {
         let mut received = BytesMut::new();
+        let bytes_max = self.front.shared.limits.message_bytes_max;
         loop {
             match self.next_message().await? {
-                (_, Ok(Message::CopyData(bytes))) if received.len() + bytes.len() > RECEIVED_BYTES_MAX => {
-                    let text = format!(
-                        "a COPY takes at most {} MiB, all or none: send the rows in several",
-                        RECEIVED_BYTES_MAX >> 20
-                    );
+                (_, Ok(Message::CopyData(bytes))) if received.len() + bytes.len() > bytes_max => {
+                    let text =
+                        format!("a COPY takes at most {bytes_max} bytes, all rows or none: send them in several");
                     return Ok(Err(Refusal::new("54000", text)));
                 }
                 (_, Ok(Message::CopyData(bytes))) => received.extend_from_slice(&bytes),

@@ -15,7 +15,14 @@ static ONLY_ROW: LazyLock<Arc<AggregateUDF>> = LazyLock::new(|| Arc::new(Aggrega
 
 /// The value of the only row.
 pub(crate) fn only_row(value: Expr) -> Expr {
-    Expr::AggregateFunction(AggregateFunction::new_udf(Arc::clone(&ONLY_ROW), vec![value], false, None, Vec::new(), None))
+    Expr::AggregateFunction(AggregateFunction::new_udf(
+        Arc::clone(&ONLY_ROW),
+        vec![value],
+        false,
+        None,
+        Vec::new(),
+        None,
+    ))
 }
 
 /// The aggregate, which no statement names.
