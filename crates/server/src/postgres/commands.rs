@@ -81,6 +81,9 @@ impl Command {
         if start[..first_length].eq_ignore_ascii_case("prepare") {
             return prepare(start);
         }
+        if start[..first_length].eq_ignore_ascii_case("declare") {
+            return CursorCommand::declare(start).map(|cursor| Some(Command::Cursor(cursor)));
+        }
         if start.len() > COMMAND_BYTES_MAX {
             let what = start[..first_length].to_uppercase();
             return Err(Refusal::new("54000", format!("{what} has at most {COMMAND_BYTES_MAX} bytes of text")));
@@ -130,7 +133,7 @@ impl Command {
             ["discard", "plans"] => Command::Nothing("DISCARD PLANS"),
             ["discard", "temp" | "temporary"] => Command::Nothing("DISCARD TEMP"),
             ["unlisten", _] => Command::Nothing("UNLISTEN"),
-            ["declare" | "fetch" | "move" | "close", ..] => Command::Cursor(CursorCommand::of(&words, text)?),
+            ["fetch" | "move" | "close", ..] => Command::Cursor(CursorCommand::of(&words)?),
             ["listen", ..] => return Err(Refusal::unsupported("LISTEN; live rows come by WebSocket and Flight:")),
             _ => return Ok(None),
         };
@@ -245,7 +248,7 @@ pub(super) fn unquoted(word: &str) -> String {
 }
 
 /// The words of a statement, quoted ones with their quotes; `=` and `,` are words. Comments are left out.
-fn words(text: &str) -> Vec<String> {
+pub(super) fn words(text: &str) -> Vec<String> {
     let bytes = text.as_bytes();
     let (mut words, mut at) = (Vec::new(), 0);
     while at < bytes.len() {

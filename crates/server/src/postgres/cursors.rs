@@ -1,6 +1,6 @@
 //! `DECLARE`, `FETCH`, `MOVE` and `CLOSE`: portals that statements name.
 
-use super::commands::Command;
+use super::commands::{Command, unquoted, words};
 use super::connection::{Connection, Transaction};
 use super::extended::Portal;
 use super::refusal::Refusal;
@@ -18,27 +18,35 @@ pub(super) enum CursorCommand {
 }
 
 impl CursorCommand {
-    /// What a statement of these words says; `text` is the whole of it.
+    /// What a statement says that begins with `DECLARE`, whose query may be long.
     ///
     /// # Errors
     /// What isn't supported, by name.
-    pub(super) fn of(words: &[String], text: &str) -> Result<CursorCommand, Refusal> {
+    pub(super) fn declare(text: &str) -> Result<CursorCommand, Refusal> {
+        let (head, query) = split_query(text)?;
+        let words = words(head);
+        let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
+        let [_, _, options @ ..] = lower.as_slice() else { return Err(no_declaration()) };
+        check_options(options)?;
+        Ok(CursorCommand::Declare { name: unquoted(&words[1]), query: query.to_owned() })
+    }
+
+    /// What another statement of these words says.
+    ///
+    /// # Errors
+    /// What isn't supported, by name.
+    pub(super) fn of(words: &[String]) -> Result<CursorCommand, Refusal> {
         let lower: Vec<String> = words.iter().map(|word| word.to_ascii_lowercase()).collect();
         let lower: Vec<&str> = lower.iter().map(String::as_str).collect();
         match lower.as_slice() {
             ["close", "all"] => Ok(CursorCommand::Close { name: None }),
-            ["close", _] => Ok(CursorCommand::Close { name: Some(super::commands::unquoted(&words[1])) }),
-            ["declare", _, options @ ..] => {
-                let name = super::commands::unquoted(&words[1]);
-                check_options(options)?;
-                Ok(CursorCommand::Declare { name, query: query(text)?.to_owned() })
-            }
+            ["close", _] => Ok(CursorCommand::Close { name: Some(unquoted(&words[1])) }),
             [verb @ ("fetch" | "move"), direction @ .., _] => Ok(CursorCommand::Fetch {
-                name: super::commands::unquoted(&words[words.len() - 1]),
+                name: unquoted(&words[words.len() - 1]),
                 rows: rows(verb, direction)?,
                 shows: *verb == "fetch",
             }),
-            _ => Err(Refusal::new("42601", "DECLARE, FETCH, MOVE and CLOSE need the name of a cursor")),
+            _ => Err(Refusal::new("42601", "FETCH, MOVE and CLOSE need the name of a cursor")),
         }
     }
 
@@ -55,8 +63,8 @@ impl CursorCommand {
 }
 
 /// What may stand between the name of a cursor and its query.
-fn check_options(options: &[&str]) -> Result<(), Refusal> {
-    let mut before = options.iter().take_while(|word| **word != "for").copied().peekable();
+fn check_options(options: &[String]) -> Result<(), Refusal> {
+    let mut before = options.iter().map(String::as_str).peekable();
     while let Some(word) = before.next() {
         match word {
             "cursor" | "insensitive" | "asensitive" | "without" => {}
@@ -66,24 +74,25 @@ fn check_options(options: &[&str]) -> Result<(), Refusal> {
             other => return Err(Refusal::unsupported(format!("DECLARE {} CURSOR", other.to_uppercase()))),
         }
     }
-    match options.contains(&"cursor") && options.contains(&"for") {
-        true => Ok(()),
-        false => Err(Refusal::new("42601", "DECLARE name CURSOR FOR query")),
-    }
+    if options.iter().any(|word| word == "cursor") { Ok(()) } else { Err(no_declaration()) }
 }
 
-/// What stands behind the first `FOR` outside of quotes.
-fn query(text: &str) -> Result<&str, Refusal> {
+fn no_declaration() -> Refusal {
+    Refusal::new("42601", "a cursor is declared by DECLARE name CURSOR FOR query")
+}
+
+/// What stands before the first `FOR` outside of quotes, and the query behind it.
+fn split_query(text: &str) -> Result<(&str, &str), Refusal> {
     let (mut is_quoted, bytes) = (false, text.as_bytes());
     let is_edge = |at: usize| bytes.get(at).is_none_or(u8::is_ascii_whitespace);
     for (at, byte) in bytes.iter().enumerate() {
         is_quoted ^= *byte == b'"';
         let is_for = !is_quoted && bytes.get(at..at + 3).is_some_and(|word| word.eq_ignore_ascii_case(b"for"));
         if is_for && at > 0 && is_edge(at - 1) && is_edge(at + 3) {
-            return Ok(text[at + 3..].trim());
+            return Ok((&text[..at], text[at + 3..].trim()));
         }
     }
-    Err(Refusal::new("42601", "DECLARE name CURSOR FOR query"))
+    Err(no_declaration())
 }
 
 /// How many rows a direction asks for.
