@@ -29,8 +29,8 @@ fn widths(count: usize, width: usize) -> (usize, usize) {
 
 /// The column of each candle's wick.
 pub fn columns(count: usize, width: usize) -> impl Iterator<Item = usize> {
-    let (slot, body) = widths(count, width);
-    (0..count).map(move |number| number * slot + body / 2)
+    let (_, body) = widths(count, width);
+    (0..count).map(move |number| number * width / count.max(1) + body / 2)
 }
 
 /// Whether the lower and the upper half of a character are covered by something that reaches from a level to another. Levels are counted

@@ -94,7 +94,7 @@ pub fn axis(schema: &Schema, along: Along) -> Axis {
 /// The places of a column's values on an axis, whose base becomes the first of them. What is no number, or beyond nanoseconds, has none.
 #[expect(clippy::cast_precision_loss, reason = "distances from the base of the axis")]
 pub fn places(column: &ArrayRef, axis: &mut Axis, is_first: bool) -> Result<Vec<Option<f64>>> {
-    if axis.kind == AxisKind::Numbers {
+    if matches!(axis.kind, AxisKind::Numbers) {
         return Ok(floats(column)?.iter().map(|value| value.filter(|value| value.is_finite())).collect());
     }
     let instants = nanoseconds(column)?;

@@ -195,7 +195,7 @@ impl Points {
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![counted(self.rows, "row")];
         if self.without_place > 0 {
-            let what = if self.axis.kind == AxisKind::Numbers { "number" } else { "time" };
+            let what = if matches!(self.axis.kind, AxisKind::Numbers) { "number" } else { "time" };
             notes.push(format!("{} without a {what} not drawn", Thousands(self.without_place)));
         }
         if self.infinite > 0 {

@@ -75,11 +75,16 @@ impl Scale {
     }
 }
 
-/// The next 1, 2 or 5 times a power of ten.
+/// The 1, 2 or 5 times a power of ten that is nearest.
 pub fn round_step(step: f64) -> f64 {
     let power = 10_f64.powf(step.log10().floor());
-    let next = [1.0, 2.0, 5.0].into_iter().map(|times| times * power).find(|round| *round >= step);
-    next.unwrap_or(10.0 * power)
+    let times = match step / power {
+        ..1.5 => 1.0,
+        1.5..3.0 => 2.0,
+        3.0..7.0 => 5.0,
+        _ => 10.0,
+    };
+    times * power
 }
 
 /// A number with as many digits as tell it from one that is a step away.

@@ -52,9 +52,10 @@ impl Sheet {
         let first = self.plot.1 + 1;
         for (column, label) in &labels.upper {
             let (column, length) = (self.left + 1 + column, label.chars().count());
-            self.canvas.put(column, first, '┬', None);
             let begin = column.saturating_sub(length / 2).min(self.width.saturating_sub(length));
-            self.write(begin, first + 1, label);
+            if self.write(begin, first + 1, label) {
+                self.canvas.put(column, first, '┬', None);
+            }
         }
         for (column, label) in &labels.lower {
             self.write(self.left + 1 + column, first + 2, label);
@@ -62,12 +63,14 @@ impl Sheet {
         self.write(self.width.saturating_sub(name.chars().count()), first + 2, name);
     }
 
-    /// Writes a text unless it would touch another one, or isn't whole.
-    fn write(&mut self, column: usize, row: usize, text: &str) {
+    /// Writes a text unless it would touch another one, or wouldn't be whole. Whether it did.
+    fn write(&mut self, column: usize, row: usize, text: &str) -> bool {
         let end = column + text.chars().count();
-        if end <= self.width && self.canvas.is_blank(column.saturating_sub(1)..end + 1, row) {
+        let has_room = end <= self.width && self.canvas.is_blank(column.saturating_sub(1)..end + 1, row);
+        if has_room {
             self.canvas.text(column, row, text, None);
         }
+        has_room
     }
 
     /// The chart with a legend above and notes below.
