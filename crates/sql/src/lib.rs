@@ -67,7 +67,7 @@ mod walk;
 
 pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use bounds::size::widest_row_bytes;
-pub use change::{CopyTo, InsertRows, IntoFiles, Refreshed, copy_to, is_change};
+pub use change::{CopyTo, InsertRows, Inserted, IntoFiles, Refreshed, copy_to, is_change};
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};
 pub use memory::{AnswerMemory, AnswerMemoryPart};

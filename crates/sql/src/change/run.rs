@@ -157,9 +157,9 @@ fn insert_rows(
         let changed = keyed::insert(session, spec, &mut some, conflict, parameters, stop)?;
         return Ok(Changed { what, ..changed });
     }
-    let commit = insert.insert(spec, &mut some)?;
+    let inserted = insert.insert(spec, &mut some)?;
     drop(some);
-    Ok(Changed { what, rows: count, commit })
+    Ok(Changed { what, rows: count.saturating_sub(inserted.duplicates), commit: inserted.commit })
 }
 
 /// Tries a change again while another writer is at work.
