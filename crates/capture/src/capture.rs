@@ -819,8 +819,9 @@ impl Shared {
 
     fn table_status(&self, live: &LiveTable) -> TableStatus {
         let (size, captured) = (live.size(), live.captured());
-        let at =
-            |at: &std::sync::atomic::AtomicI64| Some(at.load(std::sync::atomic::Ordering::Relaxed)).filter(|at| *at != 0);
+        let at = |at: &std::sync::atomic::AtomicI64| {
+            Some(at.load(std::sync::atomic::Ordering::Relaxed)).filter(|at| *at != 0)
+        };
         let table = live.spec().name.clone();
         TableStatus {
             live_rows: size.rows,

@@ -54,7 +54,13 @@ struct Group {
 
 impl DedupeWindow {
     /// One of a table at a commit, without keys yet.
-    pub(super) fn new(rule: &Arc<DedupeRule>, spec: Arc<TableSpec>, epoch: u64, latest: i64, clock: i64) -> Result<DedupeWindow> {
+    pub(super) fn new(
+        rule: &Arc<DedupeRule>,
+        spec: Arc<TableSpec>,
+        epoch: u64,
+        latest: i64,
+        clock: i64,
+    ) -> Result<DedupeWindow> {
         let mut window = DedupeWindow {
             rule: Arc::clone(rule),
             epoch,
@@ -232,7 +238,11 @@ impl DedupeWindow {
         let is_limited = self.limit > self.rule.from(self.latest, self.group.clock);
         if is_limited && !counts.is_limited.swap(is_limited, Ordering::Relaxed) {
             let table = &self.rule.table;
-            tracing::warn!(table, keys_max, "more rows than keys_max are within the window of duplicates: fewer are compared");
+            tracing::warn!(
+                table,
+                keys_max,
+                "more rows than keys_max are within the window of duplicates: fewer are compared"
+            );
         }
         counts.is_limited.store(is_limited, Ordering::Relaxed);
     }
@@ -244,5 +254,6 @@ fn are_alike(one: &TableSpec, other: &TableSpec) -> bool {
     let mut columns = one.columns.iter().zip(&other.columns);
     roles(one) == roles(other)
         && one.time_zone == other.time_zone
-        && columns.all(|(one, other)| one.name.eq_ignore_ascii_case(&other.name) && one.column_type == other.column_type)
+        && columns
+            .all(|(one, other)| one.name.eq_ignore_ascii_case(&other.name) && one.column_type == other.column_type)
 }

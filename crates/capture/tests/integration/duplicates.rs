@@ -191,7 +191,9 @@ fn history(seed: u64) {
 
 /// Loads stand where arrival puts them, which isn't asked here.
 fn sorted(mut rows: Vec<(i32, Row)>) -> Vec<(i32, Row)> {
-    rows.sort_by(|one, other| (one.0, &one.1.symbol, one.1.time, one.1.id).cmp(&(other.0, &other.1.symbol, other.1.time, other.1.id)));
+    rows.sort_by(|one, other| {
+        (one.0, &one.1.symbol, one.1.time, one.1.id).cmp(&(other.0, &other.1.symbol, other.1.time, other.1.id))
+    });
     rows
 }
 
@@ -221,10 +223,8 @@ fn day(storage: &FaultStorage, there: &mut BTreeSet<i64>) -> Result<()> {
         let capture = open(&database, settings.clone(), START + (20 + start) * SECOND)?;
         let result = (|| {
             for (number, part) in parts().into_iter().enumerate() {
-                let producer = (number % 3 == 0).then(|| Producer {
-                    name: format!("feed{start}"),
-                    sequence: number as u64 + 1,
-                });
+                let producer =
+                    (number % 3 == 0).then(|| Producer { name: format!("feed{start}"), sequence: number as u64 + 1 });
                 capture.append(Append { producer, ..trade(&part) })?;
                 there.extend(part.iter().map(|row| row.id));
                 match number {
@@ -495,9 +495,11 @@ fn a_column_that_a_table_gets_later_is_null_in_rows_of_before() {
     let old = batch(&[row("A", START, 1), row("A", START, 2)]);
     let with = |price: Option<f64>| {
         let price: ArrayRef = Arc::new(Float64Array::from(vec![price; 2]));
-        let columns = old.schema().fields().iter().zip(old.columns()).map(|(field, column)| (field.name().clone(), Arc::clone(column)));
-        let columns = columns.chain([("price".to_owned(), price)]).collect::<Vec<_>>();
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true))).unwrap()
+        let mut columns: Vec<(&str, ArrayRef)> =
+            ["time", "sym", "id"].map(|name| (name, Arc::clone(old.column_by_name(name).unwrap()))).to_vec();
+        columns.push(("price", price));
+        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)))
+            .unwrap()
     };
     let told = |rows: &RecordBatch| {
         let ack = capture.append(Append { spec: Some(spec("UTC")), ..Append::new("trade", rows.clone()) }).unwrap();
