@@ -175,6 +175,7 @@ def settings(page: str) -> str:
         ("## Of a database", "crates/store/src/settings.rs", "Settings", None, ""),
         ("## Of capture", "crates/capture/src/settings.rs", "CaptureSettings", "capture", ""),
         ("### Calendars", "crates/capture/src/calendar.rs", "CalendarSettings", "capture.calendars.t", ""),
+        ("### Duplicates", "crates/capture/src/dedupe/settings.rs", "DedupeSettings", "capture.dedupe.t", ""),
         ("### Quality of feeds", "crates/capture/src/measure/mod.rs", "QualitySettings", "capture.quality.t", ""),
         ("## Of a server", "crates/server/src/settings.rs", "Limits", "limits", "limits."),
         ("## Of a server", "crates/server/src/settings.rs", "Log", "log", "log."),
@@ -187,8 +188,8 @@ def settings(page: str) -> str:
         values = defaults(path, name)
         keys = {prefix + key: values.get(key) for key in expected_keys(section)}
         table = Table(page, heading)
-        # `calendars.TABLE` and `quality.TABLE` have tables of their own, `capture.…` too.
-        shown = {f"{key}.TABLE" if key in ("calendars", "quality") else key: value for key, value in keys.items()}
+        # `calendars.TABLE`, `dedupe.TABLE` and `quality.TABLE` have tables of their own, `capture.…` too.
+        shown = {f"{key}.TABLE" if key in ("calendars", "dedupe", "quality") else key: value for key, value in keys.items()}
         others = {name: [] for row in table.rows for name in table.names(row) if prefix and not name.startswith(prefix)}
 
         def update(row: list[str], key: str, shown: dict[str, object] = shown) -> None:

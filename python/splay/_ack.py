@@ -12,8 +12,10 @@ class Ack:
     ack_class: str
     """How safe the rows are: ``memory``, ``process`` or ``disk``."""
     rows: int
-    """Rows taken, those in quarantine included; of a repeat, rows that came again."""
+    """Rows taken, those in quarantine included and duplicates left out; of a repeat, rows that came again."""
     duplicate: bool
     """Whether it was a repeat, whose rows had been taken before under the same producer and number."""
     quarantined: int
     """Rows too far ahead of the clock; they are in the table ``<table>_quarantine``."""
+    duplicate_rows: int = 0
+    """Rows that were left out as duplicates of others, where capture has the setting ``dedupe``."""

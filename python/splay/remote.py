@@ -586,6 +586,8 @@ def _ack(body: bytes) -> Ack:
             rows=int(told["rows"]),
             duplicate=bool(told["duplicate"]),
             quarantined=int(told["quarantined"]),
+            # Servers of before say nothing of them.
+            duplicate_rows=int(told.get("duplicate_rows", 0)),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise errors.UnreachableError(f"this is no ack of a SplayDB server: {body[:200]!r}") from error

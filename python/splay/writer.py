@@ -129,7 +129,7 @@ class WriterStats:
     """What a writer did so far."""
 
     rows: int = 0
-    """Rows that were acknowledged, with those that were set aside."""
+    """Rows that were acknowledged, with those that were set aside or left out."""
     batches: int = 0
     """Batches that were acknowledged."""
     duplicates: int = 0
@@ -140,6 +140,8 @@ class WriterStats:
     """Rows that were refused."""
     quarantined: int = 0
     """Rows that were stored aside, their time being out of range."""
+    duplicate_rows: int = 0
+    """Rows that were left out as duplicates of others."""
     waiting: int = 0
     """Rows that are not acknowledged yet."""
 
@@ -477,6 +479,7 @@ class TickWriter:
                 batches=stats.batches + 1,
                 duplicates=stats.duplicates + ack.duplicate,
                 quarantined=stats.quarantined + ack.quarantined,
+                duplicate_rows=stats.duplicate_rows + ack.duplicate_rows,
             )
             self._last_ack = ack
             self._done += rows

@@ -14,8 +14,9 @@ use crate::write;
 
 /// An ack as Python has it, whoever gave it.
 fn into_python(py: Python<'_>, ack: Ack) -> PyResult<Bound<'_, PyAny>> {
-    let Ack { sequence, class, rows, duplicate, quarantined } = ack;
-    py.import("splay._ack")?.getattr("Ack")?.call1((sequence, class.to_string(), rows, duplicate, quarantined))
+    let Ack { sequence, class, rows, duplicate, quarantined, duplicate_rows } = ack;
+    let values = (sequence, class.to_string(), rows, duplicate, quarantined, duplicate_rows);
+    py.import("splay._ack")?.getattr("Ack")?.call1(values)
 }
 
 /// Capture into a database. Threads may share it.

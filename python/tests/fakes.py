@@ -150,6 +150,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             "rows": ack.rows,
             "duplicate": ack.duplicate,
             "quarantined": ack.quarantined,
+            "duplicate_rows": ack.duplicate_rows,
         }
 
     def json(self, status: int, told: dict[str, Any]) -> None:

@@ -101,3 +101,34 @@ def test_what_does_not_fit_is_refused_whole(db):
             db.capture(quality={"trade": {"column": "n"}})
         with pytest.raises(splay.LockedError):
             splay.open(db.path).capture()
+
+
+def test_rows_that_a_second_feed_sends_are_left_out(db):
+    settings = {"dedupe": {"trade": {"key": "n"}, "quote": {}}}
+    with db.capture(**settings) as capture:
+        assert capture.append("trade", frame(0, 5)).duplicate_rows == 0
+        ack = capture.append("trade", frame(3, 4))
+        assert (ack.rows, ack.duplicate_rows, ack.duplicate) == (2, 2, False)
+        told = capture.status()
+        assert (told["duplicate_rows"], told["uncompared_rows"]) == (2, 0)
+        (dedupe,) = [table["dedupe"] for table in told["tables"]]
+        assert (dedupe["duplicate_rows"], dedupe["keys"], dedupe["is_limited"]) == (2, 7, False)
+    with db.capture(**settings) as capture:
+        assert capture.append("trade", frame(0, 8)).duplicate_rows == 7, "also after they were written down"
+        with splay.tick(capture, "quote") as quotes:
+            for _ in range(2):
+                quotes.write(frame(0, 3))
+                quotes.flush()
+        assert (quotes.stats.rows, quotes.stats.duplicate_rows) == (6, 3)
+    assert numbers(db) == list(range(8))
+    with db.capture() as capture:
+        assert capture.append("trade", frame(0, 1)).rows == 1, "without the setting equal rows stay"
+    for settings, why in (
+        ({"key": "price"}, "price"),
+        ({"key": "time"}, "the time alone"),
+        ({"window_s": 0}, "window_s is 0"),
+    ):
+        with pytest.raises(splay.SettingError, match=why):
+            db.capture(dedupe={"trade": settings})
+    with pytest.raises(ValueError, match="unknown field `window`"):
+        db.capture(dedupe={"trade": {"window": 60}})

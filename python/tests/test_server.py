@@ -395,3 +395,39 @@ def test_logs_are_lines_of_json_on_request_and_refusals_are_in_a_log(tmp_path: p
     # Who comes later still sees them.
     told = subprocess.run([SPLAY, "tick", "status", tmp_path / "db", "--format", "json"], capture_output=True, check=True)
     assert [one["reason"] for one in json.loads(told.stdout)["rejected_latest"]] == [one["reason"] for one in rejected]
+
+
+def test_rows_that_come_again_are_left_out_by_all_ways_in(tmp_path):
+    config = '[capture.dedupe.trade]\nkey = "seq"\nwindow_s = 60\n'
+    csv = b"time,sym,seq,price\n" + b"".join(b"%d,IBM,%d,1.5\n" % (DAY_NS + number, number) for number in range(5))
+    write = "/api/v1/write?table=trade&format=csv&types=time:timestamp,sym:symbol,seq:int64,price:float64"
+    with Server(tmp_path / "db", config=config) as server:
+        told = json.loads(server.send(write, csv)[1])
+        assert (told["rows"], told["duplicate_rows"]) == (5, 0)
+        told = json.loads(server.send(write, csv + b"%d,IBM,9,2.5\n" % (DAY_NS + 9))[1])
+        assert (told["rows"], told["duplicate_rows"], told["duplicate"]) == (1, 5, False)
+    with Server(tmp_path / "db", config=config) as server:
+        line = b"trade,sym=IBM seq=%di,price=1.5 %d\n"
+        request = urllib.request.Request(server.http + "/write", data=line % (3, DAY_NS + 3) + line % (10, DAY_NS + 10))
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            assert (answer.headers["splay-rows"], answer.headers["splay-duplicate-rows"]) == ("1", "1")
+        again = "insert into trade (time, sym, seq, price) select time + interval '1 second', sym, seq, price from trade"
+        assert server.query(again) == [["INSERT", 0, None]]
+        client = flight.connect(server.flight)
+        batch = pa.record_batch(
+            {
+                "time": pa.array([DAY_NS, DAY_NS + 11], pa.timestamp("ns", "UTC")),
+                "sym": pa.array(["IBM", "IBM"]).dictionary_encode(),
+                "seq": pa.array([0, 11], pa.int64()),
+            }
+        )
+        writer, acks = client.do_put(flight.FlightDescriptor.for_path("trade"), batch.schema)
+        with writer:
+            writer.write_batch(batch)
+            told = json.loads(acks.read().to_pybytes())
+        assert (told["rows"], told["duplicate_rows"]) == (1, 1)
+        assert server.query("select count(*), count(distinct seq) from trade") == [[8, 8]]
+        told = json.loads(server.send("/status")[1])["capture"]
+        (dedupe,) = [table["dedupe"] for table in told["tables"] if table["table"] == "trade"]
+        assert (told["duplicate_rows"], dedupe["duplicate_rows"], dedupe["keys"]) == (9, 9, 8)
+        assert b"splay_capture_duplicate_rows_total 9\n" in server.send("/metrics")[1]

@@ -176,6 +176,7 @@ def test_text_over_http(server):  # noqa: F811
         "rows": 2,
         "duplicate": False,
         "quarantined": 0,
+        "duplicate_rows": 0,
         "last_line": 4,
         "refused": 1,
         "errors": [{"line": 4, "reason": "it has 1 fields, not 4"}],

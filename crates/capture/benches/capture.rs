@@ -1,13 +1,14 @@
 //! What taking rows costs, and looking at them while they come: `cargo bench -p splay-capture --bench capture`.
 #![allow(missing_docs, clippy::unwrap_used)]
 
+use std::collections::BTreeMap;
 use std::hint::black_box;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, DictionaryArray, Float64Array, RecordBatch, TimestampNanosecondArray};
 use arrow::datatypes::Int32Type;
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
-use splay_capture::{AckClass, Append, Capture, CaptureSettings};
+use splay_capture::{AckClass, Append, Capture, CaptureSettings, DedupeSettings};
 use splay_store::{Database, Segment, Selection};
 
 const SYMBOLS: usize = 500;
@@ -42,9 +43,13 @@ fn trades(start: usize, rows: usize) -> RecordBatch {
 }
 
 fn open() -> (tempfile::TempDir, Capture) {
+    with(CaptureSettings::default())
+}
+
+fn with(settings: CaptureSettings) -> (tempfile::TempDir, Capture) {
     let folder = tempfile::tempdir().unwrap();
     let database = Database::create(folder.path()).unwrap();
-    let capture = Capture::open(database, CaptureSettings::default()).unwrap().0;
+    let capture = Capture::open(database, settings).unwrap().0;
     (folder, capture)
 }
 
@@ -64,6 +69,29 @@ fn bench(criterion: &mut Criterion) {
                 || {
                     start += rows;
                     Append { ack: Some(class), ..Append::new("trade", trades(start, rows)) }
+                },
+                |append| capture.append(append).unwrap(),
+                BatchSize::PerIteration,
+            );
+        });
+        capture.close().unwrap();
+    }
+    for (name, key, is_again) in [
+        ("20,000 rows, process, compared exactly", "exact", false),
+        ("20,000 rows, process, compared by time and symbol", "time,sym", false),
+        ("20,000 rows, process, each left out", "exact", true),
+    ] {
+        let dedupe = DedupeSettings { key: key.to_owned(), ..DedupeSettings::default() };
+        let dedupe = BTreeMap::from([("trade".to_owned(), dedupe)]);
+        let (_folder, capture) = with(CaptureSettings { dedupe, ..CaptureSettings::default() });
+        capture.append(Append::new("trade", trades(0, 20_000))).unwrap();
+        let mut start = 0;
+        group.throughput(Throughput::Elements(20_000));
+        group.bench_function(name, |bencher| {
+            bencher.iter_batched(
+                || {
+                    start += if is_again { 0 } else { 20_000 };
+                    Append { ack: Some(AckClass::Process), ..Append::new("trade", trades(start, 20_000)) }
                 },
                 |append| capture.append(append).unwrap(),
                 BatchSize::PerIteration,

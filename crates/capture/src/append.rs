@@ -80,10 +80,12 @@ pub struct Ack {
     pub sequence: u64,
     /// How safe the rows are.
     pub class: AckClass,
-    /// Rows taken, those in quarantine included; of a repeat, rows that came again.
+    /// Rows taken, those in quarantine included and duplicates left out; of a repeat, rows that came again.
     pub rows: u64,
     /// Whether it was a repeat: its rows had been taken before, and weren't now.
     pub duplicate: bool,
     /// Rows whose time is too far ahead of the clock. They are in the table `<table>_quarantine`.
     pub quarantined: u64,
+    /// Rows that were left out as duplicates of others, which are as safe as the class says. See [`DedupeSettings`](crate::DedupeSettings).
+    pub duplicate_rows: u64,
 }

@@ -16,6 +16,7 @@ use crate::append::{Ack, AckClass, Append, Producer};
 use crate::calendar::{Calendars, QUARANTINE};
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
+use crate::dedupe::{DedupeRules, Deduplicator};
 use crate::disk::Disk;
 use crate::error::{Error, Result, is_full};
 use crate::held::Held;
@@ -28,11 +29,11 @@ use crate::recovery::Recovery;
 use crate::refusals::{Refusals, Rejected};
 use crate::settings::CaptureSettings;
 use crate::signal::Signal;
-use crate::status::{Counters, Recovered, Status, TableStatus};
+use crate::status::{Counters, DedupeStatus, Recovered, Status, TableStatus};
 use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
 use crate::wishes::TableWishes;
-use crate::{codec, keeper, organiser, report, room};
+use crate::{keeper, organiser, report, room};
 
 /// How long the lock of a process that ends is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -64,6 +65,7 @@ pub(crate) struct Shared {
     tables: RwLock<HashMap<String, Arc<LiveTable>>>,
     meters: Meters,
     pub(crate) calendars: Calendars,
+    dedupe: Arc<DedupeRules>,
     producers: Arc<Mutex<Producers>>,
     queue: Arc<Queue>,
     /// Producers that were told to send again.
@@ -116,6 +118,8 @@ impl Capture {
         let lock = lock(storage.as_ref())?;
         let disk = Arc::new(Disk::open(Arc::clone(&storage), &settings)?);
         let calendars = Calendars::new(&settings)?;
+        let dedupe = Arc::new(DedupeRules::new(&settings)?);
+        dedupe.check_tables(&database)?;
         let meters = Meters::new(&settings.quality, calendars.clone());
         let known = RwLock::new(HashMap::new());
         let mut recovery = Recovery::new(&database, &meters);
@@ -162,6 +166,7 @@ impl Capture {
             tables: RwLock::new(tables),
             meters,
             calendars,
+            dedupe,
             producers: Arc::new(Mutex::new(producers)),
             queue: Arc::default(),
             held: Arc::default(),
@@ -196,6 +201,8 @@ impl Capture {
 
     fn start(&self, next_sequence: u64, received: i64) -> Result<()> {
         let shared = &self.shared;
+        let mut dedupe = Deduplicator::new(&shared.dedupe);
+        dedupe.prepare(|table| self.live(table).ok().flatten(), shared.clock.now());
         let plant = Tickerplant {
             queue: Arc::clone(&shared.queue),
             journal: Arc::clone(&shared.journal),
@@ -211,6 +218,7 @@ impl Capture {
             unsynced: Unsynced::default(),
             held: Arc::clone(&shared.held),
             disk: Arc::clone(&shared.disk),
+            dedupe,
         };
         let keeper = keeper::Keeper::new(Arc::downgrade(shared));
         shared.database.capture(Some(Arc::new(keeper::Settling(Arc::downgrade(shared)))));
@@ -326,9 +334,9 @@ impl Capture {
             count += rows.num_rows() as u64;
             if let Some(ahead) = ahead {
                 quarantined += ahead.num_rows() as u64;
-                far.push(self.waiting(self.quarantine(&spec, &mut new_tables)?, ahead, reading, class)?);
+                far.push(self.waiting(self.quarantine(&spec, &mut new_tables)?, &ahead, reading, class)?);
             }
-            near.push(self.waiting(live, rows, reading, class)?);
+            near.push(self.waiting(live, &rows, reading, class)?);
         }
         if quarantined > 0 {
             tracing::warn!(rows = quarantined, "rows are too far ahead of the clock and go to quarantine");
@@ -344,29 +352,12 @@ impl Capture {
         shared.queue.push(together, shared.settings.queue_bytes_max)
     }
 
-    fn waiting(&self, live: Arc<LiveTable>, rows: RecordBatch, reading: Reading, class: AckClass) -> Result<Waiting> {
-        let spec = live.spec();
-        let rows = codec::compact(&rows);
-        let mut bytes = Vec::new();
-        codec::encode(&rows, &mut bytes);
-        let in_memory = room::of_rows(&rows).max(bytes.len());
-        self.shared.check_length(&spec.name, in_memory)?;
-        Ok(Waiting {
-            times: times(&spec, &rows),
-            live_bytes: in_memory as u64,
-            live,
-            spec,
-            rows,
-            bytes,
-            received: reading.received,
-            clock: reading.clock,
-            producer: None,
-            class,
-            is_joined: false,
-            quarantined: 0,
-            counted: 0,
-            done: None,
-        })
+    fn waiting(&self, live: Arc<LiveTable>, rows: &RecordBatch, reading: Reading, class: AckClass) -> Result<Waiting> {
+        let mut waiting = Waiting::new(live, rows, reading, class);
+        let in_memory = usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX);
+        self.shared.check_length(&waiting.spec.name, in_memory)?;
+        waiting.digests = self.shared.dedupe.digests(&waiting.spec, &waiting.rows)?;
+        Ok(waiting)
     }
 
     /// The tables of appends, which stand table by table: made or given columns if need be, each by one commit. Also gives how many
@@ -418,6 +409,7 @@ impl Capture {
             if lacked > 0 {
                 shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
             }
+            shared.dedupe.check(&spec)?;
             return Ok(TablePlan { table: Planned::Known(live), lacked });
         }
         if !shared.settings.create_tables {
@@ -430,6 +422,7 @@ impl Capture {
         let lacked = lacked(&spec, appends)?;
         spec.columns.extend(lacked);
         shared.check_columns(&spec.name, spec.columns.len())?;
+        shared.dedupe.check(&spec)?;
         // Somebody else may make it meanwhile, with other columns.
         Ok(TablePlan { table: Planned::New(spec), lacked: usize::MAX })
     }
@@ -606,12 +599,15 @@ impl Capture {
     pub fn status(&self) -> Status {
         let shared = &self.shared;
         let counters = &shared.counters;
-        let mut tables: Vec<TableStatus> = shared.all_live().iter().map(|live| table_status(live)).collect();
+        let mut tables: Vec<TableStatus> = shared.all_live().iter().map(|live| shared.table_status(live)).collect();
         let known = shared.producers.lock().unwrap_or_else(PoisonError::into_inner);
         let (producers, producers_latest) = report::latest(&known);
         drop(known);
         tables.sort_by(|one, other| one.table.cmp(&other.table));
+        let sum = |of: fn(&DedupeStatus) -> u64| tables.iter().filter_map(|table| table.dedupe.as_ref()).map(of).sum();
         Status {
+            duplicate_rows: sum(|dedupe| dedupe.duplicate_rows),
+            uncompared_rows: sum(|dedupe| dedupe.uncompared_rows),
             tables,
             sequence: counters.sequence.get(),
             batches: counters.batches.get(),
@@ -821,6 +817,27 @@ impl Shared {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
+    fn table_status(&self, live: &LiveTable) -> TableStatus {
+        let (size, captured) = (live.size(), live.captured());
+        let at = |at: &std::sync::atomic::AtomicI64| {
+            Some(at.load(std::sync::atomic::Ordering::Relaxed)).filter(|at| *at != 0)
+        };
+        let table = live.spec().name.clone();
+        TableStatus {
+            live_rows: size.rows,
+            live_bytes: size.bytes,
+            last_sequence: size.last,
+            written_sequence: captured.sequence,
+            live_since: size.since.filter(|_| size.rows > 0),
+            written_at: at(&live.written_at),
+            rolled_at: at(&live.rolled_at),
+            latencies: live.meter().latencies(),
+            quality: live.meter().quality(),
+            dedupe: self.dedupe.of(&table).map(|rule| rule.status()),
+            table,
+        }
+    }
+
     pub(crate) fn live_bytes(&self) -> u64 {
         self.tables.read().unwrap_or_else(PoisonError::into_inner).values().map(|live| live.size().bytes).sum()
     }
@@ -848,24 +865,6 @@ struct TablePlan {
 enum Planned {
     Known(Arc<LiveTable>),
     New(TableSpec),
-}
-
-fn table_status(live: &LiveTable) -> TableStatus {
-    let (size, captured) = (live.size(), live.captured());
-    let at =
-        |at: &std::sync::atomic::AtomicI64| Some(at.load(std::sync::atomic::Ordering::Relaxed)).filter(|at| *at != 0);
-    TableStatus {
-        table: live.spec().name.clone(),
-        live_rows: size.rows,
-        live_bytes: size.bytes,
-        last_sequence: size.last,
-        written_sequence: captured.sequence,
-        live_since: size.since.filter(|_| size.rows > 0),
-        written_at: at(&live.written_at),
-        rolled_at: at(&live.rolled_at),
-        latencies: live.meter().latencies(),
-        quality: live.meter().quality(),
-    }
 }
 
 /// The lock of the process that captures. One that has just ended may hold it a moment longer, so it is waited for a little.

@@ -4,12 +4,17 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use arrow::array::RecordBatch;
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
 use splay_store::TableSpec;
 
 use crate::append::{Ack, AckClass, Producer};
+use crate::capture::times;
+use crate::dedupe::BatchDigests;
 use crate::error::{Error, Result};
 use crate::live::LiveTable;
+use crate::receipt::Reading;
+use crate::{codec, room};
 
 /// Told what became of a batch.
 pub(crate) type Done = Box<dyn FnOnce(Result<Ack>) + Send>;
@@ -34,7 +39,51 @@ pub(crate) struct Waiting {
     pub(crate) quarantined: u64,
     /// Rows that the acknowledgement counts: none for the part of a batch that went elsewhere.
     pub(crate) counted: u64,
+    /// By which its duplicates are found, if they are looked for.
+    pub(crate) digests: Option<BatchDigests>,
     pub(crate) done: Option<Done>,
+}
+
+impl Waiting {
+    /// Rows in the columns of their table, which came in now.
+    pub(crate) fn new(live: Arc<LiveTable>, rows: &RecordBatch, reading: Reading, class: AckClass) -> Waiting {
+        let spec = live.spec();
+        let (rows, bytes, live_bytes) = encoded(rows);
+        Waiting {
+            times: times(&spec, &rows),
+            live_bytes,
+            live,
+            spec,
+            rows,
+            bytes,
+            received: reading.received,
+            clock: reading.clock,
+            producer: None,
+            class,
+            is_joined: false,
+            quarantined: 0,
+            counted: 0,
+            digests: None,
+            done: None,
+        }
+    }
+
+    /// Leaves out the rows that aren't kept.
+    pub(crate) fn keep(&mut self, is_kept: Vec<bool>) -> Result<()> {
+        let rows = filter_record_batch(&self.rows, &BooleanArray::from(is_kept))?;
+        (self.rows, self.bytes, self.live_bytes) = encoded(&rows);
+        self.times = times(&self.spec, &self.rows);
+        Ok(())
+    }
+}
+
+/// Rows in their smallest form, as the journal keeps them, and the bytes that they take in memory.
+fn encoded(rows: &RecordBatch) -> (RecordBatch, Vec<u8>, u64) {
+    let rows = codec::compact(rows);
+    let mut bytes = Vec::new();
+    codec::encode(&rows, &mut bytes);
+    let in_memory = room::of_rows(&rows).max(bytes.len()) as u64;
+    (rows, bytes, in_memory)
 }
 
 /// The queue.
@@ -64,7 +113,11 @@ impl std::fmt::Debug for State {
 
 /// Bytes of batches in memory, where nulls take as much as values once they are put in order.
 fn length(together: &[Waiting]) -> usize {
-    together.iter().map(|waiting| usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX)).sum()
+    let of = |waiting: &Waiting| {
+        let digests = waiting.digests.as_ref().map_or(0, BatchDigests::bytes);
+        usize::try_from(waiting.live_bytes).unwrap_or(usize::MAX).saturating_add(digests)
+    };
+    together.iter().map(of).sum()
 }
 
 impl Queue {

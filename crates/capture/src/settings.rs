@@ -7,6 +7,7 @@ use splay_store::DayStart;
 
 use crate::append::AckClass;
 use crate::calendar::CalendarSettings;
+use crate::dedupe::DedupeSettings;
 use crate::measure::QualitySettings;
 
 /// Settings of capture. Sizes are in bytes, times in seconds unless the name says otherwise.
@@ -63,6 +64,8 @@ pub struct CaptureSettings {
     pub day_start: Option<DayStart>,
     /// Zones and delays of single tables.
     pub calendars: BTreeMap<String, CalendarSettings>,
+    /// Which rows are left out as duplicates, by table. Default: none.
+    pub dedupe: BTreeMap<String, DedupeSettings>,
     /// Columns by which the quality of feeds is watched, by table. Default: columns with the usual names.
     pub quality: BTreeMap<String, QualitySettings>,
 }
@@ -93,6 +96,7 @@ impl Default for CaptureSettings {
             time_zone: None,
             day_start: None,
             calendars: BTreeMap::new(),
+            dedupe: BTreeMap::new(),
             quality: BTreeMap::new(),
         }
     }
@@ -121,10 +125,13 @@ mod tests {
         assert_eq!((settings.late_s, settings.default_ack), (3, AckClass::Process));
         assert_eq!(settings.quality["quote"].sequence.as_deref(), Some("number"));
         assert_eq!(settings.future_s, CaptureSettings::default().future_s);
+        let settings = CaptureSettings::from_json(r#"{"dedupe": {"trade": {"key": "seq,venue"}}}"#).unwrap();
+        assert_eq!((settings.dedupe["trade"].key.as_str(), settings.dedupe["trade"].window_s), ("seq,venue", 60));
         for (text, why) in [
             (r#"{"lates": 3}"#, "unknown field `lates`"),
             (r#"{"late_s": -3}"#, "invalid value"),
             (r#"{"quality": {"quote": {"seq": "n"}}}"#, "unknown field `seq`"),
+            (r#"{"dedupe": {"quote": {"window": 5}}}"#, "unknown field `window`"),
             (r#"{"default_ack": "often"}"#, "unknown variant `often`"),
         ] {
             let refused = CaptureSettings::from_json(text).unwrap_err();

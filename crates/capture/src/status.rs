@@ -22,6 +22,10 @@ pub struct Status {
     pub rows: u64,
     /// Repeats, acknowledged and not taken again.
     pub duplicates: u64,
+    /// Rows left out as duplicates of others.
+    pub duplicate_rows: u64,
+    /// Rows of tables whose duplicates are left out that weren't compared, as they were older than what rows are compared with.
+    pub uncompared_rows: u64,
     /// Rows in quarantine.
     pub quarantined: u64,
     /// Batches and messages refused.
@@ -90,6 +94,24 @@ pub struct TableStatus {
     pub latencies: Latencies,
     /// How good its feed is.
     pub quality: Quality,
+    /// Its duplicates, if they are left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub dedupe: Option<DedupeStatus>,
+}
+
+/// Duplicates of a table.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct DedupeStatus {
+    /// Rows left out.
+    pub duplicate_rows: u64,
+    /// Rows that weren't compared, as they were older than `from`.
+    pub uncompared_rows: u64,
+    /// Keys in memory.
+    pub keys: u64,
+    /// Rows from this time on are compared, in nanoseconds since the epoch.
+    pub from: Option<i64>,
+    /// Whether there are too many keys for the window, so that rows are compared from later on than it says.
+    pub is_limited: bool,
 }
 
 /// A producer.

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::append::{Ack, AckClass};
+use crate::dedupe::Deduplicator;
 use crate::disk::Disk;
 use crate::error::{Error, Result};
 use crate::held::Held;
@@ -42,6 +43,7 @@ pub(crate) struct Tickerplant {
     /// Those who were told to send again.
     pub(crate) held: Arc<Mutex<Held>>,
     pub(crate) disk: Arc<Disk>,
+    pub(crate) dedupe: Deduplicator,
 }
 
 /// An acknowledgement that is due.
@@ -85,15 +87,12 @@ impl Tickerplant {
         let begun = self.journal().next_file_if_full(first_sequence, &producers);
         let (mut fresh, mut due) = (Vec::with_capacity(group.len()), Vec::with_capacity(group.len()));
         let mut risen: Vec<(String, Option<(u64, i64)>)> = Vec::new();
-        for together in group {
-            if together.iter().any(|waiting| self.is_one_too_many(&mut producers, waiting)) {
+        self.dedupe.begin(&group);
+        for mut together in group {
+            if let Some(waiting) = together.iter().find(|waiting| self.is_one_too_many(&mut producers, waiting)) {
                 let reason = format!("there are {} producers already", self.producers_max);
-                for waiting in together {
-                    waiting.producer.iter().for_each(|producer| self.held().forget(producer));
-                    if let Some(done) = waiting.done {
-                        done(Err(Error::rejected(&waiting.spec.name, reason.clone())));
-                    }
-                }
+                let error = Error::rejected(&waiting.spec.name, reason);
+                self.refuse(together, &error);
                 continue;
             }
             if let Some(reason) = self.waits_for(&producers, &together) {
@@ -103,11 +102,24 @@ impl Tickerplant {
                 continue;
             }
             let is_repeat = together.iter().any(|waiting| is_repeat(&producers, waiting));
+            let duplicate_rows = match is_repeat {
+                true => 0,
+                false => match self.dedupe.leave_out(&mut together) {
+                    Ok(left_out) => left_out,
+                    Err(error) => {
+                        self.refuse(together, &error);
+                        continue;
+                    }
+                },
+            };
             for mut waiting in together {
                 let (class, done) = (waiting.class, waiting.done.take());
-                let (rows, quarantined) = (waiting.counted, waiting.quarantined);
+                // The last of a message counts the rows of all.
+                let duplicate_rows = if waiting.is_joined { 0 } else { duplicate_rows };
+                let (rows, quarantined) = (waiting.counted.saturating_sub(duplicate_rows), waiting.quarantined);
                 let sequence = if is_repeat { self.next_sequence.saturating_sub(1) } else { self.next_sequence };
-                due.push(Due { class, ack: Ack { sequence, class, rows, duplicate: is_repeat, quarantined }, done });
+                let ack = Ack { sequence, class, rows, duplicate: is_repeat, quarantined, duplicate_rows };
+                due.push(Due { class, ack, done });
                 if !is_repeat {
                     // Senders overtake each other between the clock and here.
                     self.received = self.received.max(waiting.received);
@@ -126,6 +138,7 @@ impl Tickerplant {
             let error = if is_full { self.disk.found_full(error) } else { error };
             // Nothing of the group was kept: it never was.
             self.next_sequence = first_sequence;
+            self.dedupe.not_written();
             for (name, before) in risen.into_iter().rev() {
                 match before {
                     Some(before) => producers.insert(name, before),
@@ -149,6 +162,7 @@ impl Tickerplant {
             return;
         }
         drop(producers);
+        self.dedupe.written();
         if !fresh.is_empty() {
             self.disk.took();
         }
@@ -224,6 +238,21 @@ impl Tickerplant {
         let last = producers.get(&producer.name).map(|(last, _)| *last);
         let missing = self.held().missing_before(producer, last)?;
         Some(format!("number {missing} of producer {:?} found none before and has to come first", producer.name))
+    }
+
+    /// Refuses a message that isn't written.
+    fn refuse(&self, together: Vec<Waiting>, error: &Error) {
+        for waiting in together {
+            match (&waiting.producer, error) {
+                // Or a later one is taken first, and this one for a repeat when it comes again.
+                (Some(producer), Error::Full { .. }) => self.held().turn_away(producer),
+                (Some(producer), Error::Rejected { .. }) => self.held().forget(producer),
+                _ => {}
+            }
+            if let Some(done) = waiting.done {
+                done(Err(error.clone()));
+            }
+        }
     }
 
     fn write(&mut self, fresh: &[(u64, Waiting)]) -> Result<()> {

@@ -127,6 +127,7 @@ pub(crate) fn json(ack: &Ack) -> serde_json::Value {
         "rows": ack.rows,
         "duplicate": ack.duplicate,
         "quarantined": ack.quarantined,
+        "duplicate_rows": ack.duplicate_rows,
     })
 }
 

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use arrow::array::RecordBatch;
-use splay_sql::{Error, InsertRows, Result};
+use splay_sql::{Error, InsertRows, Inserted, Result};
 use splay_store::TableSpec;
 
 use crate::ingest::{Append, Ingest, IngestError};
@@ -15,7 +15,7 @@ const INSERTED_BYTES_MAX: usize = 64 << 20;
 pub(crate) struct IntoJournal<'a>(pub(crate) &'a dyn Ingest);
 
 impl InsertRows for IntoJournal<'_> {
-    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Option<u64>> {
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted> {
         let (mut batches, mut bytes) = (Vec::new(), 0);
         for batch in rows {
             let batch = batch?;
@@ -31,7 +31,7 @@ impl InsertRows for IntoJournal<'_> {
         }
         let schema = spec.arrow();
         if batches.is_empty() {
-            return Ok(None);
+            return Ok(Inserted::default());
         }
         let refused = |error: IngestError| Error::Execution { message: error.to_string() };
         let all = arrow::compute::concat_batches(&schema, &batches)
@@ -40,7 +40,7 @@ impl InsertRows for IntoJournal<'_> {
         let done = Box::new(move |ack| drop(sender.send(ack)));
         self.0.submit(vec![Append::new(spec.name.clone(), all)], done).map_err(refused)?;
         match receiver.recv() {
-            Ok(ack) => ack.map(|_| None).map_err(refused),
+            Ok(ack) => ack.map(|ack| Inserted { commit: None, duplicates: ack.duplicate_rows }).map_err(refused),
             Err(_) => Err(Error::Internal { message: "the rows weren't acknowledged".to_owned() }),
         }
     }

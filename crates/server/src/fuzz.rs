@@ -81,7 +81,7 @@ impl Ingest for Nowhere {
     fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
         let class = appends.last().and_then(|append| append.ack).unwrap_or(AckClass::Memory);
         let rows = appends.iter().map(|append| append.rows.num_rows() as u64).sum();
-        done(Ok(Ack { sequence: 1, class, rows, duplicate: false, quarantined: 0 }));
+        done(Ok(Ack { sequence: 1, class, rows, duplicate: false, quarantined: 0, duplicate_rows: 0 }));
         Ok(())
     }
 

@@ -221,11 +221,18 @@ impl Ingest for Capture {
         let losses = status.journal_losses.len() as u64;
         let lost_batches =
             status.journal_losses.iter().map(splay_capture::JournalLoss::batches).fold(0, u64::saturating_add);
+        let dedupe = || status.tables.iter().filter_map(|table| table.dedupe.as_ref());
+        let dedupe_keys = dedupe().map(|dedupe| dedupe.keys).sum();
+        let dedupe_limited = dedupe().filter(|dedupe| dedupe.is_limited).count() as u64;
         let mut figures = vec![
             gauge("capture_sequence", "Number of the last batch", status.sequence),
             counter("capture_batches", "Batches taken", status.batches),
             counter("capture_rows", "Rows taken", status.rows),
             counter("capture_duplicates", "Batches acknowledged and not taken again", status.duplicates),
+            counter("capture_duplicate_rows", "Rows left out as duplicates of others", status.duplicate_rows),
+            counter("capture_uncompared_rows", "Rows too old to be compared with others", status.uncompared_rows),
+            gauge("capture_dedupe_keys", "Keys held to find duplicates by", dedupe_keys),
+            gauge("capture_dedupe_limited", "Tables with more keys than they may hold", dedupe_limited),
             counter("capture_quarantined", "Rows in quarantine", status.quarantined),
             counter("capture_rejected", "Batches and messages refused", status.rejected),
             gauge("capture_journal_bytes", "Bytes of the journal", status.journal_bytes),

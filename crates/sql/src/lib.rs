@@ -70,8 +70,8 @@ mod words;
 pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use bounds::size::widest_row_bytes;
 pub use change::{
-    CopyStream, CopyTo, InsertRows, IntoFiles, Refreshed, StreamFormat, StreamKind, copy_stream, copy_to, is_change,
-    rename_table,
+    CopyStream, CopyTo, InsertRows, Inserted, IntoFiles, Refreshed, StreamFormat, StreamKind, copy_stream, copy_to,
+    is_change, rename_table,
 };
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};

@@ -2,7 +2,7 @@
 
 use arrow::array::RecordBatch;
 
-use crate::database::Table;
+use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
@@ -236,6 +236,16 @@ impl Table {
         let stored = if own.state().dropped { own } else { self.stored()? };
         let newest = stored.state().history.commits().keys().rev().take(count);
         newest.map(|epoch| report(stored.state(), *epoch)).collect()
+    }
+}
+
+impl TableSnapshot {
+    /// Whether a commit behind this one may have given the table other rows than those that were captured: a load, a deletion, an undo.
+    #[must_use]
+    pub fn rows_changed_since(&self, epoch: u64) -> bool {
+        let behind = (std::ops::Bound::Excluded(epoch), std::ops::Bound::Unbounded);
+        let mut notes = self.state().history.commits().range(behind);
+        epoch > self.epoch() || notes.any(|(_, note)| note.operation.changes_rows())
     }
 }
 

@@ -62,6 +62,7 @@ mod partition;
 mod reference;
 mod rename;
 mod retype;
+mod row_key;
 mod schema;
 mod segment;
 mod select;
@@ -83,11 +84,12 @@ pub use error::{Error, Result};
 pub use floats::{canonical, in_form, one_nan};
 pub use index::{BLOCK_ROWS, ColumnSummaries, SegmentIndex, Summary, ValueKind, sortable};
 pub use live::{CapturedRows, Followed, LiveRows, chain, follows};
-pub use load::{Dedupe, Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};
+pub use load::{Load, LoadOptions, LoadReport, OnConflict, Removal, Replace, ResolveConflicts};
 pub use maintain::{CompactOptions, CompactReport, Observer, Problem};
 pub use manifest::{Captured, FileEntry, Source, Tier};
 pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
+pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
     COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,
 };

@@ -91,6 +91,7 @@ fn show(out: &mut impl Write, told: &Value) -> Result<()> {
         latencies(capture),
     )?;
     section(out, "quality of feeds", QUALITY, quality(capture))?;
+    section(out, "duplicates", DUPLICATES, duplicates(capture))?;
     let producers = list(&capture["producers_latest"])
         .map(|producer| vec![text(&producer["name"]), count(&producer["sequence"]), time(&producer["at"])]);
     section(
@@ -219,6 +220,20 @@ fn quality(capture: &Value) -> Vec<Vec<String>> {
         }
     }
     all
+}
+
+const DUPLICATES: &[&str] = &["table", "left out", "too old to be compared", "keys", "compared from", ""];
+
+/// Tables whose duplicates are left out.
+fn duplicates(capture: &Value) -> Vec<Vec<String>> {
+    let row = |table: &Value| {
+        let of = &table["dedupe"];
+        let limited = if of["is_limited"] == true { "TOO MANY KEYS FOR THE WINDOW" } else { "" };
+        let counts = ["duplicate_rows", "uncompared_rows", "keys"].map(|what| count(&of[what]));
+        let [left_out, uncompared, keys] = counts;
+        vec![text(&table["table"]), left_out, uncompared, keys, time(&of["from"]), limited.to_owned()]
+    };
+    list(&capture["tables"]).filter(|table| table["dedupe"].is_object()).map(row).collect()
 }
 
 fn list(value: &Value) -> std::slice::Iter<'_, Value> {

@@ -36,6 +36,7 @@ struct Total {
     stored: u64,
     refused: u64,
     quarantined: u64,
+    duplicates: u64,
     /// Lines that were stored before.
     passed_over: u64,
     /// The last line of which it is known what became of it.
@@ -89,6 +90,7 @@ impl Total {
         self.refused += stored.refused - stored.errors.len() as u64;
         self.stored += stored.rows;
         self.quarantined += stored.quarantined;
+        self.duplicates += stored.duplicates;
     }
 
     fn summary(&self, table: &str, ack: splay_capture::AckClass) -> String {
@@ -99,6 +101,9 @@ impl Total {
         );
         if self.quarantined > 0 {
             text.push_str(&format!(", {} rows of these are in quarantine", Thousands(self.quarantined)));
+        }
+        if self.duplicates > 0 {
+            text.push_str(&format!(", left out {} rows as duplicates", Thousands(self.duplicates)));
         }
         if self.passed_over > 0 {
             text.push_str(&format!(", passed over {} lines that were stored before", Thousands(self.passed_over)));

@@ -106,7 +106,7 @@ pub(super) async fn write(
         (None, Some(_)) => return Err(Problem::new(Code::Request, "producer and sequence belong together")),
     };
     let mut told = if rows.num_rows() == 0 {
-        json!({ "sequence": null, "class": null, "rows": 0, "duplicate": false, "quarantined": 0 })
+        json!({ "sequence": null, "class": null, "rows": 0, "duplicate": false, "quarantined": 0, "duplicate_rows": 0 })
     } else {
         let ack = parsed(target.ack.as_deref())?;
         let append = Append { table: target.table.clone(), rows, spec: Some(spec), producer, ack };

@@ -236,8 +236,9 @@ async fn lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: 
 /// No body, as InfluxDB answers. What became of the rows is in headers.
 fn taken(ack: Option<&Ack>) -> Response {
     let mut response = StatusCode::NO_CONTENT.into_response();
-    let told = ack.map_or([0; 4], |ack| [ack.sequence, ack.rows, ack.quarantined, u64::from(ack.duplicate)]);
-    let names = ["splay-sequence", "splay-rows", "splay-quarantined", "splay-duplicate"];
+    let of = |ack: &Ack| [ack.sequence, ack.rows, ack.quarantined, ack.duplicate_rows, u64::from(ack.duplicate)];
+    let told = ack.map_or([0; 5], of);
+    let names = ["splay-sequence", "splay-rows", "splay-quarantined", "splay-duplicate-rows", "splay-duplicate"];
     for (name, number) in names.into_iter().zip(told) {
         response.headers_mut().insert(name, HeaderValue::from(number));
     }

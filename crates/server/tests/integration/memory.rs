@@ -97,6 +97,7 @@ impl Ingest for MemoryIngest {
             rows: appends.iter().map(|append| append.rows.num_rows() as u64).sum(),
             duplicate: false,
             quarantined: state.quarantined,
+            duplicate_rows: 0,
         };
         if let Some(producer) = appends.iter_mut().find_map(|append| append.producer.take()) {
             let last = state.producers.entry(producer.name).or_default();

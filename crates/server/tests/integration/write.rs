@@ -28,7 +28,9 @@ fn arrow_streams_are_stored_and_acknowledged() {
     let answer = served.post("/api/v1/write?table=trade&ack=process", &[], &body);
     assert_eq!(
         answer.json(),
-        serde_json::json!({ "sequence": 1, "class": "process", "rows": 15, "duplicate": false, "quarantined": 0 })
+        serde_json::json!({
+            "sequence": 1, "class": "process", "rows": 15, "duplicate": false, "quarantined": 0, "duplicate_rows": 0
+        })
     );
     assert_eq!(served.ingest.rows("trade"), 15);
     assert_eq!(served.post("/api/v1/write?table=trade", &[], &body).json()["class"], "disk");

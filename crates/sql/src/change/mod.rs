@@ -36,12 +36,20 @@ use crate::session::{Parameters, Session};
 
 /// Where rows go that a statement inserts.
 pub trait InsertRows: Sync {
-    /// Takes rows for a table that exists, in its columns and types, whole or not at all. Gives the number of the commit, if there is one
-    /// already.
+    /// Takes rows for a table that exists, in its columns and types, whole or not at all.
     ///
     /// # Errors
     /// Why they aren't taken.
-    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Option<u64>>;
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted>;
+}
+
+/// What became of rows that a statement inserts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Inserted {
+    /// Number of the commit, if there is one already.
+    pub commit: Option<u64>,
+    /// Rows that were left out as duplicates of others.
+    pub duplicates: u64,
 }
 
 /// Rows go to the table's files at once.
@@ -49,15 +57,15 @@ pub trait InsertRows: Sync {
 pub struct IntoFiles<'a>(pub &'a Database);
 
 impl InsertRows for IntoFiles<'_> {
-    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Option<u64>> {
+    fn insert(&self, spec: &TableSpec, rows: &mut dyn Iterator<Item = Result<RecordBatch>>) -> Result<Inserted> {
         // Not before there are rows: who reads them may take long, and holds no lock meanwhile.
-        let Some(first) = rows.next().transpose()? else { return Ok(None) };
+        let Some(first) = rows.next().transpose()? else { return Ok(Inserted::default()) };
         let mut load = patiently(Stop::NEVER, || self.0.load(spec, LoadOptions::default()))?;
         load.append(&first)?;
         for batch in rows {
             load.append(&batch?)?;
         }
-        Ok(Some(load.commit()?.epoch))
+        Ok(Inserted { commit: Some(load.commit()?.epoch), duplicates: 0 })
     }
 }
 

@@ -173,9 +173,10 @@ fn fill(
     if spec.reference.is_some() {
         return keyed::insert(session, spec, &mut some, conflict, parameters, stop);
     }
-    let commit = insert.insert(spec, &mut some)?;
+    let inserted = insert.insert(spec, &mut some)?;
     drop(some);
-    Ok(Changed { what: "INSERT", rows: count, commit })
+    let rows = count.saturating_sub(inserted.duplicates);
+    Ok(Changed { what: "INSERT", rows, commit: inserted.commit })
 }
 
 /// Positions of the columns that `COPY` fills: those that are named, or all.

@@ -24,6 +24,7 @@ use super::{Incoming, Load, Replace, merge, stored_columns};
 use crate::dates::Dates;
 use crate::error::{Error, Result};
 use crate::partition;
+use crate::row_key::{Dedupe, RowKey, comparable};
 use crate::schema::TableSpec;
 use crate::segment::Segment;
 
@@ -32,29 +33,6 @@ const STORED_ROWS: usize = 4096;
 
 /// Bytes that a key takes besides its own.
 const KEY_BYTES: usize = 48;
-
-/// Which rows of a load are duplicates, and what becomes of them.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Dedupe {
-    /// Columns that make two rows of a date and symbol the same; `None` for all columns.
-    pub columns: Option<Vec<String>>,
-    /// Whether a duplicate ends the load. If not, it is left out and counted.
-    pub refuse: bool,
-}
-
-impl std::str::FromStr for Dedupe {
-    type Err = String;
-
-    /// Reads `exact` or names of columns with commas between them.
-    fn from_str(text: &str) -> Result<Dedupe, String> {
-        let columns: Vec<String> = text.split(',').map(|name| name.trim().to_owned()).collect();
-        if columns.iter().any(String::is_empty) {
-            return Err(format!("{text:?} is not \"exact\" or a list of columns such as seq,venue"));
-        }
-        let columns = (!text.trim().eq_ignore_ascii_case("exact")).then_some(columns);
-        Ok(Dedupe { columns, refuse: false })
-    }
-}
 
 impl Load {
     /// Refuses what can't be compared: columns that aren't there, rows that are in no file yet.
@@ -83,7 +61,7 @@ impl Load {
         let spec = self.spec.clone();
         let segments: Vec<Segment> = files.iter().map(|entry| self.writer.segment(entry)).collect();
         let key = Key::of(&spec, dedupe)?;
-        let columns = key.columns.clone();
+        let columns = key.row.columns.clone();
         let mut search = Search::new(&spec, date, key, &segments, self.options.memory_bytes, dedupe.refuse)?;
         let chunk_rows = RunWriter::chunk_rows(incoming.row_bytes);
         if incoming.runs.is_empty() {
@@ -136,69 +114,39 @@ impl Load {
     }
 }
 
-/// What makes rows the same.
+/// What makes rows the same, and groups of rows that have to be compared.
 struct Key {
-    /// Positions in the table of the columns that are read, ascending.
-    columns: Vec<usize>,
-    /// Where in `columns` the symbol and the time are.
-    symbol: Option<usize>,
-    time: usize,
-    /// Where in `columns` the others are that make a key.
-    others: Vec<usize>,
-    /// Whether the time does.
-    has_time: bool,
-    /// Whether a null is a value like others.
-    nulls_count: bool,
+    row: RowKey,
     /// Finds the dates of rows, where a partition has several.
     dates: Option<RefCell<Dates>>,
 }
 
 impl Key {
     fn of(spec: &TableSpec, dedupe: &Dedupe) -> Result<Key> {
-        let (symbol, time) = (spec.symbol_position(), spec.time_position());
-        let named = match &dedupe.columns {
-            None => (0..spec.columns.len()).collect(),
-            Some(names) => names.iter().map(|name| spec.shown_position(name)).collect::<Result<Vec<_>>>()?,
-        };
-        let mut columns: Vec<usize> = named.iter().copied().chain(symbol).chain([time]).collect();
-        columns.sort_unstable();
-        columns.dedup();
-        let place = |position: usize| columns.binary_search(&position).unwrap_or(0);
-        let mut others: Vec<usize> =
-            named.iter().filter(|at| Some(**at) != symbol && **at != time).map(|at| place(*at)).collect();
-        others.sort_unstable();
-        others.dedup();
-        Ok(Key {
-            symbol: symbol.map(place),
-            time: place(time),
-            others,
-            has_time: named.contains(&time),
-            nulls_count: dedupe.columns.is_none(),
-            columns,
-            dates: if spec.partition.is_day() { None } else { Some(RefCell::new(spec.dates()?)) },
-        })
+        let dates = if spec.partition.is_day() { None } else { Some(RefCell::new(spec.dates()?)) };
+        Ok(Key { row: RowKey::of(spec, dedupe)?, dates })
     }
 
     /// The symbol and the time of a row; its date, where a partition has several, if the key hasn't the time.
     fn group<'a>(&self, rows: &'a RecordBatch, row: usize) -> (Option<&'a str>, i64) {
-        let symbol = self.symbol.and_then(|place| {
+        let symbol = self.row.symbol.and_then(|place| {
             let column = rows.column(place).as_dictionary::<Int32Type>();
             let code = column.keys().is_valid(row).then(|| column.keys().value(row) as usize)?;
             Some(column.values().as_string::<i32>().value(code))
         });
-        (symbol, self.stretch(rows.column(self.time).as_primitive::<TimestampNanosecondType>().value(row)))
+        (symbol, self.stretch(rows.column(self.row.time).as_primitive::<TimestampNanosecondType>().value(row)))
     }
 
     /// The date of a row, where a partition has several.
     fn date(&self, rows: &RecordBatch, row: usize) -> Option<i32> {
-        let time = || rows.column(self.time).as_primitive::<TimestampNanosecondType>().value(row);
+        let time = || rows.column(self.row.time).as_primitive::<TimestampNanosecondType>().value(row);
         self.dates.as_ref().map(|dates| dates.borrow_mut().of(time()))
     }
 
     /// What of a time tells groups of a symbol apart: the time if the key has it, else the date where a partition has several.
     fn stretch(&self, time: i64) -> i64 {
         match &self.dates {
-            _ if self.has_time => time,
+            _ if self.row.has_time => time,
             Some(dates) => i64::from(dates.borrow_mut().of(time)),
             None => i64::MIN,
         }
@@ -206,8 +154,8 @@ impl Key {
 
     /// The row behind those that have the group of a row.
     fn group_end(&self, rows: &RecordBatch, row: usize) -> usize {
-        let symbols = self.symbol.map(|place| rows.column(place).as_dictionary::<Int32Type>().keys());
-        let times = rows.column(self.time).as_primitive::<TimestampNanosecondType>().values();
+        let symbols = self.row.symbol.map(|place| rows.column(place).as_dictionary::<Int32Type>().keys());
+        let times = rows.column(self.row.time).as_primitive::<TimestampNanosecondType>().values();
         // Gathered rows have each symbol once in their dictionary.
         let code = |row: usize| symbols.and_then(|codes| codes.is_valid(row).then(|| codes.value(row)));
         let (own_code, own_stretch) = (code(row), self.stretch(times[row]));
@@ -215,26 +163,15 @@ impl Key {
         row + 1 + (row + 1..rows.num_rows()).take_while(is_in).count()
     }
 
-    fn is_whole(&self, rows: &RecordBatch, row: usize) -> bool {
-        self.nulls_count || self.others.iter().all(|place| !is_null(rows.column(*place), row))
-    }
-
     fn words(&self, rows: &RecordBatch, row: usize) -> String {
-        let places = self.symbol.into_iter().chain([self.time]);
-        let places = places.chain(self.others.iter().copied().filter(|_| !self.nulls_count));
+        let places = self.row.symbol.into_iter().chain([self.row.time]);
+        let places = places.chain(self.row.others.iter().copied().filter(|_| !self.row.nulls_count));
         let schema = rows.schema();
         let word = |place: usize| {
             let value = array_value_to_string(rows.column(place), row).unwrap_or_default();
             format!("{} {value}", schema.field(place).name())
         };
         places.map(word).collect::<Vec<_>>().join(", ")
-    }
-}
-
-fn is_null(column: &dyn Array, row: usize) -> bool {
-    match column.as_dictionary_opt::<Int32Type>() {
-        Some(symbols) => symbols.keys().is_null(row),
-        None => column.is_null(row),
     }
 }
 
@@ -245,8 +182,8 @@ struct Keys {
 
 impl Keys {
     fn of(spec: &TableSpec, key: &Key) -> Result<Keys> {
-        let fields = key.others.iter().map(|place| {
-            let column = &spec.columns[key.columns[*place]];
+        let fields = key.row.others.iter().map(|place| {
+            let column = &spec.columns[key.row.columns[*place]];
             SortField::new(column.column_type.arrow())
         });
         let fields: Vec<SortField> = fields.collect();
@@ -255,7 +192,7 @@ impl Keys {
     }
 
     fn rows(&self, key: &Key, rows: &RecordBatch) -> Result<Option<Rows>> {
-        let columns: Vec<_> = key.others.iter().map(|place| Arc::clone(rows.column(*place))).collect();
+        let columns: Vec<_> = key.row.others.iter().map(|place| comparable(rows.column(*place))).collect();
         Ok(self.converter.as_ref().map(|converter| converter.convert_columns(&columns)).transpose()?)
     }
 }
@@ -314,7 +251,7 @@ impl<'a> Search<'a> {
         bytes_max: usize,
         refuse: bool,
     ) -> Result<Search<'a>> {
-        let stored = stored_columns(spec, key.columns.clone(), segments, STORED_ROWS);
+        let stored = stored_columns(spec, key.row.columns.clone(), segments, STORED_ROWS);
         let stored = stored.into_iter().map(Stored::new).collect::<Result<Vec<_>>>()?;
         let keys = Keys::of(spec, &key)?;
         let seen = Seen { keys: HashMap::new(), bytes: 0, bytes_max };
@@ -361,7 +298,7 @@ impl<'a> Search<'a> {
 
     /// Whether a row is new.
     fn take(&mut self, rows: &RecordBatch, row: usize, keys: Option<&Rows>) -> Result<bool> {
-        if !self.key.is_whole(rows, row) {
+        if !self.key.row.is_whole(rows, row) {
             return Ok(true);
         }
         let bytes = bytes(keys, row);
@@ -420,7 +357,7 @@ impl<'a> Stored<'a> {
                     Some(keys) => keys,
                     None => self.keys.insert(keys.rows(key, batch)?),
                 };
-                if key.is_whole(batch, self.row) {
+                if key.row.is_whole(batch, self.row) {
                     take(bytes(keys.as_ref(), self.row))?;
                 }
                 self.row += 1;

@@ -13,8 +13,8 @@ use arrow::array::{
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Float64Type};
 use splay_store::{
-    Captured, ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace, Retention,
-    Selection, Source, TableSpec, Tier,
+    Captured, ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace,
+    Retention, Selection, Source, TableSpec, Tier,
 };
 
 use crate::model::{DAY, Model, Row, go_on, load, read_snapshot, read_table, smaller};

@@ -23,6 +23,8 @@ const WAIT_MAX: Duration = Duration::from_secs(5);
 pub struct Stored {
     pub rows: u64,
     pub quarantined: u64,
+    /// Left out as duplicates of others.
+    pub duplicates: u64,
     pub refused: u64,
     /// The first refused lines, with their reasons.
     pub errors: Vec<(u64, String)>,
@@ -142,6 +144,7 @@ impl Server {
         Ok(Stored {
             rows: number("rows"),
             quarantined: number("quarantined"),
+            duplicates: number("duplicate_rows"),
             refused: number("refused"),
             errors: errors.map(error).collect(),
         })
@@ -220,7 +223,7 @@ impl Local {
                 producer: Some(producer),
                 ack: Some(self.ack),
             })?;
-            (stored.rows, stored.quarantined) = (ack.rows, ack.quarantined);
+            (stored.rows, stored.quarantined, stored.duplicates) = (ack.rows, ack.quarantined, ack.duplicate_rows);
         }
         Ok(stored)
     }
