@@ -53,7 +53,7 @@ class Table:
 
     @property
     def name(self) -> str:
-        """Its name as it was made."""
+        """Its name, in the case that it was given."""
 
     @property
     def schema(self) -> Schema:

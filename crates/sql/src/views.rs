@@ -172,12 +172,12 @@ pub(crate) fn select_all(database: &Database, view: &View) -> Result<String> {
     Ok(format!("WITH {} SELECT * FROM \"{}\"", needed.text(), view.name))
 }
 
-/// Whether a query reads a table or a view of a name, as far as the words around the name tell. A column of the name in a list is taken for
-/// one that does; a query that does is never missed.
+/// Whether a query reads a table or a view of a name, as far as the words around the name tell. No query that does is missed. One that has a
+/// column of the name in a list, or a query of the name in a `WITH`, is taken for one that does.
 pub(crate) fn reads(query: &str, name: &str) -> bool {
     let Some(tokens) = tokens(query) else { return true };
-    let named = || tokens.iter().enumerate().filter(|(_, token)| is_name(token, name)).map(|(at, _)| at);
-    !named().any(|at| is_defined(&tokens, at)) && named().any(|at| relation(&tokens, at).is_some())
+    let mut named = tokens.iter().enumerate().filter(|(_, token)| is_name(token, name)).map(|(at, _)| at);
+    named.any(|at| relation(&tokens, at).is_some())
 }
 
 /// The query of a view over all rows of its tables.
@@ -328,13 +328,14 @@ mod tests {
             "select 1 from x, splay.public.trade where 1 = 1",
             "with x as (select * from trade at commit 3) select * from x",
             "select (select max(price) from trade) as most",
+            "with trade as (select * from trade where size > 1) select * from trade",
+            "select time, trade from deal",
         ] {
             assert!(reads(query, "trade"), "{query}");
         }
         for query in [
             "select trade.price from trades as trade",
             "select 'from trade' as text from trades -- trade",
-            "with trade as (select 1 as a) select * from trade",
             "select trade(1) from other.trade",
         ] {
             assert!(!reads(query, "trade"), "{query}");

@@ -53,9 +53,15 @@ impl TableFolder {
     }
 }
 
-/// Refuses to go by folders of which one couldn't be read for once: it may be of the name that is looked for. Damaged ones are left aside.
+/// Refuses to go by folders of which one couldn't be read for once: it may be of the name that is looked for. What is damaged, or isn't for
+/// this process to read, is left aside.
 fn refuse_unread(folders: &[TableFolder]) -> Result<()> {
-    let is_unread = |error: &&Error| !error.is_damage() && !error.is_not_found();
+    let is_lasting = |error: &Error| {
+        use std::io::ErrorKind::{IsADirectory, NotADirectory, NotFound, PermissionDenied};
+        let lasting = [NotFound, PermissionDenied, IsADirectory, NotADirectory];
+        error.is_damage() || matches!(error, Error::Io { source, .. } if lasting.contains(&source.kind()))
+    };
+    let is_unread = |error: &&Error| !is_lasting(error);
     match folders.iter().filter_map(|table| table.head.as_ref().err()).find(is_unread) {
         Some(error) => Err(error.repeated()),
         None => Ok(()),

@@ -369,7 +369,7 @@ impl Writer {
 
     /// Removes logs that HEAD doesn't name, and a HEAD that didn't get its name. A reader that wants an old log starts anew.
     fn sweep_manifest(&self) -> Result<()> {
-        let folder = format!("{}/{}", self.table, manifest::FOLDER);
+        let folder = format!("{}/{}", self.folder, manifest::FOLDER);
         let current = self.known.as_ref().map(|(head, _)| manifest::log_path(&self.folder, head.log));
         for entry in self.storage().list(&folder)? {
             let path = format!("{folder}/{}", entry.name);

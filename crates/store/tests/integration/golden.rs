@@ -1,7 +1,7 @@
 //! Files of every format version stay readable: `testdata/golden/v<format>_<case>`, written once, never edited.
 //!
 //! To add a case, write it with `SPLAY_GOLDEN_OUT=<an empty folder> cargo test --release -p splay-store golden`, and copy the
-//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions` or `v5_reference` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
+//! folder's `v1_basic`, `v3_changes`, `v4_tiers`, `v5_day_start`, `v5_partitions`, `v5_reference` or `v6_renamed` to `testdata/golden` under a new name. Rows are made by rule, not by chance, so that no library's random
 //! numbers are part of the format.
 
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use arrow::array::{
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Field, Float64Type};
 use splay_store::{
-    ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace, Retention,
-    Selection, Source, TableSpec, Tier,
+    Captured, ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, OnConflict, Period, Reference, Replace,
+    Retention, Selection, Source, TableSpec, Tier,
 };
 
 use crate::model::{DAY, Model, Row, go_on, load, read_snapshot, read_table, smaller};
@@ -332,6 +332,36 @@ fn golden_v5_reference_is_read() {
     assert_reads_reference(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v5_reference"));
 }
 
+/// What version 6 added: a table that has another name than its folder, and one beside it of the name that it had.
+fn write_renamed(folder: &Path) {
+    let database = Database::create(folder).unwrap();
+    load(&database, &trades(0, 200), LoadOptions::default()).unwrap();
+    database.write_down("trade", CAPTURED, &[]).unwrap();
+    database.table("trade").unwrap().rename("Tape", |_| false).unwrap();
+    load(&database, &trades(200, 300), LoadOptions::default()).unwrap();
+}
+
+/// Captured rows of the table under its old name.
+const CAPTURED: Captured = Captured { sequence: 7, cut: 1_000 };
+
+fn assert_reads_renamed(folder: &Path) {
+    let database = Database::open(folder).unwrap();
+    assert_eq!(database.tables().unwrap(), ["Tape", "trade"]);
+    assert_eq!(read_table(&database, "tape").unwrap(), Model::new(trades(0, 200)).batch());
+    assert_eq!(read_table(&database, "trade").unwrap(), Model::new(trades(200, 300)).batch());
+    let tape = database.table("tape").unwrap();
+    assert_eq!((tape.name(), tape.folder()), ("Tape", "trade"));
+    assert_eq!(read_snapshot(&tape.at_commit(1).unwrap(), &Selection::default()).unwrap().num_rows(), 200);
+    let trade = database.table("trade").unwrap().stored().unwrap();
+    assert_eq!((database.former("trade").unwrap(), trade.captured()), (Some(CAPTURED), CAPTURED));
+    assert!(tape.verify(&mut go_on).unwrap().is_empty());
+}
+
+#[test]
+fn golden_v6_renamed_is_read() {
+    assert_reads_renamed(&Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/golden/v6_renamed"));
+}
+
 #[test]
 fn the_golden_cases_can_be_written_today() {
     let temporary = tempfile::tempdir().unwrap();
@@ -349,4 +379,6 @@ fn the_golden_cases_can_be_written_today() {
     assert_reads_partitions(&folder("v5_partitions"));
     write_reference(&folder("v5_reference"));
     assert_reads_reference(&folder("v5_reference"));
+    write_renamed(&folder("v6_renamed"));
+    assert_reads_renamed(&folder("v6_renamed"));
 }
