@@ -13,6 +13,7 @@ use splay_store::{CommitReport, CompactOptions, Database, Retention, Table, View
 use crate::args::{DeleteArguments, LoadsArguments, MaintainArguments, UndoArguments};
 use crate::output;
 use crate::print::say;
+use crate::progress::{LineEnd, StatementLine};
 use crate::rows::Source;
 use crate::size::{Human, Thousands};
 
@@ -132,8 +133,9 @@ pub fn delete(arguments: &DeleteArguments) -> Result<()> {
     let never = AtomicBool::new(false);
     let statement = format!("{what} {}{condition}", quoted(table.name()));
     {
-        let mut started = source.start(&statement, &HashMap::new(), &never)?;
-        let batches = started.rows().batches.collect::<Result<Vec<_>>>()?;
+        let line = StatementLine::of(&source);
+        let mut started = source.start(&statement, &HashMap::new(), &never, line.progress())?;
+        let batches = line.over(started.rows(), LineEnd::LastRows).batches.collect::<Result<Vec<_>>>()?;
         let number = |name: &str| {
             let column = batches.first()?.column_by_name(name)?;
             arrow::util::display::array_value_to_string(column, 0).ok()?.parse::<u64>().ok()
