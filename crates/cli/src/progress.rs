@@ -111,7 +111,7 @@ fn writer(progress: Arc<Progress>, is_here: bool) -> Option<(Sender<()>, JoinHan
         }
         let line = bar(0, "{wide_msg}");
         loop {
-            let memory = if is_here { process_bytes("VmRSS:") } else { None };
+            let memory = if is_here { process_bytes("RssAnon:") } else { None };
             line.set_message(told(start.elapsed(), &progress, memory));
             line.tick();
             if receiver.recv_timeout(STATEMENT_INTERVAL) != Err(RecvTimeoutError::Timeout) {

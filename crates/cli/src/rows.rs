@@ -269,7 +269,7 @@ fn run_by(stats: &StatementStats, reason: Option<&str>) -> String {
     reason.map_or_else(|| by.to_owned(), |reason| format!("{by}; no tick plan because of {reason}"))
 }
 
-/// Memory that the process holds (`VmRSS:`), or the most that it held (`VmHWM:`), mapped files that were touched among it; `None` where the
+/// Memory that the process holds without that of mapped files (`RssAnon:`), or the most that it held with them (`VmHWM:`); `None` where the
 /// system doesn't say.
 pub fn process_bytes(name: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
