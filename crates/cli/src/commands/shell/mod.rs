@@ -170,8 +170,10 @@ impl Shell {
     }
 
     fn run_statement(&mut self, text: &str) -> Result<()> {
-        if self.settings.set_by(text)? {
-            return Ok(());
+        match self.settings.set_by(text)? {
+            Some(said) if said.is_empty() => return Ok(()),
+            Some(said) => return say!("{said}"),
+            None => {}
         }
         match self.named.resolve(text)? {
             Resolved::Statement(text) => self.run_as(&text, self.settings.mode),

@@ -76,16 +76,32 @@ impl ShellSettings {
         ShellSettings { mode, rows, timing: false, stats: false, pager: true, time_zone, is_ascii, output }
     }
 
-    /// Carries out `SET TIME ZONE …`. Whether the statement was one.
-    pub fn set_by(&mut self, statement: &str) -> Result<bool> {
+    /// Carries out `SET`, `SHOW` and `RESET TIME ZONE`. What is to be said; nothing for any other statement.
+    pub fn set_by(&mut self, statement: &str) -> Result<Option<String>> {
+        let statement = statement.replace('=', " = ");
         let words: Vec<&str> = statement.split_whitespace().collect();
         let zone = match words.as_slice() {
-            [set, time, zone, name] if is(set, "set") && is(time, "time") && is(zone, "zone") => name,
-            [set, name, "=" | "TO" | "to", value] if is(set, "set") && is(name, "timezone") => value,
-            _ => return Ok(false),
+            [set, time, zone, name] if is(set, "set") && is(time, "time") && is(zone, "zone") => Some(*name),
+            [set, name, to, value] if is(set, "set") && is(name, "timezone") && (*to == "=" || is(to, "to")) => {
+                Some(*value)
+            }
+            [reset, time, zone] if is(reset, "reset") && is(time, "time") && is(zone, "zone") => None,
+            [reset, name] if is(reset, "reset") && is(name, "timezone") => None,
+            [show, time, zone] if is(show, "show") && is(time, "time") && is(zone, "zone") => {
+                return Ok(Some(self.zone()));
+            }
+            [show, name] if is(show, "show") && is(name, "timezone") => return Ok(Some(self.zone())),
+            _ => return Ok(None),
         };
-        self.set_zone(zone.trim_matches(['\'', '"']))?;
-        Ok(true)
+        match zone.filter(|zone| !is(zone, "default")) {
+            Some(zone) => self.set_zone(zone.trim_matches(['\'', '"']))?,
+            None => self.time_zone = None,
+        }
+        Ok(Some(String::new()))
+    }
+
+    fn zone(&self) -> String {
+        self.time_zone.clone().unwrap_or_else(|| "UTC".to_owned())
     }
 
     /// Sets the time zone in which instants are shown.
@@ -107,13 +123,21 @@ mod tests {
     #[test]
     fn a_time_zone_is_set_by_a_statement() {
         let mut settings = ShellSettings::new(40, None, false);
-        assert!(settings.set_by("SET TIME ZONE 'America/New_York'").unwrap());
-        assert_eq!(settings.time_zone.as_deref(), Some("America/New_York"));
-        assert!(settings.set_by("set timezone to UTC").unwrap());
-        assert_eq!(settings.time_zone.as_deref(), Some("UTC"));
+        for (statement, said, zone) in [
+            ("SET TIME ZONE 'America/New_York'", Some(""), Some("America/New_York")),
+            ("show time zone", Some("America/New_York"), Some("America/New_York")),
+            ("set timezone='Asia/Tokyo'", Some(""), Some("Asia/Tokyo")),
+            ("select 1", None, Some("Asia/Tokyo")),
+            ("", None, Some("Asia/Tokyo")),
+            ("reset timezone", Some(""), None),
+            ("SHOW timezone", Some("UTC"), None),
+            ("set timezone to UTC", Some(""), Some("UTC")),
+            ("set time zone default", Some(""), None),
+        ] {
+            assert_eq!(settings.set_by(statement).unwrap().as_deref(), said, "{statement}");
+            assert_eq!(settings.time_zone.as_deref(), zone, "{statement}");
+        }
         assert!(settings.set_by("set time zone 'Nowhere/Else'").is_err());
-        assert!(!settings.set_by("select 1").unwrap() && !settings.set_by("").unwrap());
-        assert_eq!(settings.time_zone.as_deref(), Some("UTC"));
     }
 
     #[test]
