@@ -9,7 +9,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::{Field, SchemaRef};
 use bytes::BytesMut;
 use splay_sql::statements::quoted;
-use splay_sql::{AnswerMemory, CopyStream, Parameters, StatementStats, StreamFormat, StreamKind};
+use splay_sql::{AnswerMemory, CopyStream, StatementStats, StreamFormat, StreamKind};
 
 use super::cells::Cells;
 use super::connection::{Connection, End};
@@ -43,26 +43,12 @@ impl Connection {
     async fn copy_out(&mut self, query: &str, format: StreamFormat) -> Answered<()> {
         let is_binary = format.kind == StreamKind::Binary;
         let encode = CopiedRows { format, buffer: CountedBuffer::default() };
-        let mut started = match self.start(query, Parameters::None, encode, None).await? {
-            Ok(started) => started,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let mut count = 0;
-        loop {
-            match self.next_piece(&mut started).await? {
-                Ok(Some(Piece::Columns(schema))) => self.replies.copy(b'H', is_binary, schema.fields().len()),
-                Ok(Some(Piece::Rows { bytes, rows })) => {
-                    count += rows;
-                    self.send(bytes).await?;
-                }
-                Ok(Some(Piece::Changed { .. })) => {}
-                Ok(None) => break,
-                Err(refusal) => return Ok(Err(refusal)),
-            }
-        }
-        self.replies.plain(b'c');
-        self.replies.complete(&format!("COPY {count}"));
-        Ok(Ok(()))
+        let sent =
+            self.send_answer(query, encode, |replies, schema| replies.copy(b'H', is_binary, schema.fields().len()));
+        Ok(sent.await?.map(|count| {
+            self.replies.plain(b'c');
+            self.replies.complete(&format!("COPY {count}"));
+        }))
     }
 
     async fn copy_in(&mut self, target: (String, Option<Vec<String>>), format: StreamFormat) -> Answered<()> {

@@ -21,12 +21,29 @@ const BATCH_ROWS: usize = 65_536;
 
 type Rows<'a> = Box<dyn Iterator<Item = Result<RecordBatch, String>> + 'a>;
 
-/// The rows that a client has sent, in batches.
+/// The rows that a client has sent, in batches. Nothing comes behind a failure.
 pub(super) fn rows<'a>(bytes: &'a [u8], fields: &'a [Field], format: &'a StreamFormat) -> Rows<'a> {
-    if format.kind == StreamKind::Binary {
-        return Box::new(BinaryRows { rest: bytes, row: 0, has_begun: false, has_ended: false, fields });
+    match format.kind {
+        StreamKind::Binary => {
+            let mut rows = BinaryRows { rest: bytes, row: 0, has_begun: false, has_ended: false, fields };
+            Box::new(batches(move || rows.batch()))
+        }
+        _ => {
+            let mut lines = Lines { rest: bytes, line: 0, has_header: format.has_header, fields, format };
+            Box::new(batches(move || lines.batch()))
+        }
     }
-    Box::new(Lines { rest: bytes, line: 0, has_header: format.has_header, has_ended: false, fields, format })
+}
+
+fn batches(
+    mut next: impl FnMut() -> Result<Option<RecordBatch>, String>,
+) -> impl Iterator<Item = Result<RecordBatch, String>> {
+    let mut has_ended = false;
+    std::iter::from_fn(move || {
+        let batch = if has_ended { None } else { next().transpose() };
+        has_ended = !matches!(batch, Some(Ok(_)));
+        batch
+    })
 }
 
 /// A batch of columns under the names of the fields.
@@ -41,24 +58,8 @@ struct Lines<'a> {
     /// Lines that were read.
     line: usize,
     has_header: bool,
-    has_ended: bool,
     fields: &'a [Field],
     format: &'a StreamFormat,
-}
-
-impl Iterator for Lines<'_> {
-    type Item = Result<RecordBatch, String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
-            return None;
-        }
-        let batch = self.batch();
-        if batch.is_err() {
-            self.has_ended = true;
-        }
-        batch.transpose()
-    }
 }
 
 impl<'a> Lines<'a> {
@@ -90,7 +91,6 @@ impl<'a> Lines<'a> {
             rows += 1;
         }
         if rows == 0 {
-            self.has_ended = true;
             return Ok(None);
         }
         let columns = columns.iter_mut().map(|column| std::sync::Arc::new(column.finish()) as ArrayRef);
@@ -304,21 +304,6 @@ struct BinaryRows<'a> {
     has_begun: bool,
     has_ended: bool,
     fields: &'a [Field],
-}
-
-impl Iterator for BinaryRows<'_> {
-    type Item = Result<RecordBatch, String>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        if self.has_ended {
-            return None;
-        }
-        let batch = self.batch();
-        if batch.is_err() {
-            self.has_ended = true;
-        }
-        batch.transpose()
-    }
 }
 
 impl<'a> BinaryRows<'a> {

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use arrow::datatypes::Schema;
 use splay_sql::{Parameters, statements};
 
 use super::commands::Command;
 use super::connection::{Connection, End, Transaction, shown};
 use super::encode::{Change, Piece, Rows};
 use super::refusal::Refusal;
+use super::replies::Replies;
 use super::types;
 use crate::ingest::Ingest;
 use crate::problem::Outcome;
@@ -93,7 +95,19 @@ impl Connection {
             }
             return self.change(statement, Parameters::None).await;
         }
-        let encode = Rows::new(Vec::new(), None);
+        let sent = self.send_answer(statement, Rows::new(Vec::new(), None), |replies, schema| {
+            replies.columns(&types::columns(schema), &[]);
+        });
+        Ok(sent.await?.map(|count| self.replies.complete(&format!("SELECT {count}"))))
+    }
+
+    /// Runs a statement that reads and sends its answer, whose columns `begin` tells; how many rows it had.
+    pub(super) async fn send_answer(
+        &mut self,
+        statement: &str,
+        encode: impl Encode<Piece = Piece>,
+        begin: impl Fn(&mut Replies, &Schema),
+    ) -> Answered<u64> {
         let mut started = match self.start(statement, Parameters::None, encode, None).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),
@@ -101,18 +115,16 @@ impl Connection {
         let mut count = 0;
         loop {
             match self.next_piece(&mut started).await? {
-                Ok(Some(Piece::Columns(schema))) => self.replies.columns(&types::columns(&schema), &[]),
+                Ok(Some(Piece::Columns(schema))) => begin(&mut self.replies, &schema),
                 Ok(Some(Piece::Rows { bytes, rows })) => {
                     count += rows;
                     self.send(bytes).await?;
                 }
                 Ok(Some(Piece::Changed { .. })) => {}
-                Ok(None) => break,
+                Ok(None) => return Ok(Ok(count)),
                 Err(refusal) => return Ok(Err(refusal)),
             }
         }
-        self.replies.complete(&format!("SELECT {count}"));
-        Ok(Ok(()))
     }
 
     /// Does what a command says and tells its answer.

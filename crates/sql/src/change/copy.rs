@@ -30,22 +30,22 @@ pub(super) enum Copy {
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
 pub fn copy_to(statement: &str) -> Result<Option<CopyTo>> {
-    if !begins(statement) {
-        return Ok(None);
-    }
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize() else {
-        return Ok(None);
-    };
+    let Some(tokens) = tokens_of_copy(statement) else { return Ok(None) };
     let mut words = Words::of(&tokens);
-    if !words.take(&["copy"]) {
-        return Ok(None);
-    }
+    words.take(&["copy"]);
     let copy = copy(&mut words)?;
     words.end()?;
     Ok(match copy {
         Copy::To(copy) => Some(copy),
         Copy::From { .. } => None,
     })
+}
+
+/// The tokens of a statement that begins with `COPY`.
+pub(super) fn tokens_of_copy(statement: &str) -> Option<Vec<Token>> {
+    let tokens =
+        begins(statement).then(|| Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize());
+    tokens?.ok().filter(|tokens| Words::of(tokens).take(&["copy"]))
 }
 
 /// Where `COPY` takes rows from, or puts them.

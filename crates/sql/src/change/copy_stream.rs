@@ -1,10 +1,8 @@
 //! `COPY … FROM STDIN` and `COPY … TO STDOUT`: rows between a table and the client of a connection, in PostgreSQL's formats.
 
-use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::Token;
 
-use super::copy::source;
-use super::statement::begins;
+use super::copy::{source, tokens_of_copy};
 use crate::error::{Result, fault};
 use crate::words::Words;
 
@@ -62,16 +60,9 @@ pub enum StreamKind {
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for what is incomplete or not supported.
 pub fn copy_stream(statement: &str) -> Result<Option<CopyStream>> {
-    if !begins(statement) {
-        return Ok(None);
-    }
-    let Ok(tokens) = Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize() else {
-        return Ok(None);
-    };
+    let Some(tokens) = tokens_of_copy(statement) else { return Ok(None) };
     let mut words = Words::of(&tokens);
-    if !words.take(&["copy"]) {
-        return Ok(None);
-    }
+    words.take(&["copy"]);
     let source = source(&mut words)?;
     let copy = if words.take(&["from", "stdin"]) {
         let Some((table, columns)) = source.table else { return fault("COPY FROM needs a table, not a query") };
