@@ -128,13 +128,7 @@ impl Capture {
             &|| journal::tables(&database),
             |table, sequence, latest| {
                 let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
-                let captured = *known.entry(table.to_owned()).or_insert_with(|| {
-                    database
-                        .table(table)
-                        .and_then(|table| table.stored())
-                        .map(|stored| stored.captured())
-                        .unwrap_or_default()
-                });
+                let captured = *known.entry(table.to_owned()).or_insert_with(|| captured_of(&database, table));
                 sequence > captured.sequence || latest > captured.cut
             },
             |batch| recovery.take(batch),
@@ -878,6 +872,16 @@ fn lock(storage: &dyn Storage) -> Result<Box<dyn std::fmt::Debug + Send + Sync>>
             return Err(Error::Locked { path: storage.display_path(journal::LOCK) });
         }
         std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Which rows that were captured under a name are in files: those of the table that has it, else of tables that had it. Nothing of one that
+/// is damaged.
+pub(crate) fn captured_of(database: &Database, name: &str) -> Captured {
+    match database.table(name).and_then(|table| table.stored()) {
+        Ok(stored) => stored.captured(),
+        Err(splay_store::Error::NoSuchTable { .. }) => database.former(name).ok().flatten().unwrap_or_default(),
+        Err(_) => Captured::default(),
     }
 }
 

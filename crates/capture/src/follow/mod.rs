@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use splay_store::{Captured, Database, Followed, Table, TableSnapshot};
 
+use crate::capture::captured_of;
 use crate::error::Result;
 use crate::journal::{Growth, News, Stands};
 use crate::live::into_store;
@@ -170,12 +171,7 @@ fn stored(seen: &mut HashMap<String, Captured>, database: &Database, name: &str)
     if let Some(has) = seen.get(name) {
         return *has;
     }
-    let has = match database.table(name).and_then(|table| table.stored()) {
-        Ok(stored) => stored.captured(),
-        // It was dropped, or has another name now.
-        Err(splay_store::Error::NoSuchTable { .. }) => database.former(name).ok().flatten().unwrap_or_default(),
-        Err(_) => Captured::default(),
-    };
+    let has = captured_of(database, name);
     seen.insert(name.to_owned(), has);
     has
 }
