@@ -191,8 +191,9 @@ class Database:
         Parameters
         ----------
         settings
-            Those of capture by their names, such as ``default_ack="process"``, ``live_rows_max=1_000_000`` or
-            ``quality={"book": {"sequence": "update_id"}}``; see docs/reference/settings.md.
+            Those of capture by their names, such as ``default_ack="process"``, ``live_rows_max=1_000_000``,
+            ``dedupe={"trade": {"key": "seq,venue"}}`` or ``quality={"book": {"sequence": "update_id"}}``; see
+            docs/reference/settings.md.
 
         Returns
         -------
@@ -205,6 +206,8 @@ class Database:
             If another process captures into the database.
         CorruptError
             If the journal's bytes aren't what was written.
+        SettingError
+            If a setting has a value it can't have.
         """
 
     def tick(self, table: str, **settings: Any) -> TickWriter:

@@ -233,9 +233,8 @@ fn day(storage: &FaultStorage, there: &mut BTreeSet<i64>) -> Result<()> {
                     11 => {
                         let gone: Vec<Row> = parts()[4].clone();
                         for row in gone {
-                            there.remove(&row.id);
-                            delete(&database, Bounds { min: row.time, max: row.time })?;
                             there.retain(|id| START + (id * 31 % 17) * SECOND != row.time);
+                            delete(&database, Bounds { min: row.time, max: row.time })?;
                         }
                     }
                     _ => {}
@@ -261,8 +260,9 @@ fn check(storage: &FaultStorage, there: &BTreeSet<i64>, what: &str) {
     let distinct: BTreeSet<i64> = found.iter().copied().collect();
     assert_eq!(found.len(), distinct.len(), "{what}: a row is there twice: {found:?}");
     assert!(there.is_subset(&distinct), "{what}: a row that was acknowledged is lost: {there:?} of {distinct:?}");
+    let mut distinct = distinct;
     for part in parts() {
-        let new = part.iter().filter(|row| !ids(&database).contains(&row.id)).count() as u64;
+        let new = part.iter().filter(|row| distinct.insert(row.id)).count() as u64;
         let told = capture.append(trade(&part)).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!((told.rows, told.duplicate_rows), (new, part.len() as u64 - new), "{what}");
     }
@@ -283,8 +283,8 @@ fn a_power_cut_at_any_operation_neither_loses_a_row_nor_doubles_one() {
         let mut there = BTreeSet::new();
         drop(day(&storage, &mut there));
         storage.stop_after(None);
-        for image in 0..3 {
-            let crashed = storage.crash(&mut |bound| match image {
+        for image in 0..2 {
+            let crashed = storage.crash(&mut |bound| match (operation + image) % 3 {
                 0 => 0,
                 1 => bound - 1,
                 _ => random.random_range(0..bound),
@@ -414,7 +414,8 @@ fn subscribers_and_readers_see_only_what_stays() {
     let status = capture.status();
     let dedupe = status.tables[0].dedupe.clone().unwrap();
     assert_eq!((status.rows, status.duplicate_rows, dedupe.duplicate_rows, dedupe.keys), (5, 6, 6, 5));
-    assert_eq!((dedupe.from, dedupe.is_limited), (Some(START + 4 - 60 * SECOND), false));
+    // The last message found rows up to the third.
+    assert_eq!((dedupe.from, dedupe.is_limited), (Some(START + 2 - 60 * SECOND), false));
     capture.close().unwrap();
 }
 
@@ -481,9 +482,9 @@ fn no_more_keys_are_held_than_may_be_and_it_is_told() {
     let capture = open(&database, by("id", 3_600, 100), START + 3_600 * SECOND).unwrap();
     let told = capture.status().tables[0].dedupe.clone().unwrap();
     assert!(told.is_limited && told.keys <= 100 && told.keys > 50, "{told:?}");
-    send(&capture, &[row("A", START + 6_000 * SECOND, 1_000_000)]);
     capture.close().unwrap();
     let capture = open(&database, by("id", 3_600, 100), START + 6_000 * SECOND).unwrap();
+    assert_eq!(send(&capture, &[row("A", START + 6_000 * SECOND, 1_000_000)]), (1, 0));
     assert!(!capture.status().tables[0].dedupe.clone().unwrap().is_limited);
     capture.close().unwrap();
 }
