@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
-    ColumnSpec, ColumnType, DATE_COLUMN, Database, DayStart, LoadOptions, LoadReport, Period, Reference, Removal,
+    ColumnSpec, ColumnType, DATE_COLUMN, Database, DayStart, Load, LoadOptions, LoadReport, Period, Reference, Removal,
     Selection, Table, TableSpec, View,
 };
 
@@ -85,7 +85,7 @@ pub(super) fn run(
             let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
             let reference = Reference { key, effective };
             match query {
-                None => create(database, &spec(&table, columns, reference, &options)?, Vec::new()),
+                None => create(database, &spec(&table, columns, reference, &options)?, stop),
                 Some(query) => create_as(session, &table, (reference, &options), &query, parameters, stop),
             }
         }
@@ -373,16 +373,20 @@ fn rows_of(
     Ok((answer, positions))
 }
 
-fn create(database: &Database, spec: &TableSpec, rows: Vec<RecordBatch>) -> Result<Changed> {
-    if database.has_table(&spec.name)? {
-        return fault(format!("there is a table {:?} already", spec.name));
-    }
-    let mut load = database.load(spec, LoadOptions::default())?;
-    for batch in &rows {
-        load.append(batch)?;
-    }
-    let report = load.commit()?;
+fn create(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<Changed> {
+    let report = begin_table(database, spec, stop)?.commit()?;
     Ok(Changed { what: "CREATE TABLE", rows: report.rows, commit: Some(report.epoch) })
+}
+
+/// Begins the first load of a table, which isn't there.
+fn begin_table(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<Load> {
+    let is_there = || fault(format!("there is a table {:?} already", spec.name));
+    if database.has_table(&spec.name)? {
+        return is_there();
+    }
+    let load = patiently(stop, || database.load(spec, LoadOptions::default()))?;
+    // Another may have made it meanwhile.
+    if database.has_table(&spec.name)? { is_there() } else { Ok(load) }
 }
 
 fn create_as(
@@ -398,10 +402,7 @@ fn create_as(
     let all: Vec<usize> = (0..spec.shown_columns().len()).collect();
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
-    let mut load = session.database().load(&spec, LoadOptions::default())?;
-    if session.database().has_table(table)? {
-        return fault(format!("there is a table {table:?} already"));
-    }
+    let mut load = begin_table(session.database(), &spec, stop)?;
     for batch in first.map(Ok).into_iter().chain(answer.by_ref()) {
         load.append(&fitted_rows(&spec, &all, &batch?)?)?;
     }
@@ -594,12 +595,16 @@ fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, st
 
 fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
     match change {
-        Alteration::Add { column, column_type } => table.add_column(ColumnSpec::new(column, column_type))?,
-        Alteration::Widen { column, column_type } => table.widen_column(&column, column_type)?,
-        Alteration::DropColumn { column } => table.drop_column(&column)?,
-        Alteration::RenameColumn { column, to } => table.rename_column(&column, &to)?,
+        Alteration::Add { column, column_type } => {
+            let column = ColumnSpec::new(column, column_type);
+            patiently(stop, || table.add_column(column.clone()))?;
+        }
+        Alteration::Widen { column, column_type } => patiently(stop, || table.widen_column(&column, column_type))?,
+        Alteration::DropColumn { column } => patiently(stop, || table.drop_column(&column))?,
+        Alteration::RenameColumn { column, to } => patiently(stop, || table.rename_column(&column, &to))?,
         Alteration::Partition { period } => {
-            table.set_partition(period_of(&period)?, LoadOptions::default())?;
+            let period = period_of(&period)?;
+            patiently(stop, || table.set_partition(period, LoadOptions::default()))?;
         }
         Alteration::Rename { to } => {
             let commit = patiently(stop, || rename_table(table, &to))?;
