@@ -599,7 +599,9 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
             let column = ColumnSpec::new(column, column_type);
             patiently(stop, || table.add_column(column.clone()))?;
         }
-        Alteration::Widen { column, column_type } => patiently(stop, || table.widen_column(&column, column_type))?,
+        Alteration::Widen { column, column_type } => {
+            patiently(stop, || table.widen_column(&column, column_type.clone()))?
+        }
         Alteration::DropColumn { column } => patiently(stop, || table.drop_column(&column))?,
         Alteration::RenameColumn { column, to } => patiently(stop, || table.rename_column(&column, &to))?,
         Alteration::Partition { period } => {
