@@ -403,7 +403,7 @@ impl Capture {
             if lacked > 0 {
                 shared.check_columns(&spec.name, spec.columns.len() + lacked)?;
             }
-            shared.dedupe.check(&spec)?;
+            shared.dedupe.check_known(&spec)?;
             return Ok(TablePlan { table: Planned::Known(live), lacked });
         }
         if !shared.settings.create_tables {

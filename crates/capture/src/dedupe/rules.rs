@@ -99,7 +99,15 @@ impl DedupeRules {
         Ok(())
     }
 
-    /// Refuses rows whose table, as it is or is going to be, lacks a column of its key.
+    /// Refuses rows whose table lacks a column of its key.
+    ///
+    /// # Errors
+    /// [`Error::Rejected`].
+    pub(crate) fn check_known(&self, spec: &Arc<TableSpec>) -> Result<()> {
+        self.of(&spec.name).map_or(Ok(()), |rule| rule.digests(spec).map(drop))
+    }
+
+    /// The same for a table that is going to be made.
     ///
     /// # Errors
     /// [`Error::Rejected`].
