@@ -36,7 +36,7 @@ fn load_with(
         batches.push(block.batch);
         Ok(())
     })?;
-    let rows = concat_batches(&spec.arrow(), &batches).unwrap();
+    let rows = concat_batches(&spec.as_read().arrow(), &batches).unwrap();
     assert_eq!(report.rows, rows.num_rows() as u64);
     Ok(Loaded { spec, rows, report })
 }
