@@ -148,9 +148,10 @@ impl Table {
     /// Gives a column another name. No file is written anew: older ones have it under the name of before.
     ///
     /// # Errors
-    /// [`Error::NoSuchColumn`]; [`Error::Schema`] if another column has the name, or had it; [`Error::Name`] for a name that can't be kept.
+    /// [`Error::Captured`] and [`Error::RowsElsewhere`] while rows are captured, which have it under that name, too; [`Error::NoSuchColumn`]; [`Error::Schema`] if another column has the name, or had it; [`Error::Name`] for a name that can't be kept.
     pub fn rename_column(&self, name: &str, to: &str) -> Result<()> {
         let position = self.column_position(name)?;
+        self.refuse_captured()?;
         self.change_spec(|spec| {
             let old = std::mem::replace(&mut spec.columns[position].name, to.to_owned());
             spec.rename_roles(&old, to);

@@ -151,3 +151,27 @@ fn rows_that_wait_keep_a_table_from_being_renamed() {
     rename(&database(&dead), "trade", "tape");
     assert_eq!(ids(&database(&dead), "tape").len(), 25);
 }
+
+/// Captured rows have their columns under the names of before: a column gets another name only while none come in.
+#[test]
+fn a_column_gets_another_name_only_while_no_rows_are_captured() {
+    let storage = created();
+    let capture = open(&storage, keeping());
+    append(&capture, "trade", &rows(0, 40));
+    let refused = capture.database().table("trade").unwrap().rename_column("id", "number");
+    assert!(matches!(refused, Err(Error::Captured { .. })), "{refused:?}");
+    append(&capture, "trade", &rows(40, 10));
+    capture.write_down(None).unwrap();
+    assert_eq!(ids(capture.database(), "trade"), (0..50).collect::<Vec<i64>>());
+    capture.close().unwrap();
+    // One that follows the journal of a process that has gone sees its rows, and refuses.
+    let killed = storage.copy();
+    let capture = open(&killed, keeping());
+    append(&capture, "trade", &rows(50, 10));
+    drop(capture);
+    let reader = database(&killed);
+    follow(&reader, FollowSettings::default());
+    let refused = reader.table("trade").unwrap().rename_column("id", "number");
+    assert!(matches!(refused, Err(Error::RowsElsewhere { .. })), "{refused:?}");
+    database(&storage).table("trade").unwrap().rename_column("id", "number").unwrap();
+}
