@@ -231,7 +231,7 @@ fn reference_tables_take_objects_as_they_take_rows_of_csv() {
     for (line, error) in [
         (r#"{"Symbol":"A","Lot":{"round":100}}"#, "column Lot: \"{\\\"round\\\":100}\" is not a int64"),
         (r#"{"Symbol":"A","Sector":"x"}"#, "there is no place for its columns Sector"),
-        (r#"{"Symbol":"A","Lot":"many"}"#, "column Lot: \"many\" is not a int64"),
+        (r#"{"Symbol":"A","Lot":"many"}"#, "column Lot: \"many\" is not an int64"),
     ] {
         std::fs::write(&path, line).unwrap();
         let loaded = load_with(&path, ImportSettings::default(), Some(&wanted.spec), 1 << 20);

@@ -16,7 +16,7 @@ const COMMANDS: [(&str, &str); 14] = [
     ("\\i FILE", "run the statements of a file"),
     ("\\o [FILE]", "write answers to a file, in the format of its name; without one to the terminal again"),
     ("\\mode [MODE]", "how rows are shown: table, vertical, chart, csv, json, ndjson"),
-    ("\\chart [STATEMENT]", "draws the answer of a statement; without one that of the last, which is run again"),
+    ("\\chart [STATEMENT]", "draw the answer of a statement; without one that of the last, which is run again"),
     ("\\x", "rows as lines of name and value, or as a table again"),
     ("\\rows [NUMBER]", "rows that a table shows; 0 for all"),
     ("\\timing, \\stats", "time of each statement; all that it cost"),
