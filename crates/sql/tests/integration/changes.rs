@@ -52,7 +52,7 @@ fn spec(name: &str) -> TableSpec {
         ("sym", ColumnType::Symbol),
         ("x", ColumnType::Float64),
         ("n", ColumnType::Int64),
-        ("flag", ColumnType::Boolean),
+        ("flag", ColumnType::Bool),
         ("note", ColumnType::Text),
         ("size", ColumnType::Int64),
     ];
