@@ -89,11 +89,6 @@ impl Series {
         self.points = self.points.chunks(count.max(1)).map(one).collect();
         self.rows_of_point *= count.max(1);
     }
-
-    /// Whether no point has a value.
-    pub fn is_empty(&self) -> bool {
-        self.points.iter().all(|point| point.span.is_gap())
-    }
 }
 
 #[cfg(test)]
@@ -111,7 +106,7 @@ mod tests {
         assert_eq!(series.points.len(), 2);
         assert_eq!(series.points[0], Point { x: 0.0, span: Span { first: 2.0, high: 9.0, low: 2.0, last: 5.0 } });
         assert!(series.points[1].span.is_gap());
-        assert_eq!((series.rows_of_point, series.is_empty()), (4, false));
+        assert_eq!(series.rows_of_point, 4);
     }
 
     #[test]
