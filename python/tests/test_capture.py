@@ -117,7 +117,7 @@ def test_rows_that_a_second_feed_sends_are_left_out(db):
         assert capture.append("trade", frame(0, 8)).duplicate_rows == 7, "also after they were written down"
         with splay.tick(capture, "quote") as quotes:
             for _ in range(2):
-                quotes.write(frame(0, 3))
+                quotes.append_frame(frame(0, 3))
                 quotes.flush()
         assert (quotes.stats.rows, quotes.stats.duplicate_rows) == (6, 3)
     assert numbers(db) == list(range(8))
