@@ -485,6 +485,13 @@ mod tests {
         (capture, clock)
     }
 
+    /// Waits for so many late rows, which are measured behind their acknowledgement, by another thread.
+    fn wait_for_late(capture: &Capture, rows: u64) {
+        while capture.live("t").unwrap().unwrap().meter().late_days().rows < rows {
+            std::thread::yield_now();
+        }
+    }
+
     /// Rows in memory after a look of the keeper, as if its last had been long ago.
     fn looked(keeper: &mut Keeper, capture: &Capture) -> u64 {
         keeper.calendar_due = Instant::now();
@@ -596,12 +603,7 @@ mod tests {
         pass(60);
         assert_eq!(amended(&mut keeper, &capture), (0, 1), "rolled");
         capture.append(row(NOON - DAY + 1)).unwrap();
-        // Measured behind the acknowledgement, by another thread.
-        let late = |rows| {
-            while capture.live("t").unwrap().unwrap().meter().late_days().rows < rows {
-                std::thread::yield_now();
-            }
-        };
+        let late = |rows| wait_for_late(&capture, rows);
         late(2);
         pass(59);
         assert_eq!(amended(&mut keeper, &capture), (1, 1), "more may come");
@@ -694,6 +696,7 @@ mod tests {
         assert_eq!(dates, ["2024-03-08", "2024-03-11"]);
         // What comes later is late, and amends its date.
         append(friday - 1);
+        wait_for_late(&capture, 1);
         assert_eq!(capture.status().tables[0].quality.late_day_rows, 1);
         let wrong = toml::from_str::<CaptureSettings>("day_start = \"07:00\"").unwrap_err().to_string();
         assert!(wrong.contains("a day starts at 00:00, or at 12:00 to 23:59 of the day before"), "{wrong}");

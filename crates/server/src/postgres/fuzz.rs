@@ -54,11 +54,12 @@ fn session() -> Vec<u8> {
         message(b'B', b"\0\0\0\0\0\0\0\0"),
         message(b'E', b"\0\0\0\0\0"),
         message(b'C', b"Ss\0"),
+        message(b'S', b""),
+        message(b'Q', b"rollback\0"),
         message(b'Q', b"copy (select 1 as a, 'b' as b) to stdout with (format csv, header)\0"),
         message(b'Q', b"copy trade from stdin (format binary)\0"),
         message(b'd', b"PGCOPY\n\xff\r\n\0\0\0\0\0\0\0\0\0\xff\xff"),
         message(b'c', b""),
-        message(b'S', b""),
         message(b'X', b""),
     ]
     .concat()
@@ -71,7 +72,7 @@ fn any_bytes_are_answered_or_their_connection_closed() {
     let answer = runtime.block_on(speak(&front, &session()));
     assert!(answer.starts_with(b"R\0\0\0\x08\0\0\0\0S"), "{}", answer.escape_ascii());
     let ready = answer.windows(6).filter(|window| window.starts_with(b"Z\0\0\0\x05")).count();
-    assert_eq!(ready, 6, "{}", answer.escape_ascii());
+    assert_eq!(ready, 7, "{}", answer.escape_ascii());
     let samples = [session(), packet(&80_877_103u32.to_be_bytes()), packet(b"\x04\xd2\x16\x2e\0\0\0\x01\0\0\0\x02")];
     let target = |bytes: &[u8]| drop(runtime.block_on(speak(&front, bytes)));
     let words: &[&[u8]] = &[

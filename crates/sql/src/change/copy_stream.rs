@@ -206,10 +206,10 @@ fn in_a_row(words: &mut Words<'_>) -> Result<Options> {
     Ok(options)
 }
 
-/// A value: a word, a number, or a text, one with `\t` for a tab among them.
+/// A value: a word, a number, or a text, `E'\t'` among them.
 fn value(words: &mut Words<'_>) -> Result<String> {
     let value = match words.peek() {
-        Some(Token::EscapedStringLiteral(text)) if text == "\\t" => "\t".to_owned(),
+        Some(Token::EscapedStringLiteral(text)) => text.clone(),
         Some(Token::Number(number, _)) => number.clone(),
         _ => return words.name("a value"),
     };

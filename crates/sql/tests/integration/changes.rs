@@ -43,7 +43,7 @@ const VALUES: [(&str, &str); 6] = [
     ("x", "x + (select max(n) from other)"),
     ("flag", "t.n in (select n from other where n is not null)"),
     ("sym", "(select max(sym) from other)"),
-    ("size", "case when exists (select 1 from other o where o.size = t.size) then 1 else 2 end"),
+    ("size", "case when (select count(*) from other o where o.size = t.size) > 0 then 1 else 2 end"),
 ];
 
 fn spec(name: &str) -> TableSpec {
