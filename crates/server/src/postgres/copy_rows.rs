@@ -168,20 +168,20 @@ impl<'a> Lines<'a> {
         loop {
             let (mut value, mut start, mut is_quoted) = (Cow::Borrowed(&bytes[at..at]), at, false);
             // Parts in quotes and outside of them alternate.
-            loop {
+            let is_line_end = loop {
                 let part = bytes[at..].iter().position(|byte| *byte == quote || *byte == delimiter || *byte == b'\n');
                 let end = part.map_or(bytes.len(), |part| at + part);
                 append(&mut value, &bytes[start..end]);
                 at = end;
                 if bytes.get(at) != Some(&quote) {
-                    break;
+                    break bytes[start..end].ends_with(b"\r");
                 }
                 is_quoted = true;
                 at = self.quoted(bytes, at + 1, &mut value)?;
                 start = at;
-            }
+            };
             let is_last = bytes.get(at) != Some(&delimiter);
-            if is_last && !is_quoted && value.last() == Some(&b'\r') {
+            if is_last && is_line_end {
                 value = Cow::Owned(value[..value.len() - 1].to_vec());
             }
             values.push((is_quoted || *value != *self.format.null.as_bytes()).then_some(value));
@@ -431,7 +431,7 @@ mod tests {
 
     #[test]
     fn csv_is_read_as_postgresql_writes_it() {
-        let text = "IBM,1.5\r\n,\"\"\n\"a,\"\"b\"\"\nc\",x\"y\"z\n";
+        let text = "IBM,1.5\r\n,\"\"\r\n\"a,\"\"b\"\"\nc\",x\"y\"z\r\n";
         let expected = some(&[[Some("IBM"), Some("1.5")], [None, Some("")], [Some("a,\"b\"\nc"), Some("xyz")]]);
         assert_eq!(texts(text.as_bytes(), &format(StreamKind::Csv)).unwrap(), expected);
         let other = StreamFormat { delimiter: b'|', quote: b'\'', null: "-".to_owned(), ..format(StreamKind::Csv) };
