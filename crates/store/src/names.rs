@@ -133,7 +133,9 @@ impl Database {
         let mut same = folders.iter().filter(|table| !table.is_dropped() && table.is_called(name));
         // Perhaps one that is damaged was called otherwise.
         let found = same.clone().find(|table| table.head.is_ok()).or_else(|| same.next());
-        found.map_or_else(|| refuse_unread(&folders), |_| Ok(()))?;
+        if found.is_none_or(|table| table.head.is_err()) {
+            refuse_unread(&folders)?;
+        }
         Ok(found.map(TableFolder::place))
     }
 
