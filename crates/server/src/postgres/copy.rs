@@ -6,7 +6,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{Field, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use bytes::BytesMut;
 use splay_sql::statements::quoted;
 use splay_sql::{AnswerMemory, CopyStream, StatementStats, StreamFormat, StreamKind};
@@ -169,10 +169,7 @@ impl Encode for CopiedRows {
             StreamKind::Binary => {
                 self.message(|buffer, _| buffer.write_all(SIGNATURE).and_then(|()| buffer.write_all(&[0; 8])))?
             }
-            _ if self.format.has_header => self.message(|buffer, format| {
-                let names = schema.fields().iter().map(|field| Some(field.name().as_bytes().to_vec()));
-                write_line(buffer, format, names)
-            })?,
+            _ if self.format.has_header => self.message(|buffer, format| write_header(buffer, format, schema))?,
             _ => {}
         }
         let mut pieces = vec![Piece::Columns(Arc::clone(schema))];
@@ -231,21 +228,15 @@ fn write_text(buffer: &mut CountedBuffer, format: &StreamFormat, columns: &[Cell
     buffer.write_all(b"\n")
 }
 
-/// A line of values, none of which is written yet.
-fn write_line(
-    buffer: &mut CountedBuffer,
-    format: &StreamFormat,
-    values: impl Iterator<Item = Option<Vec<u8>>>,
-) -> std::io::Result<()> {
-    for (at, value) in values.enumerate() {
+/// The line of the columns' names.
+fn write_header(buffer: &mut CountedBuffer, format: &StreamFormat, schema: &Schema) -> std::io::Result<()> {
+    for (at, field) in schema.fields().iter().enumerate() {
         if at > 0 {
             buffer.write_all(&[format.delimiter])?;
         }
         let start = buffer.bytes_mut().len();
-        buffer.write_all(value.as_deref().unwrap_or(format.null.as_bytes()))?;
-        if value.is_some() {
-            protect(buffer, format, start)?;
-        }
+        buffer.write_all(field.name().as_bytes())?;
+        protect(buffer, format, start)?;
     }
     buffer.write_all(b"\n")
 }

@@ -5,6 +5,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::statement::begins;
 use crate::error::{Result, fault};
+use crate::statements::without_blanks;
 use crate::words::Words;
 
 /// `COPY table TO 'file'` or `COPY (query) TO 'file'`.
@@ -41,11 +42,14 @@ pub fn copy_to(statement: &str) -> Result<Option<CopyTo>> {
     })
 }
 
-/// The tokens of a statement that begins with `COPY`.
+/// The tokens of a statement that begins with `COPY`. Others, which may be long, are told by their first letters.
 pub(super) fn tokens_of_copy(statement: &str) -> Option<Vec<Token>> {
-    let tokens =
-        begins(statement).then(|| Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize());
-    tokens?.ok().filter(|tokens| Words::of(tokens).take(&["copy"]))
+    let first = without_blanks(statement).get(.."copy".len())?;
+    if !first.eq_ignore_ascii_case("copy") {
+        return None;
+    }
+    let tokens = Tokenizer::new(&GenericDialect {}, statement).with_unescape(false).tokenize().ok()?;
+    Words::of(&tokens).take(&["copy"]).then_some(tokens)
 }
 
 /// Where `COPY` takes rows from, or puts them.

@@ -128,7 +128,8 @@ impl Session {
     pub fn columns_to_copy(&self, table: &str, columns: Option<&[String]>) -> Result<Vec<Field>> {
         let spec = self.database().table(table)?.snapshot()?.spec().clone();
         let positions = run::copied_positions(&spec, columns)?;
-        Ok(positions.into_iter().map(|position| spec.shown_arrow().field(position).clone()).collect())
+        let schema = spec.shown_arrow();
+        Ok(positions.into_iter().map(|position| schema.field(position).clone()).collect())
     }
 
     /// Inserts rows that a client has sent, all or none; how many there were. Their columns are those that were asked for, as texts or in types
