@@ -158,6 +158,10 @@ impl LookUp {
         let begin = usize::from(has_time);
         for batch in answer.by_ref() {
             let batch = batch?;
+            // One without rows says nothing of their times.
+            if batch.num_rows() == 0 {
+                continue;
+            }
             if has_time && let Some(times) = batch.column(0).as_primitive_opt::<TimestampNanosecondType>() {
                 first = first.min(arrow::compute::min(times).unwrap_or(i64::MIN));
                 last = last.max(arrow::compute::max(times).unwrap_or(i64::MAX));
