@@ -26,7 +26,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties, execute_stream_partitioned};
 use futures::StreamExt;
 use splay_engine::{Read, StepCosts, Stop};
-use splay_store::{Database, Kept, SelectionStats};
+use splay_store::{Database, Kept, SelectionStats, View};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -43,7 +43,7 @@ use crate::in_select::JoinInSelect;
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::limits;
-use crate::materialized::{Materialized, ViewReads};
+use crate::materialized::{self, Materialized, ViewReads};
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::names::Spellings;
 use crate::null_safe_keys::NullSafeKeys;
@@ -290,7 +290,9 @@ impl Session {
         };
         let text = spelt.as_deref().unwrap_or(text);
         for _ in 0..PLANNED_ANEW_MAX {
-            let (expanded, reads) = self.with_views(text, stop)?;
+            let views = self.views();
+            let rewritten = materialized::rewritten(self, &views, text, stop);
+            let (expanded, reads) = self.with_views(&views, &rewritten, stop)?;
             if reads.is_empty() {
                 return self.run_expanded(&expanded, parameters, stop);
             }
@@ -300,14 +302,19 @@ impl Session {
             }
         }
         // The tables change faster than statements are planned: without the rows that are kept.
-        let text = &*views::with_views(&self.database, text, &mut views::as_written)?;
+        let text = &*views::with_views(&self.views(), text, &mut views::as_written)?;
         self.run_expanded(text, parameters, stop)
     }
 
+    /// The views of the database. Damage is told to those who read a name that no table has.
+    fn views(&self) -> Arc<[View]> {
+        self.database.views().unwrap_or_default()
+    }
+
     /// A statement with the queries of its views, and the materialized ones that it reads.
-    fn with_views<'t>(&self, text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
+    fn with_views<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
         let mut reads = ViewReads::default();
-        let text = views::with_views(&self.database, text, &mut |view| match view.materialized {
+        let text = views::with_views(views, text, &mut |view| match view.materialized {
             None => views::as_written(view),
             Some(_) => self.materialized.query(self, view, &mut reads, stop),
         })?;
@@ -409,7 +416,9 @@ impl Session {
             return Some("tick plans are turned off".to_owned());
         }
         let text = placeholders::numbered(text).ok()?;
-        let (text, _) = self.with_views(&text, Stop::NEVER).ok()?;
+        let views = self.views();
+        let text = materialized::rewritten(self, &views, &text, Stop::NEVER);
+        let (text, _) = self.with_views(&views, &text, Stop::NEVER).ok()?;
         let described = self.describe_known(&text, parameters, None)?;
         described.strip_prefix("none, because of ").map(str::to_owned)
     }
@@ -531,7 +540,7 @@ impl Session {
         if let Some(statement) = PivotStatement::of(&text)? {
             text = self.with_values(&statement, &Parameters::None, stop)?;
         }
-        let text = self.with_views(&text, stop)?.0.into_owned();
+        let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {
@@ -553,6 +562,25 @@ impl Session {
         Ok(Description { schema, parameters })
     }
 
+    /// What `work` makes of the state that all statements share, on a thread with room for deep expressions.
+    pub(crate) fn on_own_threads<T: Send + 'static>(
+        &self,
+        stop: Stop<'_>,
+        work: impl FnOnce(Arc<SessionState>) -> T + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let (bounds, state) = (Bounds::new(self.pool().0), self.states.shared());
+        self.threads.spawn(bounds.clone().within(async move {
+            let _ = sender.send(work(state));
+        }));
+        bounds.wait(&receiver, stop)
+    }
+
+    /// The state that all statements share.
+    pub(crate) fn shared_state(&self) -> Arc<SessionState> {
+        self.states.shared()
+    }
+
     /// What `take` makes of a statement's logical plan, planned on the session's threads until `stop` says so.
     pub(crate) fn planned<T: Send + 'static>(
         &self,
@@ -563,7 +591,7 @@ impl Session {
     ) -> Result<T> {
         let session = self.clone();
         let text = placeholders::numbered(&text)?;
-        let text = self.with_views(&text, stop)?.0.into_owned();
+        let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let bounds = Bounds::new(self.pool().0);
         self.threads.spawn(bounds.clone().within(async move {

@@ -29,18 +29,16 @@ const NESTED_MAX: usize = 64;
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) for views that read each other in a circle, for a commit of a view, and for texts that become too long.
 pub(crate) fn with_views<'t>(
-    database: &Database,
+    views: &[View],
     text: &'t str,
     query_of: &mut dyn FnMut(&View) -> Result<String>,
 ) -> Result<Cow<'t, str>> {
-    // Damage is told to those who read a name that no table has.
-    let Ok(views) = database.views() else { return Ok(Cow::Borrowed(text)) };
     if views.is_empty() {
         return Ok(Cow::Borrowed(text));
     }
     let Some(mut tokens) = tokens(text) else { return Ok(Cow::Borrowed(text)) };
     let Some(at) = begin_of_query(&tokens) else { return Ok(Cow::Borrowed(text)) };
-    let mut needed = Needed::new(&views, query_of);
+    let mut needed = Needed::new(views, query_of);
     needed.add_those_of(&mut tokens)?;
     if needed.queries.is_empty() {
         return Ok(Cow::Borrowed(text));
@@ -195,7 +193,7 @@ pub(crate) fn tokens(text: &str) -> Option<Vec<Token>> {
 }
 
 /// Where the query of a statement begins.
-fn begin_of_query(tokens: &[Token]) -> Option<usize> {
+pub(crate) fn begin_of_query(tokens: &[Token]) -> Option<usize> {
     let first = solid(tokens, 0);
     let begins = |token: &Token| QUERIES.iter().any(|word| is_word(token, word));
     let token = tokens.get(first)?;
@@ -276,10 +274,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let database = Database::create(folder.path().join("db")).unwrap();
         for (name, query) in [("v", "select 1 as a"), ("w", "select * from V -- all"), ("other", "select 2")] {
-            let view = View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned(), materialized: None };
+            let view = View::new(name, Vec::new(), query);
             database.create_view(view, false).unwrap();
         }
-        with_views(&database, text, &mut as_written).unwrap().into_owned()
+        with_views(&database.views().unwrap(), text, &mut as_written).unwrap().into_owned()
     }
 
     #[test]

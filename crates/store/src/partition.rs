@@ -31,7 +31,8 @@ impl DayStart {
     }
 
     /// Nanoseconds from the start of a date to its midnight.
-    pub(crate) fn lead(self) -> i64 {
+    #[must_use]
+    pub fn lead(self) -> i64 {
         match self.minutes {
             0 => 0,
             minutes => NS_PER_DAY - i64::from(minutes) * NS_PER_MINUTE,

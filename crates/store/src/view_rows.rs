@@ -50,6 +50,8 @@ pub struct ViewPart {
     pub rows: u64,
     /// Whether the kept rows are those that the query would give.
     pub is_fresh: bool,
+    /// Whether the kept rows stay as they are, because retention has removed what they were made of.
+    pub is_expired: bool,
     /// Whether some of its rows are in no file yet, so that it can't be kept.
     pub is_live: bool,
     /// Whether rows were kept of some of its partitions.
@@ -125,6 +127,7 @@ impl<'a> ViewPartitions<'a> {
                 times: *start..=end,
                 rows: partitions().map(Partition::rows).sum(),
                 is_fresh: has_expired || is_kept,
+                is_expired: has_expired,
                 is_live,
                 is_recorded: run.iter().any(|(date, _)| self.kept.contains_key(date)),
                 digest,

@@ -15,8 +15,8 @@ use crate::error::{Error, Result};
 use crate::schema::validate_name;
 use crate::storage::{self, LockMode};
 
-/// Version of the file that this release reads. 1: there were no materialized views; a list without them is still written as such.
-const VERSION: u32 = 2;
+/// Version of the file that this release reads.
+const VERSION: u32 = 3;
 
 /// Name of the file.
 pub(crate) const FILE: &str = "views.json";
@@ -35,9 +35,26 @@ pub struct View {
     /// The table that the query reads, for a materialized view: one whose rows are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub materialized: Option<String>,
+    /// Whether statements over the table read the rows of this view where these answer them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub query_rewrite: bool,
 }
 
 impl View {
+    /// A view whose rows aren't kept.
+    pub fn new(name: impl Into<String>, columns: Vec<String>, query: impl Into<String>) -> View {
+        View { name: name.into(), columns, query: query.into(), materialized: None, query_rewrite: false }
+    }
+
+    /// The first version of the file that can hold it.
+    fn version(&self) -> u32 {
+        match (&self.materialized, self.query_rewrite) {
+            (_, true) => 3,
+            (Some(_), false) => 2,
+            (None, false) => 1,
+        }
+    }
+
     /// The table that keeps its rows, for a materialized view.
     #[must_use]
     pub fn rows_table(&self) -> Option<String> {
@@ -218,6 +235,23 @@ impl Database {
         .map(drop)
     }
 
+    /// Says whether statements over the table of a materialized view read its rows where these answer them.
+    ///
+    /// # Errors
+    /// As [`Database::create_view`]; [`Error::Refused`] if there is no such materialized view.
+    pub fn set_query_rewrite(&self, name: &str, query_rewrite: bool) -> Result<()> {
+        self.change_views(|views| {
+            let view = views.iter_mut().find(|view| view.name.eq_ignore_ascii_case(name));
+            let Some(view) = view.filter(|view| view.materialized.is_some()) else {
+                return Err(Error::Refused { reason: format!("no materialized view {name:?}") });
+            };
+            let has_changed = view.query_rewrite != query_rewrite;
+            view.query_rewrite = query_rewrite;
+            Ok(has_changed)
+        })
+        .map(drop)
+    }
+
     /// Removes a view; whether there was one.
     ///
     /// # Errors
@@ -240,7 +274,8 @@ impl Database {
         let has_changed = change(&mut views)?;
         if has_changed {
             views.sort_by(|a, b| a.name.cmp(&b.name));
-            let version = if views.iter().any(|view| view.materialized.is_some()) { VERSION } else { 1 };
+            // A list that an older release can read stays one.
+            let version = views.iter().map(View::version).max().unwrap_or(1);
             let file = Views { version, blake3: digest(&views)?, views };
             let text =
                 serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })?;

@@ -15,6 +15,9 @@ use crate::materialized::{Query, ViewState};
 use crate::session::{Parameters, Session};
 use crate::words::Words;
 
+/// The option for which a view answers statements over its table.
+const QUERY_REWRITE: &str = "query_rewrite";
+
 /// Rows of the table that one commit of a refresh covers, unless one part has more.
 const ROWS_MAX: u64 = 50_000_000;
 
@@ -65,7 +68,7 @@ pub(super) fn creation(words: &mut Words<'_>) -> Result<Statement> {
     if query.is_empty() || begins(&query) {
         return fault("CREATE MATERIALIZED VIEW needs a query behind AS");
     }
-    let view = View { name, columns, query, materialized: None };
+    let view = View::new(name, columns, query);
     Ok(Statement::CreateMaterialized(Creation { view, if_absent, options, with_data }))
 }
 
@@ -78,11 +81,13 @@ pub(super) fn create(session: &Session, creation: Creation, stop: Stop<'_>) -> R
     }
     let query = Query::of(session, &view, stop)?;
     view.materialized = Some(query.table().to_owned());
+    view.query_rewrite = query_rewrite(&options)?.unwrap_or_default();
     refuse_repeated(query.names())?;
     let source = database.table(query.table())?.snapshot()?.spec().clone();
     let spec = rows_spec(&view, &query, &source, &options)?;
     patiently(stop, || database.create_view(view.clone(), false))?;
-    match fill(session, &view, &spec, !options.is_empty(), with_data, stop) {
+    let are_chosen = options.iter().any(|(name, _)| name != QUERY_REWRITE);
+    match fill(session, &view, &spec, are_chosen, with_data, stop) {
         Ok(refreshed) => Ok(Changed { what, rows: refreshed.written, commit: refreshed.commit }),
         Err(error) => {
             // As if nothing had been said.
@@ -120,10 +125,7 @@ fn fill(
 
 /// The table that keeps the rows of a view.
 fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String, String)]) -> Result<TableSpec> {
-    let known = ["symbol", "partition"];
-    if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
-        return fault(format!("{name} is no option of a materialized view; there are {}", known.join(" and ")));
-    }
+    refuse_unknown(options, &["symbol", "partition", QUERY_REWRITE])?;
     let mut all = vec![("time".to_owned(), query.time().to_owned())];
     all.extend(options.iter().filter(|(name, _)| name == "symbol").cloned());
     let name = view.rows_table().unwrap_or_default();
@@ -135,6 +137,38 @@ fn rows_spec(view: &View, query: &Query, source: &TableSpec, options: &[(String,
         spec = spec.with_partition(period_of(period)?);
     }
     Ok(spec)
+}
+
+/// What the options say of [`View::query_rewrite`].
+fn query_rewrite(options: &[(String, String)]) -> Result<Option<bool>> {
+    match option(options, QUERY_REWRITE).map(str::to_lowercase).as_deref() {
+        None => Ok(None),
+        Some("true" | "on") => Ok(Some(true)),
+        Some("false" | "off") => Ok(Some(false)),
+        Some(other) => fault(format!("{QUERY_REWRITE} is true or false, not {other}")),
+    }
+}
+
+fn refuse_unknown(options: &[(String, String)], known: &[&str]) -> Result<()> {
+    match options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        Some((name, _)) => fault(format!("{name} is no option of a materialized view; there is {}", known.join(", "))),
+        None => Ok(()),
+    }
+}
+
+/// Changes what can be changed of a view that is there.
+pub(super) fn set_options(
+    database: &Database,
+    name: &str,
+    options: &[(String, String)],
+    stop: Stop<'_>,
+) -> Result<Changed> {
+    refuse_unknown(options, &[QUERY_REWRITE])?;
+    let view = found(database, name)?;
+    if let Some(query_rewrite) = query_rewrite(options)? {
+        patiently(stop, || database.set_query_rewrite(&view.name, query_rewrite))?;
+    }
+    Ok(Changed { what: "ALTER MATERIALIZED VIEW", rows: 0, commit: None })
 }
 
 /// Drops a view with its rows.

@@ -99,6 +99,7 @@ pub(super) fn run(
         }
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
         Statement::Alter { table, change } => alter(&database.table(&table)?, change, stop),
+        Statement::SetView { view, options } => materialized::set_options(database, &view, &options, stop),
         Statement::RenameView { view, to, materialized } => rename_view(database, &view, &to, materialized, stop),
     }
 }

@@ -68,6 +68,11 @@ pub(super) enum Statement {
         to: String,
         materialized: bool,
     },
+    /// `ALTER MATERIALIZED VIEW … SET (…)`.
+    SetView {
+        view: String,
+        options: Vec<(String, String)>,
+    },
     Refresh {
         view: String,
     },
@@ -175,9 +180,9 @@ impl Statement {
             let table = words.table()?;
             Statement::Alter { table, change: alteration(&mut words)? }
         } else if words.take(&["alter", "view"]) {
-            rename_view(&mut words, false)?
+            alter_view(&mut words, false)?
         } else if words.take(&["alter", "materialized", "view"]) {
-            rename_view(&mut words, true)?
+            alter_view(&mut words, true)?
         } else if words.take(&["copy"]) {
             match copy(&mut words)? {
                 Copy::From { table, columns, path } => Statement::CopyFrom { table, columns, path },
@@ -326,14 +331,20 @@ fn create_view(words: &mut Words<'_>, replaces: bool) -> Result<Statement> {
     if query.is_empty() || begins(&query) {
         return fault("CREATE VIEW needs a query behind AS");
     }
-    Ok(Statement::CreateView { view: View { name, columns, query, materialized: None }, replaces, if_absent })
+    Ok(Statement::CreateView { view: View::new(name, columns, query), replaces, if_absent })
 }
 
 /// What `ALTER VIEW` says.
-fn rename_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
+fn alter_view(words: &mut Words<'_>, materialized: bool) -> Result<Statement> {
     let view = words.table()?;
+    if materialized && words.take(&["set"]) {
+        return Ok(Statement::SetView { view, options: options_behind(words, "SET")? });
+    }
     if !words.take(&["rename", "to"]) {
-        return fault("ALTER VIEW has RENAME TO; CREATE OR REPLACE VIEW gives a view another query");
+        return fault(match materialized {
+            false => "ALTER VIEW has RENAME TO; CREATE OR REPLACE VIEW gives a view another query",
+            true => "ALTER MATERIALIZED VIEW has SET (query_rewrite = …)",
+        });
     }
     Ok(Statement::RenameView { view, to: words.table()?, materialized })
 }
@@ -377,8 +388,12 @@ fn table_elements(words: &mut Words<'_>) -> Result<(Vec<(String, ColumnType)>, V
 
 /// Options with their values, in brackets.
 pub(super) fn with_options(words: &mut Words<'_>) -> Result<Vec<(String, String)>> {
+    options_behind(words, "WITH")
+}
+
+fn options_behind(words: &mut Words<'_>, word: &str) -> Result<Vec<(String, String)>> {
     let mut options = Vec::new();
-    words.expect(&Token::LParen, "( behind WITH")?;
+    words.expect(&Token::LParen, &format!("( behind {word}"))?;
     loop {
         let name = words.name("an option")?.to_lowercase();
         words.expect(&Token::Eq, "= behind the option")?;

@@ -14,6 +14,8 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 
 /// Nanoseconds of one day of 24 hours.
 pub(super) const DAY_NS: i64 = 86_400_000_000_000;
+/// Nanoseconds of a minute.
+pub(super) const MINUTE_NS: i64 = 60_000_000_000;
 /// 2000-01-01T00:00:00, the zero of kdb+ and of month buckets.
 pub(super) const YEAR_2000_NS: i64 = 10_957 * DAY_NS;
 /// Monday 2000-01-03T00:00:00, where weeks are counted from.
@@ -37,7 +39,7 @@ pub(super) enum DefaultOrigin {
 
 /// Buckets of one width, counted from an origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Grid {
+pub(crate) enum Grid {
     /// `width > 0` nanoseconds; `0 <= origin < width`.
     Fixed { width: i64, origin: i64 },
     /// `months > 0` calendar months from `origin`, a day past the end of a month being that month's last.
@@ -84,6 +86,23 @@ impl Grid {
                 Some(Bucket { start, end: start.saturating_add(width) })
             }
             Self::Months { months, origin } => month_bucket(t, i64::from(months), origin),
+        }
+    }
+
+    /// Whether each bucket is made of whole buckets of a grid on the same timeline.
+    pub(super) fn is_made_of(&self, finer: &Grid) -> bool {
+        match (*self, *finer) {
+            (Self::Fixed { width, origin }, Self::Fixed { width: finer, origin: of_finer }) => {
+                width % finer == 0 && (origin - of_finer) % finer == 0
+            }
+            // Months begin at the origin's time of day.
+            (Self::Months { origin, .. }, Self::Fixed { width: finer, origin: of_finer }) => {
+                DAY_NS % finer == 0 && origin.checked_sub(of_finer).is_some_and(|distance| distance % finer == 0)
+            }
+            (Self::Months { months, origin }, Self::Months { months: finer, origin: of_finer }) => {
+                months % finer == 0 && origin == of_finer
+            }
+            (Self::Fixed { .. }, Self::Months { .. }) => false,
         }
     }
 

@@ -75,7 +75,7 @@ use datafusion::functions_aggregate::array_agg::array_agg_udaf;
 use datafusion::functions_window::lead_lag::{lag_udwf, lead_udwf};
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 
-pub(crate) use buckets::buckets;
+pub(crate) use buckets::{buckets, dates_are_made_of, timeline};
 pub(crate) use gap_fill::SAMPLE_FILL;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
 pub(crate) use local_date::{LOCAL_DATE, local_date};
@@ -86,6 +86,7 @@ pub use row_order::{RowOrder, RowOrderRule};
 pub(crate) use row_order::{carry_order, is_ordered};
 pub use sessions::{calendars, special_days, trading_days, trading_sessions};
 pub(crate) use strptime::in_words_of_chrono;
+pub(crate) use time_bucket::Timeline;
 
 /// The scalar functions: `time_bucket`, `xbar`, `glob`, `bin`, `binr`, and the names that a gap fill is asked for by.
 pub fn scalar() -> Vec<ScalarUDF> {

@@ -21,7 +21,7 @@ use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{ColumnarValue, Expr, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility};
 
 use super::arguments::{is_text, ordering_of_second, time_type, width_type};
-use super::grid::{Bucket, DefaultOrigin, Grid};
+use super::grid::{Bucket, DAY_NS, DefaultOrigin, Grid, MINUTE_NS};
 use super::zone::ZonedGrid;
 
 /// The scalar function `time_bucket`.
@@ -151,9 +151,12 @@ impl Placement {
     }
 }
 
+/// 1972-01-08T00:00:00, from which on the clocks of all zones are whole minutes from UTC. Liberia's came last, the day before.
+const WHOLE_MINUTES_NS: i64 = 737 * DAY_NS;
+
 /// A grid with its clock.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Timeline {
+pub(crate) enum Timeline {
     Even(Grid),
     Zoned(ZonedGrid),
 }
@@ -164,6 +167,26 @@ impl Timeline {
         match self {
             Self::Even(grid) => grid.bucket(t),
             Self::Zoned(grid) => grid.bucket(t),
+        }
+    }
+
+    /// Whether a bucket begins at an instant.
+    pub(crate) fn begins_at(&self, t: i64) -> bool {
+        self.bucket(t).is_some_and(|bucket| bucket.start == t)
+    }
+
+    /// Whether each bucket from an instant on is made of whole buckets of another timeline, as far as can be told: the bucket of a time is that
+    /// of the start of its bucket there.
+    pub(crate) fn is_made_of(&self, finer: &Timeline, from: i64) -> bool {
+        match (self, finer) {
+            (Self::Even(coarse), Self::Even(fine)) => coarse.is_made_of(fine),
+            (Self::Zoned(coarse), Self::Zoned(fine)) => coarse.zone == fine.zone && coarse.grid.is_made_of(&fine.grid),
+            // Buckets of a clock begin at whole minutes of UTC, as far as they do on that clock.
+            (Self::Zoned(coarse), Self::Even(fine)) => {
+                let unit = if from >= WHOLE_MINUTES_NS { MINUTE_NS } else { MINUTE_NS / 60 };
+                fine.width().is_some_and(|width| unit % width == 0) && coarse.grid.is_made_of(fine)
+            }
+            (Self::Even(_), Self::Zoned(_)) => false,
         }
     }
 }

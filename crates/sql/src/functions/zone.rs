@@ -23,7 +23,7 @@ const REPEAT_NS_MAX: i64 = 3 * HOUR_NS;
 
 /// A grid laid on the local time of a zone.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ZonedGrid {
+pub(crate) struct ZonedGrid {
     pub grid: Grid,
     pub zone: Tz,
 }

@@ -28,7 +28,7 @@ use crate::joins::asof_parts;
 use crate::provider::TickTable;
 
 /// Functions that round a time down.
-const FLOORS: [&str; 4] = ["time_bucket", "date_trunc", "date_bin", "xbar"];
+pub(super) const FLOORS: [&str; 4] = ["time_bucket", "date_trunc", "date_bin", "xbar"];
 
 /// Functions whose rows follow from those of all buckets.
 const FILLS: [&str; 4] = ["time_bucket_gapfill", "__sample_fill", "locf", "interpolate"];

@@ -6,11 +6,12 @@
 //! - A table that changes while a statement is planned would give rows of two states: [`ViewReads`] tells, and the statement is planned anew.
 
 mod definition;
+mod rewrite;
 
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::ops::{Range, RangeInclusive};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use arrow::datatypes::SchemaRef;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -19,6 +20,8 @@ use splay_engine::Stop;
 use splay_store::{ColumnSpec, TableSnapshot, TableSpec, View, ViewPart, ViewPartitions};
 
 use self::definition::Definition;
+pub(crate) use self::rewrite::rewritten;
+use self::rewrite::{Grouped, Rewrites};
 use crate::change::columns_of;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
@@ -36,6 +39,7 @@ const PLANNED_ANEW_MAX: usize = 3;
 #[derive(Debug, Default)]
 pub(crate) struct Materialized {
     planned: Mutex<HashMap<String, Arc<PlannedView>>>,
+    rewrites: Rewrites,
 }
 
 /// A view over a table, as long as neither is changed.
@@ -48,6 +52,8 @@ struct PlannedView {
     /// The instants at which dates begin and parts may.
     begins: Mutex<HashMap<i32, Option<i64>>>,
     last: Mutex<Option<Arc<ViewState>>>,
+    /// Its rows as groups, once somebody has asked.
+    grouped: OnceLock<Option<Grouped>>,
 }
 
 /// A view at one state of its tables. Holds no snapshot: sessions keep states, and the files of a snapshot can't be removed.
@@ -62,6 +68,8 @@ pub(crate) struct ViewState {
     pub(crate) kept: Option<TableSpec>,
     /// Whether the kept rows have the columns that the query gives.
     pub(crate) fits: bool,
+    /// Rows that are kept.
+    kept_rows: u64,
 }
 
 /// What tells a state of a view from others.
@@ -164,8 +172,8 @@ impl Materialized {
             }
         }
         let tables = snapshots.tables.iter().map(|table| table.spec().clone()).collect();
-        let (begins, last) = (Mutex::default(), Mutex::default());
-        let planned = Arc::new(PlannedView { view: view.clone(), tables, query, begins, last });
+        let (begins, last, grouped) = (Mutex::default(), Mutex::default(), OnceLock::new());
+        let planned = Arc::new(PlannedView { view: view.clone(), tables, query, begins, last, grouped });
         self.planned.lock().unwrap_or_else(PoisonError::into_inner).insert(view.name.clone(), Arc::clone(&planned));
         planned.state(snapshots)
     }
@@ -219,9 +227,10 @@ impl ViewState {
         let others = others.iter().zip(only_before).collect();
         let cells = ViewPartitions::of(source, others, kept.as_ref().filter(|_| fits));
         let parts = cells.parts(&planned.view, &planned.begins(cells.starts()?)?)?;
+        let kept_rows = kept.as_ref().map_or(0, TableSnapshot::rows);
         let kept = kept.map(|kept| kept.spec().clone());
         let text = text(planned, kept.as_ref().filter(|_| fits), &parts);
-        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept, fits })
+        Ok(ViewState { key, text, parts, planned: Arc::clone(planned), kept, fits, kept_rows })
     }
 
     /// The query of the rows of some parts.
@@ -303,7 +312,8 @@ impl Query {
     /// [`Error::Statement`] for one whose rows can't be kept.
     pub(crate) fn of(session: &Session, view: &View, stop: Stop<'_>) -> Result<Query> {
         // What a view within gives may change without a change of a table.
-        views::with_views(session.database(), &view.query, &mut |within| {
+        let views = session.database().views()?;
+        views::with_views(&views, &view.query, &mut |within| {
             fault(format!("a materialized view reads tables, and {} is a view", within.name))
         })?;
         let definition =

@@ -28,7 +28,7 @@ fn stored(table: &Table) -> RecordBatch {
 
 fn view(name: &str, query: &str, materialized: Option<&str>) -> View {
     let (columns, materialized) = (Vec::new(), materialized.map(str::to_owned));
-    View { name: name.to_owned(), columns, query: query.to_owned(), materialized }
+    View { materialized, ..View::new(name, columns, query) }
 }
 
 fn told<T: std::fmt::Debug>(result: Result<T>) -> String {

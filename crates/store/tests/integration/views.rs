@@ -11,7 +11,7 @@ use rand::Rng;
 use crate::model::{self, load, rng, trade};
 
 fn view(name: &str, query: &str) -> View {
-    View { name: name.to_owned(), columns: Vec::new(), query: query.to_owned(), materialized: None }
+    View::new(name, Vec::new(), query)
 }
 
 fn open(storage: &FaultStorage) -> Database {

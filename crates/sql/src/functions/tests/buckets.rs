@@ -184,3 +184,55 @@ async fn null_and_empty_columns() {
         rows(&context, "SELECT time_bucket(INTERVAL '1 hour', ts), xbar(5, size) FROM t WHERE ts > 0::timestamp").await;
     assert_eq!(none.unwrap(), Vec::<String>::new());
 }
+
+/// Where buckets are said to be made of others, the bucket of a time is that of the start of its bucket there.
+#[test]
+fn buckets_that_are_made_of_others_hold_whole_ones() {
+    use super::super::time_bucket::Timeline;
+    let zones = [
+        chrono_tz::America::New_York,
+        chrono_tz::Australia::Lord_Howe,
+        chrono_tz::America::Havana,
+        chrono_tz::Asia::Kolkata,
+    ];
+    let changes = [1_362_898_800, 1_364_691_600, 1_365_260_400, 1_382_238_000, 1_383_454_800];
+    let intervals = [
+        (0, 0, 1),
+        (0, 0, 20),
+        (0, 0, 60),
+        (0, 0, 300),
+        (0, 0, 420),
+        (0, 0, 1800),
+        (0, 0, 3600),
+        (0, 0, 5400),
+        (0, 1, 0),
+        (0, 7, 0),
+        (1, 0, 0),
+        (3, 0, 0),
+    ];
+    let grids: Vec<Grid> = intervals
+        .iter()
+        .map(|(months, days, seconds)| {
+            let interval = IntervalMonthDayNano::new(*months, *days, seconds * 1_000_000_000);
+            Grid::new(interval, None, DefaultOrigin::Epoch).unwrap()
+        })
+        .collect();
+    let mut timelines: Vec<Timeline> = grids.iter().map(|grid| Timeline::Even(*grid)).collect();
+    for zone in zones {
+        timelines.extend(grids.iter().map(|grid| Timeline::Zoned(ZonedGrid { grid: *grid, zone })));
+    }
+    let mut made = 0;
+    for coarse in &timelines {
+        for fine in timelines.iter().filter(|fine| coarse.is_made_of(fine, 0)) {
+            made += 1;
+            for change in changes {
+                for step in -300..300 {
+                    let t = change * 1_000_000_000 + step * 7 * MINUTE_NS + 13;
+                    let start = fine.bucket(t).unwrap().start;
+                    assert_eq!(coarse.bucket(t), coarse.bucket(start), "{coarse:?} of {fine:?} at {t}");
+                }
+            }
+        }
+    }
+    assert!(made > 200, "{made}");
+}

@@ -1,0 +1,273 @@
+//! Statements over a table that a materialized view answers, where the view says so: `SELECT sym, sum(size) FROM trade GROUP BY sym` reads the
+//! minutes of `bars` in the place of the trades.
+//!
+//! - A statement is rewritten as text, before the queries of views come into it (`views.rs`): from then on it costs what a statement over the view
+//!   costs, and parts that are stale are computed as in one.
+//! - Rewritten is a select over the table alone whose keys and conditions are made of the view's keys, and whose aggregates can be put together
+//!   from the view's (`select.rs` over `grouped.rs`). Every other one stays as it is.
+//! - Names and types of the answer's columns have to be the same; else the statement runs as it was written.
+
+mod grouped;
+mod scope;
+mod select;
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::Schema;
+use datafusion::execution::session_state::SessionState;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::{self, Query, SetExpr, VisitorMut};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_engine::Stop;
+use splay_store::View;
+
+pub(super) use self::grouped::Grouped;
+use super::{PlannedView, ViewState};
+use crate::error::Result;
+use crate::names::Spellings;
+use crate::session::Session;
+use crate::walk::syntax::visit_mut;
+use crate::{dialect, joins, limits, syntax, views};
+
+/// Statements longer than this aren't looked into.
+const TEXT_BYTES_MAX: usize = 16 << 10;
+
+/// Statements that are remembered.
+const STATEMENTS_MAX: usize = 1024;
+
+/// What became of statements over tables with such views, by their texts.
+#[derive(Debug, Default)]
+pub(super) struct Rewrites(Mutex<HashMap<String, Rewrite>>);
+
+#[derive(Debug)]
+struct Rewrite {
+    candidates: Vec<Candidate>,
+    text: Option<Arc<str>>,
+}
+
+/// From when on a view has the rows that its query gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Since {
+    /// The first instant of which it has no others; `i64::MIN` if it has none at all.
+    bound: i64,
+    /// An instant before all of these rows.
+    earliest: i64,
+}
+
+/// A view that may answer a statement.
+#[derive(Debug, Clone)]
+struct Candidate {
+    planned: Arc<PlannedView>,
+    since: Since,
+    /// Rows that are kept, as far as they tell which view is the smallest.
+    size: u32,
+}
+
+impl Candidate {
+    fn of(session: &Session, view: &View, stop: Stop<'_>) -> Option<Candidate> {
+        let state = session.materialized().state(session, view, stop).ok()?;
+        state.planned.grouped(session)?;
+        Some(Candidate {
+            since: state.same_rows_since()?,
+            size: state.kept_rows.checked_ilog2().unwrap_or(0),
+            planned: Arc::clone(&state.planned),
+        })
+    }
+
+    fn is(&self, other: &Candidate) -> bool {
+        Arc::ptr_eq(&self.planned, &other.planned) && (self.since, self.size) == (other.since, other.size)
+    }
+}
+
+impl ViewState {
+    /// From when on the view has the rows that its query gives. What retention took from the table is before.
+    fn same_rows_since(&self) -> Option<Since> {
+        let expired = self.parts.iter().take_while(|part| part.is_expired).count();
+        let (before, after) = self.parts.split_at(expired);
+        let first = after.first()?;
+        if before.iter().any(|part| part.rows > 0) || after.iter().any(|part| part.is_expired) {
+            return None;
+        }
+        let bound = if expired == 0 { i64::MIN } else { *first.times.start() };
+        // A day more for clocks before UTC and dates that begin on the evening before.
+        let date = i64::from(*first.dates.first()?) - 2;
+        Some(Since { bound, earliest: date.saturating_mul(86_400_000_000_000) })
+    }
+}
+
+impl PlannedView {
+    /// What its rows are by groups, if they are groups.
+    fn grouped(&self, session: &Session) -> Option<&Grouped> {
+        let grouped =
+            self.grouped.get_or_init(|| Grouped::of(&self.view, &self.query, &self.tables, &session.shared_state()));
+        grouped.as_ref()
+    }
+}
+
+impl Rewrites {
+    /// What became of a statement with the same views.
+    fn find(&self, text: &str, candidates: &[Candidate]) -> Option<Option<Arc<str>>> {
+        let rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = rewrites.get(text)?;
+        let is_same = |(a, b): (&Candidate, &Candidate)| a.is(b);
+        let are_same =
+            found.candidates.len() == candidates.len() && found.candidates.iter().zip(candidates).all(is_same);
+        are_same.then(|| found.text.clone())
+    }
+
+    fn add(&self, text: &str, candidates: Vec<Candidate>, rewritten: Option<&str>) {
+        let mut rewrites = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if rewrites.len() >= STATEMENTS_MAX {
+            rewrites.clear();
+        }
+        rewrites.insert(text.to_owned(), Rewrite { candidates, text: rewritten.map(Arc::from) });
+    }
+}
+
+/// A statement with views in the place of tables whose questions they answer.
+pub(crate) fn rewritten<'t>(session: &Session, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
+    if text.len() > TEXT_BYTES_MAX || !views.iter().any(|view| view.query_rewrite) {
+        return Cow::Borrowed(text);
+    }
+    let Some(tokens) = views::tokens(text) else { return Cow::Borrowed(text) };
+    let may_answer = |view: &&View| {
+        let table = view.materialized.as_deref().filter(|_| view.query_rewrite);
+        table.is_some_and(|table| {
+            let mut named = (0..tokens.len()).filter(|at| views::is_name(&tokens[*at], table)).peekable();
+            named.peek().is_some() && !named.any(|at| views::is_defined(&tokens, at))
+        })
+    };
+    let candidates = views.iter().filter(may_answer).filter_map(|view| Candidate::of(session, view, stop));
+    let mut candidates: Vec<Candidate> = candidates.collect();
+    if candidates.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    candidates.sort_by_key(|candidate| candidate.size);
+    let rewrites = &session.materialized().rewrites;
+    let found = match rewrites.find(text, &candidates) {
+        Some(found) => found,
+        None => {
+            // What is wrong with a statement it says itself.
+            let Ok(found) = of_views(session, tokens, &candidates, stop) else { return Cow::Borrowed(text) };
+            rewrites.add(text, candidates, found.as_deref());
+            found.map(Arc::from)
+        }
+    };
+    found.map_or(Cow::Borrowed(text), |found| Cow::Owned(found.to_string()))
+}
+
+/// The statement over the views, if it can be one and its answer has the same columns.
+fn of_views(
+    session: &Session,
+    mut tokens: Vec<Token>,
+    candidates: &[Candidate],
+    stop: Stop<'_>,
+) -> Result<Option<String>> {
+    let original = views::written(&tokens);
+    // Clauses of ours stand for what only the planner sees.
+    if syntax::rewrite(&mut tokens)? {
+        return Ok(None);
+    }
+    let Some(at) = views::begin_of_query(&tokens) else { return Ok(None) };
+    let (before, query) = (views::written(&tokens[..at]), views::written(&tokens[at..]));
+    let schema = session.describe_until(&query, stop)?.schema;
+    let names: Vec<String> = schema.fields().iter().map(|field| field.name().clone()).collect();
+    let (own, candidates) = (session.clone(), candidates.to_vec());
+    let write = move |state: Arc<SessionState>| written_over(&own, &state, &query, &candidates, &names);
+    let Some(query) = session.on_own_threads(stop, write)? else { return Ok(None) };
+    let text = format!("{before}{query}");
+    if limits::check_text(&text).is_err() || text == original {
+        return Ok(None);
+    }
+    let other = session.describe_until(&query, stop);
+    Ok(other.is_ok_and(|other| are_alike(&schema, &other.schema)).then_some(text))
+}
+
+fn are_alike(a: &Schema, b: &Schema) -> bool {
+    let columns = |schema: &Schema| -> Vec<_> {
+        schema.fields().iter().map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    };
+    columns(a) == columns(b)
+}
+
+/// A query with views in the place of tables. The columns of the answer that have no alias get those `names`.
+fn written_over(
+    session: &Session,
+    state: &SessionState,
+    query: &str,
+    candidates: &[Candidate],
+    names: &[String],
+) -> Option<String> {
+    let (folded, _) = Spellings::fold(query).ok()?;
+    if joins::rewrite(&folded).ok()?.is_some() {
+        return None;
+    }
+    let Statement::Statement(mut statement) = dialect::parse(&folded, state).ok()? else { return None };
+    let ast::Statement::Query(_) = statement.as_ref() else { return None };
+    let mut rewriter = Rewriter { session, state, candidates, names, depth: 0, has_changed: false };
+    let _ = visit_mut(statement.as_mut(), &mut rewriter);
+    rewriter.has_changed.then(|| statement.to_string())
+}
+
+/// Rewrites the selects of a statement.
+struct Rewriter<'a> {
+    session: &'a Session,
+    state: &'a SessionState,
+    candidates: &'a [Candidate],
+    names: &'a [String],
+    depth: usize,
+    has_changed: bool,
+}
+
+impl Rewriter<'_> {
+    /// Rewrites a select, with what orders its rows, by the first view that answers it.
+    fn select(&mut self, select: &mut ast::Select, order: Option<&mut ast::OrderBy>, names: &[String]) {
+        let mut order = order;
+        for candidate in self.candidates {
+            let Some(grouped) = candidate.planned.grouped(self.session) else { continue };
+            let query = (&*select, order.as_deref());
+            if let Some((over, ordered)) = select::over_view(query, grouped, candidate.since, self.state, names) {
+                *select = over;
+                if let (Some(order), Some(ordered)) = (order.as_mut(), ordered) {
+                    **order = ordered;
+                }
+                self.has_changed = true;
+                return;
+            }
+        }
+    }
+
+    /// Rewrites the selects that are put together by `UNION` and its kin; their order is that of columns by name.
+    fn selects(&mut self, body: &mut SetExpr, names: &[String]) {
+        match body {
+            SetExpr::Select(select) => self.select(select, None, names),
+            SetExpr::SetOperation { left, right, .. } => {
+                self.selects(left, names);
+                self.selects(right, names);
+            }
+            _ => {}
+        }
+    }
+}
+
+impl VisitorMut for Rewriter<'_> {
+    type Break = ();
+
+    fn pre_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        self.depth += 1;
+        let names = if self.depth == 1 { self.names } else { &[] };
+        match query.body.as_mut() {
+            SetExpr::Select(select) => self.select(select, query.order_by.as_mut(), names),
+            body => self.selects(body, names),
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_query(&mut self, _: &mut Query) -> ControlFlow<()> {
+        self.depth -= 1;
+        ControlFlow::Continue(())
+    }
+}
