@@ -111,8 +111,8 @@ fn new_reference(
 /// [`Error::Schema`] that names what doesn't fit.
 pub(crate) fn existing_table(existing: &TableSpec, frame: &Schema, wishes: &Wishes) -> Result<TableSpec> {
     let wrong = |reason: String| Error::Schema { table: existing.name.clone(), reason };
-    let extra =
-        frame.fields().iter().map(|field| field.name().as_str()).filter(|name| existing.position(name).is_none());
+    let has_place = |name: &str| existing.position(name).is_some() || existing.is_virtual_date(name);
+    let extra = frame.fields().iter().map(|field| field.name().as_str()).filter(|name| !has_place(name));
     let extra: Vec<&str> = extra.collect();
     if !extra.is_empty() {
         let them = extra.join(", ");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
 use splay_import::{cast_exactly, natural_type};
-use splay_store::{ColumnType, Error, Result, TableSpec};
+use splay_store::{ColumnType, DATE_COLUMN, Error, Result, TableSpec};
 
 /// Fits batches to a table.
 #[derive(Debug)]
@@ -38,9 +38,31 @@ impl<'a> Fitter<'a> {
             });
             fields.push(field.as_ref().clone().with_nullable(true));
         }
+        if let Some(dates) = self.dates(batch)? {
+            self.spec.check_dates(arrays[self.spec.time_position()].as_ref(), dates.as_ref())?;
+        }
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let schema = Arc::new(arrow::datatypes::Schema::new(fields));
         Ok(RecordBatch::try_new_with_options(schema, arrays, &options)?)
+    }
+
+    /// The dates of rows whose table keeps none.
+    fn dates(&self, batch: &RecordBatch) -> Result<Option<ArrayRef>> {
+        let place = batch.schema_ref().fields().iter().position(|own| self.spec.is_virtual_date(own.name()));
+        place.map(|place| self.cast(batch.column(place), &ColumnType::Date, DATE_COLUMN)).transpose()
+    }
+
+    /// Whether each row has a date, and that of its time.
+    ///
+    /// # Errors
+    /// Those of [`Fitter::fit`] but for its dates.
+    pub(crate) fn has_its_dates(&self, batch: &RecordBatch) -> Result<bool> {
+        let Some(dates) = self.dates(batch)? else { return Ok(false) };
+        match self.fit(batch) {
+            Ok(_) => Ok(dates.logical_null_count() == 0),
+            Err(Error::Row { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     fn cast(&self, array: &ArrayRef, target: &ColumnType, name: &str) -> Result<ArrayRef> {

@@ -2,10 +2,11 @@
 
 use arrow::array::{RecordBatch, RecordBatchReader};
 use arrow::datatypes::Schema;
+use arrow::error::ArrowError;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3_arrow::input::AnyRecordBatch;
-use splay_store::{Database, Error, LoadOptions, LoadReport, TableSpec};
+use splay_store::{DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSpec};
 
 use crate::columns::{self, Wishes};
 use crate::error::{Failure, Result};
@@ -44,7 +45,7 @@ pub(crate) fn write(
     if options.dedupe.is_some() {
         splay_capture::settle(database)?;
     }
-    let (spec, kept) = fitting_table(database, table, &rows.schema(), wishes)?;
+    let Frame { spec, rows, kept } = fitting_table(database, table, rows, wishes)?;
     let mut load = database.load(&spec, options)?;
     let fits = load.spec().clone();
     let (fitter, mut signals, mut before) = (Fitter::new(&fits), Signals::new(), 0);
@@ -52,23 +53,48 @@ pub(crate) fn write(
         let batch = batch.and_then(|batch| batch.project(&kept)).map_err(Error::from)?;
         for slice in slices(&batch) {
             signals.check()?;
-            load.append(&fitter.fit(&slice)?).map_err(|error| count_from(before, error))?;
+            let added = fitter.fit(&slice).and_then(|rows| load.append(&rows));
+            added.map_err(|error| count_from(before, error))?;
             before += slice.num_rows() as u64;
         }
     }
     Ok(load.commit()?)
 }
 
-/// What the table is, or shall be if there is none, and which columns of a frame go into it.
-fn fitting_table(database: &Database, table: &str, frame: &Schema, wishes: &Wishes) -> Result<(TableSpec, Vec<usize>)> {
-    let existing = existing(database, table)?;
-    let kept = kept_columns(frame, existing.as_ref());
+/// A frame, and the table that it goes into.
+struct Frame {
+    /// What the table is, or shall be if there is none.
+    spec: TableSpec,
+    rows: Batches,
+    /// The columns that go into it. The date of a table that doesn't keep one is among them, to be compared.
+    kept: Vec<usize>,
+}
+
+type Batches = Box<dyn Iterator<Item = std::result::Result<RecordBatch, ArrowError>> + Send>;
+
+fn fitting_table(
+    database: &Database,
+    table: &str,
+    rows: Box<dyn RecordBatchReader + Send>,
+    wishes: &Wishes,
+) -> Result<Frame> {
+    let (existing, frame) = (existing(database, table)?, rows.schema());
+    let kept = kept_columns(&frame, existing.as_ref());
     let frame = frame.project(&kept).map_err(Error::from)?;
-    let spec = match &existing {
-        Some(existing) => columns::existing_table(existing, &frame, wishes)?,
-        None => columns::new_table(table, &frame, wishes)?,
+    if let Some(existing) = &existing {
+        return Ok(Frame { spec: columns::existing_table(existing, &frame, wishes)?, rows: Box::new(rows), kept });
+    }
+    let (spec, mut rows): (_, Batches) = (columns::new_table(table, &frame, wishes)?, Box::new(rows));
+    let own_date = wishes.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
+    let Some(other) = spec.without_date().filter(|_| !own_date) else { return Ok(Frame { spec, rows, kept }) };
+    // The first rows tell whether its dates are those of its times.
+    let first = rows.next();
+    let agree = match &first {
+        Some(Ok(batch)) => Fitter::new(&other).has_its_dates(&batch.project(&kept).map_err(Error::from)?)?,
+        Some(Err(_)) => false,
+        None => true,
     };
-    Ok((spec, kept))
+    Ok(Frame { spec: if agree { other } else { spec }, rows: Box::new(first.into_iter().chain(rows)), kept })
 }
 
 /// All rows of a frame as one batch in the types of a table, and what the table is, or shall be if there is none.
@@ -81,7 +107,7 @@ pub(crate) fn one_batch(
     rows: Box<dyn RecordBatchReader + Send>,
     wishes: &Wishes,
 ) -> Result<(TableSpec, RecordBatch)> {
-    let (spec, kept) = fitting_table(database, table, &rows.schema(), wishes)?;
+    let Frame { spec, rows, kept } = fitting_table(database, table, rows, wishes)?;
     let fitter = Fitter::new(&spec);
     let mut parts = Vec::new();
     for batch in rows {

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use splay_store::{ColumnSpec, ColumnType, DayStart, Reference, TableSpec};
+use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, Reference, TableSpec};
 
 use crate::csv::blocks::BLOCK_BYTES;
 use crate::csv::columns::ColumnPlan;
@@ -92,7 +92,25 @@ pub struct Import {
     pub(crate) notes: Vec<String>,
 }
 
-#[derive(Debug)]
+/// Why reading ended before the last row.
+enum Looked {
+    Enough,
+    Failed,
+}
+
+impl From<Error> for Looked {
+    fn from(_: Error) -> Looked {
+        Looked::Failed
+    }
+}
+
+impl From<splay_store::Error> for Looked {
+    fn from(_: splay_store::Error) -> Looked {
+        Looked::Failed
+    }
+}
+
+#[derive(Debug, Clone)]
 pub(crate) enum Reading {
     Text(Source),
     Binary(Kind),
@@ -121,6 +139,7 @@ pub fn plan(
         None => detect(first, settings.format)?,
     };
     let mut notes = Vec::new();
+    let own_date = settings.types.iter().any(|(name, _)| same_name(name, DATE_COLUMN)) || settings.recipe.is_some();
     let (spec, reading) = match kind {
         Kind::Text(_) | Kind::Json => {
             let (spec, source) = plan_text(table, &files, kind, &settings, existing, &mut notes)?;
@@ -140,7 +159,12 @@ pub fn plan(
     }
     let zone = settings.zone.as_deref().map(files_zone).transpose()?;
     let threads = settings.threads.max(1);
-    Ok(Import { zone, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) })
+    let import = Import { zone, notes, ..Import::of(spec, files, reading, (settings.on_error, threads)) };
+    match import.spec.without_date().filter(|_| existing.is_none() && !own_date) {
+        Some(other) => import.try_without_date(other),
+        None if import.spec.has_virtual_date() => Ok(import.with_given_dates()),
+        None => Ok(import),
+    }
 }
 
 impl Import {
@@ -153,6 +177,36 @@ impl Import {
         let rows = spec.as_read();
         let (block_bytes, zone, notes) = (BLOCK_BYTES, None, Vec::new());
         Import { rows, spec, files, reading, on_error, threads, block_bytes, zone, notes }
+    }
+
+    /// Rows may have a date, though their table has no such column.
+    fn with_given_dates(self) -> Import {
+        Import { rows: self.spec.with_given_date(), ..self }
+    }
+
+    pub(crate) fn has_given_dates(&self) -> bool {
+        self.spec.is_virtual_date(DATE_COLUMN) && self.rows.position(DATE_COLUMN).is_some()
+    }
+
+    /// The import into the same table without its column `date`, if the first rows have no other dates than those of their times.
+    fn try_without_date(mut self, other: TableSpec) -> Result<Import> {
+        let trial = Import::of(other, self.files.clone(), self.reading.clone(), (OnError::Stop, 1));
+        let trial = Import { zone: self.zone.clone(), ..trial }.with_given_dates();
+        let (spec, place) = (trial.spec.clone(), trial.spec.columns.len());
+        let mut agree = None;
+        let looked = trial.run_as_read(&mut |block| {
+            let (times, dates) = (block.batch.column(spec.time_position()), block.batch.column(place));
+            agree = Some(spec.are_dates(times.as_ref(), dates.as_ref())?);
+            Err(Looked::Enough)
+        });
+        // What is wrong with the files is told when they are read.
+        if !agree.unwrap_or(looked.is_ok()) {
+            return Ok(self);
+        }
+        self.notes.push(format!(
+            "{DATE_COLUMN} is that of the time and isn't kept twice; the type {DATE_COLUMN}=date would keep it as it comes"
+        ));
+        Ok(Import { spec, ..self }.with_given_dates())
     }
 
     /// The table as the rows will fit it.
@@ -440,6 +494,11 @@ fn fit_rules(rules: &mut [Rule], existing: &TableSpec, zone: &Zone, misfit: &dyn
                 plan.is_settled = true;
                 retype(plan, &column.column_type, zone, plan.nulls.is_empty());
             }
+            None if existing.is_virtual_date(&plan.name) => {
+                DATE_COLUMN.clone_into(&mut plan.name);
+                plan.is_settled = true;
+                retype(plan, &ColumnType::Date, zone, plan.nulls.is_empty());
+            }
             None => extra.push(plan.name.clone()),
         }
     }
@@ -588,7 +647,7 @@ fn plan_binary(
     let (natural, time) = crate::format::natural_columns(first, kind)?;
     let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
-        let place = |c: &&ColumnSpec| existing.position(&c.name).is_none();
+        let place = |c: &&ColumnSpec| existing.position(&c.name).is_none() && !existing.is_virtual_date(&c.name);
         let extra: Vec<&str> = natural.iter().filter(place).map(|c| c.name.as_str()).collect();
         if !extra.is_empty() {
             return Err(misfit(no_place(&extra)));

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex};
 
 use arrow::array::RecordBatch;
+use splay_store::TableSpec;
 
 use crate::csv::blocks::{Blocks, Cut, TextBlock};
 use crate::csv::parse::{self, Fault, Layout, Parsed};
@@ -61,6 +62,27 @@ impl Import {
     /// # Errors
     /// The sink's own, or the first [`Error`]; batches handed out before it are sound.
     pub fn run<E: From<Error>>(
+        self,
+        sink: &mut dyn FnMut(Block) -> std::result::Result<(), E>,
+    ) -> std::result::Result<ImportReport, E> {
+        if !self.has_given_dates() {
+            return self.run_as_read(sink);
+        }
+        let (spec, names) = (self.spec().clone(), self.files.iter().map(|file| file.name.clone()).collect::<Vec<_>>());
+        let (mut file, mut before) = (0, 0);
+        self.run_as_read(&mut |block: Block| {
+            if block.file != file {
+                (file, before) = (block.file, 0);
+            }
+            let name = names.get(file).map(String::as_str).unwrap_or_default();
+            let batch = spec.take_dates(&block.batch).map_err(|error| other_date(error, &spec, name, before))?;
+            before += batch.num_rows() as u64;
+            sink(Block { batch, ..block })
+        })
+    }
+
+    /// As [`Import::run`], with the rows as they come for the table: those of one whose date follows from the time may have one.
+    pub(crate) fn run_as_read<E: From<Error>>(
         self,
         sink: &mut dyn FnMut(Block) -> std::result::Result<(), E>,
     ) -> std::result::Result<ImportReport, E> {
@@ -173,6 +195,15 @@ impl Import {
         let digest = digest(input)?;
         Ok(queue.send(Item::End { digest }).is_ok())
     }
+}
+
+/// A row with another date than that of its time; rows before its batch are counted.
+fn other_date(error: splay_store::Error, spec: &TableSpec, file: &str, before: u64) -> Error {
+    let reason = match error {
+        splay_store::Error::Row { row, reason, .. } => format!("its row {} {reason}", before + row + 1),
+        other => other.to_string(),
+    };
+    Error::Misfit { file: file.to_owned(), table: spec.name.clone(), reason }
 }
 
 fn parse_jobs(work: &Mutex<Receiver<Job>>, stop: bool) {

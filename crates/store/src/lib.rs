@@ -52,6 +52,7 @@ mod database;
 mod dates;
 mod error;
 mod floats;
+mod given_dates;
 mod index;
 mod live;
 mod load;

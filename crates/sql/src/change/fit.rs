@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray, new_null_
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::DataType;
 use arrow::util::display::FormatOptions;
-use splay_store::TableSpec;
+use splay_store::{DATE_COLUMN, TableSpec};
 
 use crate::error::{Error, Result};
 use crate::times::with_seconds;
@@ -48,14 +48,20 @@ fn in_full(column: &ArrayRef, to: &DataType) -> ArrayRef {
     }
 }
 
-/// Rows of a query as rows of a table: its columns are those at `positions`, the others are null.
+/// Rows of a query as rows of a table: its columns are those at `positions`, the others are null. Behind a table's columns is the position
+/// of its date, if that follows from the time; it is compared and not kept.
 ///
 /// # Errors
 /// [`Error::Execution`] for values that don't fit.
 pub(super) fn fitted_rows(spec: &TableSpec, positions: &[usize], rows: &RecordBatch) -> Result<RecordBatch> {
     let schema = spec.shown_arrow();
     let mut columns: Vec<Option<ArrayRef>> = vec![None; spec.shown_columns().len()];
+    let mut dates = None;
     for (column, position) in rows.columns().iter().zip(positions) {
+        if *position == columns.len() {
+            dates = Some(fitted(column, &DataType::Date32, DATE_COLUMN)?);
+            continue;
+        }
         let field = schema.field(*position);
         columns[*position] = Some(fitted(column, field.data_type(), field.name())?);
     }
@@ -64,8 +70,17 @@ pub(super) fn fitted_rows(spec: &TableSpec, positions: &[usize], rows: &RecordBa
         .into_iter()
         .zip(schema.fields())
         .map(|(column, field)| column.unwrap_or_else(|| new_null_array(field.data_type(), rows.num_rows())));
-    RecordBatch::try_new(Arc::clone(&schema), columns.collect())
-        .map_err(|error| Error::Execution { message: error.to_string() })
+    let fitted = RecordBatch::try_new(Arc::clone(&schema), columns.collect());
+    let fitted = fitted.map_err(|error| Error::Execution { message: error.to_string() })?;
+    if let Some(dates) = dates {
+        spec.check_dates(fitted.column(spec.time_position()).as_ref(), dates.as_ref()).map_err(
+            |error| match error {
+                splay_store::Error::Row { reason, .. } => Error::Execution { message: format!("a row {reason}") },
+                other => other.into(),
+            },
+        )?;
+    }
+    Ok(fitted)
 }
 
 /// Refuses rows that have nulls in columns that may have none.

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, RecordBatch};
 use arrow::datatypes::{DataType, Schema};
 use splay_engine::Stop;
 use splay_store::{
-    ColumnSpec, ColumnType, DATE_COLUMN, Database, DayStart, Load, LoadOptions, LoadReport, Period, Reference, Removal,
-    Selection, Table, TableSpec, View,
+    ColumnSpec, ColumnType, Database, DayStart, Load, LoadOptions, LoadReport, Period, Reference, Removal, Selection,
+    Table, TableSpec, View,
 };
 
 use super::condition::{self, Matching, OfRows, Values};
@@ -60,9 +60,7 @@ pub(super) fn run(
                 Some(columns) => columns,
                 None => {
                     let all = session.sql_until(&format!("SELECT * FROM {file} LIMIT 0"), Parameters::None, stop)?;
-                    let names = all.schema().fields().iter().map(|field| field.name().clone()).collect::<Vec<_>>();
-                    // The date follows from the time, unless it is a column like others.
-                    names.into_iter().filter(|name| name != DATE_COLUMN || spec.position(name).is_some()).collect()
+                    all.schema().fields().iter().map(|field| field.name().clone()).collect()
                 }
             };
             let query = select(&columns);
@@ -107,8 +105,8 @@ pub(super) fn run(
 /// Refuses a column of texts or decimals whose values a file's reader took for numbers of another kind: digits, signs and zeros that are
 /// written there would be lost.
 fn refuse_guessed(spec: &TableSpec, columns: &[String], file: &Schema) -> Result<()> {
-    for (position, field) in positions(spec, columns)?.into_iter().zip(file.fields()) {
-        let column = &spec.columns[position];
+    for (position, field) in given_positions(spec, columns)?.into_iter().zip(file.fields()) {
+        let Some(column) = spec.columns.get(position) else { continue };
         let is_text = |of: &DataType| match of {
             DataType::Dictionary(_, values) => values.is_string(),
             of => of.is_string(),
@@ -352,7 +350,25 @@ pub(super) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usiz
     Ok(positions)
 }
 
-/// The answer of a query, and where its columns go in a table.
+/// Positions of the columns of rows that come for a table, by names. Its date may be among them, though it keeps none: behind the others.
+fn given_positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
+    let (mut own, mut date) = (Vec::with_capacity(columns.len()), None);
+    for (place, column) in columns.iter().enumerate() {
+        if date.is_none() && spec.is_virtual_date(column) {
+            date = Some(place);
+        } else {
+            own.push(column.clone());
+        }
+    }
+    let mut found = positions(spec, &own)?;
+    if let Some(place) = date {
+        found.insert(place, spec.columns.len());
+    }
+    Ok(found)
+}
+
+/// The answer of a query, and where its columns go in a table: by their names if these are given, else in their order. `SELECT *` over a table
+/// has the date, too.
 fn rows_of(
     session: &Session,
     spec: &TableSpec,
@@ -363,15 +379,27 @@ fn rows_of(
 ) -> Result<(Answer, Vec<usize>)> {
     let answer = session.sql_until(query, parameters.clone(), stop)?;
     let given = answer.schema().fields().len();
+    let shown = spec.shown_columns().len();
     let positions = match columns {
-        Some(columns) => positions(spec, columns)?,
-        None => (0..spec.shown_columns().len().min(given)).collect(),
+        Some(columns) => given_positions(spec, columns)?,
+        None => match date_of_answer(spec, &answer.schema()).filter(|_| given == shown + 1) {
+            Some(date) => (0..date).chain([shown]).chain(date..shown).collect(),
+            None => (0..shown.min(given)).collect(),
+        },
     };
-    if positions.len() != given || columns.is_none() && given != spec.shown_columns().len() {
+    if positions.len() != given || columns.is_none() && given < shown {
         let wanted = columns.map_or(spec.shown_columns().len(), <[String]>::len);
         return fault(format!("the query gives {given} columns, and {wanted} are to be filled"));
     }
     Ok((answer, positions))
+}
+
+/// Where a query's answer has a table's date.
+fn date_of_answer(spec: &TableSpec, answer: &Schema) -> Option<usize> {
+    answer
+        .fields()
+        .iter()
+        .position(|field| spec.is_virtual_date(field.name()) && *field.data_type() == DataType::Date32)
 }
 
 fn create(database: &Database, spec: &TableSpec, stop: Stop<'_>) -> Result<Changed> {
@@ -399,10 +427,20 @@ fn create_as(
     stop: Stop<'_>,
 ) -> Result<Changed> {
     let mut answer = session.sql_until(query, parameters.clone(), stop)?;
-    let spec = spec(table, columns_of(&answer.schema(), options)?, reference, options)?;
-    let all: Vec<usize> = (0..spec.shown_columns().len()).collect();
+    let mut spec = spec(table, columns_of(&answer.schema(), options)?, reference, options)?;
+    let mut all: Vec<usize> = (0..spec.shown_columns().len()).collect();
     // The first rows are waited for before others are kept from writing.
     let first = answer.by_ref().next().transpose()?;
+    if let Some(other) = spec.without_date()
+        && let Some(place) = date_of_answer(&other, &answer.schema())
+    {
+        let positions: Vec<usize> = (0..place).chain([all.len() - 1]).chain(place..all.len() - 1).collect();
+        let agree =
+            |rows: &RecordBatch| rows.column(place).null_count() == 0 && fitted_rows(&other, &positions, rows).is_ok();
+        if first.as_ref().is_none_or(agree) {
+            (spec, all) = (other, positions);
+        }
+    }
     let mut load = begin_table(session.database(), &spec, stop)?;
     for batch in first.map(Ok).into_iter().chain(answer.by_ref()) {
         load.append(&fitted_rows(&spec, &all, &batch?)?)?;
