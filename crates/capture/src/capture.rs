@@ -411,7 +411,7 @@ impl Capture {
         }
         let mut spec = match &first.spec {
             Some(spec) => spec.clone(),
-            None => TableWishes::default().table_for(&first.table, first.rows.schema_ref())?,
+            None => TableWishes::default().table_for(&first.table, &first.rows)?,
         };
         let lacked = lacked(&spec, appends)?;
         spec.columns.extend(lacked);

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, DictionaryArray, Int32Array, RecordBatch, StringArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Int32Type, TimestampNanosecondType};
-use splay_store::{ColumnSpec, ColumnType, TableSpec, one_nan};
+use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, TableSpec, one_nan};
 
 use crate::error::{Error, Result};
 use crate::nulls::NullColumns;
@@ -47,10 +47,11 @@ fn column_type(table: &str, name: &str, data_type: &DataType) -> Result<ColumnTy
         .ok_or_else(|| Error::rejected(table, format!("column {name:?} is {data_type}, which a table can't hold")))
 }
 
-/// Columns of the rows that the table lacks.
+/// Columns of the rows that the table lacks. The date of one that keeps none is none of them.
 pub(crate) fn new_columns(spec: &TableSpec, rows: &RecordBatch) -> Result<Vec<ColumnSpec>> {
     let places = Places::new(spec.columns.iter().map(|column| column.name.as_str()));
     let fields = rows.schema_ref().fields().iter().filter(|field| places.of(field.name()).is_none());
+    let fields = fields.filter(|field| !spec.is_virtual_date(field.name()));
     let column = |field: &arrow::datatypes::FieldRef| {
         Ok(ColumnSpec::new(field.name().clone(), column_type(&spec.name, field.name(), field.data_type())?))
     };
@@ -76,7 +77,19 @@ pub(crate) fn conform(spec: &TableSpec, rows: &RecordBatch) -> Result<RecordBatc
     if let Some(row) = (0..time.len()).find(|row| time.is_null(*row)) {
         return Err(Error::rejected(&spec.name, format!("row {row} of the batch has no {}", spec.time)));
     }
-    RecordBatch::try_new(schema, columns).map_err(|error| Error::rejected(&spec.name, error.to_string()))
+    let rows_of_table = RecordBatch::try_new(schema, columns);
+    let rows_of_table = rows_of_table.map_err(|error| Error::rejected(&spec.name, error.to_string()))?;
+    if let Some(position) = places.of(DATE_COLUMN).filter(|_| spec.has_virtual_date()) {
+        let dates = fit(spec, DATE_COLUMN, rows.column(position), &DataType::Date32)?;
+        let times = rows_of_table.column(spec.time_position());
+        spec.check_dates(times.as_ref(), dates.as_ref()).map_err(|error| match error {
+            splay_store::Error::Row { row, reason, .. } => {
+                Error::rejected(&spec.name, format!("row {row} of the batch {reason}"))
+            }
+            other => other.into(),
+        })?;
+    }
+    Ok(rows_of_table)
 }
 
 /// A column in the type of the table, if that gives every value back.
@@ -224,5 +237,25 @@ mod tests {
         let numbers: ArrayRef = Arc::new(arrow::array::Int64Array::from(vec![7]));
         let sent = rows(Arc::new(DictionaryArray::new(Int8Array::from(vec![0]), numbers)));
         assert!(conform(&spec(), &sent).is_err());
+    }
+
+    /// A sender of a table's own rows gave it a column `date`, null in all earlier rows.
+    #[test]
+    fn a_tables_date_is_compared_and_not_kept() {
+        let dates = |days: i32| -> ArrayRef { Arc::new(arrow::array::Date32Array::from(vec![days])) };
+        let of_day = |days: i32| {
+            let sent = rows(Arc::new(StringArray::from(vec!["A"])));
+            let mut fields = sent.schema().fields().to_vec();
+            fields.push(Arc::new(arrow::datatypes::Field::new("Date", DataType::Date32, false)));
+            let columns = sent.columns().iter().cloned().chain([dates(days)]).collect();
+            RecordBatch::try_new(Arc::new(arrow::datatypes::Schema::new(fields)), columns).unwrap()
+        };
+        assert_eq!(new_columns(&spec(), &of_day(0)).unwrap(), []);
+        assert_eq!(conform(&spec(), &of_day(0)).unwrap().num_columns(), 2);
+        let error = conform(&spec(), &of_day(1)).unwrap_err().to_string();
+        assert!(error.contains("row 0 of the batch has the date 1970-01-02"), "{error}");
+        let wishes = crate::wishes::TableWishes::default();
+        assert!(wishes.table_for("u", &of_day(0)).unwrap().has_virtual_date());
+        assert!(!wishes.table_for("u", &of_day(1)).unwrap().has_virtual_date());
     }
 }

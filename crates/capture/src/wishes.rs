@@ -1,8 +1,9 @@
 //! What a sender says about the table of its rows: how it shall be made, or what it takes it to be.
 
-use arrow::datatypes::Schema;
-use splay_store::{ColumnSpec, ColumnType, DayStart, TableSpec};
+use arrow::array::{Array, RecordBatch};
+use splay_store::{ColumnSpec, ColumnType, DATE_COLUMN, DayStart, TableSpec};
 
+use crate::conform::conform;
 use crate::error::{Error, Result};
 
 /// What is said about a table; what isn't is as usual for a new one, and as it is for one that is there.
@@ -30,11 +31,11 @@ impl TableWishes {
         self.of_columns(name, columns.collect())
     }
 
-    /// A table for rows of a schema.
+    /// A table for rows. A column `date` of theirs that is the date of each row's time isn't one of its columns.
     ///
     /// # Errors
     /// As [`TableWishes::table`], and for columns that a table can't hold.
-    pub fn table_for(&self, name: &str, schema: &Schema) -> Result<TableSpec> {
+    pub fn table_for(&self, name: &str, rows: &RecordBatch) -> Result<TableSpec> {
         let column = |field: &arrow::datatypes::FieldRef| -> Result<ColumnSpec> {
             let wished = self.types.iter().find(|(column, _)| column.eq_ignore_ascii_case(field.name()));
             let held = wished.map(|(_, held)| held.clone()).or_else(|| ColumnType::from_arrow(field.data_type()));
@@ -46,7 +47,10 @@ impl TableWishes {
             })?;
             Ok(ColumnSpec::new(field.name().clone(), held))
         };
-        self.of_columns(name, schema.fields().iter().map(column).collect::<Result<_>>()?)
+        let spec = self.of_columns(name, rows.schema_ref().fields().iter().map(column).collect::<Result<_>>()?)?;
+        let is_wished = self.types.iter().any(|(column, _)| column.eq_ignore_ascii_case(DATE_COLUMN));
+        let other = spec.without_date().filter(|other| !is_wished && has_its_dates(other, rows));
+        Ok(other.unwrap_or(spec))
     }
 
     fn of_columns(&self, name: &str, mut columns: Vec<ColumnSpec>) -> Result<TableSpec> {
@@ -122,6 +126,12 @@ impl TableWishes {
         let new = self.types.iter().filter(|(column, _)| spec.position(column).is_none());
         new.map(|(column, held)| ColumnSpec::new(column.clone(), held.clone())).collect()
     }
+}
+
+/// Whether each row has a date, and that of its time in a table.
+fn has_its_dates(spec: &TableSpec, rows: &RecordBatch) -> bool {
+    let dates = rows.schema_ref().fields().iter().position(|field| spec.is_virtual_date(field.name()));
+    dates.is_some_and(|place| rows.column(place).logical_null_count() == 0) && conform(spec, rows).is_ok()
 }
 
 #[cfg(test)]

@@ -11,10 +11,12 @@ use splay_store::{ColumnSpec, ColumnType, TableSpec};
 
 use crate::*;
 
+mod dates;
 mod hostile;
 mod json;
 mod people;
 
+#[derive(Debug)]
 struct Loaded {
     spec: TableSpec,
     rows: RecordBatch,

@@ -14,7 +14,7 @@ pub fn conform(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     let spec = batches::table(&mut bytes);
     let rows = batches::any_rows(&mut bytes);
-    if let Ok(derived) = TableWishes::default().table_for("t", &rows.schema())
+    if let Ok(derived) = TableWishes::default().table_for("t", &rows)
         && derived.validate().is_ok()
     {
         check(&derived, &rows);

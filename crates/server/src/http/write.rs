@@ -127,7 +127,7 @@ async fn write_arrow(server: &Shared, appends: &Appends, target: Target, bytes: 
     let awaited = appends.submit_made(move |ingest| {
         let (schema, batches) = ipc::decode(bytes, bytes_max)?;
         let rows = concat_batches(&schema, &batches).map_err(|error| Problem::new(Code::Request, error.to_string()))?;
-        let (spec, _) = target.table(ingest, |wishes| wishes.table_for(&target.table, &rows.schema()))?;
+        let (spec, _) = target.table(ingest, |wishes| wishes.table_for(&target.table, &rows))?;
         Ok(vec![Append { table: target.table, rows, spec: Some(spec), producer, ack }])
     });
     Ok(appends::json(&awaited.await?.ack().await?))
