@@ -8,6 +8,23 @@ use crate::memory::TOTAL;
 /// Result of a statement.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
+/// Why a kind of statement isn't carried out, and where it is.
+fn not_here(statement: &str) -> &'static str {
+    match statement.to_ascii_uppercase().as_str() {
+        "SET" | "RESET" => {
+            "a setting belongs to a session, and there is none here; splay shell and PostgreSQL's wire protocol have sessions"
+        }
+        "PREPARE" | "EXECUTE" | "DEALLOCATE" | "DECLARE" | "FETCH" | "CLOSE" => {
+            "it belongs to a session, and there is none here; splay shell and PostgreSQL's wire protocol have sessions, \
+             parameters do without"
+        }
+        "BEGIN" | "START" | "START TRANSACTION" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
+            "each statement that changes rows is a transaction of its own; its commit can be undone"
+        }
+        _ => "SQL only reads here; statements that write are for the command, for Python and for POST /query",
+    }
+}
+
 /// Failure of a statement. The database is as it was.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -20,9 +37,7 @@ pub enum Error {
     },
 
     /// The statement would change something, and whoever sent it may only read, or it isn't one of those that change tables here.
-    #[error(
-        "{statement} is not allowed: SQL only reads here; statements that write are for the command, for Python and for POST /query"
-    )]
+    #[error("{statement} is not allowed: {}", not_here(statement))]
     ReadOnly {
         /// The kind of statement.
         statement: String,

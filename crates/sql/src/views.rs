@@ -178,6 +178,11 @@ pub(crate) fn reads(query: &str, name: &str) -> bool {
     named.any(|at| relation(&tokens, at).is_some())
 }
 
+/// Whether a name is among the words of a query.
+pub(crate) fn names(query: &str, name: &str) -> bool {
+    tokens(query).is_none_or(|tokens| tokens.iter().any(|token| is_name(token, name)))
+}
+
 /// The query of a view over all rows of its tables.
 #[expect(clippy::unnecessary_wraps, reason = "another way to give a query may fail")]
 pub(crate) fn as_written(view: &View) -> Result<String> {

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::Field;
 use splay_engine::Stop;
-use splay_store::{Database, LoadOptions, TableSpec};
+use splay_store::{Database, LoadOptions, Table, TableSpec};
 
 pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
@@ -31,8 +31,25 @@ use self::run::patiently;
 pub use self::run::rename_table;
 use self::statement::Statement;
 use crate::answer::Answer;
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
+
+/// A table that a statement changes.
+///
+/// # Errors
+/// [`Error::Statement`] for a view; [`Error::Store`] if there is neither.
+fn table_to_change(database: &Database, name: &str) -> Result<Table> {
+    match database.table(name) {
+        Err(error @ splay_store::Error::NoSuchTable { .. }) => match database.view(name)? {
+            Some(view) => {
+                let drop = if view.materialized.is_some() { "DROP MATERIALIZED VIEW" } else { "DROP VIEW" };
+                fault(format!("{} is a view: its rows are those of its query, and {drop} drops it", view.name))
+            }
+            None => Err(error.into()),
+        },
+        found => Ok(found?),
+    }
+}
 
 /// Where rows go that a statement inserts.
 pub trait InsertRows: Sync {
@@ -126,7 +143,7 @@ impl Session {
     /// # Errors
     /// [`Error::Store`] if there is no such table or column.
     pub fn columns_to_copy(&self, table: &str, columns: Option<&[String]>) -> Result<Vec<Field>> {
-        let spec = self.database().table(table)?.snapshot()?.spec().clone();
+        let spec = table_to_change(self.database(), table)?.snapshot()?.spec().clone();
         let positions = run::copied_positions(&spec, columns)?;
         let schema = spec.shown_arrow();
         Ok(positions.into_iter().map(|position| schema.field(position).clone()).collect())

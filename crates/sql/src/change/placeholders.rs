@@ -7,6 +7,7 @@ use splay_engine::Stop;
 use splay_store::TableSpec;
 
 use super::statement::Statement;
+use super::table_to_change;
 use crate::error::Result;
 use crate::session::Session;
 use crate::statements::quoted;
@@ -26,11 +27,11 @@ impl Session {
         let text = &*crate::placeholders::numbered(text)?;
         let (table, mut typed, condition) = match Statement::of(text)? {
             Some(Statement::Insert { table, columns, query, .. }) => {
-                let spec = self.database().table(&table)?.snapshot()?.spec().clone();
+                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
                 return Ok(of_values(&spec, columns.as_deref(), &query));
             }
             Some(Statement::Update { table, set, condition }) => {
-                let spec = self.database().table(&table)?.snapshot()?.spec().clone();
+                let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
                 let of_one = |(column, value): &(String, String)| Some((lone(value)?, held(&spec, column)?));
                 (table, set.iter().filter_map(of_one).collect(), condition)
             }

@@ -15,7 +15,7 @@ use super::fit::{fitted, fitted_rows, refuse_nulls};
 use super::materialized::{self, Refreshed};
 use super::queries::{self, LookUp};
 use super::statement::{Alteration, Conflict, Statement};
-use super::{Changed, InsertRows, keyed, of_store};
+use super::{Changed, InsertRows, keyed, of_store, table_to_change};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
@@ -38,7 +38,7 @@ pub(super) fn run(
     let database = session.database();
     match statement {
         Statement::Insert { table, columns, query, conflict } => {
-            let spec = database.table(&table)?.snapshot()?.spec().clone();
+            let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
             if conflict.is_some() && spec.reference.is_none() {
                 return fault(format!(
                     "ON CONFLICT needs a reference table with a primary key; {:?} is a table with a time column",
@@ -50,7 +50,7 @@ pub(super) fn run(
             insert_rows(session, &spec, &insertion, parameters, stop, insert)
         }
         Statement::CopyFrom { table, columns, path } => {
-            let spec = database.table(&table)?.snapshot()?.spec().clone();
+            let spec = table_to_change(database, &table)?.snapshot()?.spec().clone();
             let file = format!("'{}'", path.replace('\'', "''"));
             let select = |columns: &[String]| {
                 let names: Vec<String> = columns.iter().map(|column| quoted(column)).collect();
@@ -96,7 +96,7 @@ pub(super) fn run(
             Ok(Changed { what: "REFRESH MATERIALIZED VIEW", rows: written, commit })
         }
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
-        Statement::Alter { table, change } => alter(&database.table(&table)?, change, stop),
+        Statement::Alter { table, change } => alter(&table_to_change(database, &table)?, change, stop),
         Statement::SetView { view, options } => materialized::set_options(database, &view, &options, stop),
         Statement::RenameView { view, to, materialized } => rename_view(database, &view, &to, materialized, stop),
     }
@@ -194,7 +194,7 @@ pub(super) fn copy_rows(
     stop: Stop<'_>,
     insert: &dyn InsertRows,
 ) -> Result<u64> {
-    let spec = session.database().table(table)?.snapshot()?.spec().clone();
+    let spec = table_to_change(session.database(), table)?.snapshot()?.spec().clone();
     let positions = copied_positions(&spec, columns)?;
     let changed = fill(session, (&spec, &positions), rows, (None, &Parameters::None), stop, insert)?;
     Ok(changed.rows)
@@ -224,7 +224,7 @@ fn delete(
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<Changed> {
-    let table = session.database().table(table)?;
+    let table = table_to_change(session.database(), table)?;
     let Some(removal) = removal(session, &table, condition, parameters, stop)? else {
         return Ok(Changed { what, rows: 0, commit: None });
     };
@@ -271,7 +271,7 @@ fn update(
     parameters: &Parameters,
     stop: Stop<'_>,
 ) -> Result<Changed> {
-    let table = session.database().table(table)?;
+    let table = table_to_change(session.database(), table)?;
     let spec = table.snapshot()?.spec().clone();
     let positions = positions(&spec, &set.iter().map(|(column, _)| column.clone()).collect::<Vec<_>>())?;
     let values: Vec<String> =
@@ -558,14 +558,15 @@ fn reference_spec(
 
 fn drop_table(database: &Database, table: &str, if_exists: bool) -> Result<Changed> {
     let what = "DROP TABLE";
-    match database.table(table).and_then(|table| table.stored().map(|stored| (table, stored.rows()))) {
-        Err(splay_store::Error::NoSuchTable { .. }) if if_exists => Ok(Changed { what, rows: 0, commit: None }),
-        Err(error) => Err(error.into()),
-        Ok((table, rows)) => {
-            let commit = patiently(Stop::NEVER, || table.drop_table())?;
-            Ok(Changed { what, rows, commit: Some(commit) })
+    let table = match table_to_change(database, table) {
+        Err(Error::Store(splay_store::Error::NoSuchTable { .. })) if if_exists => {
+            return Ok(Changed { what, rows: 0, commit: None });
         }
-    }
+        found => found?,
+    };
+    let rows = table.stored()?.rows();
+    let commit = patiently(Stop::NEVER, || table.drop_table())?;
+    Ok(Changed { what, rows, commit: Some(commit) })
 }
 
 /// Keeps the query of a view, if it can be planned as one.
@@ -626,6 +627,28 @@ pub fn rename_table(table: &Table, to: &str) -> splay_store::Result<u64> {
     table.rename(to, |view| views::reads(&view.query, table.name()))
 }
 
+/// Refuses to take a column from views over a table that name it, straight or through other views.
+fn refuse_columns_of_views(table: &Table, column: &str) -> Result<()> {
+    let views = table.database().views()?;
+    let (mut over, mut left) = (vec![table.name()], views.iter().collect::<Vec<_>>());
+    let mut at = 0;
+    while let Some(name) = over.get(at).copied() {
+        let (found, others): (Vec<_>, Vec<_>) = left.into_iter().partition(|view| views::reads(&view.query, name));
+        over.extend(found.iter().map(|view| view.name.as_str()));
+        (left, at) = (others, at + 1);
+    }
+    let names = |view: &&View| over.contains(&view.name.as_str()) && views::names(&view.query, column);
+    let named: Vec<&str> = views.iter().filter(names).map(|view| view.name.as_str()).collect();
+    match named.as_slice() {
+        [] => Ok(()),
+        [one] => fault(format!("the column {column:?} is named by the view {one}: drop it first, and create it again")),
+        some => fault(format!(
+            "the column {column:?} is named by the views {}: drop them first, and create them again",
+            some.join(", ")
+        )),
+    }
+}
+
 fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, stop: Stop<'_>) -> Result<Changed> {
     let what = if materialized { "ALTER MATERIALIZED VIEW" } else { "ALTER VIEW" };
     patiently(stop, || database.rename_view(view, to, |other| views::reads(&other.query, view)))?;
@@ -641,8 +664,14 @@ fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {
         Alteration::Widen { column, column_type } => {
             patiently(stop, || table.widen_column(&column, column_type.clone()))?
         }
-        Alteration::DropColumn { column } => patiently(stop, || table.drop_column(&column))?,
-        Alteration::RenameColumn { column, to } => patiently(stop, || table.rename_column(&column, &to))?,
+        Alteration::DropColumn { column } => {
+            refuse_columns_of_views(table, &column)?;
+            patiently(stop, || table.drop_column(&column))?;
+        }
+        Alteration::RenameColumn { column, to } => {
+            refuse_columns_of_views(table, &column)?;
+            patiently(stop, || table.rename_column(&column, &to))?;
+        }
         Alteration::Partition { period } => {
             let period = period_of(&period)?;
             patiently(stop, || table.set_partition(period, LoadOptions::default()))?;
