@@ -269,7 +269,8 @@ fn report(state: &TableState, epoch: u64) -> Result<CommitReport> {
     })
 }
 
-/// Files of partitions whose last date is too old, or that are too much.
+/// Files of partitions whose last date is too old, or that are too much. Days are counted back from the newest date that can be: one row whose
+/// time is years ahead by mistake doesn't make all others old.
 fn outlived<'a>(
     period: Period,
     files: impl Iterator<Item = &'a FileEntry> + Clone,
@@ -279,7 +280,10 @@ fn outlived<'a>(
     let size = |entry: &FileEntry| entry.bytes + entry.index_bytes;
     let mut by_date: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
     files.clone().for_each(|entry| *by_date.entry(entry.date).or_default() += size(entry));
-    let newest = by_date.keys().next_back().copied().unwrap_or(0);
+    // Of any zone, and of days that begin on the evening before.
+    let ahead = i32::try_from(now().div_euclid(86_400_000_000_000)).unwrap_or(i32::MAX).saturating_add(2);
+    let last = by_date.keys().next_back().copied();
+    let newest = by_date.range(..=ahead).next_back().map(|(date, _)| *date).or(last).unwrap_or(0);
     let first = days.map_or(i32::MIN, |days| newest.saturating_sub(i32::try_from(days).unwrap_or(i32::MAX)));
     let (mut left, mut first_kept) = (by_date.values().sum::<u64>(), newest);
     for (date, of_date) in &by_date {

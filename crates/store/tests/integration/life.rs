@@ -285,6 +285,22 @@ fn retention_removes_the_oldest_dates() {
     assert_eq!(table.stored().unwrap().rows(), 100);
 }
 
+/// One row of the year 2243 made all other dates old.
+#[test]
+fn dates_ahead_of_the_clock_make_no_others_old() {
+    let retention = Retention { days: Some(3), bytes: None };
+    let table = |days: &[i64]| {
+        let rows: Vec<_> = days.iter().flat_map(|day| model::rows(3, 10, *day..day + 1, 4)).collect();
+        model::open(&loaded(&rows)).unwrap().table("trade").unwrap()
+    };
+    let expired = |days: &[i64]| table(days).expire(retention, false).unwrap().dates;
+    assert_eq!(expired(&[1, 2, 3, 4, 100_000]), [1]);
+    assert_eq!(expired(&[2, 3, 4, 100_000]), [0; 0]);
+    assert_eq!(expired(&[99_990, 100_000]), [99_990], "of dates that are all ahead the last counts");
+    let by_size = table(&[1, 2, 100_000]).expire(Retention { days: None, bytes: Some(1) }, false).unwrap().dates;
+    assert_eq!(by_size, [1]);
+}
+
 #[test]
 fn a_table_that_is_dropped_is_gone_and_can_come_back() {
     let rows = model::rows(4, 80, 0..3, 4);
