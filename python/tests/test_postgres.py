@@ -127,7 +127,15 @@ def test_psycopg_binds_values(server: Postgres) -> None:
 
 def test_failures_have_the_classes_that_programs_catch(server: Postgres) -> None:
     with psycopg.connect(server.address, autocommit=True) as connection:
+        connection.execute("create table ranked (sym symbol primary key, rank int)")
+        connection.execute("insert into ranked values ('A', 1)")
+        connection.execute("create view ranks as select rank from ranked")
         for statement, error in [
+            ("create table ranked (time timestamp)", psycopg.errors.DuplicateTable),
+            ("insert into ranked values ('A', 2)", psycopg.errors.UniqueViolation),
+            ("insert into ranked values (null, 2)", psycopg.errors.NotNullViolation),
+            ("insert into ranks values (2)", psycopg.errors.WrongObjectType),
+            ("alter table ranked drop column rank", psycopg.errors.DependentObjectsStillExist),
             ("selec 1", psycopg.errors.SyntaxError),
             ("select * from nowhere", psycopg.errors.UndefinedTable),
             ("select nothing from trade", psycopg.errors.UndefinedColumn),

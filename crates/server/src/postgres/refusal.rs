@@ -41,6 +41,7 @@ impl From<Problem> for Refusal {
     fn from(problem: Problem) -> Refusal {
         let Problem { code, message } = problem;
         let state = match code {
+            _ if let Some(state) = of_rule(&message) => state,
             Code::Statement => of_statement(&message),
             Code::Request => "22023",
             Code::ReadOnly => "25006",
@@ -61,6 +62,26 @@ impl From<Problem> for Refusal {
         };
         let place = place(&message);
         Refusal { place, ..Refusal::new(state, message) }
+    }
+}
+
+/// The code of a statement that breaks a rule of the database, whichever part of it found out.
+fn of_rule(message: &str) -> Option<&'static str> {
+    let has = |part: &str| message.contains(part);
+    if message.starts_with("duplicate key value violates") {
+        Some("23505")
+    } else if has("violates not-null constraint") {
+        Some("23502")
+    } else if message.starts_with("there is a table ") && message.ends_with(" already") {
+        Some("42P07")
+    } else if has(" is a view: ") {
+        Some("42809")
+    } else if has("is named by the view") {
+        Some("2BP01")
+    } else if has("are being captured: ") {
+        Some("55006")
+    } else {
+        None
     }
 }
 
@@ -121,5 +142,16 @@ mod tests {
         let refusal = Refusal::from(Problem::new(Code::Statement, message));
         assert_eq!((refusal.code, refusal.position("sélect\n  from").unwrap()), ("42601", 10));
         assert_eq!(refusal.position("x"), None);
+    }
+
+    #[test]
+    fn rules_of_the_database_have_their_codes() {
+        let state = |problem: Problem| Refusal::from(problem).code;
+        let captured = splay_store::Error::Captured { table: "trade".to_owned() };
+        assert_eq!(state(Problem::from(captured)), "55006");
+        let message = "duplicate key value violates unique constraint \"firm_pkey\": key (sym)=(A) exists already";
+        assert_eq!(state(Problem::new(Code::Rejected, message)), "23505");
+        assert_eq!(state(Problem::new(Code::Statement, "there is a table \"trade\" already")), "42P07");
+        assert_eq!(state(Problem::new(Code::Execution, "a value of text")), "22000");
     }
 }
