@@ -29,11 +29,20 @@ pub(super) async fn page(headers: HeaderMap) -> Response {
     }
 }
 
+/// `GET /licences.txt`: those of the parts that the console is made of.
+pub(super) async fn licences(headers: HeaderMap) -> Outcome<Response> {
+    let text = splay_console::find("licences.txt");
+    Ok(answer(text.ok_or_else(absent)?, &headers, "no-cache"))
+}
+
 /// `GET /assets/NAME`
 pub(super) async fn asset(Path(name): Path<String>, headers: HeaderMap) -> Outcome<Response> {
     let asset = splay_console::find(&format!("assets/{name}"));
-    let asset = asset.ok_or_else(|| Problem::new(Code::NotFound, "the console has no such file"))?;
-    Ok(answer(asset, &headers, FOR_EVER))
+    Ok(answer(asset.ok_or_else(absent)?, &headers, FOR_EVER))
+}
+
+fn absent() -> Problem {
+    Problem::new(Code::NotFound, "the console has no such file")
 }
 
 fn answer(asset: &Asset, headers: &HeaderMap, caching: &'static str) -> Response {

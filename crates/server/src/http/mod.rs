@@ -71,6 +71,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/", get(console::page))
         .route("/assets/{name}", get(console::asset))
+        .route("/licences.txt", get(console::licences))
         .route("/query", get(query::get).post(query::post))
         .route("/tables", get(tables::list))
         .route("/tables/{table}", get(tables::one))
