@@ -80,7 +80,7 @@ function column(field: Field, batches: RecordBatch[], index: number, starts: num
     place.vector = vector;
     place.data = data;
     place.row = row - (starts[last] ?? 0);
-    return data.getValid(place.row) ? place : null;
+    return !DataType.isNull(field.type) && data.getValid(place.row) ? place : null;
   };
   const [kind, read] = reader(field.type);
   return {

@@ -236,7 +236,7 @@ export function subscribe(ask: Ask, listener: Listener): () => void {
 
 /** A page can give a WebSocket no header but its subprotocols. */
 function protocols(): string[] {
-  if (token === null) return ["splay"];
+  if (token === null) return [];
   const bytes = String.fromCharCode(...new TextEncoder().encode(token));
   return ["splay", `splay.bearer.${btoa(bytes).replaceAll("+", "-").replaceAll("/", "_").replace(/=+$/, "")}`];
 }

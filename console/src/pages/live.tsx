@@ -249,7 +249,7 @@ function join(before: Answer | null, rows: Answer): Answer {
 function Bars({ what, bars }: { what: What; bars: BarSet }) {
   const names = what.table.symbol === null ? [""] : what.symbols;
   return (
-    <div class="bars">
+    <div class="bars" role="region" aria-label="Bars" tabIndex={0}>
       {names.map((name) => {
         const chart = bars.candles(name);
         return (

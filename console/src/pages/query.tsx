@@ -191,7 +191,7 @@ function Outcome({ run, view, onView }: { run: Run; view: View; onView: (view: V
         </p>
         {run.state === "done" && view === "grid" && run.answer.rows > 0 && <Take answer={run.answer} />}
       </div>
-      <div id="outcome" role="tabpanel" aria-labelledby={`view-${view}`} class="outcome-body">
+      <div id="outcome" role="tabpanel" aria-labelledby={`view-${view}`} class="outcome-body" tabIndex={view === "grid" && run.state === "done" ? -1 : 0}>
         <Shown run={run} view={view} />
       </div>
     </div>

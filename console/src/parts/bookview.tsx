@@ -8,7 +8,7 @@ export function BookView({ book, title, at }: { book: Book; title: string; at: s
   const [ofBids, ofAsks] = [book.bids.at(-1)?.depth ?? 0, book.asks.at(-1)?.depth ?? 0];
   const spread = bid !== undefined && ask !== undefined ? ask - bid : NaN;
   return (
-    <div class="book padded">
+    <div class="book padded" role="region" aria-label={`Book of ${title}`} tabIndex={0}>
       <div class="page-head">
         <h2>{title}</h2>
         <p class="hint">{at}</p>

@@ -47,6 +47,8 @@ export class Visit {
   async type(sql: string): Promise<void> {
     await this.page.locator(".cm-content").click();
     await this.page.keyboard.press("Control+a");
+    // Text over coloured text would make Chromium try to keep the colour by a style of its own, which the policy refuses.
+    await this.page.keyboard.press("Backspace");
     await this.page.keyboard.insertText(sql);
     // A list of proposals would take the next key.
     await this.page.keyboard.press("Escape");

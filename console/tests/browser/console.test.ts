@@ -72,7 +72,7 @@ test("bars are candles, numbers over time are lines, numbers by text are bars", 
   await page.locator("canvas").waitFor();
   await visit.checkAccess("candles");
   await visit.picture("candles");
-  await page.getByLabel("Chart", { exact: true }).selectOption("lines");
+  await page.getByRole("combobox", { name: "Chart" }).selectOption("lines");
   await page.getByRole("img", { name: /lines of/ }).waitFor();
   await visit.picture("lines");
   await visit.run("select sym, sum(size) as volume from trade group by 1 order by 1");
@@ -119,7 +119,7 @@ test("tables, columns and functions are proposed", async () => {
   await page.keyboard.press("Escape");
   await page.keyboard.press("Backspace");
   await page.keyboard.press("Backspace");
-  await page.keyboard.type("t.si");
+  await page.keyboard.type("t.siz");
   await page.locator(".cm-tooltip-autocomplete").getByText("size").first().waitFor();
   await page.keyboard.press("Tab");
   await visit.picture("completion");
@@ -144,7 +144,7 @@ test("statements are saved, linked and remembered; a link runs nothing", async (
   page.on("dialog", (dialog) => void dialog.accept("By symbol"));
   await visit.run("select sym, count(*) as n from trade group by 1");
   await page.getByRole("grid").waitFor();
-  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Save", exact: true }).click();
   await page.getByRole("button", { name: "Copy link" }).click();
   const address = page.url();
   expect(address).toContain("#/query?sql=select");

@@ -55,6 +55,7 @@ export class Server {
       };
       child.stdout!.on("data", read);
       child.stderr!.on("data", read);
+      child.once("error", reject);
       child.once("exit", () => reject(new Error(`the server has ended: ${said}`)));
     });
     this.port = Number(new URL(this.api).port);
