@@ -41,7 +41,8 @@ export function quantile(counts: readonly number[], share: number): number {
   let below = 0;
   for (const [index, count] of counts.entries()) {
     below += count;
-    if (below >= share * all) return 10e-6 * 2 ** index;
+    // What is beyond all limits is counted last.
+    if (below >= share * all) return index === counts.length - 1 ? Infinity : 10e-6 * 2 ** index;
   }
   return Infinity;
 }

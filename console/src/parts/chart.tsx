@@ -70,9 +70,13 @@ function options(chart: Chart, zone: string, width: number, height: number): uPl
     width,
     height,
     padding: [12, 14, 0, 0],
-    scales: { x: { time: isTime, ...(chart.kind === "bars" ? { range: () => [-0.6, chart.labels.length - 0.4] } : {}) } },
+    scales: {
+      x: { time: isTime, ...(chart.kind === "bars" ? { range: () => [-0.6, chart.labels.length - 0.4] } : {}) },
+      // A line of zeros lies at the bottom, and not in a hundred of nothing.
+      y: { range: (_: uPlot, min: number, max: number) => (min === 0 && max === 0 ? [0, 1] : uPlot.rangeNum(min, max, 0.1, true)) },
+    },
     axes: [
-      { ...axis, ...labels, ...(isTime || chart.kind === "bars" ? {} : { values }) },
+      { ...axis, ...labels, ...(isTime ? { values: timeLabels(zone), size: 44 } : chart.kind === "bars" ? {} : { values }) },
       { ...axis, values, size: 64, side: chart.kind === "candles" ? 1 : 3 },
     ],
     series: [],
@@ -92,6 +96,22 @@ function options(chart: Chart, zone: string, width: number, height: number): uPl
     }),
   ];
   return common;
+}
+
+/** Times below an axis: as exact as the steps between them, with the date below the first and below each that begins another. */
+function timeLabels(zone: string) {
+  return (_: uPlot, splits: number[], __: number, ___: number, step: number): string[] => {
+    let last = "";
+    return splits.map((seconds) => {
+      const text = instant(BigInt(Math.round(seconds * 1e6)) * 1000n, zone, step < 0.001 ? 6 : step < 1 ? 3 : 0);
+      const [day = "", time = ""] = text.split(" ");
+      const isNew = day !== last;
+      last = day;
+      if (step >= 86_400) return day;
+      const shown = step >= 60 ? time.slice(0, 5) : time;
+      return isNew ? `${shown}\n${day}` : shown;
+    });
+  };
 }
 
 function utcDate(seconds: number): Date {
@@ -116,8 +136,13 @@ function candleOptions(chart: Candles, x: uPlot.Series, common: uPlot.Options): 
     const size = max - min || Math.abs(max) * 0.01 || 1;
     return [min - size * (plot.series.length > 5 ? 0.3 : 0.05), max + size * 0.05];
   };
+  // Half a candle of room at each end.
+  const ends = (_: uPlot, min: number, max: number): uPlot.Range.MinMax => {
+    const step = chart.time.length > 1 ? (chart.time.at(-1)! - chart.time[0]!) / (chart.time.length - 1) : 60;
+    return [min - step * 0.6, max + step * 0.6];
+  };
   return {
-    scales: { ...common.scales, y: { range: room }, ...(chart.volume ? { volume: { range: most } } : {}) },
+    scales: { x: { time: true, range: ends }, y: { range: room }, ...(chart.volume ? { volume: { range: most } } : {}) },
     series: [x, hidden("open"), hidden("high"), hidden("low"), hidden("close"), ...volume],
     hooks: { draw: [(plot) => drawCandles(plot, up, down)] },
   };

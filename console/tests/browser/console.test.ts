@@ -171,6 +171,7 @@ test("tables tell columns, partitions, tiers and sizes", async () => {
   await page.getByRole("link", { name: "trade" }).click();
   await page.getByRole("heading", { name: "trade" }).waitFor();
   await page.getByRole("region", { name: "Columns" }).getByText("symbol").first().waitFor();
+  await page.getByRole("region", { name: "Partitions" }).getByText("2026-01-02").first().waitFor();
   await visit.checkAccess("table");
   await visit.picture("table");
   await visit.close();

@@ -65,6 +65,7 @@ test("metrics are read with their labels, and quantiles of their buckets", () =>
   expect(metrics.sum("a_total")).toBe(7);
   expect(metrics.all("a_total")[0]!.labels["b"]).toBe('q"u');
   expect(quantile([0, 9, 1], 0.5)).toBeCloseTo(20e-6);
+  expect(quantile([0, 1, 9], 0.5)).toBe(Infinity);
   expect(quantile([], 0.5)).toBeNaN();
 });
 
