@@ -85,7 +85,7 @@ function options(chart: Chart, zone: string, width: number, height: number): uPl
     ...(isTime ? { tzDate: (seconds: number) => (zone === "UTC" ? utcDate(seconds) : uPlot.tzDate(new Date(seconds * 1000), zone)) } : {}),
   };
   const x: uPlot.Series = { label: chart.kind === "lines" ? chart.xName : "", value: (_: uPlot, value: number | null) => (value === null ? "–" : xText(chart, value, zone)) };
-  if (chart.kind === "candles") return { ...common, ...candleOptions(chart, x, common) };
+  if (chart.kind === "candles") return { ...common, ...candleOptions(chart, x) };
   common.series = [
     x,
     ...chart.series.map((one, index): uPlot.Series => {
@@ -126,7 +126,7 @@ function xText(chart: Chart, value: number, zone: string): string {
 }
 
 /** Candles are drawn by a hook over series that are themselves not drawn; the volume takes the lowest fifth. */
-function candleOptions(chart: Candles, x: uPlot.Series, common: uPlot.Options): Partial<uPlot.Options> {
+function candleOptions(chart: Candles, x: uPlot.Series): Partial<uPlot.Options> {
   const [up, down] = [colour("--up"), colour("--down")];
   const value = (_: uPlot, given: number | null) => (given === null ? "–" : short(given));
   const hidden = (label: string): uPlot.Series => ({ label, paths: () => null, points: { show: false }, value });
