@@ -120,9 +120,10 @@ test("tables, columns and functions are proposed", async () => {
   await page.keyboard.press("Backspace");
   await page.keyboard.press("Backspace");
   await page.keyboard.type("t.siz");
-  await page.locator(".cm-tooltip-autocomplete").getByText("size").first().waitFor();
-  await page.keyboard.press("Tab");
+  const proposed = page.locator(".cm-tooltip-autocomplete").getByRole("option", { name: /^size/ });
+  await proposed.waitFor();
   await visit.picture("completion");
+  await proposed.click();
   expect(await page.locator(".cm-content").innerText()).toBe("select t.size from trade t");
   await visit.close();
 });
