@@ -74,6 +74,11 @@ const look = (dark: boolean) =>
     { dark },
   );
 
+const allKeywords = keywordCompletionSource(dialect);
+
+/** Keywords, but not behind a table's name and its dot. */
+const keywords = (context: CompletionContext) => (context.matchBefore(/\.[\p{L}\p{N}_]*$/u) ? null : allKeywords(context));
+
 /** Proposals from the tables and functions of the server. */
 function propose(known: { tables: TableInfo[]; functions: FunctionInfo[] }) {
   return (context: CompletionContext) => {
@@ -125,7 +130,7 @@ export function Editor(properties: Properties) {
           EditorView.lineWrapping,
           sql({ dialect }),
           dialect.language.data.of({ autocomplete: source }),
-          dialect.language.data.of({ autocomplete: keywordCompletionSource(dialect) }),
+          dialect.language.data.of({ autocomplete: keywords }),
           autocompletion({ icons: false }),
           keymap.of([...closeBracketsKeymap, ...completionKeymap, ...defaultKeymap, ...historyKeymap, { key: "Escape", run: () => (last.current.onCancel(), true) }]),
           placeholder("select … from …"),
