@@ -2,7 +2,7 @@
 // policy allows without 'unsafe-inline'.
 import { acceptCompletion, autocompletion, closeBrackets, closeBracketsKeymap, type Completion, type CompletionContext, completionKeymap } from "@codemirror/autocomplete";
 import { defaultKeymap, history, historyKeymap } from "@codemirror/commands";
-import { keywordCompletionSource, PostgreSQL, sql, SQLDialect } from "@codemirror/lang-sql";
+import { keywordCompletionSource, PostgreSQL, SQLDialect } from "@codemirror/lang-sql";
 import { bracketMatching, HighlightStyle, syntaxHighlighting } from "@codemirror/language";
 import { setDiagnostics } from "@codemirror/lint";
 import { Compartment, EditorState, Prec } from "@codemirror/state";
@@ -128,7 +128,8 @@ export function Editor(properties: Properties) {
           closeBrackets(),
           highlightActiveLine(),
           EditorView.lineWrapping,
-          sql({ dialect }),
+          // `sql()` would bring keywords of its own.
+          dialect.extension,
           dialect.language.data.of({ autocomplete: source }),
           dialect.language.data.of({ autocomplete: keywords }),
           autocompletion({ icons: false }),
