@@ -10,15 +10,23 @@ SPLAY = target/release/splay
 # Notes how long a step takes in target/durations.tsv.
 TIMED = .ci/timed
 
-.PHONY: build splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest \
+.PHONY: build console test-console splay demo references check test test-rust test-ticks test-oracle test-python test-feeds wheel lint lint-python deb doc bench bench-full bench-engine bench-frames bench-cliffs bench-builds bench-changes bench-reference bench-views bench-load bench-ingest \
 	capture-day crash-test long-tests soak fuzz fuzz-seeded fuzz-statements clippy clean
 
+# The web console, which the builds below make part of the command. Where Node.js is missing this says so, and they go on without it.
+console:
+	.ci/console build
+
+# Its modules by vitest, and its pages by Playwright in Chromium; what is missing is named.
+test-console: build
+	.ci/console test $(SPLAY)
+
 # Everything: the command, the library of the Python package, and what tests need of both.
-build:
+build: console
 	$(TIMED) "build" $(CARGO) build --release --workspace --locked
 
 # The command alone.
-splay:
+splay: console
 	$(TIMED) "build the command" $(CARGO) build --release --locked -p splay-cli
 
 demo: splay
@@ -29,7 +37,7 @@ demo: splay
 references: splay
 	$(PYTHON) .ci/references.py --write
 
-test: lint lint-python test-rust test-python
+test: lint lint-python test-rust test-python test-console
 
 # For people at work: whether the crates that don't need DataFusion compile, their tests among them. CHECK=--workspace checks all.
 CHECK ?= -p splay-ipc -p splay-store -p splay-engine -p splay-import -p splay-capture -p splay-lab -p splay-mutate

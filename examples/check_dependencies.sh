@@ -18,6 +18,7 @@ refuse splay-capture "^(datafusion|tokio\$|$network|splay-sql\$|splay-engine\$|s
 refuse splay-sql "^($network|splay-capture\$|splay-server\$)" 'the network stack is for the server alone'
 refuse splay-ipc '^(datafusion|splay-store$|parquet$|tokio$)' 'reading Arrow files needs Arrow alone'
 refuse splay-calendar '^(datafusion|arrow|splay-store$|tokio$)' 'calendars stand alone'
+refuse splay-console '.' 'the console is bytes alone'
 refuse splay-lab '^(datafusion|splay-store$|tokio$)' 'the simulator stands alone'
 refuse splay-mutate '^(datafusion|arrow|splay-store$|tokio$)' 'the fuzzer knows bytes alone'
 refuse splay-python "^($network|splay-server\$)" 'the Python package serves nobody'

@@ -6,12 +6,18 @@
 
 use axum::http::{HeaderMap, header};
 use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Auth, Role, Token};
+
+/// The subprotocol of WebSockets that clients name who send their token as another one.
+pub(crate) const PROTOCOL: &str = "splay";
+
+/// What the subprotocol begins with that is a token: web pages can give a WebSocket no other header.
+const PROTOCOL_TOKEN: &str = "splay.bearer.";
 
 /// The tokens that are accepted.
 #[derive(Debug, Clone, Default)]
@@ -72,6 +78,20 @@ impl Tokens {
         self.check_value(values, role)
     }
 
+    /// The same for an upgrade to a WebSocket, where the token may be a subprotocol instead: `splay.bearer.` and the token as
+    /// unpadded base64url.
+    ///
+    /// # Errors
+    /// As [`Tokens::check`].
+    pub(crate) fn check_upgrade(&self, headers: &HeaderMap, role: Role) -> Outcome<()> {
+        match protocol_token(headers) {
+            Some(token) if !headers.contains_key(header::AUTHORIZATION) => {
+                self.check_value(Some(&format!("Bearer {token}")), role)
+            }
+            _ => self.check(headers, role),
+        }
+    }
+
     /// The same for the value of an `authorization` header: `Bearer T`, InfluxDB's `Token T`, or `Basic` with the token as
     /// password.
     pub(crate) fn check_value(&self, value: Option<&str>, role: Role) -> Outcome<()> {
@@ -103,6 +123,14 @@ impl Tokens {
         // Not `find`, which would stop at the first.
         self.tokens.iter().fold(None, |found, known| if known.digest == digest { Some(known) } else { found })
     }
+}
+
+/// The token among the subprotocols of a WebSocket.
+fn protocol_token(headers: &HeaderMap) -> Option<String> {
+    let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
+    let mut tokens =
+        protocols.flat_map(|names| names.split(',')).filter_map(|name| name.trim().strip_prefix(PROTOCOL_TOKEN));
+    String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(tokens.next()?).ok()?).ok()
 }
 
 /// The token of an `authorization` header.
@@ -175,6 +203,28 @@ mod tests {
         }
         assert_eq!(tokens.check_value(None, Role::Read).unwrap_err().code, Code::Unauthorized);
         assert_eq!(tokens.check_value(Some("Bearer secret"), Role::Write).unwrap_err().code, Code::Forbidden);
+    }
+
+    #[test]
+    fn a_token_among_subprotocols_is_as_good_as_a_header() {
+        let tokens = tokens(vec![Role::Read]);
+        let check = |protocols: &str, role| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocols.parse().unwrap());
+            tokens.check_upgrade(&headers, role).map_err(|problem| problem.code)
+        };
+        let right = "splay, splay.bearer.c2VjcmV0";
+        assert_eq!(check(right, Role::Read), Ok(()));
+        assert_eq!(check(right, Role::Write), Err(Code::Forbidden));
+        for wrong in
+            ["splay", "splay.bearer.", "splay.bearer.c2VjcmU", "splay.bearer.c2VjcmV0==", "splay.bearer.!", "secret"]
+        {
+            assert_eq!(check(wrong, Role::Read), Err(Code::Unauthorized), "{wrong}");
+        }
+        let mut both = HeaderMap::new();
+        both.insert(header::SEC_WEBSOCKET_PROTOCOL, right.parse().unwrap());
+        both.insert(header::AUTHORIZATION, "Bearer wrong".parse().unwrap());
+        assert!(tokens.check_upgrade(&both, Role::Read).is_err(), "the header goes first");
     }
 
     #[test]

@@ -1,10 +1,13 @@
-//! HTTP: statements, rows, tables, health, metrics; and, by WebSocket, subscriptions. Described in docs/reference/http.md.
+//! HTTP: statements, rows, tables, health, metrics, the web console; and, by WebSocket, subscriptions. Described in
+//! docs/reference/http.md.
 
+mod console;
 mod encode;
 #[cfg(test)]
 mod fuzz;
 mod query;
 mod status;
+mod storage;
 mod subscribe;
 mod tables;
 mod text;
@@ -66,9 +69,13 @@ type Server = State<Arc<Shared>>;
 /// All paths.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
     Router::new()
+        .route("/", get(console::page))
+        .route("/assets/{name}", get(console::asset))
+        .route("/licences.txt", get(console::licences))
         .route("/query", get(query::get).post(query::post))
         .route("/tables", get(tables::list))
         .route("/tables/{table}", get(tables::one))
+        .route("/tables/{table}/storage", get(storage::storage))
         .route("/status", get(status::status))
         .route("/subscribe", get(subscribe::subscribe))
         .route("/api/v1/write", post(write::rows).get(write::producer).delete(write::give_up))

@@ -18,6 +18,7 @@ use serde_json::json;
 
 use super::{Server, Shared};
 use crate::asks::{ASK_BYTES_MAX, Ask, Format, More};
+use crate::auth::PROTOCOL;
 use crate::ingest::{Update, UpdateKind};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
@@ -32,9 +33,9 @@ pub(super) async fn subscribe(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Outcome<Response> {
-    server.tokens.check(&headers, Role::Read)?;
+    server.tokens.check_upgrade(&headers, Role::Read)?;
     let place = server.subscriptions.place()?;
-    let upgrade = upgrade.max_message_size(ASK_BYTES_MAX).max_frame_size(ASK_BYTES_MAX);
+    let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(ASK_BYTES_MAX).max_frame_size(ASK_BYTES_MAX);
     Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, place, socket).await }))
 }
 

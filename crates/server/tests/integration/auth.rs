@@ -26,6 +26,7 @@ fn every_path_asks_for_the_token_that_it_needs() {
         ("POST", "/query", b"select 1", true),
         ("GET", "/tables", b"", true),
         ("GET", "/tables/trade", b"", true),
+        ("GET", "/tables/trade/storage", b"", true),
         ("GET", "/metrics", b"", true),
         ("GET", "/status", b"", true),
         ("GET", "/api/v1/write?producer=feed", b"", false),
@@ -56,7 +57,7 @@ fn every_path_asks_for_the_token_that_it_needs() {
         let ok = status(&[("authorization", right)]);
         assert!(ok == 200 || ok == 204 || ok == 101 || (path.starts_with("/api/v1") && ok == 400), "{path}: {ok}");
     }
-    for path in ["/health", "/ready", "/ping"] {
+    for path in ["/health", "/ready", "/ping", "/"] {
         assert!(served.get(path).status < 300, "{path}");
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod auth;
+mod console;
 mod flight;
 mod hostile;
 mod line;
