@@ -50,6 +50,7 @@ mod planner;
 pub mod postgres;
 mod provider;
 mod pushdown;
+mod query_values;
 mod read_only;
 mod resolve;
 mod scan;

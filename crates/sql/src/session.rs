@@ -55,6 +55,7 @@ use crate::placeholders;
 use crate::planner::{self, TickQueryPlanner};
 use crate::postgres;
 use crate::provider::{TickRowOrder, TickSchema, TickTable};
+use crate::query_values::QueryValues;
 use crate::read_only;
 use crate::semi_joins::DistinctInnerSide;
 use crate::summary::Summary;
@@ -873,6 +874,7 @@ fn state(
     analyzer_rules.insert(0, Arc::new(PrepareCoercion));
     analyzer_rules.insert(0, Arc::new(JoinInSelect));
     analyzer_rules.insert(0, Arc::new(JoinCorrelated));
+    analyzer_rules.insert(0, Arc::new(QueryValues));
     analyzer_rules.insert(0, Arc::new(ComputeDates));
     let mut expr_planners = SessionStateDefaults::default_expr_planners();
     // DataFusion's own answers for every aggregate.

@@ -1,0 +1,122 @@
+//! Queries as values, where DataFusion 55.2 has no plan for them or takes them for what they aren't.
+//!
+//! - `EXISTS (…)` in a select list, in what is aggregated or sorted: `(SELECT count(*) > 0 FROM …)`. DataFusion plans it as a condition of `WHERE` alone.
+//! - `(SELECT time FROM …)` is null where the query gives no row, also if its column has no nulls. DataFusion takes the column's word for it, so that
+//!   `coalesce((SELECT time …), x)` was null and `(SELECT time …) IS NULL` false. A query that may give no row is read by the aggregate of its only
+//!   row, which may be null.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::Transformed;
+use datafusion::common::{Column, Result};
+use datafusion::functions_aggregate::expr_fn::count;
+use datafusion::logical_expr::expr::Exists;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::logical_plan::{Distinct, FetchType, SkipType, Subquery};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, lit};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::functions::only_row;
+use crate::walk::{Walk, WalkPlan};
+
+/// Rewrites queries as values, before they are joined and types are coerced.
+#[derive(Debug)]
+pub(crate) struct QueryValues;
+
+impl AnalyzerRule for QueryValues {
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        Ok(plan.rewrite_steps_up(rewritten)?.data)
+    }
+
+    fn name(&self) -> &str {
+        "query_values"
+    }
+}
+
+fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let has_values = matches!(
+        node,
+        LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_)
+    );
+    let names = NamePreserver::new(&node);
+    node.rewrite_expressions(|expr| {
+        let name = names.save(&expr);
+        let value = expr.transform_down(|expr| match expr {
+            Expr::Exists(found) if has_values => is_any(&found).map(Transformed::yes),
+            Expr::ScalarSubquery(query) => match may_be_missing(&query)? {
+                true => or_null(query).map(Transformed::yes),
+                false => Ok(Transformed::no(Expr::ScalarSubquery(query))),
+            },
+            other => Ok(Transformed::no(other)),
+        })?;
+        Ok(value.update_data(|value| name.restore(value)))
+    })
+}
+
+/// Whether a query gives a row, as a query that gives a value.
+fn is_any(found: &Exists) -> Result<Expr> {
+    let rows = LogicalPlanBuilder::from(some_rows(&found.subquery.subquery)?.clone());
+    let rows = match found.subquery.outer_ref_columns.is_empty() {
+        true => rows.limit(0, Some(1))?,
+        false => rows,
+    };
+    let number = Expr::Column(Column::from_name("rows"));
+    let is_any = if found.negated { number.eq(lit(0i64)) } else { number.gt(lit(0i64)) };
+    let plan = rows
+        .aggregate(Vec::<Expr>::new(), [count(lit(1i64)).alias("rows")])?
+        .project([is_any.alias("is_any")])?
+        .build()?;
+    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..found.subquery.clone() }))
+}
+
+/// The rows of a query without what changes only their number or order, as long as it has one.
+fn some_rows(plan: &LogicalPlan) -> Result<&LogicalPlan> {
+    match plan {
+        LogicalPlan::Projection(projection) => some_rows(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => some_rows(&alias.input),
+        LogicalPlan::Sort(sort) if sort.fetch.is_none() => some_rows(&sort.input),
+        LogicalPlan::Distinct(Distinct::All(input)) => some_rows(input),
+        LogicalPlan::Limit(limit)
+            if matches!(limit.get_skip_type()?, SkipType::Literal(0))
+                && matches!(limit.get_fetch_type()?, FetchType::Literal(Some(1..))) =>
+        {
+            some_rows(&limit.input)
+        }
+        plan => Ok(plan),
+    }
+}
+
+/// Whether a query that stands for itself may give no row, and its column says that it has no null.
+fn may_be_missing(query: &Subquery) -> Result<bool> {
+    let fields = query.subquery.schema().fields();
+    let is_required = fields.first().is_some_and(|field| !field.is_nullable());
+    Ok(is_required && query.outer_ref_columns.is_empty() && !has_row(&query.subquery))
+}
+
+/// Whether a plan gives a row in any case.
+fn has_row(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Projection(projection) => has_row(&projection.input),
+        LogicalPlan::SubqueryAlias(alias) => has_row(&alias.input),
+        LogicalPlan::Sort(sort) => sort.fetch != Some(0) && has_row(&sort.input),
+        LogicalPlan::Window(window) => has_row(&window.input),
+        LogicalPlan::Aggregate(aggregate) => aggregate.group_expr.is_empty(),
+        LogicalPlan::EmptyRelation(empty) => empty.produce_one_row,
+        LogicalPlan::Values(values) => !values.values.is_empty(),
+        _ => false,
+    }
+}
+
+/// The query with null for no row.
+fn or_null(query: Subquery) -> Result<Expr> {
+    let (relation, field) = query.subquery.schema().qualified_field(0);
+    let (relation, name) = (relation.cloned(), field.name().clone());
+    let value = only_row(Expr::Column(Column::new(relation.clone(), name.clone())));
+    let value = value.alias("value");
+    let plan = LogicalPlanBuilder::from(query.subquery.as_ref().clone())
+        .aggregate(Vec::<Expr>::new(), [value])?
+        .project([Expr::Column(Column::from_name("value")).alias_qualified(relation, name)])?
+        .build()?;
+    Ok(Expr::ScalarSubquery(Subquery { subquery: Arc::new(plan), ..query }))
+}
