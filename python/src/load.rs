@@ -50,7 +50,8 @@ fn refuse_known(database: &Database, table: &str, files: &[InputFile]) -> Result
         Err(Error::NoSuchTable { .. }) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
-    let known: HashSet<&str> = snapshot.sources().map(|(source, _)| source.digest.as_str()).collect();
+    let known: HashSet<&str> =
+        snapshot.sources().filter(|(source, _)| source.rows > 0).map(|(source, _)| source.digest.as_str()).collect();
     if known.is_empty() {
         return Ok(());
     }

@@ -40,6 +40,17 @@ def test_a_file_is_loaded_once_unless_wanted(db, files):
     assert db.table("t").rows == 6
 
 
+def test_files_without_rows_are_loaded_each_night(db, files, tmp_path):
+    assert db.load("trade", files / "a.csv").rows == 2
+    for name in ("monday.csv", "tuesday.csv"):
+        (tmp_path / name).write_text("time,sym,price\n")
+        assert db.load("trade", tmp_path / name).rows == 0
+    both = db.load("trade", [files / "b.csv", tmp_path / "monday.csv", tmp_path / "tuesday.csv"])
+    assert both.rows == 2
+    with pytest.raises(splay.AlreadyLoadedError):
+        db.load("trade", files / "b.csv")
+
+
 def test_wishes_reach_the_importer(db, files):
     db.load("t", files, types={"price": "decimal(10,2)"}, symbol="", time="time", time_zone="Asia/Tokyo", format="csv")
     table = db.table("t")

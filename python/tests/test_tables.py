@@ -3,6 +3,7 @@
 import datetime as dt
 
 import pandas as pd
+import pyarrow as pa
 import pyarrow.dataset
 import pytest
 
@@ -73,3 +74,22 @@ def test_export_is_read_by_others(table, tmp_path):
     assert sorted(copy["size"].to_pylist()) == [100, 200, 300, 400]
     with pytest.raises(ValueError, match="arrow"):
         table.export(tmp_path / "csv", format="csv")
+
+
+@pytest.mark.parametrize("kind", ["arrow", "pandas", "polars"])
+def test_a_column_without_a_value_fits_any_column(db, kind):
+    first = pa.table({"time": pa.array([1, 2], pa.timestamp("ns")), "sym": ["A", "B"], "size": [1, 2], "venue": ["X", "Y"], "price": [1.0, 2.0]})
+    db.write("trade", first)
+    rows = {"time": first["time"].cast(pa.timestamp("ns")), "sym": ["A", "A"], "size": [None, None], "venue": [None, None], "price": [None, None]}
+    nothing = pa.table(rows)
+    assert nothing.schema.field("size").type == pa.null()
+    if kind == "pandas":
+        frame = nothing.to_pandas()
+    else:
+        frame = nothing if kind == "arrow" else pytest.importorskip("polars").from_arrow(nothing)
+    db.write("trade", frame)
+    assert db.sql("select count(*), count(size), count(venue), count(price) from trade").fetchall() == [(4, 2, 2, 2)]
+    with pytest.raises(splay.SchemaError, match="'?\"?size\"?'? has the Arrow type .*name one in types"):
+        db.write("other", nothing)
+    db.write("other", nothing, types={"size": "int64", "venue": "symbol", "price": "float64"})
+    assert db.sql("select count(*), count(size) from other").fetchall() == [(2, 0)]

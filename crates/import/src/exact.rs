@@ -3,7 +3,7 @@
 //! - A value that would change, such as 1.5 into an integer or an instant outside 1677 to 2262, is an error.
 //! - Timestamps without a zone are UTC; a date as time is midnight in the table's time zone.
 
-use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::array::{Array, ArrayRef, AsArray, new_null_array};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit};
 use arrow::error::ArrowError;
@@ -31,6 +31,10 @@ pub fn cast_exactly(array: &ArrayRef, target: &ColumnType, time_zone: &str) -> R
     let (from, to) = (array.data_type(), target.arrow());
     if *from == to && !is_dictionary_with_nulls(array) {
         return Ok(ArrayRef::clone(array));
+    }
+    // A column without a value has no type of its own: makers of frames and files give it this one.
+    if *from == DataType::Null {
+        return Ok(new_null_array(&to, array.len()));
     }
     let own = natural_type(from);
     let cast = match (&own, target) {

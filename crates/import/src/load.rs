@@ -52,7 +52,8 @@ pub fn load(
         // Before anything is read. The load itself asks again, when it holds the lock.
         for file in &files {
             let digest = digest(file)?;
-            if let Some((_, epoch)) = snapshot.sources().find(|(source, _)| source.digest == digest) {
+            if let Some((_, epoch)) = snapshot.sources().find(|(source, _)| source.digest == digest && source.rows > 0)
+            {
                 let (table, source_name) = (table.to_owned(), file.name.clone());
                 return Err(splay_store::Error::AlreadyLoaded { table, source_name, epoch: *epoch }.into());
             }

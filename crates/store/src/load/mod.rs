@@ -282,11 +282,15 @@ impl Load {
         &self.spec
     }
 
-    /// Records where rows come from, so that it is refused another time.
+    /// Records where rows come from, so that it is refused another time. Sources without rows, which are often the same bytes, aren't; the first
+    /// of them is on record.
     ///
     /// # Errors
     /// [`Error::AlreadyLoaded`] unless the options say that it may be loaded again.
     pub fn add_source(&mut self, source: Source) -> Result<()> {
+        if source.rows == 0 && self.loaded_by(&source.digest).is_some() {
+            return Ok(());
+        }
         self.check_source(&source.name, &source.digest)?;
         self.sources.push(source);
         Ok(())
@@ -300,15 +304,21 @@ impl Load {
         if self.options.again {
             return Ok(());
         }
-        let before = self.writer.table().and_then(|state| state.sources.get(digest)).map(|(_, epoch)| *epoch);
-        let in_this = self.sources.iter().any(|source| source.digest == digest);
-        let now = || self.writer.state().map_or(0, |state| state.epoch) + 1;
-        match before.or_else(|| in_this.then(now)) {
-            Some(epoch) => {
+        match self.loaded_by(digest) {
+            Some((rows, epoch)) if rows > 0 => {
                 Err(Error::AlreadyLoaded { table: self.spec.name.clone(), source_name: name.to_owned(), epoch })
             }
-            None => Ok(()),
+            _ => Ok(()),
         }
+    }
+
+    /// Rows of a source that was loaded, and by which commit.
+    fn loaded_by(&self, digest: &str) -> Option<(u64, u64)> {
+        let before = self.writer.table().and_then(|state| state.sources.get(digest));
+        let before = before.map(|(source, epoch)| (source.rows, *epoch));
+        let now = || self.writer.state().map_or(0, |state| state.epoch) + 1;
+        let in_this = || self.sources.iter().find(|source| source.digest == digest).map(|source| (source.rows, now()));
+        before.or_else(in_this)
     }
 
     /// Takes rows in. On failure none of the batch is taken.
