@@ -83,15 +83,16 @@ fn joined(node: LogicalPlan, number: &mut usize) -> Result<Transformed<LogicalPl
     Ok(Transformed::yes(node))
 }
 
-/// The queries of a step that DataFusion has no plan for, each once.
+/// The queries of a step that DataFusion has no plan for, each once: any in what is aggregated.
 fn queries(node: &LogicalPlan) -> Result<Vec<Subquery>> {
+    let is_aggregated = matches!(node, LogicalPlan::Aggregate(_));
     let mut found: Vec<Subquery> = Vec::new();
     node.walk_expressions(|expr| {
         expr.apply(|expr| {
             if let Expr::ScalarSubquery(query) = expr
                 && !query.outer_ref_columns.is_empty()
                 && !found.contains(query)
-                && (!is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
+                && (is_aggregated || !is_aggregate(&query.subquery) || !is_bound_by_equalities(&query.subquery)?)
             {
                 found.push(query.clone());
             }
