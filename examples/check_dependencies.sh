@@ -5,7 +5,7 @@ cd "$(dirname "$0")/.."
 tree() { cargo tree --locked --prefix none --edges normal "$@" | sed 's/ .*//' | sort -u; }
 refuse() { # package, forbidden pattern, why
     local found
-    found=$(tree -p "$1") # Ends the script if cargo fails.
+    found=$(tree -p "$1" | sed "/^$1\$/d") # Ends the script if cargo fails.
     found=$(grep -E "$2" <<<"$found" | head -1) || return 0
     echo "splay: $1 depends on $found: $3" >&2
     exit 1

@@ -83,11 +83,12 @@ def test_a_column_without_a_value_fits_any_column(db, kind):
     rows = {"time": first["time"].cast(pa.timestamp("ns")), "sym": ["A", "A"], "size": [None, None], "venue": [None, None], "price": [None, None]}
     nothing = pa.table(rows)
     assert nothing.schema.field("size").type == pa.null()
-    if kind == "pandas":
-        frame = nothing.to_pandas()
-    else:
-        frame = nothing if kind == "arrow" else pytest.importorskip("polars").from_arrow(nothing)
-    db.write("trade", frame)
+    makers = {
+        "arrow": lambda: nothing,
+        "pandas": nothing.to_pandas,
+        "polars": lambda: pytest.importorskip("polars").from_arrow(nothing),
+    }
+    db.write("trade", makers[kind]())
     assert db.sql("select count(*), count(size), count(venue), count(price) from trade").fetchall() == [(4, 2, 2, 2)]
     with pytest.raises(splay.SchemaError, match="'?\"?size\"?'? has the Arrow type .*name one in types"):
         db.write("other", nothing)
