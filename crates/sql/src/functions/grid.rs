@@ -13,7 +13,7 @@ use chrono::{DateTime, Datelike, Months};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 
 /// Nanoseconds of one day of 24 hours.
-pub(super) const DAY_NS: i64 = 86_400_000_000_000;
+pub(crate) const DAY_NS: i64 = 86_400_000_000_000;
 /// Nanoseconds of a minute.
 pub(super) const MINUTE_NS: i64 = 60_000_000_000;
 /// 2000-01-01T00:00:00, the zero of kdb+ and of month buckets.

@@ -78,6 +78,7 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF, WindowUDF};
 pub(crate) use buckets::{buckets, dates_are_made_of, timeline};
 pub(crate) use gap_fill::SAMPLE_FILL;
 pub use gap_fill::{GapFillPlanner, GapFillRule};
+pub(crate) use grid::DAY_NS;
 pub(crate) use local_date::{LOCAL_DATE, local_date};
 pub(crate) use named_cast::CAST;
 pub(crate) use only_row::only_row;

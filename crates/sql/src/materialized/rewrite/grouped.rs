@@ -5,11 +5,11 @@ use std::collections::{HashMap, HashSet};
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::ast::{self, Expr, GroupByExpr, Select, SelectItem, SetExpr, Value};
-use splay_store::{TableSpec, Tz, View};
+use splay_store::{DATE_COLUMN, TableSpec, Tz, View};
 
 use super::super::Query;
 use super::super::definition;
-use super::scope::{DATE, Scope, conjuncts, unnested};
+use super::scope::{Scope, conjuncts, unnested};
 use crate::dialect;
 use crate::functions::{self, Timeline};
 use crate::names::Spellings;
@@ -29,6 +29,8 @@ pub(in crate::materialized) struct Grouped {
     pub(super) columns: HashSet<String>,
     pub(super) time: String,
     pub(super) symbol: Option<String>,
+    /// Whether the table's date follows from its time; else it is a column like others, or there is none.
+    has_virtual_date: bool,
     /// Clock of the table's dates, and the time of day at which they begin.
     pub(super) zone: Tz,
     pub(super) day_start: Option<String>,
@@ -64,7 +66,9 @@ impl Grouped {
             return None;
         }
         let mut columns: HashSet<String> = table.columns.iter().map(|column| column.name.to_lowercase()).collect();
-        columns.insert(DATE.to_owned());
+        if table.has_virtual_date() {
+            columns.insert(DATE_COLUMN.to_owned());
+        }
         let time = table.time.to_lowercase();
         let scope = Scope::of(select, &table.name, &columns, &time)?;
         let groups = keys_of(select, &scope, state)?;
@@ -91,6 +95,7 @@ impl Grouped {
             table: table.name.clone(),
             time: time.clone(),
             symbol: table.symbol.as_ref().map(|symbol| symbol.to_lowercase()),
+            has_virtual_date: table.has_virtual_date(),
             zone: table.zone().unwrap_or(Tz::UTC),
             day_start: (!day_start.is_midnight()).then(|| day_start.to_string()),
             day_start_ns: -day_start.lead(),
@@ -103,9 +108,9 @@ impl Grouped {
         })
     }
 
-    /// Whether dates are made of whole buckets of its time from an instant on.
+    /// The column of its buckets, if the table's dates are made of whole ones from an instant on.
     pub(super) fn has_dates(&self, from: i64) -> Option<usize> {
-        let (place, timeline) = self.bucket.as_ref()?;
+        let (place, timeline) = self.bucket.as_ref().filter(|_| self.has_virtual_date)?;
         functions::dates_are_made_of(self.zone, self.day_start_ns, timeline, from).then_some(*place)
     }
 }

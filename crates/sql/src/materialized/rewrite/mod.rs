@@ -27,6 +27,7 @@ use splay_store::View;
 pub(super) use self::grouped::Grouped;
 use super::{PlannedView, ViewState};
 use crate::error::Result;
+use crate::functions::DAY_NS;
 use crate::names::Spellings;
 use crate::session::Session;
 use crate::walk::syntax::visit_mut;
@@ -94,7 +95,7 @@ impl ViewState {
         let bound = if expired == 0 { i64::MIN } else { *first.times.start() };
         // A day more for clocks before UTC and dates that begin on the evening before.
         let date = i64::from(*first.dates.first()?) - 2;
-        Some(Since { bound, earliest: date.saturating_mul(86_400_000_000_000) })
+        Some(Since { bound, earliest: date.saturating_mul(DAY_NS) })
     }
 }
 

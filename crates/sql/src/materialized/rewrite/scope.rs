@@ -16,9 +16,6 @@ use datafusion::sql::sqlparser::ast::{
 use crate::functions::{self, Timeline};
 use crate::walk::syntax::change_expressions;
 
-/// The column that every table has beside those of its own.
-pub(super) const DATE: &str = "date";
-
 /// The names of a select over one table.
 pub(super) struct Scope<'a> {
     /// The table and its alias.
@@ -49,7 +46,7 @@ impl<'a> Scope<'a> {
         Some(Scope { qualifiers, columns, time })
     }
 
-    /// The column of the table that an expression names, or its date.
+    /// The column of the table that an expression names.
     pub(super) fn column(&self, expr: &Expr) -> Option<String> {
         let name = match expr {
             Expr::Identifier(name) => name,
@@ -60,7 +57,7 @@ impl<'a> Scope<'a> {
             _ => return None,
         };
         let name = name.value.to_lowercase();
-        (self.columns.contains(&name) || name == DATE).then_some(name)
+        self.columns.contains(&name).then_some(name)
     }
 
     pub(super) fn is_time(&self, expr: &Expr) -> bool {

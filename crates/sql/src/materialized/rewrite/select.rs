@@ -4,20 +4,23 @@
 //! - An aggregate is one of the view's, put together over the groups that fall into one: sums and counts are added, `first` is that of the earliest
 //!   bucket. If no groups fall together, every value of the view is at hand.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
 use std::ops::ControlFlow;
 
 use datafusion::execution::session_state::SessionState;
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, Distinct, Expr, Function, FunctionArgumentClause, FunctionArguments, GroupByExpr, Ident, OrderBy,
-    OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, TableWithJoins, VisitorMut,
+    BinaryOperator, Distinct, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentClause, FunctionArguments,
+    GroupByExpr, Ident, OrderBy, OrderByExpr, OrderByKind, Query, Select, SelectFlavor, SelectItem, TableWithJoins,
+    VisitorMut,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::Parser;
 
+use splay_store::DATE_COLUMN;
+
 use super::Since;
 use super::grouped::{Grouped, aggregates, expression_of, keys_of};
-use super::scope::{DATE, Scope, conjuncts, instant, name_of, unnested};
+use super::scope::{Scope, conjuncts, instant, name_of, unnested};
 use crate::functions::LOCAL_DATE;
 use crate::resolve::is_aggregate;
 use crate::statements::quoted;
@@ -125,18 +128,16 @@ struct Over<'a> {
 impl Over<'_> {
     /// The condition over the view, without what holds for all of its rows.
     fn conditions(&mut self, condition: Option<&Expr>) -> Option<Option<Expr>> {
-        let mut left: HashMap<String, &Expr> = HashMap::new();
-        let mut texts = Vec::new();
-        for conjunct in condition.into_iter().flat_map(conjuncts) {
-            left.insert(self.scope.spelling(conjunct), conjunct);
-        }
-        if !self.grouped.conditions.iter().all(|condition| left.remove(condition).is_some()) {
+        let own = &self.grouped.conditions;
+        let conjuncts = condition.into_iter().flat_map(conjuncts);
+        let (met, left): (Vec<_>, Vec<_>) =
+            conjuncts.map(|one| (self.scope.spelling(one), one)).partition(|(spelling, _)| own.contains(spelling));
+        if !own.iter().all(|condition| met.iter().any(|(spelling, _)| spelling == condition)) {
             return None;
         }
-        for conjunct in condition.into_iter().flat_map(conjuncts) {
-            if left.remove(&self.scope.spelling(conjunct)).is_some() {
-                texts.push(format!("({})", self.expression(conjunct, Role::Condition)?));
-            }
+        let mut texts = Vec::new();
+        for (_, conjunct) in left {
+            texts.push(format!("({})", self.expression(conjunct, Role::Condition)?));
         }
         if self.since.bound != i64::MIN {
             let (place, _) = self.grouped.bucket.as_ref()?;
@@ -216,7 +217,9 @@ impl Over<'_> {
                 ControlFlow::Continue(self.bound(expr).and_then(|text| expression(&text)))
             }
             Expr::Identifier(_) | Expr::CompoundIdentifier(_) => match self.scope.column(expr) {
-                Some(column) if column == DATE => self.date().map_or(ControlFlow::Break(()), |text| found(&text)),
+                Some(column) if column == DATE_COLUMN => {
+                    self.date().map_or(ControlFlow::Break(()), |text| found(&text))
+                }
                 None if role != Role::Condition && is_alias(expr) => ControlFlow::Continue(None),
                 _ => ControlFlow::Break(()),
             },
@@ -254,9 +257,7 @@ impl Over<'_> {
         let mut coarser = unnested(expr).clone();
         let Expr::Function(Function { args: FunctionArguments::List(list), .. }) = &mut coarser else { return None };
         let time = list.args.get_mut(1)?;
-        *time = datafusion::sql::sqlparser::ast::FunctionArg::Unnamed(
-            datafusion::sql::sqlparser::ast::FunctionArgExpr::Expr(column),
-        );
+        *time = FunctionArg::Unnamed(FunctionArgExpr::Expr(column));
         Some(coarser)
     }
 
