@@ -88,7 +88,7 @@ fn fitting_table(
     let own_date = wishes.types.iter().any(|(name, _)| name.eq_ignore_ascii_case(DATE_COLUMN));
     let Some(other) = spec.without_date().filter(|_| !own_date) else { return Ok(Frame { spec, rows, kept }) };
     // The first rows tell whether its dates are those of its times.
-    let first = rows.next();
+    let first = rows.find(|batch| batch.as_ref().map_or(true, |batch| batch.num_rows() > 0));
     let agree = match &first {
         Some(Ok(batch)) => Fitter::new(&other).has_its_dates(&batch.project(&kept).map_err(Error::from)?)?,
         Some(Err(_)) => false,

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::Transformed;
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
 use datafusion::functions_aggregate::expr_fn::count;
 use datafusion::logical_expr::expr::Exists;
@@ -35,6 +35,14 @@ impl AnalyzerRule for QueryValues {
 }
 
 fn rewritten(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let mut has_queries = false;
+    node.walk_expressions(|expr| {
+        has_queries |= expr.exists(|expr| Ok(matches!(expr, Expr::Exists(_) | Expr::ScalarSubquery(_))))?;
+        Ok(if has_queries { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    })?;
+    if !has_queries {
+        return Ok(Transformed::no(node));
+    }
     let has_values = matches!(
         node,
         LogicalPlan::Projection(_) | LogicalPlan::Aggregate(_) | LogicalPlan::Window(_) | LogicalPlan::Sort(_)

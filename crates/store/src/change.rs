@@ -6,7 +6,7 @@ use crate::database::{Table, TableSnapshot};
 use crate::error::{Error, Result};
 use crate::load::{Load, LoadOptions, LoadReport, Removal};
 use crate::manifest::{FileEntry, Operation, Source, TableState, Tier};
-use crate::partition::Period;
+use crate::partition::{NS_PER_DAY, Period};
 use crate::schema::{Retention, TierRule};
 use crate::select::Selection;
 use crate::undo::why_not;
@@ -281,7 +281,7 @@ fn outlived<'a>(
     let mut by_date: std::collections::BTreeMap<i32, u64> = std::collections::BTreeMap::new();
     files.clone().for_each(|entry| *by_date.entry(entry.date).or_default() += size(entry));
     // Of any zone, and of days that begin on the evening before.
-    let ahead = i32::try_from(now().div_euclid(86_400_000_000_000)).unwrap_or(i32::MAX).saturating_add(2);
+    let ahead = i32::try_from(now().div_euclid(NS_PER_DAY)).unwrap_or(i32::MAX).saturating_add(2);
     let last = by_date.keys().next_back().copied();
     let newest = by_date.range(..=ahead).next_back().map(|(date, _)| *date).or(last).unwrap_or(0);
     let first = days.map_or(i32::MIN, |days| newest.saturating_sub(i32::try_from(days).unwrap_or(i32::MAX)));

@@ -6,9 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 use chrono::{DateTime, LocalResult, NaiveTime, Offset, TimeDelta, TimeZone};
 use chrono_tz::Tz;
 
-use crate::partition::{DayStart, FIRST_OF_ALL, LAST_OF_ALL, Period, date};
-
-const NS_PER_DAY: i64 = 86_400_000_000_000;
+use crate::partition::{DayStart, FIRST_OF_ALL, LAST_OF_ALL, NS_PER_DAY, Period, date};
 
 /// Finds the dates of instants, or the first dates of their partitions. Remembers the last one's bounds, since neighbours mostly share one.
 #[derive(Debug)]

@@ -6,7 +6,8 @@ use std::str::FromStr;
 use chrono::{Datelike, Months, NaiveDate, TimeDelta};
 use serde::{Deserialize, Serialize};
 
-const NS_PER_DAY: i64 = 86_400_000_000_000;
+/// Nanoseconds of a day of 24 hours.
+pub(crate) const NS_PER_DAY: i64 = 86_400_000_000_000;
 const NS_PER_MINUTE: i64 = 60_000_000_000;
 
 /// When the dates of a table begin, by the clock of its zone: at midnight, or on the evening before, as trading dates of futures do.

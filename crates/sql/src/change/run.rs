@@ -430,7 +430,8 @@ fn create_as(
     let mut spec = spec(table, columns_of(&answer.schema(), options)?, reference, options)?;
     let mut all: Vec<usize> = (0..spec.shown_columns().len()).collect();
     // The first rows are waited for before others are kept from writing.
-    let first = answer.by_ref().next().transpose()?;
+    let has_rows = |rows: &Result<RecordBatch>| rows.as_ref().map_or(true, |rows| rows.num_rows() > 0);
+    let first = answer.by_ref().find(has_rows).transpose()?;
     if let Some(other) = spec.without_date()
         && let Some(place) = date_of_answer(&other, &answer.schema())
     {
@@ -639,14 +640,13 @@ fn refuse_columns_of_views(table: &Table, column: &str) -> Result<()> {
     }
     let names = |view: &&View| over.contains(&view.name.as_str()) && views::names(&view.query, column);
     let named: Vec<&str> = views.iter().filter(names).map(|view| view.name.as_str()).collect();
-    match named.as_slice() {
-        [] => Ok(()),
-        [one] => fault(format!("the column {column:?} is named by the view {one}: drop it first, and create it again")),
-        some => fault(format!(
-            "the column {column:?} is named by the views {}: drop them first, and create them again",
-            some.join(", ")
-        )),
-    }
+    let (what, them) = match named.len() {
+        0 => return Ok(()),
+        1 => ("the view", "it"),
+        _ => ("the views", "them"),
+    };
+    let named = named.join(", ");
+    fault(format!("the column {column:?} is named by {what} {named}: drop {them} first, and create {them} again"))
 }
 
 fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, stop: Stop<'_>) -> Result<Changed> {
