@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
+use crate::access::ReadAccess;
 use crate::error::{Error, Result};
 use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
@@ -18,6 +19,7 @@ use crate::schema::TableSpec;
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
+
 use crate::views::ReadViews;
 
 pub(crate) const WRITER_LOCK: &str = "writer.lock";
@@ -42,6 +44,7 @@ struct Shared {
     captured_elsewhere: AtomicBool,
     captured: RwLock<Option<Arc<dyn CapturedRows>>>,
     views: Mutex<Option<ReadViews>>,
+    access: Mutex<Option<ReadAccess>>,
 }
 
 /// A shared lock on the readers' file: as long as it is held, no writer removes a file.
@@ -227,6 +230,7 @@ impl Database {
             captured_elsewhere: AtomicBool::new(false),
             captured: RwLock::default(),
             views: Mutex::default(),
+            access: Mutex::default(),
         };
         Ok(Database { shared: Arc::new(shared) })
     }
@@ -362,6 +366,11 @@ impl Database {
     /// The views as they were last read.
     pub(crate) fn read_views(&self) -> &Mutex<Option<ReadViews>> {
         &self.shared.views
+    }
+
+    /// The users and roles as they were last read.
+    pub(crate) fn read_access(&self) -> &Mutex<Option<ReadAccess>> {
+        &self.shared.access
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {

@@ -45,6 +45,7 @@
 //! # }
 //! ```
 
+mod access;
 pub mod background;
 mod backup;
 mod change;
@@ -76,6 +77,10 @@ mod words;
 mod write;
 mod write_down;
 
+pub use access::{
+    Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, READ_ALL, Rights, Role,
+    RoleChange, RowCondition, Secret, WRITE_ALL,
+};
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use change::{CommitReport, ExpireReport, of_dates};
 pub use chrono_tz::Tz;

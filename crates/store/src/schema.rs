@@ -22,8 +22,13 @@ pub const DATE_COLUMN: &str = "date";
 pub const NAME_BYTES_MAX: usize = 128;
 
 /// Files beside the tables' folders.
-const FILES: [&str; 4] =
-    [crate::settings::FILE, crate::database::WRITER_LOCK, crate::database::READERS_LOCK, crate::views::FILE];
+const FILES: [&str; 5] = [
+    crate::settings::FILE,
+    crate::database::WRITER_LOCK,
+    crate::database::READERS_LOCK,
+    crate::views::FILE,
+    crate::access::FILE,
+];
 
 /// Most columns of a table.
 pub const COLUMNS_MAX: usize = 4096;

@@ -50,13 +50,16 @@ pub fn verify(arguments: &VerifyArguments) -> Result<()> {
         found += usize::from(error.is_damage());
     }
     if arguments.table.is_none() {
-        match database.views() {
-            Ok(_) => {}
-            Err(error) if error.is_damage() => {
-                say!("views: {error}")?;
-                found += 1;
+        let lists = [("views", database.views().map(drop)), ("users and roles", database.access().map(drop))];
+        for (list, read) in lists {
+            match read {
+                Ok(()) => {}
+                Err(error) if error.is_damage() => {
+                    say!("{list}: {error}")?;
+                    found += 1;
+                }
+                Err(error) => return Err(error.into()),
             }
-            Err(error) => return Err(error.into()),
         }
         found += super::journal::verify(&database)?;
     }

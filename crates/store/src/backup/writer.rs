@@ -7,6 +7,7 @@ use super::{
     Backup, BackupFile, COPY_BYTES, LIST, LOCK, TableCommit, VERSION, folder, generation_of, make_folders,
     read_through, remove_all,
 };
+use crate::access;
 use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::settings;
@@ -144,7 +145,7 @@ impl BackupWriter {
         }
     }
 
-    /// Adds the settings and views of a database, and its tables at the commits that they had when [`Database::commits`] was called.
+    /// Adds the settings, views, users and roles of a database, and its tables at the commits that they had when [`Database::commits`] was called.
     ///
     /// # Errors
     /// Those of reading and writing.
@@ -153,10 +154,13 @@ impl BackupWriter {
         self.put(settings::FILE, &source.read(settings::FILE)?)?;
         // A damaged list is no backup.
         database.views()?;
-        match source.read(views::FILE) {
-            Ok(bytes) => self.put(views::FILE, &bytes)?,
-            Err(error) if error.is_not_found() => self.take_out(views::FILE)?,
-            Err(error) => return Err(error),
+        database.access()?;
+        for list in [views::FILE, access::FILE] {
+            match source.read(list) {
+                Ok(bytes) => self.put(list, &bytes)?,
+                Err(error) if error.is_not_found() => self.take_out(list)?,
+                Err(error) => return Err(error),
+            }
         }
         for table in tables {
             for entry in &table.files {

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod access;
 mod crash;
 mod damage;
 mod day_start;

@@ -1,0 +1,254 @@
+//! Changes of users and roles, each whole or not at all.
+
+use super::rights::closure;
+use super::{
+    Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Policy, READ_ALL, Role, Secret, WRITE_ALL, is_same,
+};
+use crate::error::{Error, Result};
+use crate::schema::validate_name;
+
+/// What changes of a role; the rest stays.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RoleChange {
+    /// Whether it may log in.
+    pub login: Option<bool>,
+    /// Whether it may do everything.
+    pub superuser: Option<bool>,
+    /// Whether row policies don't apply to it.
+    pub bypasses_policies: Option<bool>,
+    /// From when on it may do nothing; none inside for no end.
+    pub valid_until: Option<Option<i64>>,
+    /// Its password; none inside for none.
+    pub password: Option<Option<Password>>,
+}
+
+fn refused<T>(reason: impl Into<String>) -> Result<T> {
+    Err(Error::Refused { reason: reason.into() })
+}
+
+fn is_built_in(name: &str) -> bool {
+    [PUBLIC, READ_ALL, WRITE_ALL, MONITOR].iter().any(|built_in| is_same(built_in, name))
+}
+
+impl RoleChange {
+    fn apply(self, role: &mut Role) {
+        let set = |to: &mut bool, from: Option<bool>| *to = from.unwrap_or(*to);
+        set(&mut role.login, self.login);
+        set(&mut role.superuser, self.superuser);
+        set(&mut role.bypasses_policies, self.bypasses_policies);
+        if let Some(valid_until) = self.valid_until {
+            role.valid_until = valid_until;
+        }
+        if let Some(password) = self.password {
+            role.password = password;
+        }
+    }
+}
+
+impl Access {
+    /// Puts all lists in their order.
+    pub(super) fn sort(&mut self) {
+        self.roles.sort_by(|a, b| a.name.cmp(&b.name));
+        self.tokens.sort_by(|a, b| a.name.cmp(&b.name));
+        self.grants.sort();
+        self.policies.sort_by(|a, b| (&a.table, &a.name).cmp(&(&b.table, &b.name)));
+    }
+
+    fn role_mut(&mut self, name: &str) -> Result<&mut Role> {
+        let missing = || Error::Refused { reason: format!("role \"{name}\" does not exist") };
+        self.roles.iter_mut().find(|role| is_same(&role.name, name)).ok_or_else(missing)
+    }
+
+    /// A role that may be granted something, one that is built in among them.
+    fn check_role(&self, name: &str) -> Result<()> {
+        match is_built_in(name) || self.role(name).is_some() {
+            true => Ok(()),
+            false => refused(format!("role \"{name}\" does not exist")),
+        }
+    }
+
+    /// Users need somebody who may manage them.
+    fn check_superuser(&self) -> Result<()> {
+        match self.has_users() && !self.roles.iter().any(|role| role.login && role.superuser) {
+            true => refused("at least one user has to be a superuser: the first user is made with SUPERUSER"),
+            false => Ok(()),
+        }
+    }
+
+    /// Adds a role.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Refused`] for a name that is taken, and for a first user that isn't a superuser.
+    pub fn create_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
+        validate_name("role", name)?;
+        if name.len() >= 3 && name.is_char_boundary(3) && is_same(&name[..3], "pg_") || is_same(name, PUBLIC) {
+            return refused(format!("role name \"{name}\" is reserved"));
+        }
+        if self.role(name).is_some() {
+            return refused(format!("role \"{name}\" already exists"));
+        }
+        let mut role = Role::new(name);
+        change.apply(&mut role);
+        self.roles.push(role);
+        self.check_superuser()
+    }
+
+    /// Changes a role.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is none, or no superuser would be left.
+    pub fn alter_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
+        change.apply(self.role_mut(name)?);
+        self.check_superuser()
+    }
+
+    /// Removes a role with its tokens and grants. Whether there was one.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if a policy names it, or no superuser would be left.
+    pub fn drop_role(&mut self, name: &str) -> Result<bool> {
+        if let Some(policy) = self.policies.iter().find(|policy| policy.roles.iter().any(|role| is_same(role, name))) {
+            return refused(format!(
+                "role \"{name}\" cannot be dropped because some objects depend on it: policy {} of table {}",
+                policy.name, policy.table
+            ));
+        }
+        let before = self.roles.len();
+        self.roles.retain(|role| !is_same(&role.name, name));
+        self.roles.iter_mut().for_each(|role| role.member_of.retain(|of| !is_same(of, name)));
+        self.tokens.retain(|token| !is_same(&token.user, name));
+        self.grants.retain(|grant| !is_same(&grant.role, name));
+        self.check_superuser()?;
+        Ok(self.roles.len() < before)
+    }
+
+    /// Gives a role to another.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if one of them isn't there, or the first has the second.
+    pub fn grant_role(&mut self, role: &str, to: &str) -> Result<()> {
+        self.check_role(role)?;
+        if is_same(role, PUBLIC) {
+            return refused("everybody has the role public");
+        }
+        if closure(self, role).contains(&to.to_lowercase()) {
+            return refused(format!("role \"{to}\" is a member of role \"{role}\""));
+        }
+        let to = self.role_mut(to)?;
+        if !to.member_of.iter().any(|of| is_same(of, role)) {
+            to.member_of.push(role.to_owned());
+        }
+        Ok(())
+    }
+
+    /// Takes a role from another.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if one of them isn't there.
+    pub fn revoke_role(&mut self, role: &str, from: &str) -> Result<()> {
+        self.check_role(role)?;
+        self.role_mut(from)?.member_of.retain(|of| !is_same(of, role));
+        Ok(())
+    }
+
+    /// Adds a right.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is no such role.
+    pub fn grant(&mut self, grant: Grant) -> Result<()> {
+        self.check_role(&grant.role)?;
+        match self.grants.iter_mut().find(|other| other.is_beside(&grant)) {
+            Some(other) => {
+                let is_new = |column: &&String| !other.columns.iter().any(|known| is_same(known, column));
+                let new: Vec<String> = grant.columns.iter().filter(is_new).cloned().collect();
+                other.columns.extend(new);
+            }
+            None => self.grants.push(grant),
+        }
+        Ok(())
+    }
+
+    /// Takes a right: of a whole table that of its columns as well, as in PostgreSQL.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is no such role.
+    pub fn revoke(&mut self, grant: &Grant) -> Result<()> {
+        self.check_role(&grant.role)?;
+        if grant.columns.is_empty() {
+            self.grants.retain(|other| !other.is_of_same(grant));
+            return Ok(());
+        }
+        let taken = |column: &String| grant.columns.iter().any(|taken| is_same(taken, column));
+        self.grants.retain_mut(|other| {
+            if !other.is_beside(grant) {
+                return true;
+            }
+            other.columns.retain(|column| !taken(column));
+            // One that has no columns left would be of the whole table.
+            !other.columns.is_empty()
+        });
+        Ok(())
+    }
+
+    /// Adds a policy.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Refused`] for a name that the table has a policy of, and roles that aren't there.
+    pub fn create_policy(&mut self, policy: Policy) -> Result<()> {
+        validate_name("policy", &policy.name)?;
+        policy.roles.iter().try_for_each(|role| self.check_role(role))?;
+        if self.policy_at(&policy.name, &policy.table).is_some() {
+            return refused(format!("policy \"{}\" for table \"{}\" already exists", policy.name, policy.table));
+        }
+        self.policies.push(policy);
+        Ok(())
+    }
+
+    /// Removes a policy. Whether there was one.
+    pub fn drop_policy(&mut self, name: &str, table: &str) -> bool {
+        self.policy_at(name, table).map(|place| self.policies.remove(place)).is_some()
+    }
+
+    fn policy_at(&self, name: &str, table: &str) -> Option<usize> {
+        self.policies.iter().position(|other| is_same(&other.name, name) && is_same(&other.table, table))
+    }
+
+    /// Adds a token of a user, and gives it.
+    ///
+    /// # Errors
+    /// [`Error::Name`], [`Error::Refused`] for a name that is taken, and if there is no such user.
+    pub fn create_token(&mut self, name: &str, user: &str, expires: Option<i64>) -> Result<Secret> {
+        validate_name("token", name)?;
+        let Some(role) = self.role(user).filter(|role| role.login) else {
+            return refused(format!("user \"{user}\" does not exist"));
+        };
+        let user = role.name.clone();
+        if self.tokens.iter().any(|token| is_same(&token.name, name)) {
+            return refused(format!("token \"{name}\" already exists"));
+        }
+        let secret = Secret::generate()?;
+        self.tokens.push(AccessToken { name: name.to_owned(), user, blake3: secret.blake3.clone(), expires });
+        Ok(secret)
+    }
+
+    /// Puts another token in the place of one, and gives it. With `expires` it has another end.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] if there is none.
+    pub fn rotate_token(&mut self, name: &str, expires: Option<i64>) -> Result<Secret> {
+        let Some(token) = self.tokens.iter_mut().find(|token| is_same(&token.name, name)) else {
+            return refused(format!("token \"{name}\" does not exist"));
+        };
+        let secret = Secret::generate()?;
+        secret.blake3.clone_into(&mut token.blake3);
+        token.expires = expires.or(token.expires);
+        Ok(secret)
+    }
+
+    /// Removes a token. Whether there was one.
+    pub fn drop_token(&mut self, name: &str) -> bool {
+        let before = self.tokens.len();
+        self.tokens.retain(|token| !is_same(&token.name, name));
+        self.tokens.len() < before
+    }
+}

@@ -1,0 +1,60 @@
+//! `access.json`: its bytes, and what makes them sound.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::Access;
+use crate::error::{Error, Result};
+
+/// Version of the file that this release reads and writes.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    version: u32,
+    /// BLAKE3 of `access` as compact JSON.
+    blake3: String,
+    access: Access,
+}
+
+fn digest(access: &Access) -> Result<String> {
+    let text = serde_json::to_vec(access).map_err(|error| Error::Refused { reason: error.to_string() })?;
+    Ok(blake3::hash(&text).to_hex().to_string())
+}
+
+/// What is in a file of these bytes.
+///
+/// # Errors
+/// [`Error::Corrupt`], [`Error::FormatVersion`]. No error shows what is in the file.
+pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Access> {
+    // Not the parser's words, which may cite the file.
+    let damaged = |error: serde_json::Error| {
+        let found = format!("something else in line {}, column {}", error.line(), error.column());
+        Error::corrupt(path, 0, "the list of users and roles", found)
+    };
+    let file: serde_json::Value = serde_json::from_slice(bytes).map_err(damaged)?;
+    let version = file["version"].as_u64().unwrap_or(0);
+    if version > u64::from(VERSION) {
+        let found = u32::try_from(version).unwrap_or(u32::MAX);
+        return Err(Error::FormatVersion { path: path.to_path_buf(), found, supported: VERSION });
+    }
+    let file: File = serde_json::from_value(file).map_err(damaged)?;
+    let found = digest(&file.access)?;
+    if found != file.blake3 {
+        return Err(Error::corrupt(path, 0, format!("users and roles of BLAKE3 {}", file.blake3), found));
+    }
+    if let Some(role) =
+        file.access.roles.iter().find(|role| role.password.as_ref().is_some_and(|known| !known.is_sound()))
+    {
+        return Err(Error::corrupt(path, 0, "a password's hash", format!("none for {:?}", role.name)));
+    }
+    Ok(file.access)
+}
+
+/// The file's bytes.
+pub(super) fn bytes(access: Access) -> Result<Vec<u8>> {
+    let file = File { version: VERSION, blake3: digest(&access)?, access };
+    serde_json::to_vec_pretty(&file).map_err(|error| Error::Refused { reason: error.to_string() })
+}

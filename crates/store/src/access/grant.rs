@@ -1,0 +1,91 @@
+//! Rights that roles were granted.
+
+use serde::{Deserialize, Serialize};
+
+use super::is_same;
+
+/// What may be done with a table or a view; `Create` is of the database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Privilege {
+    /// Read rows, and follow them.
+    Select,
+    /// Add rows.
+    Insert,
+    /// Change rows.
+    Update,
+    /// Remove rows.
+    Delete,
+    /// Remove all rows.
+    Truncate,
+    /// Refresh a materialized view.
+    Maintain,
+    /// Make tables and views.
+    Create,
+}
+
+impl Privilege {
+    /// Those of a table.
+    pub const OF_TABLES: [Privilege; 6] = [
+        Privilege::Select,
+        Privilege::Insert,
+        Privilege::Update,
+        Privilege::Delete,
+        Privilege::Truncate,
+        Privilege::Maintain,
+    ];
+
+    /// Its word in SQL.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Privilege::Select => "SELECT",
+            Privilege::Insert => "INSERT",
+            Privilege::Update => "UPDATE",
+            Privilege::Delete => "DELETE",
+            Privilege::Truncate => "TRUNCATE",
+            Privilege::Maintain => "MAINTAIN",
+            Privilege::Create => "CREATE",
+        }
+    }
+
+    /// The one of a word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Privilege> {
+        let all = Privilege::OF_TABLES.into_iter().chain([Privilege::Create]);
+        all.into_iter().find(|privilege| privilege.as_str().eq_ignore_ascii_case(word))
+    }
+}
+
+/// A right of a role.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// Whose it is.
+    pub role: String,
+    /// The table or view; none for the database.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<String>,
+    /// What may be done.
+    pub privilege: Privilege,
+    /// The columns; none for all of them, those that come later among them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+}
+
+impl Grant {
+    /// Whether another one is of the same role, table and right, and as well of columns or of the whole table.
+    pub(super) fn is_beside(&self, other: &Grant) -> bool {
+        self.is_of_same(other) && self.columns.is_empty() == other.columns.is_empty()
+    }
+
+    /// Whether another one is of the same role, table and right.
+    pub(super) fn is_of_same(&self, other: &Grant) -> bool {
+        let same_table = match (&self.table, &other.table) {
+            (None, None) => true,
+            (Some(one), Some(other)) => is_same(one, other),
+            _ => false,
+        };
+        is_same(&self.role, &other.role) && same_table && self.privilege == other.privilege
+    }
+}

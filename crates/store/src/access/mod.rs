@@ -1,0 +1,244 @@
+//! Users and roles: who they are, by which secrets they are known, and what they may do. Kept in `access.json` in the database's folder.
+//!
+//! - The file is replaced as a whole, by the one writer: after a crash there is the old list or the new one.
+//! - A file that isn't as its digest says lets nobody in: every question about it is answered by the damage.
+//! - Of passwords Argon2id hashes are kept, of tokens BLAKE3 digests. No secret is in a message.
+//! - Grants and policies are by name. A table that some name keeps its name.
+//!
+//! Bytes: docs/format/access.md.
+
+mod edit;
+mod file;
+mod grant;
+mod rights;
+mod secret;
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+pub use self::edit::RoleChange;
+pub use self::grant::{Grant, Privilege};
+pub use self::rights::{Permission, Rights, RowCondition};
+pub use self::secret::{Password, Secret};
+
+use crate::database::{Database, WRITER_LOCK};
+use crate::error::{Error, Result};
+use crate::storage::{self, LockMode};
+
+/// Name of the file.
+pub(crate) const FILE: &str = "access.json";
+
+/// The role that everybody has.
+pub const PUBLIC: &str = "public";
+
+/// Roles that are there without being made: the right to read everything, to write everything, and to see how the server stands.
+pub const READ_ALL: &str = "pg_read_all_data";
+/// See [`READ_ALL`].
+pub const WRITE_ALL: &str = "pg_write_all_data";
+/// See [`READ_ALL`].
+pub const MONITOR: &str = "pg_monitor";
+
+/// A role; one that may log in is a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Role {
+    /// Its name. Names match without regard to case.
+    pub name: String,
+    /// Whether it may log in.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub login: bool,
+    /// Whether it may do everything.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub superuser: bool,
+    /// Whether row policies don't apply to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub bypasses_policies: bool,
+    /// From when on it may do nothing, in nanoseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub valid_until: Option<i64>,
+    /// What its password is known by.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub password: Option<Password>,
+    /// The roles that it has.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub member_of: Vec<String>,
+}
+
+/// A token of a user.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AccessToken {
+    /// Its name.
+    pub name: String,
+    /// Whose it is.
+    pub user: String,
+    /// BLAKE3 of the token, in hex.
+    pub blake3: String,
+    /// From when on it isn't accepted, in nanoseconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<i64>,
+}
+
+/// Which rows of a table roles see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Policy {
+    /// Its name, one of the table's.
+    pub name: String,
+    /// The table.
+    pub table: String,
+    /// Whether rows must pass it besides one that isn't restrictive.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub restrictive: bool,
+    /// To whom it applies.
+    pub roles: Vec<String>,
+    /// What is true for the rows that they see.
+    pub condition: String,
+}
+
+/// All users and roles of a database, and what they may do.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Access {
+    /// By name.
+    #[serde(default)]
+    pub roles: Vec<Role>,
+    /// By name.
+    #[serde(default)]
+    pub tokens: Vec<AccessToken>,
+    /// By role and table.
+    #[serde(default)]
+    pub grants: Vec<Grant>,
+    /// By table and name.
+    #[serde(default)]
+    pub policies: Vec<Policy>,
+}
+
+/// The bytes of the file as they were last read, and what is in them.
+pub(crate) type ReadAccess = (Vec<u8>, Arc<Access>);
+
+/// Whether two names are the same.
+fn is_same(one: &str, other: &str) -> bool {
+    one.eq_ignore_ascii_case(other)
+}
+
+impl Access {
+    /// Whether there are users: somebody who may log in.
+    #[must_use]
+    pub fn has_users(&self) -> bool {
+        self.roles.iter().any(|role| role.login)
+    }
+
+    /// A role by its name.
+    #[must_use]
+    pub fn role(&self, name: &str) -> Option<&Role> {
+        self.roles.iter().find(|role| is_same(&role.name, name))
+    }
+
+    /// Whether a grant or a policy names a table or a view.
+    #[must_use]
+    pub fn names(&self, table: &str) -> bool {
+        let granted = self.grants.iter().any(|grant| grant.table.as_deref().is_some_and(|name| is_same(name, table)));
+        granted || self.policies.iter().any(|policy| is_same(&policy.table, table))
+    }
+
+    /// The user whose token this is, at a time. All digests are compared, each in constant time.
+    #[must_use]
+    pub fn user_of_token(&self, token: &str, now: i64) -> Option<(&Role, &AccessToken)> {
+        let digest = blake3::hash(token.as_bytes());
+        let is_it = |known: &AccessToken| blake3::Hash::from_hex(&known.blake3).is_ok_and(|known| known == digest);
+        let found = self.tokens.iter().fold(None, |found, known| if is_it(known) { Some(known) } else { found })?;
+        let role = self.role(&found.user)?;
+        (found.expires.is_none_or(|at| now < at) && role.may_log_in(now)).then_some((role, found))
+    }
+
+    /// The user with this password, at a time. Takes as long for a name that nobody has.
+    #[must_use]
+    pub fn user_of_password(&self, name: &str, password: &str, now: i64) -> Option<&Role> {
+        let role = self.role(name).filter(|role| role.may_log_in(now));
+        let known = role.and_then(|role| role.password.as_ref());
+        let is_right = known.unwrap_or(Password::nobodys()).is(password);
+        role.filter(|_| is_right && known.is_some())
+    }
+}
+
+impl Role {
+    /// A role of a name that may nothing.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Role {
+        Role {
+            name: name.into(),
+            login: false,
+            superuser: false,
+            bypasses_policies: false,
+            valid_until: None,
+            password: None,
+            member_of: Vec::new(),
+        }
+    }
+
+    /// Whether it may log in at a time.
+    #[must_use]
+    pub fn may_log_in(&self, now: i64) -> bool {
+        self.login && self.valid_until.is_none_or(|until| now < until)
+    }
+}
+
+impl Database {
+    /// Its users and roles. Costs one look for a file where there are none.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::FormatVersion`] or [`Error::Io`]: then nobody who needs a right has one.
+    pub fn access(&self) -> Result<Arc<Access>> {
+        let bytes = match self.storage().read(FILE) {
+            Ok(bytes) => bytes,
+            Err(error) if error.is_not_found() => return Ok(Arc::default()),
+            Err(error) => return Err(error),
+        };
+        let mut last = self.read_access().lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((read, access)) = &*last
+            && *read == bytes
+        {
+            return Ok(Arc::clone(access));
+        }
+        let access = Arc::new(file::parse(&bytes, &self.storage().display_path(FILE))?);
+        *last = Some((bytes, Arc::clone(&access)));
+        Ok(access)
+    }
+
+    /// Changes users and roles: `change` says what, of the newest state; nothing is written if it fails or leaves all as it was.
+    ///
+    /// # Errors
+    /// Those of `change`; [`Error::Locked`] while another writer is at work; those of [`Database::access`]. All is then as it was, unless
+    /// syncing or renaming the file failed.
+    pub fn change_access<T>(&self, change: impl FnOnce(&mut Access) -> Result<T>) -> Result<T> {
+        let storage = self.storage();
+        let Some(_lock) = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)? else {
+            return Err(Error::Locked { path: storage.display_path(WRITER_LOCK) });
+        };
+        let before = self.access()?;
+        let mut access = Access::clone(&before);
+        let done = change(&mut access)?;
+        if access != *before {
+            access.sort();
+            storage::replace(storage.as_ref(), FILE, &file::bytes(access)?)?;
+        }
+        Ok(done)
+    }
+
+    /// Refuses another name for a table or a view that grants or policies name: they would be of what has its name next.
+    pub(crate) fn refuse_rename_of_granted(&self, name: &str) -> Result<()> {
+        match self.access()?.names(name) {
+            true => {
+                let reason = format!(
+                    "grants or policies name {name:?}: revoke and drop them first, and give them to the new name"
+                );
+                Err(Error::Refused { reason })
+            }
+            false => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! What a user may do: what all its roles were granted, and which policies apply to them.
+
+use std::collections::BTreeSet;
+
+use serde::Serialize;
+
+use super::grant::{Grant, Privilege};
+use super::{Access, MONITOR, PUBLIC, Policy, READ_ALL, WRITE_ALL, is_same};
+
+/// What a user may do. Two that are equal may do the same, whoever they are of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Rights {
+    is_superuser: bool,
+    bypasses_policies: bool,
+    /// Its roles in small letters, its own and `public` among them.
+    roles: BTreeSet<String>,
+    /// Those of its roles, without the names of these.
+    grants: BTreeSet<(Option<String>, Privilege, Vec<String>)>,
+    /// All policies: a table that has some shows no row to those whom none names.
+    policies: Vec<Policy>,
+}
+
+/// What may be done with a table, of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Permission {
+    /// Nothing.
+    None,
+    /// With these columns, in small letters.
+    Columns(BTreeSet<String>),
+    /// With all of it.
+    All,
+}
+
+/// Which rows of a table somebody sees.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RowCondition {
+    /// All.
+    All,
+    /// Those for which this is true.
+    Where(String),
+}
+
+impl Rights {
+    /// The rights of a user; none for a name that nobody has.
+    #[must_use]
+    pub fn of(access: &Access, user: &str) -> Option<Rights> {
+        let role = access.role(user)?;
+        let roles = closure(access, user);
+        let is_of = |name: &str| roles.contains(&name.to_lowercase());
+        let of_roles = access.grants.iter().filter(|grant| is_of(&grant.role));
+        let lower = |names: &[String]| names.iter().map(|name| name.to_lowercase()).collect();
+        let plain = |grant: &Grant| {
+            (grant.table.as_ref().map(|table| table.to_lowercase()), grant.privilege, lower(&grant.columns))
+        };
+        // Attributes aren't inherited, as in PostgreSQL.
+        let (is_superuser, bypasses_policies) = (role.superuser, role.bypasses_policies);
+        let (grants, policies) = (of_roles.map(plain).collect(), access.policies.clone());
+        // The user's own name says nothing but which grants and policies are its: those who may do the same share what they are planned in.
+        let named = |role: &String| {
+            [PUBLIC, READ_ALL, WRITE_ALL, MONITOR].contains(&role.as_str())
+                || access.policies.iter().any(|policy| policy.roles.iter().any(|of| is_same(of, role)))
+        };
+        let roles = roles.into_iter().filter(named).collect();
+        Some(Rights { is_superuser, bypasses_policies, roles, grants, policies })
+    }
+
+    /// Whether it may do everything, and change who may do what.
+    #[must_use]
+    pub fn is_superuser(&self) -> bool {
+        self.is_superuser
+    }
+
+    /// Whether it may do something with a table.
+    #[must_use]
+    pub fn permission(&self, privilege: Privilege, table: &str) -> Permission {
+        if self.is_superuser || self.has_all(privilege) {
+            return Permission::All;
+        }
+        let table = table.to_lowercase();
+        let mut columns = BTreeSet::new();
+        for (of, granted, names) in &self.grants {
+            if *granted == privilege && of.as_deref() == Some(&table) {
+                if names.is_empty() {
+                    return Permission::All;
+                }
+                columns.extend(names.iter().cloned());
+            }
+        }
+        if columns.is_empty() { Permission::None } else { Permission::Columns(columns) }
+    }
+
+    fn has_all(&self, privilege: Privilege) -> bool {
+        match privilege {
+            Privilege::Select => self.roles.contains(READ_ALL),
+            Privilege::Insert | Privilege::Update | Privilege::Delete => self.roles.contains(WRITE_ALL),
+            Privilege::Truncate | Privilege::Maintain | Privilege::Create => false,
+        }
+    }
+
+    /// Whether it may do something with the whole of a table.
+    #[must_use]
+    pub fn may(&self, privilege: Privilege, table: &str) -> bool {
+        self.permission(privilege, table) == Permission::All
+    }
+
+    /// Whether it may do anything with a table: such a table is in its lists.
+    #[must_use]
+    pub fn sees(&self, table: &str) -> bool {
+        Privilege::OF_TABLES.iter().any(|privilege| self.permission(*privilege, table) != Permission::None)
+    }
+
+    /// Whether it may make tables and views.
+    #[must_use]
+    pub fn may_create(&self) -> bool {
+        self.is_superuser || self.grants.contains(&(None, Privilege::Create, Vec::new()))
+    }
+
+    /// Whether it may see how the server stands.
+    #[must_use]
+    pub fn may_monitor(&self) -> bool {
+        self.is_superuser || self.roles.contains(MONITOR)
+    }
+
+    /// Which rows of a table it sees: those of any policy that isn't restrictive, and of each that is. A table with policies shows none
+    /// to those whom no policy names.
+    #[must_use]
+    pub fn rows(&self, table: &str) -> RowCondition {
+        let mut of_table = self.policies.iter().filter(|policy| is_same(&policy.table, table)).peekable();
+        if self.is_superuser || self.bypasses_policies || of_table.peek().is_none() {
+            return RowCondition::All;
+        }
+        let applies = |policy: &&Policy| policy.roles.iter().any(|role| self.roles.contains(&role.to_lowercase()));
+        let (restrictive, permissive): (Vec<&Policy>, Vec<&Policy>) =
+            of_table.filter(applies).partition(|policy| policy.restrictive);
+        if permissive.is_empty() {
+            return RowCondition::Where("false".to_owned());
+        }
+        // On lines of their own: a condition may end with a comment.
+        let in_brackets = |policies: Vec<&Policy>, word: &str| {
+            policies.iter().map(|policy| format!("({}\n)", policy.condition)).collect::<Vec<_>>().join(word)
+        };
+        let any = format!("({})", in_brackets(permissive, " OR "));
+        RowCondition::Where(match restrictive.is_empty() {
+            true => any,
+            false => format!("{any} AND {}", in_brackets(restrictive, " AND ")),
+        })
+    }
+
+    /// Whether policies hide rows of a table from it.
+    #[must_use]
+    pub fn has_row_condition(&self, table: &str) -> bool {
+        self.rows(table) != RowCondition::All
+    }
+
+    /// A digest of what may be done: those who may do the same share it.
+    #[must_use]
+    pub fn digest(&self) -> [u8; 32] {
+        // Plain data to memory: can't fail.
+        *blake3::hash(&serde_json::to_vec(self).unwrap_or_default()).as_bytes()
+    }
+}
+
+/// A role and all that it has, in small letters, with `public`.
+pub(super) fn closure(access: &Access, name: &str) -> BTreeSet<String> {
+    let mut found = BTreeSet::from([PUBLIC.to_owned()]);
+    let mut waiting = vec![name.to_lowercase()];
+    while let Some(name) = waiting.pop() {
+        if let Some(role) = access.role(&name).filter(|_| !found.contains(&name)) {
+            waiting.extend(role.member_of.iter().map(|of| of.to_lowercase()));
+        }
+        found.insert(name);
+    }
+    found
+}

@@ -1,0 +1,173 @@
+//! What roles add up to, and which secrets are right.
+
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+fn access() -> Access {
+    let mut access = Access::default();
+    let user = || RoleChange { login: Some(true), ..RoleChange::default() };
+    access.create_role("admin", RoleChange { superuser: Some(true), ..user() }).unwrap();
+    for name in ["Ann", "bob"] {
+        access.create_role(name, user()).unwrap();
+    }
+    for name in ["desk", "research"] {
+        access.create_role(name, RoleChange::default()).unwrap();
+    }
+    access
+}
+
+fn grant(role: &str, table: &str, privilege: Privilege, columns: &[&str]) -> Grant {
+    let columns = columns.iter().map(|column| (*column).to_owned()).collect();
+    Grant { role: role.to_owned(), table: Some(table.to_owned()), privilege, columns }
+}
+
+fn policy(name: &str, roles: &[&str], condition: &str, restrictive: bool) -> Policy {
+    let roles = roles.iter().map(|role| (*role).to_owned()).collect();
+    Policy { name: name.to_owned(), table: "trade".to_owned(), restrictive, roles, condition: condition.to_owned() }
+}
+
+fn rights(access: &Access, user: &str) -> Rights {
+    Rights::of(access, user).unwrap()
+}
+
+fn told<T: std::fmt::Debug>(result: Result<T>) -> String {
+    result.unwrap_err().to_string()
+}
+
+#[test]
+fn rights_are_those_of_all_roles() {
+    let mut access = access();
+    access.grant_role("research", "DESK").unwrap();
+    access.grant_role("desk", "ann").unwrap();
+    access.grant(grant("research", "Trade", Privilege::Select, &["Price"])).unwrap();
+    access.grant(grant("desk", "trade", Privilege::Select, &["time"])).unwrap();
+    access.grant(grant(PUBLIC, "calendar", Privilege::Select, &[])).unwrap();
+    let ann = rights(&access, "ANN");
+    let columns = Permission::Columns(["price", "time"].map(str::to_owned).into());
+    assert_eq!(ann.permission(Privilege::Select, "TRADE"), columns);
+    assert!(ann.sees("trade") && !ann.may(Privilege::Select, "trade") && ann.may(Privilege::Select, "calendar"));
+    let bob = rights(&access, "bob");
+    assert!(!bob.sees("trade") && bob.sees("Calendar") && !bob.may_create() && !bob.may_monitor());
+    assert!(rights(&access, "admin").may(Privilege::Truncate, "anything"));
+    access.grant(grant("desk", "trade", Privilege::Select, &[])).unwrap();
+    assert!(rights(&access, "ann").may(Privilege::Select, "trade"));
+    access.grant_role(WRITE_ALL, "bob").unwrap();
+    let bob = rights(&access, "bob");
+    assert!(
+        bob.may(Privilege::Insert, "trade")
+            && !bob.may(Privilege::Select, "trade")
+            && !bob.may(Privilege::Truncate, "trade")
+    );
+}
+
+#[test]
+fn what_is_revoked_is_gone() {
+    let mut access = access();
+    access.grant(grant("ann", "trade", Privilege::Select, &["a", "b"])).unwrap();
+    access.revoke(&grant("ann", "trade", Privilege::Select, &["A"])).unwrap();
+    let only_b = Permission::Columns(["b".to_owned()].into());
+    assert_eq!(rights(&access, "ann").permission(Privilege::Select, "trade"), only_b);
+    // Not the whole table, which a list without columns would be.
+    access.revoke(&grant("ann", "trade", Privilege::Select, &["b"])).unwrap();
+    assert_eq!(rights(&access, "ann").permission(Privilege::Select, "trade"), Permission::None);
+    access.grant(grant("ann", "trade", Privilege::Select, &["a"])).unwrap();
+    access.grant(grant("ann", "trade", Privilege::Select, &[])).unwrap();
+    access.revoke(&grant("ann", "trade", Privilege::Select, &[])).unwrap();
+    assert_eq!(rights(&access, "ann").permission(Privilege::Select, "trade"), Permission::None);
+    assert!(access.grants.is_empty());
+}
+
+#[test]
+fn policies_hide_rows_from_all_whom_none_names() {
+    let mut access = access();
+    access.grant_role("desk", "ann").unwrap();
+    assert_eq!(rights(&access, "bob").rows("trade"), RowCondition::All);
+    access.create_policy(policy("a", &["desk"], "sym = 'A' -- one", false)).unwrap();
+    assert_eq!(rights(&access, "bob").rows("trade"), RowCondition::Where("false".to_owned()));
+    assert_eq!(rights(&access, "ann").rows("Trade"), RowCondition::Where("((sym = 'A' -- one\n))".to_owned()));
+    access.create_policy(policy("b", &["ann"], "sym = 'B'", false)).unwrap();
+    access.create_policy(policy("late", &[PUBLIC], "time < 1", true)).unwrap();
+    let expected = "((sym = 'A' -- one\n) OR (sym = 'B'\n)) AND (time < 1\n)";
+    assert_eq!(rights(&access, "ann").rows("trade"), RowCondition::Where(expected.to_owned()));
+    // A restrictive one alone shows nothing.
+    assert_eq!(rights(&access, "bob").rows("trade"), RowCondition::Where("false".to_owned()));
+    assert_eq!(rights(&access, "ann").rows("quote"), RowCondition::All);
+    access.alter_role("bob", RoleChange { bypasses_policies: Some(true), ..RoleChange::default() }).unwrap();
+    for user in ["admin", "bob"] {
+        assert_eq!(rights(&access, user).rows("trade"), RowCondition::All);
+    }
+    assert!(told(access.drop_role("desk")).contains("policy a of table trade"));
+    assert!(told(access.create_policy(policy("A", &["desk"], "true", false))).contains("already exists"));
+    assert!(access.drop_policy("A", "TRADE") && !access.drop_policy("a", "trade"));
+}
+
+#[test]
+fn those_who_may_the_same_share_a_digest() {
+    let mut access = access();
+    access.grant_role("desk", "ann").unwrap();
+    access.grant_role("desk", "bob").unwrap();
+    access.grant(grant("desk", "trade", Privilege::Select, &[])).unwrap();
+    assert_eq!(rights(&access, "ann").digest(), rights(&access, "bob").digest());
+    let before = rights(&access, "ann").digest();
+    access.create_policy(policy("a", &["ann"], "sym = 'A'", false)).unwrap();
+    assert_ne!(rights(&access, "ann").digest(), rights(&access, "bob").digest());
+    assert_ne!(rights(&access, "bob").digest(), before);
+}
+
+#[test]
+fn roles_that_cant_be_are_refused() {
+    let mut access = access();
+    for name in ["public", "PG_anything", "pg_read_all_data"] {
+        assert!(told(access.create_role(name, RoleChange::default())).contains("is reserved"), "{name}");
+    }
+    assert!(told(access.create_role("ANN", RoleChange::default())).contains("already exists"));
+    assert!(told(access.create_role("a b", RoleChange::default())).contains("only A-Z"));
+    access.grant_role("desk", "research").unwrap();
+    assert!(told(access.grant_role("research", "desk")).contains("is a member of"));
+    assert!(told(access.grant_role("nobody", "desk")).contains("does not exist"));
+    assert!(told(access.clone().drop_role("admin")).contains("superuser"));
+    let mut empty = Access::default();
+    let user = RoleChange { login: Some(true), ..RoleChange::default() };
+    assert!(told(empty.create_role("ann", user)).contains("the first user"));
+}
+
+#[test]
+fn secrets_are_right_or_wrong() {
+    let mut access = access();
+    let secret = access.create_token("feed", "ANN", Some(100)).unwrap();
+    assert_eq!(access.user_of_token(&secret.token, 99).unwrap().0.name, "Ann");
+    assert!(access.user_of_token(&secret.token, 100).is_none() && access.user_of_token("", 1).is_none());
+    assert!(access.user_of_token(&secret.blake3, 1).is_none(), "the digest is no token");
+    let other = access.rotate_token("FEED", None).unwrap();
+    assert!(access.user_of_token(&secret.token, 1).is_none() && access.user_of_token(&other.token, 1).is_some());
+    assert!(told(access.create_token("feed", "bob", None)).contains("already exists"));
+    assert!(told(access.create_token("other", "desk", None)).contains("does not exist"));
+
+    let password = Password::with("open sesame", &[7; 16], 8, 1).unwrap();
+    let change = RoleChange { password: Some(Some(password)), valid_until: Some(Some(50)), ..RoleChange::default() };
+    access.alter_role("bob", change).unwrap();
+    assert_eq!(access.user_of_password("BOB", "open sesame", 49).unwrap().name, "bob");
+    for (user, password, now) in
+        [("bob", "open sesam", 1), ("bob", "", 1), ("bob", "open sesame", 50), ("ann", "open sesame", 1), ("x", "", 1)]
+    {
+        assert!(access.user_of_password(user, password, now).is_none(), "{user}");
+    }
+    // A role that may not log in has no use for a password.
+    access.alter_role("bob", RoleChange { login: Some(false), ..RoleChange::default() }).unwrap();
+    assert!(access.user_of_password("bob", "open sesame", 1).is_none());
+    assert!(access.drop_token("feed") && access.user_of_token(&other.token, 1).is_none());
+    assert!(Password::new("").is_err());
+    for shown in [format!("{secret:?}"), format!("{access:?}")] {
+        assert!(!shown.contains(&secret.token) && !shown.contains("open sesame"), "{shown}");
+    }
+}
+
+/// The RFC's algorithm, so that hashes that were made elsewhere would be the same.
+#[test]
+fn hashes_are_argon2ids() {
+    let hash = |password: &str| serde_json::to_value(Password::with(password, b"somesalt", 64, 1).unwrap()).unwrap();
+    assert_ne!(hash("password")["hash"], hash("passwore")["hash"]);
+    assert_eq!(hash("password")["hash"].as_str().unwrap().len(), 64);
+    assert_eq!(hash("password"), hash("password"));
+}
