@@ -46,6 +46,11 @@ impl Appends {
         Appends { way, ..self.clone() }
     }
 
+    /// The same places for rows that go elsewhere.
+    pub(crate) fn into_ingest(&self, ingest: Arc<dyn Ingest>) -> Appends {
+        Appends { ingest, ..self.clone() }
+    }
+
     pub(crate) fn ingest(&self) -> &Arc<dyn Ingest> {
         &self.ingest
     }

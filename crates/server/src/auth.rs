@@ -1,8 +1,10 @@
-//! Who may do what: bearer tokens, of which only BLAKE3 digests are kept.
+//! Tokens of the settings, of which only BLAKE3 digests are kept, and what clients show to be let in. Who they are `callers.rs` tells.
 //!
 //! - A token is 32 random bytes, so a fast digest is enough: there is nothing to guess (docs/guide/serve.md).
 //! - Digests are compared in constant time, all of them at each request.
 //! - No token appears in an error, a log or a URL.
+
+use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 use base64::Engine;
@@ -10,7 +12,6 @@ use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
-use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Auth, Role, Token};
 
 /// The subprotocol of WebSockets that clients name who send their token as another one.
@@ -27,9 +28,9 @@ pub(crate) struct Tokens {
 
 #[derive(Debug, Clone)]
 struct Known {
-    name: String,
+    name: Arc<str>,
     digest: blake3::Hash,
-    roles: Vec<Role>,
+    roles: Arc<[Role]>,
 }
 
 #[derive(Deserialize)]
@@ -59,7 +60,7 @@ impl Tokens {
                 setting: format!("token {:?}", token.name),
                 reason: "blake3 is not a digest of 64 hexadecimal digits; `splay token` makes one".to_owned(),
             })?;
-            Ok(Known { name: token.name, digest, roles: token.roles })
+            Ok(Known { name: Arc::from(token.name), digest, roles: Arc::from(token.roles) })
         };
         Ok(Tokens { tokens: tokens.into_iter().map(known).collect::<Result<_>>()? })
     }
@@ -69,53 +70,9 @@ impl Tokens {
         self.tokens.is_empty()
     }
 
-    /// Whether the sender of these headers may do what needs `role`.
-    ///
-    /// # Errors
-    /// [`Code::Unauthorized`], [`Code::Forbidden`].
-    pub(crate) fn check(&self, headers: &HeaderMap, role: Role) -> Outcome<()> {
-        let values = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
-        self.check_value(values, role)
-    }
-
-    /// The same for an upgrade to a WebSocket, where the token may be a subprotocol instead: `splay.bearer.` and the token as
-    /// unpadded base64url.
-    ///
-    /// # Errors
-    /// As [`Tokens::check`].
-    pub(crate) fn check_upgrade(&self, headers: &HeaderMap, role: Role) -> Outcome<()> {
-        match protocol_token(headers) {
-            Some(token) if !headers.contains_key(header::AUTHORIZATION) => {
-                self.check_value(Some(&format!("Bearer {token}")), role)
-            }
-            _ => self.check(headers, role),
-        }
-    }
-
-    /// The same for the value of an `authorization` header: `Bearer T`, InfluxDB's `Token T`, or `Basic` with the token as
-    /// password.
-    pub(crate) fn check_value(&self, value: Option<&str>, role: Role) -> Outcome<()> {
-        if self.tokens.is_empty() {
-            return Ok(());
-        }
-        let unauthorized = |text| Err(Problem::new(Code::Unauthorized, text));
-        let Some(value) = value else { return unauthorized("a token is needed: Authorization: Bearer TOKEN") };
-        let Some(token) = token_of(value) else { return unauthorized("the authorization header holds no token") };
-        let Some(known) = self.find(&token) else {
-            tracing::warn!("a request with an unknown token was refused");
-            return unauthorized("the token is not known");
-        };
-        if known.roles.contains(&role) {
-            return Ok(());
-        }
-        tracing::warn!(token = known.name, ?role, "a request was refused that its token doesn't allow");
-        let role = if role == Role::Read { "read" } else { "write" };
-        Err(Problem::new(Code::Forbidden, format!("the token doesn't allow to {role}")))
-    }
-
-    /// What the holder of a token may do; nothing if it isn't known.
-    pub(crate) fn roles_of(&self, token: &str) -> Option<&[Role]> {
-        self.find(token).map(|known| known.roles.as_slice())
+    /// Whose token this is, and what it allows; nothing if it isn't known.
+    pub(crate) fn of(&self, token: &str) -> Option<(Arc<str>, Arc<[Role]>)> {
+        self.find(token).map(|known| (Arc::clone(&known.name), Arc::clone(&known.roles)))
     }
 
     fn find(&self, token: &str) -> Option<&Known> {
@@ -125,24 +82,34 @@ impl Tokens {
     }
 }
 
-/// The token among the subprotocols of a WebSocket.
-fn protocol_token(headers: &HeaderMap) -> Option<String> {
+/// The token among the subprotocols of a WebSocket: `splay.bearer.` and the token as unpadded base64url.
+pub(crate) fn protocol_token(headers: &HeaderMap) -> Option<String> {
     let protocols = headers.get_all(header::SEC_WEBSOCKET_PROTOCOL).into_iter().filter_map(|value| value.to_str().ok());
     let mut tokens =
         protocols.flat_map(|names| names.split(',')).filter_map(|name| name.trim().strip_prefix(PROTOCOL_TOKEN));
     String::from_utf8(BASE64_URL_SAFE_NO_PAD.decode(tokens.next()?).ok()?).ok()
 }
 
-/// The token of an `authorization` header.
-pub(crate) fn token_of(value: &str) -> Option<String> {
+/// What an `authorization` header shows.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum Credentials {
+    /// `Bearer T`, or InfluxDB's `Token T`.
+    Token(String),
+    /// `Basic`: a user and his password, or a token in its place.
+    Basic { user: String, password: String },
+}
+
+/// The credentials of an `authorization` header; none of one that can't be read.
+pub(crate) fn credentials(value: &str) -> Option<Credentials> {
     let (scheme, rest) = value.trim().split_once(' ')?;
     let rest = rest.trim();
     if scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("token") {
-        return (!rest.is_empty()).then(|| rest.to_owned());
+        return (!rest.is_empty()).then(|| Credentials::Token(rest.to_owned()));
     }
     if scheme.eq_ignore_ascii_case("basic") {
         let pair = String::from_utf8(BASE64_STANDARD.decode(rest).ok()?).ok()?;
-        return pair.split_once(':').map(|(_, password)| password.to_owned());
+        let (user, password) = pair.split_once(':')?;
+        return Some(Credentials::Basic { user: user.to_owned(), password: password.to_owned() });
     }
     None
 }
@@ -184,47 +151,51 @@ mod tests {
     fn tokens(roles: Vec<Role>) -> Tokens {
         let blake3 = blake3::hash(b"secret").to_hex().to_string();
         let token = Token { name: "test".to_owned(), blake3, roles };
-        Tokens::read(&Auth { tokens: vec![token], token_file: None }).unwrap()
+        Tokens::read(&Auth { tokens: vec![token], ..Auth::default() }).unwrap()
     }
 
     #[test]
-    fn the_right_token_is_accepted_in_every_spelling() {
+    fn a_token_has_its_roles_and_others_none() {
         let tokens = tokens(vec![Role::Read]);
-        for value in ["Bearer secret", "bearer  secret ", "Token secret", "Basic dXNlcjpzZWNyZXQ="] {
-            tokens.check_value(Some(value), Role::Read).unwrap();
+        let (name, roles) = tokens.of("secret").unwrap();
+        assert_eq!((&*name, &*roles), ("test", &[Role::Read][..]));
+        for token in ["", "secre", "secrets"] {
+            assert!(tokens.of(token).is_none(), "{token}");
         }
     }
 
     #[test]
-    fn anything_else_is_refused() {
-        let tokens = tokens(vec![Role::Read]);
-        for value in ["", "Bearer", "Bearer ", "Bearer secre", "secret", "Basic !!!", "Digest secret"] {
-            assert_eq!(tokens.check_value(Some(value), Role::Read).unwrap_err().code, Code::Unauthorized, "{value}");
+    fn credentials_are_read_in_every_spelling() {
+        let token = |token: &str| Some(Credentials::Token(token.to_owned()));
+        let basic = Some(Credentials::Basic { user: "user".to_owned(), password: "secret".to_owned() });
+        for (value, expected) in [
+            ("Bearer secret", token("secret")),
+            ("bearer  secret ", token("secret")),
+            ("Token secret", token("secret")),
+            ("Basic dXNlcjpzZWNyZXQ=", basic),
+            ("", None),
+            ("Bearer", None),
+            ("Bearer ", None),
+            ("secret", None),
+            ("Basic !!!", None),
+            ("Basic dXNlcg==", None),
+            ("Digest secret", None),
+        ] {
+            assert!(credentials(value) == expected, "{value}");
         }
-        assert_eq!(tokens.check_value(None, Role::Read).unwrap_err().code, Code::Unauthorized);
-        assert_eq!(tokens.check_value(Some("Bearer secret"), Role::Write).unwrap_err().code, Code::Forbidden);
     }
 
     #[test]
-    fn a_token_among_subprotocols_is_as_good_as_a_header() {
-        let tokens = tokens(vec![Role::Read]);
-        let check = |protocols: &str, role| {
+    fn a_token_may_be_a_subprotocol() {
+        let token = |protocols: &str| {
             let mut headers = HeaderMap::new();
             headers.insert(header::SEC_WEBSOCKET_PROTOCOL, protocols.parse().unwrap());
-            tokens.check_upgrade(&headers, role).map_err(|problem| problem.code)
+            protocol_token(&headers)
         };
-        let right = "splay, splay.bearer.c2VjcmV0";
-        assert_eq!(check(right, Role::Read), Ok(()));
-        assert_eq!(check(right, Role::Write), Err(Code::Forbidden));
-        for wrong in
-            ["splay", "splay.bearer.", "splay.bearer.c2VjcmU", "splay.bearer.c2VjcmV0==", "splay.bearer.!", "secret"]
-        {
-            assert_eq!(check(wrong, Role::Read), Err(Code::Unauthorized), "{wrong}");
+        assert_eq!(token("splay, splay.bearer.c2VjcmV0").as_deref(), Some("secret"));
+        for wrong in ["splay", "splay.bearer.c2VjcmV0==", "splay.bearer.!", "secret"] {
+            assert_eq!(token(wrong), None, "{wrong}");
         }
-        let mut both = HeaderMap::new();
-        both.insert(header::SEC_WEBSOCKET_PROTOCOL, right.parse().unwrap());
-        both.insert(header::AUTHORIZATION, "Bearer wrong".parse().unwrap());
-        assert!(tokens.check_upgrade(&both, Role::Read).is_err(), "the header goes first");
     }
 
     #[test]

@@ -15,6 +15,7 @@ use tokio::sync::watch;
 
 use crate::appends::Appends;
 use crate::auth::Tokens;
+use crate::callers::Callers;
 use crate::http::Shared;
 use crate::ingest::{Ack, AckClass, Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription, Update};
 use crate::metrics::Metrics;
@@ -56,12 +57,15 @@ fn shared_by(stop: watch::Receiver<bool>) -> Arc<Shared> {
     let ingest: Arc<dyn Ingest> = Arc::new(Nowhere);
     let metrics = Arc::new(Metrics::new(Some(Arc::clone(&ingest))));
     let queue_bytes_max = limits.subscription_bytes_max;
+    let tokens = Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}"));
+    let callers = Callers::new(tokens, &Auth::default(), database.clone(), true);
+    let callers = callers.unwrap_or_else(|error| panic!("{error}"));
     let sources = Sources { ingest: Some(Arc::clone(&ingest)), replay: None, database, queue_bytes_max };
     Arc::new(Shared {
         statements: Statements::new(session, limits.clone(), Log::default(), Arc::clone(&metrics)),
         subscriptions: Subscriptions::new(sources, &limits, Arc::clone(&metrics), stop.clone()),
         appends: Some(Appends::new(ingest, Arc::clone(&metrics))),
-        tokens: Tokens::read(&Auth::default()).unwrap_or_else(|error| panic!("{error}")),
+        callers,
         limits,
         metrics,
         stop,

@@ -20,6 +20,7 @@
 mod appends;
 mod asks;
 mod auth;
+mod callers;
 mod changes;
 pub mod client;
 mod counted;
@@ -27,6 +28,7 @@ mod error;
 mod flight;
 #[cfg(test)]
 mod fuzz;
+mod guarded;
 mod http;
 pub mod ingest;
 mod ipc;
@@ -53,4 +55,6 @@ mod waiting;
 
 pub use auth::NewToken;
 pub use error::{Error, Result};
+#[doc(hidden)]
+pub use http::http_routes;
 pub use server::{Addresses, Server};

@@ -19,6 +19,8 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::appends::class;
+use crate::callers::Callers;
+use crate::guarded::GuardedIngest;
 use crate::ingest::{Ack, AckClass, Append, Ingest, IngestError};
 use crate::lines::Lines;
 use crate::listen::{self, Gate};
@@ -40,6 +42,7 @@ const FULL_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(crate) struct LineFront {
     pub(crate) ingest: Arc<dyn Ingest>,
+    pub(crate) callers: Callers,
     pub(crate) ack: AckClass,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
@@ -56,6 +59,20 @@ pub(crate) async fn serve(listener: TcpListener, front: LineFront) {
         async move {
             let (sender, ended) = tokio::sync::oneshot::channel::<()>();
             let Ok(stream) = stream.into_std() else { return };
+            // The protocol has no credentials.
+            let caller = match front.callers.anonymous() {
+                Ok(caller) => caller,
+                Err(problem) => {
+                    front.metrics.request("line", problem.code.as_str());
+                    let reason = "the database has users, and line protocol over TCP tells none: send lines to /api/v2/write of HTTP, or set \
+                                  auth.anonymous";
+                    tracing::warn!(%client, reason, "a connection for line protocol was refused");
+                    front.ingest.reject("line", reason.to_owned(), &[]);
+                    return;
+                }
+            };
+            let guarded = GuardedIngest::new(Arc::clone(&front.ingest), front.callers.clone(), caller);
+            let front = LineFront { ingest: Arc::new(guarded), ..front };
             let thread = std::thread::Builder::new().name("splay-line".to_owned());
             let spawned = thread.spawn(move || {
                 let _sender = sender;

@@ -177,6 +177,7 @@ impl From<&splay_store::Error> for Problem {
         let code = match error {
             E::NoSuchTable { .. } => Code::NotFound,
             E::NoSuchColumn { .. } => Code::Statement,
+            E::Denied { .. } => Code::Forbidden,
             E::Name { .. } | E::Schema { .. } | E::Row { .. } | E::DuplicateKey { .. } => Code::Rejected,
             E::Corrupt { .. } | E::FormatVersion { .. } => Code::Corrupt,
             E::Locked { .. } | E::RowsElsewhere { .. } => Code::Busy,

@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use crate::appends::Appends;
 use crate::auth::Tokens;
+use crate::callers::Callers;
 use crate::error::{Error, Result};
 use crate::http::Shared;
 use crate::ingest::{From, Ingest, Pace, Replay, ReplayRequest, ReplayView, SystemClock};
@@ -85,13 +86,20 @@ impl Server {
     ) -> Result<Server> {
         settings.validate()?;
         let tokens = Tokens::read(&settings.auth)?;
+        // A list that can't be read lets nobody in.
+        let has_users = database.access().map_or(true, |access| access.has_users());
+        let is_open = tokens.are_none() && !has_users;
         let (http, flight) = (settings.http.address, settings.flight.address);
         // Line protocol has no token: a server that asks for one elsewhere doesn't take rows without, unless it is told to.
-        let default = if tokens.are_none() { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
+        let default = if is_open { LINE_ADDRESS.parse().unwrap_or(Address::Off) } else { Address::Off };
         let line = if ingest.is_some() { settings.line.address.unwrap_or(default) } else { Address::Off };
         let postgres = settings.postgres.address;
         let listeners = [("http", http), ("flight", flight), ("postgres", postgres), ("line", line)];
-        refuse_open(&settings, &tokens, listeners)?;
+        refuse_open(&settings, is_open, listeners)?;
+        let is_local = listeners.iter().all(|(_, address)| {
+            matches!(address, Address::At(at) if at.ip().is_loopback()) || *address == Address::Off
+        });
+        let callers = Callers::new(tokens, &settings.auth, database.clone(), is_local)?;
 
         let acceptor = |protocol: &[u8]| settings.tls.as_ref().map(|tls| tls::acceptor(tls, protocol)).transpose();
         let (http_tls, flight_tls) = (acceptor(Version::One.protocol())?, acceptor(Version::Two.protocol())?);
@@ -132,7 +140,7 @@ impl Server {
             statements: Statements::new(session, limits.clone(), settings.log.clone(), Arc::clone(&metrics)),
             subscriptions,
             appends: ingest.map(|ingest| Appends::new(ingest, Arc::clone(&metrics))),
-            tokens,
+            callers,
             limits: limits.clone(),
             metrics: Arc::clone(&metrics),
             stop: stopped,
@@ -195,6 +203,7 @@ impl Server {
         if let (Some(listener), Some(appends)) = (line, &shared.appends) {
             let front = LineFront {
                 ingest: Arc::clone(appends.ingest()),
+                callers: shared.callers.clone(),
                 ack: settings.line.ack,
                 limits: settings.limits.clone(),
                 metrics: Arc::clone(&shared.metrics),
@@ -224,16 +233,16 @@ impl Server {
 }
 
 /// Refuses an address that other machines reach without what protects it.
-fn refuse_open(settings: &Settings, tokens: &Tokens, listeners: [(&'static str, Address); 4]) -> Result<()> {
+fn refuse_open(settings: &Settings, is_open: bool, listeners: [(&'static str, Address); 4]) -> Result<()> {
     for (listener, address) in listeners {
         let Address::At(address) = address else { continue };
         if address.ip().is_loopback() {
             continue;
         }
-        let missing = match (listener, tokens.are_none(), settings.tls.is_none()) {
+        let missing = match (listener, is_open, settings.tls.is_none()) {
             ("line", _, _) => "line protocol over TCP has neither token nor TLS; use /api/v2/write of HTTP instead",
-            (_, true, true) => "set [auth] with a token and [tls] with a certificate",
-            (_, true, false) => "set [auth] with a token; `splay token` makes one",
+            (_, true, true) => "create users or set [auth] with a token, and set [tls] with a certificate",
+            (_, true, false) => "create users, or set [auth] with a token, which `splay token` makes",
             (_, false, true) => "set [tls] with a certificate and a key",
             (_, false, false) => continue,
         };

@@ -363,7 +363,7 @@ impl Limits {
     }
 }
 
-/// Who may connect. Without tokens everybody on this machine may do everything.
+/// Who may connect, besides the users of the database. Without tokens and users everybody on this machine may do everything.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Auth {
@@ -371,6 +371,8 @@ pub struct Auth {
     pub tokens: Vec<Token>,
     /// A TOML file of more `[[tokens]]`, so that the settings can be shown and the tokens not.
     pub token_file: Option<PathBuf>,
+    /// The role whose rights requests have that show neither token nor password, once the database has users. Default none: they are refused.
+    pub anonymous: Option<String>,
 }
 
 /// One token, which is not stored: only its digest is.
@@ -484,6 +486,7 @@ mod tests {
             statements_max = 2
             [auth]
             token_file = "tokens.toml"
+            anonymous = "guest"
             [[auth.tokens]]
             name = "feed"
             blake3 = "00"
@@ -498,6 +501,7 @@ mod tests {
         assert_eq!(settings.flight.address, Address::Off);
         assert_eq!(settings.limits.statements_max, 2);
         assert_eq!(settings.auth.tokens[0].roles, [Role::Write]);
+        assert_eq!(settings.auth.anonymous.as_deref(), Some("guest"));
         assert!(settings.capture.contains_key("live_rows_max"));
     }
 

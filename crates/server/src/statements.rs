@@ -169,7 +169,7 @@ impl Statements {
         let handle = Handle::current();
         tokio::task::spawn_blocking(move || {
             let _counted = Counted::new(shared.metrics.statements_running.clone());
-            tracing::debug!(way, statement = text, "statement");
+            tracing::debug!(way, statement = %splay_sql::without_secrets(&text), "statement");
             let metrics = Arc::clone(&shared.metrics);
             let patience = shared.places.patience;
             let limits = &shared.limits;
@@ -307,6 +307,7 @@ impl Shared {
     ) {
         let Cost { stats, refusal } = cost;
         let reason = refusal.clone().or_else(|| session.why_no_tick_plan(text, parameters));
+        let text = &*splay_sql::without_secrets(text);
         let shown = text.floor_char_boundary(LOGGED_TEXT_BYTES.min(text.len()));
         tracing::warn!(
             way,

@@ -7,12 +7,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
 use crate::asks::Ask;
+use crate::callers::Follower;
 use crate::ingest::{Subscription, Update, UpdateKind};
 use crate::metrics::{Counted, Metrics};
 use crate::problem::{Code, Outcome, Problem};
@@ -21,6 +22,9 @@ use crate::sources::Sources;
 
 /// How often a subscription looks whether its client is still there.
 const LOOK_AROUND: Duration = Duration::from_millis(100);
+
+/// How often it looks whether its client still may.
+const LOOK_AT_RIGHTS: Duration = Duration::from_millis(500);
 
 /// Encoded updates that wait for the network.
 const UPDATES_WAITING: usize = 4;
@@ -117,18 +121,22 @@ impl Subscriptions {
         let _ = self.places.acquire_many(self.places_max).await;
     }
 
-    /// Starts a subscription.
+    /// Starts a subscription of somebody, which ends once he may not follow its tables any more.
     ///
     /// # Errors
-    /// What capture says.
+    /// That he may not, and what capture says.
     pub(crate) async fn open<E: EncodeUpdate>(
         &self,
-        place: Place,
+        (place, follower): (Place, Follower),
         ask: &Ask,
         encode: E,
     ) -> Outcome<Updates<E::Message>> {
-        let (sources, asked) = (self.sources.clone(), ask.clone());
-        let subscribed = tokio::task::spawn_blocking(move || sources.open(&asked)).await;
+        let (sources, asked, asking) = (self.sources.clone(), ask.clone(), follower.clone());
+        let subscribed = tokio::task::spawn_blocking(move || {
+            asking.check()?;
+            sources.open(&asked)
+        });
+        let subscribed = subscribed.await;
         let broke_off = |_| Problem::new(Code::Internal, "the subscription broke off");
         let subscription = subscribed.map_err(broke_off)??;
         let (outlet, messages) = mpsc::channel(UPDATES_WAITING);
@@ -136,6 +144,8 @@ impl Subscriptions {
         let counted = Counted::new(self.metrics.subscriptions.clone());
         let mut run = Run {
             subscription,
+            follower,
+            looked: Instant::now(),
             encode,
             outlet,
             credit: Arc::clone(&credit),
@@ -160,6 +170,9 @@ impl Subscriptions {
 /// A subscription on its thread.
 struct Run<E: EncodeUpdate> {
     subscription: Box<dyn Subscription>,
+    follower: Follower,
+    /// When it was looked last whether he still may.
+    looked: Instant,
     encode: E,
     outlet: mpsc::Sender<Outcome<E::Message>>,
     credit: Arc<Credit>,
@@ -195,8 +208,12 @@ impl<E: EncodeUpdate> Run<E> {
         Ok(())
     }
 
-    /// Whether somebody listens. A server that stops says so.
-    fn goes_on(&self) -> Outcome<bool> {
+    /// Whether somebody listens who may. A server that stops says so.
+    fn goes_on(&mut self) -> Outcome<bool> {
+        if self.looked.elapsed() >= LOOK_AT_RIGHTS {
+            self.looked = Instant::now();
+            self.follower.check()?;
+        }
         if *self.stop.borrow() {
             return Err(Problem::new(Code::Closed, "the server is stopping"));
         }
@@ -204,7 +221,7 @@ impl<E: EncodeUpdate> Run<E> {
     }
 
     /// Waits for credit; false if nobody listens any more.
-    fn wait_for_credit(&self) -> Outcome<bool> {
+    fn wait_for_credit(&mut self) -> Outcome<bool> {
         while !self.credit.take() {
             if !self.goes_on()? {
                 return Ok(false);

@@ -362,7 +362,7 @@ fn add_read(read: &Read, stats: &mut StatementStats) {
 }
 
 fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
-    if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
+    if let Some(scan) = plan.downcast_ref::<TickScanExec>().filter(|scan| !scan.is_private()) {
         add_selection(&mut stats.selection, &scan.selection_stats());
         let rows = scan.rows_scanned();
         stats.rows_scanned += rows;
@@ -387,7 +387,7 @@ fn add_scans(plan: &Arc<dyn ExecutionPlan>, stats: &mut StatementStats) {
 /// Adds the rows that the scans of a plan have read, and those that they may read.
 fn add_progress(plan: &Arc<dyn ExecutionPlan>, rows: &mut u64, total: &mut u64) {
     let mut add = |read: u64, all: u64| (*rows, *total) = (*rows + read, *total + all);
-    if let Some(scan) = plan.downcast_ref::<TickScanExec>() {
+    if let Some(scan) = plan.downcast_ref::<TickScanExec>().filter(|scan| !scan.is_private()) {
         add(scan.rows_scanned(), scan.rows());
     } else if let Some(scan) = plan.downcast_ref::<FileScanExec>() {
         add(scan.rows_read(), scan.rows());

@@ -15,6 +15,7 @@
 //! # }
 //! ```
 
+mod access;
 mod answer;
 mod bounds;
 mod change;
@@ -68,11 +69,12 @@ mod waiting;
 mod walk;
 mod words;
 
+pub use access::without_secrets;
 pub use answer::{Answer, RunBy, StatementStats, Waited};
 pub use bounds::size::widest_row_bytes;
 pub use change::{
     CopyStream, CopyTo, InsertRows, Inserted, IntoFiles, Refreshed, StreamFormat, StreamKind, copy_stream, copy_to,
-    is_change, rename_table,
+    gives_token, is_change, rename_table,
 };
 pub use datafusion::common::ScalarValue;
 pub use error::{Error, Result};

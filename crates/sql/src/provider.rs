@@ -2,6 +2,7 @@
 //!
 //! - Columns have folded names (see `names.rs`); behind them stands the virtual column `date`.
 //! - Every filter on the table's columns is taken: what the selection doesn't say exactly is evaluated in the scan.
+//! - Columns and rows that whoever asks may not see are left out here: columns of the schema, rows by the scan, before other filters see them.
 //! - A provider is one snapshot. DataFusion asks for a table once per statement, so a statement sees one state of it.
 
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,11 +15,12 @@ use datafusion::datasource::{TableType, provider_as_source, source_as_provider};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::logical_plan::TableScan;
 use datafusion::logical_expr::{
-    Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, TableProviderFilterPushDown, utils::conjunction,
+    Expr, LogicalPlan, LogicalPlanBuilder, SortExpr, TableProviderFilterPushDown, lit, utils::conjunction,
 };
 use datafusion::physical_plan::ExecutionPlan;
 use splay_store::{DATE_COLUMN, Database, Selection, TableSnapshot, TableSpec, View};
 
+use crate::access::{Guard, TableGuard};
 use crate::error::external;
 use crate::files::{self, FileTable};
 use crate::functions::RowOrder;
@@ -48,21 +50,34 @@ pub(crate) struct TickTable {
     snapshot: TableSnapshot,
     schema: SchemaRef,
     columns: Vec<ColumnSource>,
+    /// What isn't shown of it, if something isn't.
+    guard: Option<Arc<TableGuard>>,
 }
 
 impl TickTable {
     pub(crate) fn new(snapshot: TableSnapshot) -> TickTable {
         let has_date = snapshot.spec().has_virtual_date();
-        TickTable::with(snapshot, has_date, false)
+        TickTable::with(snapshot, has_date, false, None)
+    }
+
+    /// A table of which not all is shown.
+    pub(crate) fn guarded(snapshot: TableSnapshot, guard: Arc<TableGuard>) -> TickTable {
+        let has_date = snapshot.spec().has_virtual_date();
+        TickTable::with(snapshot, has_date, false, Some(guard))
+    }
+
+    /// Whether something of it isn't shown. Such a table has no tick plans, which know tables by the places of their columns.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guard.is_some()
     }
 
     /// The same table without the date, which is computed from its times; `None` where partitions are dates.
     pub(crate) fn without_date(&self) -> Option<TickTable> {
         let is_computed = self.has_date() && !self.spec().partition.is_day();
-        is_computed.then(|| TickTable::with(self.snapshot.clone(), false, self.is_numbered()))
+        is_computed.then(|| TickTable::with(self.snapshot.clone(), false, self.is_numbered(), self.guard.clone()))
     }
 
-    fn with(snapshot: TableSnapshot, has_date: bool, numbered: bool) -> TickTable {
+    fn with(snapshot: TableSnapshot, has_date: bool, numbered: bool, guard: Option<Arc<TableGuard>>) -> TickTable {
         let spec = snapshot.spec();
         let mut fields: Vec<Field> = spec
             .shown_arrow()
@@ -75,11 +90,28 @@ impl TickTable {
             fields.push(Field::new(DATE_COLUMN, DataType::Date32, false));
             columns.push(ColumnSource::Date);
         }
+        if let Some(guard) = &guard {
+            let shown = fields.into_iter().zip(columns).filter(|(field, _)| !guard.hides(field.name()));
+            (fields, columns) = shown.unzip();
+        }
         if numbered {
             fields.push(Field::new(ROW_COLUMN, DataType::Int64, false));
             columns.push(ColumnSource::Row);
         }
-        TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot }
+        TickTable { schema: Arc::new(Schema::new(fields)), columns, snapshot, guard }
+    }
+
+    /// What rows must pass that are shown, if not all are.
+    fn conditions(&self) -> Option<&[Expr]> {
+        self.guard.as_ref()?.conditions.as_deref()
+    }
+
+    /// All columns, with those that aren't shown, and where the shown ones are among them.
+    fn with_hidden_columns(&self) -> Result<(TickTable, Vec<usize>)> {
+        let all = TickTable::with(self.snapshot.clone(), self.spec().has_virtual_date(), self.is_numbered(), None);
+        let place = |field: &Arc<Field>| Ok(all.schema.index_of(field.name())?);
+        let places = self.schema.fields().iter().map(place).collect::<Result<_>>()?;
+        Ok((all, places))
     }
 
     /// Whether it shows the date of its partitions, behind the stored columns.
@@ -118,14 +150,54 @@ impl TableProvider for TickTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(conditions) = self.conditions() else {
+            return self.scan_all(state, (projection, filters), limit, None);
+        };
+        // The statement's own filters rule out pieces here. They are evaluated above, on rows that are shown.
         let mut selection = Selection::default();
+        for filter in filters {
+            let _ = pushdown::narrow(&mut selection, self.spec(), filter);
+        }
+        let (all, places) = self.with_hidden_columns()?;
+        let projection =
+            projection.map_or_else(|| places.clone(), |given| given.iter().map(|at| places[*at]).collect());
+        all.scan_all(state, (Some(&projection), conditions), limit, Some(selection))
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let taken = match self.conditions() {
+            None => TableProviderFilterPushDown::Exact,
+            Some(_) => TableProviderFilterPushDown::Inexact,
+        };
+        let of = |filter: &&Expr| match filter.is_volatile() {
+            true => TableProviderFilterPushDown::Unsupported,
+            false => taken.clone(),
+        };
+        Ok(filters.iter().map(of).collect())
+    }
+}
+
+impl TickTable {
+    /// The scan of all rows that pass filters; `within` a selection if these are conditions of policies, of which nothing is told.
+    fn scan_all(
+        &self,
+        state: &dyn Session,
+        (projection, filters): (Option<&Vec<usize>>, &[Expr]),
+        limit: Option<usize>,
+        within: Option<Selection>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let is_private = within.is_some();
+        let mut selection = within.unwrap_or_default();
         let mut evaluated = Vec::new();
         for filter in filters {
             if !pushdown::narrow(&mut selection, self.spec(), filter) {
                 evaluated.push(filter.clone());
             }
         }
-        let (pieces, stats) = self.snapshot.select(&selection).map_err(external)?;
+        let (pieces, stats) = match filters.contains(&lit(false)) {
+            true => Default::default(),
+            false => self.snapshot.select(&selection).map_err(external)?,
+        };
         let schema = DFSchema::try_from(Arc::clone(&self.schema))?;
         let filters = evaluated
             .into_iter()
@@ -145,21 +217,9 @@ impl TableProvider for TickTable {
             limit,
             streams: config.target_partitions(),
             batch_rows: config.batch_size(),
+            is_private,
         })
         .map(|exec| Arc::new(exec) as Arc<dyn ExecutionPlan>)
-    }
-
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        Ok(filters
-            .iter()
-            .map(|filter| {
-                if filter.is_volatile() {
-                    TableProviderFilterPushDown::Unsupported
-                } else {
-                    TableProviderFilterPushDown::Exact
-                }
-            })
-            .collect())
     }
 }
 
@@ -171,11 +231,30 @@ pub(crate) struct TickSchema {
     file_threads: Option<usize>,
     /// What views are planned in, which has this schema in it.
     state: OnceLock<Weak<SessionState>>,
+    /// What holds it to somebody's rights.
+    guard: Option<Arc<Guard>>,
 }
 
 impl TickSchema {
-    pub(crate) fn new(database: Database, file_threads: Option<usize>) -> TickSchema {
-        TickSchema { database, file_threads, state: OnceLock::new() }
+    pub(crate) fn new(database: Database, file_threads: Option<usize>, guard: Option<Arc<Guard>>) -> TickSchema {
+        TickSchema { database, file_threads, state: OnceLock::new(), guard }
+    }
+
+    /// Whether a table or a view of a name may be known.
+    fn sees(&self, name: &str) -> bool {
+        self.guard.as_ref().is_none_or(|guard| guard.sees(name))
+    }
+
+    /// The views that may be read.
+    pub(crate) fn views(&self) -> Vec<View> {
+        let mut views = self.database.views().unwrap_or_default().to_vec();
+        views.retain(|view| self.guard.as_ref().is_none_or(|guard| guard.reads_view(view)));
+        views
+    }
+
+    /// Whether the queries of views are shown: they name tables.
+    pub(crate) fn shows_queries(&self) -> bool {
+        self.guard.is_none()
     }
 
     /// Says what views are planned in.
@@ -188,7 +267,8 @@ impl TickSchema {
 impl SchemaProvider for TickSchema {
     fn table_names(&self) -> Vec<String> {
         let mut names = self.database.tables().unwrap_or_default();
-        let views = self.database.views().unwrap_or_default();
+        names.retain(|name| self.sees(name));
+        let views = self.views();
         let is_hidden = |view: &&View| names.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
         let views: Vec<String> = views.iter().filter(|view| !is_hidden(view)).map(|view| view.name.clone()).collect();
         names.extend(views);
@@ -196,19 +276,29 @@ impl SchemaProvider for TickSchema {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if !self.sees(name) {
+            return self.file(name);
+        }
         let snapshot = match snapshot_of(&self.database, name) {
             Ok(snapshot) => snapshot,
             Err(splay_store::Error::NoSuchTable { .. }) => match self.database.view(name) {
+                Ok(Some(view)) if self.guard.as_ref().is_some_and(|guard| !guard.reads_view(&view)) => return Ok(None),
                 Ok(Some(view)) => return Ok(self.view(&view).await),
                 // Damaged ones are told of with the name that isn't found.
                 Ok(None) | Err(_) => return self.file(name),
             },
             Err(error) => return Err(external(error)),
         };
-        Ok(Some(Arc::new(TickTable::new(snapshot))))
+        match &self.guard {
+            None => Ok(Some(Arc::new(TickTable::new(snapshot)))),
+            Some(guard) => guard.table(name, snapshot).await.map(Some),
+        }
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        if !self.sees(name) {
+            return Ok(None);
+        }
         match snapshot_of(&self.database, name) {
             Err(splay_store::Error::NoSuchTable { .. }) => {
                 Ok(self.database.view(name).ok().flatten().map(|_| TableType::View))
@@ -218,7 +308,8 @@ impl SchemaProvider for TickSchema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        snapshot_of(&self.database, name).is_ok() || self.database.view(name).is_ok_and(|view| view.is_some())
+        self.sees(name)
+            && (snapshot_of(&self.database, name).is_ok() || self.database.view(name).is_ok_and(|view| view.is_some()))
     }
 }
 
@@ -236,10 +327,11 @@ impl TickSchema {
     /// The columns of a view; none of one that can't be planned any more, which a statement that reads it says why.
     async fn view(&self, view: &View) -> Option<Arc<dyn TableProvider>> {
         let state = self.state.get()?.upgrade()?;
-        let text = views::select_all(&self.database, view).ok()?;
+        let text = views::select_all(&self.views(), view).ok()?;
         let (plan, _, _) = logical_plan(&state, &text, usize::MAX).await.ok()?;
         let schema = Arc::clone(plan.schema().inner());
-        Some(Arc::new(ViewColumns { name: view.name.clone(), query: view.query.clone(), schema }))
+        let query = self.shows_queries().then(|| view.query.clone());
+        Some(Arc::new(ViewColumns { name: view.name.clone(), query, schema }))
     }
 }
 
@@ -247,7 +339,7 @@ impl TickSchema {
 #[derive(Debug)]
 struct ViewColumns {
     name: String,
-    query: String,
+    query: Option<String>,
     schema: SchemaRef,
 }
 
@@ -262,7 +354,7 @@ impl TableProvider for ViewColumns {
     }
 
     fn get_table_definition(&self) -> Option<&str> {
-        Some(&self.query)
+        self.query.as_deref()
     }
 
     async fn scan(
@@ -291,7 +383,7 @@ impl RowOrder for TickRowOrder {
         if scan.projection.is_some() || scan.fetch.is_some() || table.columns.contains(&ColumnSource::Row) {
             return Ok(None);
         }
-        let numbered = TickTable::with(table.snapshot.clone(), table.has_date(), true);
+        let numbered = TickTable::with(table.snapshot.clone(), table.has_date(), true, table.guard.clone());
         let source = provider_as_source(Arc::new(numbered));
         let mut plan = LogicalPlanBuilder::scan(scan.table_name.clone(), source, None)?;
         if let Some(filter) = conjunction(scan.filters.iter().cloned()) {

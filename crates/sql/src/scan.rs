@@ -61,6 +61,8 @@ pub(crate) struct TickScanSettings {
     pub(crate) limit: Option<usize>,
     pub(crate) streams: usize,
     pub(crate) batch_rows: usize,
+    /// Whether the filters are conditions of policies: neither they, nor numbers of rows, nor what follows from these is told.
+    pub(crate) is_private: bool,
 }
 
 /// Scan of a table.
@@ -93,7 +95,7 @@ impl TickScanExec {
         let symbol = spec.symbol.as_ref().and_then(|symbol| spec.position(symbol));
         let source = self.plan.projection.get(column).map(|position| self.plan.columns[*position]);
         let is_symbol = symbol.is_some_and(|symbol| source == Some(ColumnSource::Stored(symbol)));
-        is_symbol && self.plan.limit.is_none() && dates_follow(&self.streams)
+        is_symbol && self.plan.limit.is_none() && !self.is_private() && dates_follow(&self.streams)
     }
 
     /// Symbols at which streams of about equally many rows begin, but for the first stream; ascending.
@@ -246,6 +248,7 @@ struct ReadPlan {
     limit: Option<usize>,
     batch_rows: usize,
     row_numbers: Arc<RowNumbers>,
+    is_private: bool,
 }
 
 /// A filter and the columns it looks at.
@@ -270,16 +273,17 @@ impl TickScanExec {
             .collect::<Result<Vec<_>>>()?;
         // A limit takes the first rows of the table, not those of whichever stream is quickest.
         let streams_max = if settings.limit.is_some() { 1 } else { settings.streams };
-        let streams = split(settings.pieces, settings.stats.rows.kept, streams_max);
+        let mut streams = split(settings.pieces, settings.stats.rows.kept, streams_max);
+        let mut orders = orderings(&settings.snapshot, &schema, &streams, settings.one_symbol);
+        if settings.is_private {
+            // How many streams there are and which order they keep would tell, in a plan, of rows that aren't shown.
+            streams.resize_with(streams_max.max(1), Vec::new);
+            orders.clear();
+        }
         let properties = Arc::new(PlanProperties::new(
             EquivalenceProperties::new_with_orderings(
                 Arc::clone(&schema),
-                with_row_number(
-                    orderings(&settings.snapshot, &schema, &streams, settings.one_symbol),
-                    &settings.columns,
-                    &settings.projection,
-                    &schema,
-                ),
+                with_row_number(orders, &settings.columns, &settings.projection, &schema),
             ),
             Partitioning::UnknownPartitioning(streams.len()),
             EmissionType::Incremental,
@@ -301,10 +305,16 @@ impl TickScanExec {
             limit: settings.limit,
             batch_rows: settings.batch_rows.max(1),
             row_numbers: Arc::new(numbers),
+            is_private: settings.is_private,
         });
         let (snapshot, stats, metrics) = (settings.snapshot, settings.stats, ExecutionPlanMetricsSet::new());
         note_stats(&metrics, &stats);
         Ok(TickScanExec { snapshot, plan, streams, stats, properties, metrics })
+    }
+
+    /// Whether policies hide rows: what it costs would tell of them.
+    pub(crate) fn is_private(&self) -> bool {
+        self.plan.is_private
     }
 
     /// What the scan keeps of what there is.
@@ -477,11 +487,14 @@ impl DisplayAs for TickScanExec {
         let kept = |kept: splay_store::Kept| format!("{}/{}", kept.kept, kept.total);
         write!(
             f,
-            "TickScanExec: table={}, columns=[{}], partitions={}, ",
+            "TickScanExec: table={}, columns=[{}], ",
             self.snapshot.spec().name,
             self.plan.schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>().join(", "),
-            kept(stats.partitions),
         )?;
+        if self.is_private() {
+            return write!(f, "rows that policies show");
+        }
+        write!(f, "partitions={}, ", kept(stats.partitions))?;
         if stats.symbols.total > 0 {
             write!(f, "symbols={}, ", kept(stats.symbols))?;
         }
@@ -573,7 +586,7 @@ impl ExecutionPlan for TickScanExec {
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        (!self.is_private()).then(|| self.metrics.clone_inner())
     }
 
     fn statistics_from_inputs(
@@ -587,7 +600,11 @@ impl ExecutionPlan for TickScanExec {
         };
         let rows = usize::try_from(rows).unwrap_or(usize::MAX);
         let mut statistics = Statistics::new_unknown(&self.plan.schema);
-        statistics.num_rows = if self.is_exact() { Precision::Exact(rows) } else { Precision::Inexact(rows) };
+        statistics.num_rows = match (self.is_private(), self.is_exact()) {
+            (true, _) => Precision::Absent,
+            (false, true) => Precision::Exact(rows),
+            (false, false) => Precision::Inexact(rows),
+        };
         Ok(Arc::new(statistics))
     }
 }

@@ -30,6 +30,7 @@ use splay_store::{Database, Kept, SelectionStats, View};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use crate::access::{Caller, Guard, Shown};
 use crate::answer::{Answer, Source, Threads, Watches};
 use crate::bounds::{self, BoundFunctions, Bounds};
 use crate::coercion::PrepareCoercion;
@@ -151,6 +152,7 @@ pub struct Session {
     materialized: Arc<Materialized>,
     /// Whether it has PostgreSQL's catalogue.
     has_catalogue: bool,
+    caller: Caller,
 }
 
 /// DataFusion's state: functions, rules and the catalog.
@@ -218,14 +220,24 @@ impl Session {
     /// [`Error::Internal`] if threads can't be started.
     pub fn new(database: Database, settings: SessionSettings) -> Result<Session> {
         let threads = Arc::new(Threads::start(settings.threads)?);
-        let (state, tables) = state(&database, &settings, false)?;
+        let (state, tables) = state(&database, &settings, false, None)?;
         let state = Arc::new(state);
         tables.plan_views_in(&state);
         let states = Arc::new(state);
         let statements = Arc::new(TickStatements::new(settings.result_cache_bytes));
         let memory = Arc::new(TotalMemory::new(settings.total_memory_bytes));
-        let materialized = Arc::default();
-        Ok(Session { database, settings, states, threads, statements, memory, materialized, has_catalogue: false })
+        let (materialized, caller) = (Arc::default(), Caller::owner());
+        Ok(Session {
+            database,
+            settings,
+            states,
+            threads,
+            statements,
+            memory,
+            materialized,
+            has_catalogue: false,
+            caller,
+        })
     }
 
     /// A session over the same database, threads and memory, in which there are the tables, functions and casts of PostgreSQL's catalogue
@@ -234,11 +246,36 @@ impl Session {
     /// # Errors
     /// [`Error::Internal`] if it can't be set up.
     pub fn for_postgres(&self) -> Result<Session> {
-        let (state, tables) = state(&self.database, &self.settings, true)?;
+        let (state, tables) = state(&self.database, &self.settings, true, self.caller.guard.clone())?;
         let state = Arc::new(state);
         tables.plan_views_in(&state);
         let (states, statements) = (Arc::new(state), Arc::new(TickStatements::new(0)));
         Ok(Session { states, statements, has_catalogue: true, ..self.clone() })
+    }
+
+    /// A session over the same database, threads and memory that sees what a guard lets through.
+    pub(crate) fn guarded(&self, guard: Arc<Guard>) -> Result<Session> {
+        let settings = SessionSettings { files: false, result_cache_bytes: 0, ..self.settings.clone() };
+        let (state, tables) = state(&self.database, &settings, self.has_catalogue, Some(Arc::clone(&guard)))?;
+        let state = Arc::new(state);
+        tables.plan_views_in(&state);
+        let (states, statements) = (Arc::new(state), Arc::new(TickStatements::new(0)));
+        let caller = Caller { guard: Some(guard), user: None, manages_users: false };
+        Ok(Session { settings, states, statements, materialized: Arc::default(), caller, ..self.clone() })
+    }
+
+    /// The same session on behalf of somebody.
+    pub(crate) fn for_caller(&self, caller: Caller) -> Session {
+        Session { caller, ..self.clone() }
+    }
+
+    pub(crate) fn is_with_catalogue(&self) -> bool {
+        self.has_catalogue
+    }
+
+    /// On whose behalf statements run.
+    pub(crate) fn caller(&self) -> &Caller {
+        &self.caller
     }
 
     /// The text of a statement with numbered placeholders and known forms.
@@ -282,6 +319,9 @@ impl Session {
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
         let text = &*self.prepared(text)?;
+        if let Some(shown) = Shown::of(text) {
+            return Ok(self.answer_of(vec![self.show_users(&shown)?], Instant::now()));
+        }
         if let Some(summary) = Summary::of(text) {
             return self.summarize(&summary, &parameters, stop);
         }
@@ -292,7 +332,7 @@ impl Session {
         let text = spelt.as_deref().unwrap_or(text);
         for _ in 0..PLANNED_ANEW_MAX {
             let views = self.views();
-            let rewritten = materialized::rewritten(self, &views, text, stop);
+            let rewritten = self.rewritten(&views, text, stop);
             let (expanded, reads) = self.with_views(&views, &rewritten, stop)?;
             if reads.is_empty() {
                 return self.run_expanded(&expanded, parameters, stop);
@@ -307,17 +347,29 @@ impl Session {
         self.run_expanded(text, parameters, stop)
     }
 
-    /// The views of the database. Damage is told to those who read a name that no table has.
+    /// The views of the database that may be read. Damage is told to those who read a name that no table has.
     fn views(&self) -> Arc<[View]> {
-        self.database.views().unwrap_or_default()
+        let views = self.database.views().unwrap_or_default();
+        match &self.caller.guard {
+            None => views,
+            Some(guard) => views.iter().filter(|view| guard.reads_view(view)).cloned().collect(),
+        }
+    }
+
+    /// A statement with materialized views in the place of tables whose questions they answer. Their rows are those of who sees all.
+    fn rewritten<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
+        match self.caller.guard {
+            None => materialized::rewritten(self, views, text, stop),
+            Some(_) => Cow::Borrowed(text),
+        }
     }
 
     /// A statement with the queries of its views, and the materialized ones that it reads.
     fn with_views<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
         let mut reads = ViewReads::default();
         let text = views::with_views(views, text, &mut |view| match view.materialized {
-            None => views::as_written(view),
-            Some(_) => self.materialized.query(self, view, &mut reads, stop),
+            Some(_) if self.caller.guard.is_none() => self.materialized.query(self, view, &mut reads, stop),
+            _ => views::as_written(view),
         })?;
         Ok((text, reads))
     }
@@ -418,7 +470,7 @@ impl Session {
         }
         let text = placeholders::numbered(text).ok()?;
         let views = self.views();
-        let text = materialized::rewritten(self, &views, &text, Stop::NEVER);
+        let text = self.rewritten(&views, &text, Stop::NEVER);
         let (text, _) = self.with_views(&views, &text, Stop::NEVER).ok()?;
         let described = self.describe_known(&text, parameters, None)?;
         described.strip_prefix("none, because of ").map(str::to_owned)
@@ -534,6 +586,9 @@ impl Session {
         limits::check_text(text)?;
         let session = self.clone();
         let mut text = self.prepared(text)?.into_owned();
+        if let Some(shown) = Shown::of(&text) {
+            return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });
+        }
         if let Some(summary) = Summary::of(&text) {
             let Description { parameters, .. } = self.describe_until(&summary.source(), stop)?;
             return Ok(Description { schema: Summary::schema(), parameters });
@@ -575,6 +630,20 @@ impl Session {
             let _ = sender.send(work(state));
         }));
         bounds.wait(&receiver, stop)
+    }
+
+    /// Waits for what is done with that state on such a thread.
+    pub(crate) fn planned_by<F: Future<Output = Result<(), DataFusionError>> + Send + 'static>(
+        &self,
+        stop: Stop<'_>,
+        work: impl FnOnce(Arc<SessionState>) -> F + Send + 'static,
+    ) -> Result<()> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let (bounds, state) = (Bounds::new(self.pool().0), self.states.shared());
+        self.threads.spawn(bounds.clone().within(async move {
+            let _ = sender.send(work(state).await);
+        }));
+        bounds.wait(&receiver, stop)?.map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))
     }
 
     /// The state that all statements share.
@@ -663,17 +732,29 @@ impl Session {
     fn name_tables(&self, error: Error) -> Error {
         let Error::Statement { message } = &error else { return error };
         let table = message.strip_prefix("table 'splay.public.").and_then(|rest| rest.strip_suffix("' not found"));
-        match (table, self.database.tables()) {
-            (Some(table), Ok(mut existing)) => match self.database.views() {
-                Ok(views) => {
-                    existing.extend(views.iter().map(|view| view.name.clone()));
-                    Error::Store(splay_store::Error::NoSuchTable { table: table.to_owned(), existing })
-                }
-                // It may be a view.
-                Err(damage) => Error::Store(damage),
-            },
-            _ => error,
+        match table {
+            Some(table) => self.no_such_table(table),
+            None => error,
         }
+    }
+
+    /// That there is no table of a name, and which there are.
+    pub(crate) fn no_such_table(&self, table: &str) -> Error {
+        let named = || -> splay_store::Result<Vec<String>> {
+            let mut existing = self.database.tables()?;
+            if let Some(guard) = &self.caller.guard {
+                existing.retain(|name| guard.sees(name));
+            }
+            // It may be a view, of which damage is told.
+            let views = self.database.views()?;
+            let is_read = |view: &&View| self.caller.guard.as_ref().is_none_or(|guard| guard.reads_view(view));
+            existing.extend(views.iter().filter(is_read).map(|view| view.name.clone()));
+            Ok(existing)
+        };
+        Error::Store(match named() {
+            Ok(existing) => splay_store::Error::NoSuchTable { table: table.to_owned(), existing },
+            Err(damage) => damage,
+        })
     }
 
     fn start(&self, planned: Planned, spellings: &Spellings, (pool, peak): Memory, bounds: Bounds) -> Result<Answer> {
@@ -854,6 +935,7 @@ fn state(
     database: &Database,
     settings: &SessionSettings,
     has_catalogue: bool,
+    guard: Option<Arc<Guard>>,
 ) -> Result<(SessionState, Arc<TickSchema>)> {
     let mut config = SessionConfig::new()
         .with_target_partitions(settings.threads.max(1))
@@ -894,7 +976,7 @@ fn state(
     let context = SessionContext::new_with_state(state);
     let catalog = MemoryCatalogProvider::new();
     let file_threads = settings.files.then_some(settings.threads);
-    let tables = Arc::new(TickSchema::new(database.clone(), file_threads));
+    let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
     if has_catalogue {
         let pg_catalog = Arc::new(postgres::CatalogueSchema::new(database.clone(), Arc::clone(&tables)));
         let public = postgres::WithCatalogue { tables: Arc::clone(&tables), catalogue: Arc::clone(&pg_catalog) };

@@ -96,3 +96,8 @@ fn is_to_the_minute(text: &str) -> bool {
 pub(crate) fn with_seconds(text: &str) -> Cow<'_, str> {
     if is_to_the_minute(text) { Cow::Owned(format!("{text}:00")) } else { Cow::Borrowed(text) }
 }
+
+/// The instant of a text, to the day, the minute or finer, in nanoseconds since the epoch.
+pub(crate) fn instant(text: &str) -> Option<i64> {
+    arrow::compute::kernels::cast_utils::string_to_timestamp_nanos(&with_seconds(text.trim())).ok()
+}

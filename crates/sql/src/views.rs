@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
-use splay_store::{Database, View};
+use splay_store::View;
 
 use crate::error::{Result, fault};
 use crate::limits;
@@ -153,14 +153,13 @@ fn as_query(view: &View, query: &[Token]) -> String {
     format!("{}{columns} AS ({}\n)", quoted(&view.name), written(query))
 }
 
-/// All rows of a view that isn't there yet, or not with this query.
+/// All rows of a view that isn't there yet, or not with this query, among other views.
 ///
 /// # Errors
 /// [`Error::Statement`](crate::Error::Statement) if it would read itself.
-pub(crate) fn select_all(database: &Database, view: &View) -> Result<String> {
-    let views = database.views()?;
+pub(crate) fn select_all(views: &[View], view: &View) -> Result<String> {
     let mut query_of = as_written;
-    let mut needed = Needed::new(&views, &mut query_of);
+    let mut needed = Needed::new(views, &mut query_of);
     let Some(mut tokens) = tokens(&view.query) else { return fault("the query of the view can't be read") };
     needed.add_those_of(&mut tokens)?;
     if needed.queries.iter().any(|(name, _)| name.eq_ignore_ascii_case(&view.name)) {
@@ -273,6 +272,8 @@ fn refuse_commits(tokens: &[Token], behind: usize, name: &str) -> Result<()> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use splay_store::Database;
+
     use super::*;
 
     fn expanded(text: &str) -> String {

@@ -72,6 +72,13 @@ pub enum Error {
         existing: Vec<String>,
     },
 
+    /// Whoever asked may not do that. A superuser grants rights: docs/guide/users.md.
+    #[error("permission denied {about}")]
+    Denied {
+        /// For or to what.
+        about: String,
+    },
+
     /// No such column.
     #[error("table {table:?} has no column {column:?}; it has {}", list_or_none(existing))]
     NoSuchColumn {

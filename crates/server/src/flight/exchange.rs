@@ -11,21 +11,21 @@ use tonic::{Status, Streaming};
 
 use super::encode::Messages;
 use crate::asks::{Ask, Format, More};
+use crate::callers::Caller;
+use crate::http::Shared;
 use crate::problem::{Code, Outcome, Problem};
-use crate::settings::Limits;
-use crate::subscriptions::Subscriptions;
 
 /// A stream of updates.
 pub(super) type UpdateStream = Pin<Box<dyn Stream<Item = Result<FlightData, Status>> + Send>>;
 
 /// Starts what the client's first message asks for.
 pub(super) async fn exchange(
-    subscriptions: &Subscriptions,
-    limits: &Limits,
+    shared: &Shared,
+    caller: Caller,
     mut asked: Streaming<FlightData>,
 ) -> Outcome<UpdateStream> {
-    let place = subscriptions.place()?;
-    let first = tokio::time::timeout(limits.head(), asked.message()).await;
+    let place = shared.subscriptions.place()?;
+    let first = tokio::time::timeout(shared.limits.head(), asked.message()).await;
     let first = first.map_err(|_| Problem::new(Code::TooSlow, "no subscription came"))?;
     let broken = |status: Status| Problem::new(Code::Request, status.message());
     let first = first.map_err(broken)?.ok_or_else(|| Problem::new(Code::Request, "no subscription came"))?;
@@ -38,7 +38,8 @@ pub(super) async fn exchange(
         let text = "a Flight stream has one schema: one table for each; their updates' numbers count together";
         return Err(Problem::new(Code::Request, text));
     }
-    let updates = subscriptions.open(place, &ask, Messages::new()).await?;
+    let follower = shared.follower(caller, ask.tables());
+    let updates = shared.subscriptions.open((place, follower), &ask, Messages::new()).await?;
     let state = (updates, asked, true);
     let stream = futures::stream::unfold(Some(state), |state| async move {
         let (mut updates, mut asked, mut listens) = state?;

@@ -164,10 +164,11 @@ pub(super) fn tables(asked: CommandGetTables, session: &Session, as_texts: bool)
     let mut builder = asked.into_builder();
     let (database, shown) =
         (session.database(), |schema: &Schema| if as_texts { texts::schema(schema) } else { schema.clone() });
-    let tables = database.tables()?;
+    let mut tables = database.tables()?;
+    tables.retain(|name| session.sees(name));
     let is_hidden = |view: &&View| tables.iter().any(|name| name.eq_ignore_ascii_case(&view.name));
     // Damage of the list doesn't hide the tables; who reads a view is told.
-    for view in database.views().unwrap_or_default().iter().filter(|view| !is_hidden(view)) {
+    for view in session.readable_views().iter().filter(|view| !is_hidden(view)) {
         // Nor does a view whose tables have gone.
         let described = session.describe(&format!("SELECT * FROM \"{}\"", view.name));
         let schema = described.map_or_else(|_| Schema::empty(), |described| shown(&described.schema));
@@ -183,7 +184,8 @@ pub(super) fn tables(asked: CommandGetTables, session: &Session, as_texts: bool)
             found => found?,
         };
         let spec = snapshot.spec();
-        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &shown(&spec.arrow())).map_err(cant_write)?;
+        let known = session.known_columns(&spec.name, &spec.arrow());
+        builder.append(CATALOG, SCHEMA, &spec.name, TABLE_TYPE, &shown(&known)).map_err(cant_write)?;
     }
     builder.build().map_err(cant_write)
 }

@@ -48,12 +48,13 @@ use tonic::{Request, Response, Status, Streaming};
 use self::encode::Messages;
 use self::prepared::{Prepared, PreparedStatements};
 use self::service::Flights;
-use crate::auth::token_of;
+use crate::auth::{Credentials, credentials};
+use crate::callers::Caller;
 use crate::http::{Shared, on_thread};
 use crate::problem::{Code, Outcome, Problem};
 use crate::running::{self, Running};
 use crate::settings::Role;
-use crate::statements::or_broke_off;
+use crate::statements::{Statements, or_broke_off};
 
 /// The action that cancels a statement by its flight.
 const CANCEL_FLIGHT_INFO: &str = "CancelFlightInfo";
@@ -85,17 +86,24 @@ fn router_of(front: Front) -> Router {
 }
 
 impl Front {
-    /// Whether the caller may; counts those who may not.
-    fn check(&self, headers: &MetadataMap, role: Role) -> Outcome<()> {
+    /// Who calls, if he may; counts those who may not.
+    async fn caller(&self, headers: &MetadataMap, role: Role) -> Outcome<Caller> {
         let value = headers.get("authorization").map(|value| value.to_str().unwrap_or_default());
-        self.shared.tokens.check_value(value, role).inspect_err(|problem| {
+        self.shared.callers.of(value, role).await.inspect_err(|problem| {
             self.shared.metrics.request("flight", problem.code.as_str());
         })
+    }
+
+    /// The session of who calls, if he may.
+    async fn statements(&self, headers: &MetadataMap) -> Outcome<Statements> {
+        let caller = self.caller(headers, Role::Read).await?;
+        self.shared.statements(&caller).await
     }
 
     /// Runs a statement and sends its rows, with symbols as texts or not, until it is cancelled by its name.
     async fn run(
         &self,
+        statements: &Statements,
         name: Bytes,
         text: &str,
         parameters: Parameters,
@@ -104,8 +112,7 @@ impl Front {
         let text = text.trim().trim_end_matches(';').to_owned();
         let mut cancelled = self.running.begin(name);
         let begin = async {
-            let mut pieces =
-                self.shared.statements.run("flight", text, parameters, Messages::for_caller(as_texts)).await?;
+            let mut pieces = statements.run("flight", text, parameters, Messages::for_caller(as_texts)).await?;
             or_broke_off(pieces.next().await).map(|first| (first, pieces))
         };
         let answered = tokio::select! {
@@ -150,15 +157,15 @@ impl Front {
 
     /// The columns of what a descriptor names.
     async fn schema(&self, request: Request<FlightDescriptor>) -> Result<Response<SchemaResult>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        let statements = self.statements(request.metadata()).await?;
         let as_texts = texts::are_wanted(request.metadata());
         let descriptor = request.into_inner();
         let schema = match descriptor.path.as_slice() {
             [table] => {
-                let schema = self.columns_of(table).await?;
+                let schema = columns_of(&statements, table).await?;
                 Schema::clone(&schema)
             }
-            _ => self.schema_of(&descriptor.cmd).await?,
+            _ => self.schema_of(&statements, &descriptor.cmd).await?,
         };
         let schema = if as_texts { texts::schema(&schema) } else { schema };
         let options = IpcWriteOptions::default();
@@ -167,13 +174,13 @@ impl Front {
         Ok(Response::new(result))
     }
 
-    async fn schema_of(&self, command: &[u8]) -> Outcome<Schema> {
+    async fn schema_of(&self, statements: &Statements, command: &[u8]) -> Outcome<Schema> {
         let unknown = || Problem::new(Code::Unsupported, "this command is not known");
         let any = Any::decode(command).map_err(|_| unknown())?;
         Ok(match Command::try_from(any).map_err(|_| unknown())? {
-            Command::CommandStatementQuery(query) => self.described(query.query).await?,
+            Command::CommandStatementQuery(query) => described(statements, query.query).await?,
             Command::CommandPreparedStatementQuery(query) => {
-                self.described(self.prepared.get(&query.prepared_statement_handle)?.text.clone()).await?
+                described(statements, self.prepared.get(&query.prepared_statement_handle)?.text.clone()).await?
             }
             Command::CommandGetCatalogs(query) => Schema::clone(&query.into_builder().schema()),
             Command::CommandGetDbSchemas(query) => Schema::clone(&query.into_builder().schema()),
@@ -188,11 +195,22 @@ impl Front {
             _ => return Err(unknown()),
         })
     }
+}
 
-    async fn described(&self, text: String) -> Outcome<Schema> {
-        let text = text.trim().trim_end_matches(';').to_owned();
-        Ok(Schema::clone(&self.shared.statements.describe(text).await?.schema))
-    }
+async fn described(statements: &Statements, text: String) -> Outcome<Schema> {
+    let text = text.trim().trim_end_matches(';').to_owned();
+    Ok(Schema::clone(&statements.describe(text).await?.schema))
+}
+
+/// The columns of a table that whoever asks may know.
+async fn columns_of(statements: &Statements, table: &str) -> Outcome<SchemaRef> {
+    let (session, table) = (statements.session().clone(), table.to_owned());
+    let known = move || -> Outcome<SchemaRef> {
+        session.check_seen(&table)?;
+        let snapshot = session.database().table(&table).and_then(|table| table.snapshot())?;
+        Ok(SchemaRef::new(session.known_columns(&table, &snapshot.spec().arrow())))
+    };
+    on_thread(known).await?
 }
 
 /// A flight of one endpoint: here.
@@ -252,18 +270,21 @@ fn parameters(prepared: &Prepared) -> Outcome<Parameters> {
 impl FlightSqlService for Front {
     type FlightService = Front;
 
-    /// Takes a user's password for a token, as drivers with a user name send it, and gives it back as a bearer token.
+    /// Takes a user and a password, as drivers send them, and gives a bearer token back: the password itself if that is a token.
     async fn do_handshake(
         &self,
         request: Request<Streaming<HandshakeRequest>>,
     ) -> Result<Response<Handshakes>, Status> {
-        self.check(request.metadata(), Role::Read).or_else(|problem| match problem.code {
-            // A token that only writes is known all the same.
-            Code::Forbidden => Ok(()),
-            _ => Err(problem),
+        let value = request.metadata().get("authorization").map(|value| value.to_str().unwrap_or_default());
+        // One whose token only writes is known all the same.
+        let caller = self.shared.callers.known(value).await.inspect_err(|problem| {
+            self.shared.metrics.request("flight", problem.code.as_str());
         })?;
-        let value = request.metadata().get("authorization").and_then(|value| value.to_str().ok());
-        let token = value.and_then(token_of).unwrap_or_default();
+        let shown = match value.and_then(credentials) {
+            Some(Credentials::Token(token) | Credentials::Basic { password: token, .. }) => token,
+            None => String::new(),
+        };
+        let token = self.shared.callers.bearer(&caller, &shown)?;
         let answer = HandshakeResponse { protocol_version: 0, payload: Bytes::from(token.clone()) };
         let mut response: Response<Handshakes> = Response::new(Box::pin(futures::stream::iter([Ok(answer)])));
         if let Ok(bearer) = format!("Bearer {token}").parse() {
@@ -277,7 +298,7 @@ impl FlightSqlService for Front {
         query: CommandStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = TicketStatementQuery { statement_handle: running::handle(&query.query)? };
         // Without the schema: it comes with the rows, and planning twice would be the price of having it here.
         flight(ticket.as_any().encode_to_vec().into(), None, request.into_inner())
@@ -288,7 +309,7 @@ impl FlightSqlService for Front {
         query: CommandPreparedStatementQuery,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         self.prepared.get(&query.prepared_statement_handle)?;
         flight(query.as_any().encode_to_vec().into(), None, request.into_inner())
     }
@@ -298,7 +319,7 @@ impl FlightSqlService for Front {
         query: CommandGetCatalogs,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let schema = query.into_builder().schema();
         flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
     }
@@ -308,7 +329,7 @@ impl FlightSqlService for Front {
         query: CommandGetDbSchemas,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&query.into_builder().schema()), request.into_inner())
     }
@@ -318,7 +339,7 @@ impl FlightSqlService for Front {
         query: CommandGetTables,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&query.into_builder().schema()), request.into_inner())
     }
@@ -328,7 +349,7 @@ impl FlightSqlService for Front {
         query: CommandGetTableTypes,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let schema = query.into_builder().schema();
         flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
     }
@@ -338,7 +359,7 @@ impl FlightSqlService for Front {
         query: CommandGetSqlInfo,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&metadata::info(query.info)?.schema()), request.into_inner())
     }
@@ -348,7 +369,7 @@ impl FlightSqlService for Front {
         query: CommandGetPrimaryKeys,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let schema = metadata::no_primary_keys().schema();
         flight(query.as_any().encode_to_vec().into(), Some(&schema), request.into_inner())
     }
@@ -358,7 +379,7 @@ impl FlightSqlService for Front {
         query: CommandGetXdbcTypeInfo,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&types::types(query)?.schema()), request.into_inner())
     }
@@ -368,7 +389,7 @@ impl FlightSqlService for Front {
         query: CommandGetExportedKeys,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&metadata::no_foreign_keys().schema()), request.into_inner())
     }
@@ -378,7 +399,7 @@ impl FlightSqlService for Front {
         query: CommandGetImportedKeys,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&metadata::no_foreign_keys().schema()), request.into_inner())
     }
@@ -388,7 +409,7 @@ impl FlightSqlService for Front {
         query: CommandGetCrossReference,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let ticket = query.as_any().encode_to_vec().into();
         flight(ticket, Some(&metadata::no_foreign_keys().schema()), request.into_inner())
     }
@@ -399,13 +420,13 @@ impl FlightSqlService for Front {
         _command: Command,
         request: Request<FlightDescriptor>,
     ) -> Result<Response<FlightInfo>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        let statements = self.statements(request.metadata()).await?;
         let as_texts = texts::are_wanted(request.metadata());
         let descriptor = request.into_inner();
         let [table] = descriptor.path.as_slice() else {
             return Err(Problem::new(Code::Unsupported, "this command is not known").into());
         };
-        let schema = self.columns_of(table).await?;
+        let schema = columns_of(&statements, table).await?;
         let schema = if as_texts { SchemaRef::new(texts::schema(&schema)) } else { schema };
         let query = format!("select * from \"{}\"", table.replace('"', "\"\""));
         let ticket = TicketStatementQuery { statement_handle: running::handle(&query)? };
@@ -417,9 +438,9 @@ impl FlightSqlService for Front {
         ticket: TicketStatementQuery,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        let statements = self.statements(request.metadata()).await?;
         let (name, text) = running::statement(&ticket.statement_handle)?;
-        self.run(name, text, Parameters::None, texts::are_wanted(request.metadata())).await
+        self.run(&statements, name, text, Parameters::None, texts::are_wanted(request.metadata())).await
     }
 
     async fn do_get_prepared_statement(
@@ -427,10 +448,10 @@ impl FlightSqlService for Front {
         query: CommandPreparedStatementQuery,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        let statements = self.statements(request.metadata()).await?;
         let prepared = self.prepared.get(&query.prepared_statement_handle)?;
         let (values, as_texts) = (parameters(&prepared)?, texts::are_wanted(request.metadata()));
-        self.run(query.prepared_statement_handle, &prepared.text, values, as_texts).await
+        self.run(&statements, query.prepared_statement_handle, &prepared.text, values, as_texts).await
     }
 
     async fn do_get_catalogs(
@@ -438,7 +459,7 @@ impl FlightSqlService for Front {
         _query: CommandGetCatalogs,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::catalogs()?))
     }
 
@@ -447,14 +468,13 @@ impl FlightSqlService for Front {
         query: CommandGetDbSchemas,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::schemas(query)?))
     }
 
     async fn do_get_tables(&self, query: CommandGetTables, request: Request<Ticket>) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        let session = self.statements(request.metadata()).await?.session().clone();
         let as_texts = texts::are_wanted(request.metadata());
-        let session = self.shared.statements.session().clone();
         Ok(one(on_thread(move || metadata::tables(query, &session, as_texts)).await??))
     }
 
@@ -463,7 +483,7 @@ impl FlightSqlService for Front {
         _query: CommandGetTableTypes,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::table_types()?))
     }
 
@@ -472,7 +492,7 @@ impl FlightSqlService for Front {
         query: CommandGetSqlInfo,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::info(query.info)?))
     }
 
@@ -481,7 +501,7 @@ impl FlightSqlService for Front {
         _query: CommandGetPrimaryKeys,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::no_primary_keys()))
     }
 
@@ -490,7 +510,7 @@ impl FlightSqlService for Front {
         query: CommandGetXdbcTypeInfo,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(types::types(query)?))
     }
 
@@ -499,7 +519,7 @@ impl FlightSqlService for Front {
         _query: CommandGetExportedKeys,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::no_foreign_keys()))
     }
 
@@ -508,7 +528,7 @@ impl FlightSqlService for Front {
         _query: CommandGetImportedKeys,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::no_foreign_keys()))
     }
 
@@ -517,7 +537,7 @@ impl FlightSqlService for Front {
         _query: CommandGetCrossReference,
         request: Request<Ticket>,
     ) -> Result<Response<Rows>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         Ok(one(metadata::no_foreign_keys()))
     }
 
@@ -527,7 +547,7 @@ impl FlightSqlService for Front {
         query: ActionCancelQueryRequest,
         request: Request<Action>,
     ) -> Result<ActionCancelQueryResult, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let wrong = |_| Problem::new(Code::Request, "this is no flight");
         self.cancel(&FlightInfo::decode(query.info).map_err(wrong)?)?;
         Ok(ActionCancelQueryResult { result: CANCEL_RESULT_CANCELLED })
@@ -537,7 +557,7 @@ impl FlightSqlService for Front {
         &self,
         request: Request<Action>,
     ) -> Result<Response<<Flights as FlightService>::DoActionStream>, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let action = request.into_inner();
         if action.r#type != CANCEL_FLIGHT_INFO {
             let kind: String = action.r#type.chars().take(100).collect();
@@ -560,9 +580,9 @@ impl FlightSqlService for Front {
         query: ActionCreatePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<ActionCreatePreparedStatementResult, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        let statements = self.statements(request.metadata()).await?;
         let text = query.query.trim().trim_end_matches(';').to_owned();
-        let described = self.shared.statements.describe(text.clone()).await?;
+        let described = statements.describe(text.clone()).await?;
         let field = |(name, kind): &(String, Option<DataType>)| {
             Field::new(name.trim_start_matches('$'), kind.clone().unwrap_or(DataType::Null), true)
         };
@@ -587,7 +607,7 @@ impl FlightSqlService for Front {
         query: ActionClosePreparedStatementRequest,
         request: Request<Action>,
     ) -> Result<(), Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         self.prepared.remove(&query.prepared_statement_handle);
         Ok(())
     }
@@ -597,7 +617,7 @@ impl FlightSqlService for Front {
         query: CommandPreparedStatementQuery,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
-        self.check(request.metadata(), Role::Read)?;
+        self.caller(request.metadata(), Role::Read).await?;
         let handle = query.prepared_statement_handle;
         let prepared = self.prepared.get(&handle)?;
         let decoder = put::decoder(request.into_inner(), self.shared.limits.message_bytes_max);
@@ -611,16 +631,18 @@ impl FlightSqlService for Front {
     async fn do_put_prepared_statement_update(
         &self,
         _query: CommandPreparedStatementUpdate,
-        _request: Request<PeekableFlightDataStream>,
+        request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
+        self.caller(request.metadata(), Role::Read).await?;
         Err(read_only())
     }
 
     async fn do_put_statement_update(
         &self,
         _query: CommandStatementUpdate,
-        _request: Request<PeekableFlightDataStream>,
+        request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
+        self.caller(request.metadata(), Role::Read).await?;
         Err(read_only())
     }
 
@@ -629,9 +651,11 @@ impl FlightSqlService for Front {
         command: CommandStatementIngest,
         request: Request<PeekableFlightDataStream>,
     ) -> Result<i64, Status> {
-        self.check(request.metadata(), Role::Write)?;
-        let appends = self.shared.appends()?.by("flight");
+        let caller = self.caller(request.metadata(), Role::Write).await?;
+        let appends = self.shared.appends(&caller)?.by("flight");
         let target = put::Target::new(&command.table, request.metadata())?;
+        // Before it is told whether there is such a table.
+        caller.check_rows(&command.table, true).map_err(Problem::from)?;
         let database = self.shared.statements.session().database().clone();
         let tables = on_thread(move || database.tables()).await?.map_err(Problem::from)?;
         put::check_ingest(&command, tables.iter().any(|table| table.eq_ignore_ascii_case(&command.table)))?;
@@ -645,8 +669,8 @@ impl FlightSqlService for Front {
         mut request: Request<PeekableFlightDataStream>,
         _message: Any,
     ) -> Result<Response<put::Acks>, Status> {
-        self.check(request.metadata(), Role::Write)?;
-        let appends = self.shared.appends()?.by("flight");
+        let caller = self.caller(request.metadata(), Role::Write).await?;
+        let appends = self.shared.appends(&caller)?.by("flight");
         let first = request.get_mut().peek().await.and_then(|first| first.as_ref().ok());
         let path =
             first.and_then(|first| first.flight_descriptor.as_ref()).map(|descriptor| descriptor.path.as_slice());
@@ -664,23 +688,12 @@ impl FlightSqlService for Front {
         &self,
         request: Request<Streaming<FlightData>>,
     ) -> Result<Response<exchange::UpdateStream>, Status> {
-        self.check(request.metadata(), Role::Read)?;
-        let subscriptions = &self.shared.subscriptions;
-        let opened = exchange::exchange(subscriptions, &self.shared.limits, request.into_inner()).await;
+        let caller = self.caller(request.metadata(), Role::Read).await?;
+        let opened = exchange::exchange(&self.shared, caller, request.into_inner()).await;
         let outcome = opened.as_ref().map_or_else(|problem| problem.code.as_str(), |_| "ok");
         self.shared.metrics.request("flight_exchange", outcome);
         Ok(Response::new(opened?))
     }
 
     async fn register_sql_info(&self, _id: i32, _result: &SqlInfo) {}
-}
-
-impl Front {
-    async fn columns_of(&self, table: &str) -> Outcome<SchemaRef> {
-        let database = self.shared.statements.session().database().clone();
-        let table = table.to_owned();
-        let snapshot =
-            move || database.table(&table).and_then(|table| table.snapshot()).map(|snapshot| snapshot.spec().arrow());
-        Ok(on_thread(snapshot).await??)
-    }
 }

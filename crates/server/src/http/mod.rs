@@ -23,10 +23,11 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, BodyDataStream};
 use axum::extract::{Request, State};
+use axum::handler::Handler;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use bytes::{Bytes, BytesMut};
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt;
@@ -34,7 +35,9 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::appends::Appends;
-use crate::auth::Tokens;
+use crate::auth::protocol_token;
+use crate::callers::{Caller, Callers, Follower};
+use crate::guarded::GuardedIngest;
 use crate::metrics::Metrics;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::{Limits, Role};
@@ -50,51 +53,115 @@ pub(crate) struct Shared {
     pub(crate) statements: Statements,
     pub(crate) subscriptions: Subscriptions,
     pub(crate) appends: Option<Appends>,
-    pub(crate) tokens: Tokens,
+    pub(crate) callers: Callers,
     pub(crate) limits: Limits,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) stop: watch::Receiver<bool>,
 }
 
 impl Shared {
-    /// Where rows go, if this server takes any.
-    pub(crate) fn appends(&self) -> Outcome<&Appends> {
-        self.appends.as_ref().ok_or_else(|| Problem::new(Code::Unsupported, "this server takes no rows"))
+    /// Where somebody's rows go, if this server takes any.
+    pub(crate) fn appends(&self, caller: &Caller) -> Outcome<Appends> {
+        let none = || Problem::new(Code::Unsupported, "this server takes no rows");
+        let appends = self.appends.as_ref().ok_or_else(none)?;
+        let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone());
+        Ok(appends.into_ingest(Arc::new(guarded)))
+    }
+
+    /// Who sends a request with these headers, if he may do what needs `role`.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
+    pub(crate) async fn caller(&self, headers: &HeaderMap, role: Role) -> Outcome<Caller> {
+        let value = headers.get(header::AUTHORIZATION).map(|value| value.to_str().unwrap_or_default());
+        self.callers.of(value, role).await
+    }
+
+    /// The same for an upgrade to a WebSocket, where the token may be a subprotocol: web pages can give it no other header.
+    pub(crate) async fn caller_of_upgrade(&self, headers: &HeaderMap, role: Role) -> Outcome<Caller> {
+        match protocol_token(headers).filter(|_| !headers.contains_key(header::AUTHORIZATION)) {
+            Some(token) => self.callers.of(Some(&format!("Bearer {token}")), role).await,
+            None => self.caller(headers, role).await,
+        }
+    }
+
+    /// Where somebody's statements run.
+    pub(crate) async fn statements(&self, caller: &Caller) -> Outcome<Statements> {
+        Ok(self.statements.in_session(self.callers.session(caller, self.statements.session()).await?))
+    }
+
+    /// Somebody who follows tables.
+    pub(crate) fn follower(&self, caller: Caller, tables: &[String]) -> Follower {
+        Follower::new(&self.callers, caller, tables)
     }
 }
 
 /// What handlers get.
 type Server = State<Arc<Shared>>;
 
+/// A method, a path, and what answers it.
+type Route = (MethodFilter, &'static str, MethodRouter<Arc<Shared>>);
+
+/// All paths, each with one method.
+fn routes() -> Vec<Route> {
+    const GET: MethodFilter = MethodFilter::GET;
+    const POST: MethodFilter = MethodFilter::POST;
+    vec![
+        route(GET, "/", console::page),
+        route(GET, "/assets/{name}", console::asset),
+        route(GET, "/licences.txt", console::licences),
+        route(GET, "/query", query::get),
+        route(POST, "/query", query::post),
+        route(GET, "/tables", tables::list),
+        route(GET, "/tables/{table}", tables::one),
+        route(GET, "/tables/{table}/storage", storage::storage),
+        route(GET, "/status", status::status),
+        route(GET, "/subscribe", subscribe::subscribe),
+        route(POST, "/api/v1/write", write::rows),
+        route(GET, "/api/v1/write", write::producer),
+        route(MethodFilter::DELETE, "/api/v1/write", write::give_up),
+        route(POST, "/api/v2/write", write::lines_v2),
+        route(POST, "/write", write::lines_v1),
+        route(GET, "/ping", write::ping),
+        route(MethodFilter::HEAD, "/ping", write::ping),
+        route(GET, "/health", health),
+        route(GET, "/ready", ready),
+        route(GET, "/metrics", metrics),
+    ]
+}
+
+fn route<H: Handler<T, Arc<Shared>>, T: 'static>(method: MethodFilter, path: &'static str, handler: H) -> Route {
+    (method, path, on(method, handler))
+}
+
+/// Methods and paths of HTTP, for the tests that ask each of them in each role.
+#[doc(hidden)]
+#[must_use]
+pub fn http_routes() -> Vec<(&'static str, &'static str)> {
+    let name = |method| match method {
+        MethodFilter::GET => "GET",
+        MethodFilter::HEAD => "HEAD",
+        MethodFilter::POST => "POST",
+        MethodFilter::DELETE => "DELETE",
+        _ => "another",
+    };
+    routes().into_iter().map(|(method, path, _)| (name(method), path)).collect()
+}
+
 /// All paths.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
-    Router::new()
-        .route("/", get(console::page))
-        .route("/assets/{name}", get(console::asset))
-        .route("/licences.txt", get(console::licences))
-        .route("/query", get(query::get).post(query::post))
-        .route("/tables", get(tables::list))
-        .route("/tables/{table}", get(tables::one))
-        .route("/tables/{table}/storage", get(storage::storage))
-        .route("/status", get(status::status))
-        .route("/subscribe", get(subscribe::subscribe))
-        .route("/api/v1/write", post(write::rows).get(write::producer).delete(write::give_up))
-        .route("/api/v2/write", post(write::lines_v2))
-        .route("/write", post(write::lines_v1))
-        .route("/ping", get(write::ping).head(write::ping))
-        .route("/health", get(health))
-        .route("/ready", get(ready))
-        .route("/metrics", get(metrics))
+    let router = routes().into_iter().fold(Router::new(), |router, (_, path, route)| router.route(path, route));
+    router
         .fallback(unknown)
         .method_not_allowed_fallback(wrong_method)
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), same_site))
         .with_state(shared)
 }
 
-/// Keeps web pages away from a server that asks for no token because only this machine reaches it: a browser on this machine
+/// Keeps web pages away from a server that asks for nothing because only this machine reaches it: a browser on this machine
 /// would carry their requests to it. A page of another origin is refused, and so is a name that was made to point here.
 async fn same_site(State(server): Server, request: Request, next: Next) -> Response {
-    match check_site(request.headers(), server.tokens.are_none()) {
+    match check_site(request.headers(), server.callers.serve_without_credentials()) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -108,7 +175,7 @@ fn check_site(headers: &HeaderMap, is_open: bool) -> Outcome<()> {
         return Err(Problem::new(Code::Forbidden, "requests from other origins are refused"));
     }
     if is_open && host.is_some_and(|host| !is_this_machine(host)) {
-        return Err(Problem::new(Code::Forbidden, "without tokens only requests to localhost are served"));
+        return Err(Problem::new(Code::Forbidden, "without tokens and users only requests to localhost are served"));
     }
     Ok(())
 }
@@ -168,7 +235,7 @@ async fn ready(State(server): Server) -> Response {
 }
 
 async fn metrics(State(server): Server, headers: HeaderMap) -> Outcome<Response> {
-    server.tokens.check(&headers, Role::Read)?;
+    server.caller(&headers, Role::Read).await?.check_monitor()?;
     let text = server.metrics.encode().map_err(|_| Problem::new(Code::Internal, "metrics can't be written"))?;
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())

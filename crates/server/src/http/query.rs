@@ -16,6 +16,7 @@ use splay_sql::{Parameters, ScalarValue};
 
 use super::encode::Format;
 use super::{Server, Shared, read_body};
+use crate::callers::Caller;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 use crate::statements::or_broke_off;
@@ -64,12 +65,12 @@ impl AskedInUrl {
 
 /// `GET /query?query=...&format=...&params=...`
 pub(super) async fn get(State(server): Server, RawQuery(query): RawQuery, headers: HeaderMap) -> Outcome<Response> {
-    server.tokens.check(&headers, Role::Read)?;
+    let caller = server.caller(&headers, Role::Read).await?;
     let asked = AskedInUrl::of(query.as_deref())?.asked()?;
     match &asked.influxql {
         Some(text) => influxql(text),
         // What changes something is posted, so that no link does it.
-        None => run(&server, asked, &headers, false).await,
+        None => run(&server, &caller, asked, &headers, false).await,
     }
 }
 
@@ -82,10 +83,10 @@ pub(super) async fn post(
 ) -> Outcome<Response> {
     let mut asked = AskedInUrl::of(query.as_deref())?.asked()?;
     if let Some(text) = asked.influxql.take() {
-        server.tokens.check(&headers, Role::Write)?;
+        server.caller(&headers, Role::Write).await?;
         return influxql(&text);
     }
-    server.tokens.check(&headers, Role::Read)?;
+    let caller = server.caller(&headers, Role::Read).await?;
     let body = read_body(&server, &headers, body).await?;
     let given = in_body(&headers, &body)?;
     if let Some(text) = given.influxql {
@@ -94,7 +95,7 @@ pub(super) async fn post(
     asked.sql = given.sql.or(asked.sql);
     asked.format = given.format.or(asked.format);
     asked.params = given.params.or(asked.params);
-    run(&server, asked, &headers, true).await
+    run(&server, &caller, asked, &headers, true).await
 }
 
 fn in_body(headers: &HeaderMap, body: &Bytes) -> Outcome<Asked> {
@@ -123,7 +124,13 @@ fn influxql(text: &str) -> Outcome<Response> {
     Err(Problem::new(Code::Unsupported, "InfluxQL isn't spoken here but for CREATE DATABASE; SQL goes into query="))
 }
 
-async fn run(server: &Shared, asked: Asked, headers: &HeaderMap, is_posted: bool) -> Outcome<Response> {
+async fn run(
+    server: &Shared,
+    caller: &Caller,
+    asked: Asked,
+    headers: &HeaderMap,
+    is_posted: bool,
+) -> Outcome<Response> {
     let format = Format::of(asked.format.as_deref(), headers)?;
     let text = asked.sql.ok_or_else(|| Problem::new(Code::Request, "no statement: it goes into query= or the body"))?;
     let text = text.trim().trim_end_matches(';').to_owned();
@@ -134,13 +141,14 @@ async fn run(server: &Shared, asked: Asked, headers: &HeaderMap, is_posted: bool
             return Err(Problem::new(Code::Request, "a statement that changes something is sent by POST"));
         }
         true => {
-            server.tokens.check(headers, Role::Write)?;
+            caller.check(Role::Write)?;
             let appends = server.appends.as_ref();
             let ingest = appends.map(|appends| Arc::clone(appends.ingest()));
             Some(ingest.ok_or_else(|| Problem::new(Code::Unsupported, "this server only reads"))?)
         }
     };
-    let ran = server.statements.run_for("http", text, parameters, format.encoder(), ingest).await;
+    let statements = server.statements(caller).await?;
+    let ran = statements.run_for("http", text, parameters, format.encoder(), ingest).await;
     let answered = match ran {
         Ok(mut pieces) => or_broke_off(pieces.next().await).map(|first| (first, pieces)),
         Err(problem) => Err(problem),

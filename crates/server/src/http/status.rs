@@ -14,7 +14,7 @@ use crate::settings::Role;
 
 /// `GET /status`
 pub(super) async fn status(State(server): Server, headers: HeaderMap) -> Outcome<Json<Value>> {
-    server.tokens.check(&headers, Role::Read)?;
+    server.caller(&headers, Role::Read).await?.check_monitor()?;
     let database = server.statements.session().database().clone();
     let ingest = server.appends.as_ref().map(|appends| Arc::clone(appends.ingest()));
     let report = on_thread(move || {

@@ -11,8 +11,9 @@ use axum::http::HeaderMap;
 use serde_json::{Value, json};
 use splay_store::{Database, Partition, Segment, TableSnapshot, Tier};
 
+use super::tables::reads_all;
 use super::{Server, on_thread};
-use crate::problem::{Outcome, Problem};
+use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
 /// Partitions that are listed.
@@ -27,9 +28,17 @@ pub(super) async fn storage(
     Path(table): Path<String>,
     headers: HeaderMap,
 ) -> Outcome<Json<Value>> {
-    server.tokens.check(&headers, Role::Read)?;
-    let database = server.statements.session().database().clone();
-    Ok(Json(on_thread(move || describe(&database, &table)).await??))
+    let caller = server.caller(&headers, Role::Read).await?;
+    let session = server.statements(&caller).await?.session().clone();
+    let described = on_thread(move || {
+        session.check_seen(&table)?;
+        if caller.rights().is_some_and(|rights| !reads_all(rights, &table)) {
+            let reason = format!("what table {table:?} takes tells of rows and columns that you may not read");
+            return Err(Problem::new(Code::Forbidden, reason));
+        }
+        describe(session.database(), &table)
+    });
+    Ok(Json(described.await??))
 }
 
 fn describe(database: &Database, table: &str) -> Outcome<Value> {

@@ -19,6 +19,7 @@ use serde_json::json;
 use super::{Server, Shared};
 use crate::asks::{ASK_BYTES_MAX, Ask, Format, More};
 use crate::auth::PROTOCOL;
+use crate::callers::Caller;
 use crate::ingest::{Update, UpdateKind};
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
@@ -33,14 +34,14 @@ pub(super) async fn subscribe(
     headers: HeaderMap,
     upgrade: WebSocketUpgrade,
 ) -> Outcome<Response> {
-    server.tokens.check_upgrade(&headers, Role::Read)?;
+    let caller = server.caller_of_upgrade(&headers, Role::Read).await?;
     let place = server.subscriptions.place()?;
     let upgrade = upgrade.protocols([PROTOCOL]).max_message_size(ASK_BYTES_MAX).max_frame_size(ASK_BYTES_MAX);
-    Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, place, socket).await }))
+    Ok(upgrade.on_upgrade(move |socket| async move { serve(&server, caller, place, socket).await }))
 }
 
-async fn serve(server: &Shared, place: Place, mut socket: WebSocket) {
-    let ended = run(server, place.clone(), &mut socket).await;
+async fn serve(server: &Shared, caller: Caller, place: Place, mut socket: WebSocket) {
+    let ended = run(server, caller, place.clone(), &mut socket).await;
     server.metrics.request("websocket", ended.as_ref().map_or_else(|problem| problem.code.as_str(), |()| "ok"));
     if let Err(problem) = ended {
         // The place is kept until the last word is said: a server that stops waits for it.
@@ -54,7 +55,7 @@ async fn serve(server: &Shared, place: Place, mut socket: WebSocket) {
     let _ = tokio::time::timeout(LINGER, rest).await;
 }
 
-async fn run(server: &Shared, place: Place, socket: &mut WebSocket) -> Outcome<()> {
+async fn run(server: &Shared, caller: Caller, place: Place, socket: &mut WebSocket) -> Outcome<()> {
     let first = tokio::time::timeout(server.limits.head(), socket.recv()).await;
     let first = match first {
         Ok(Some(Ok(message))) => message,
@@ -62,7 +63,8 @@ async fn run(server: &Shared, place: Place, socket: &mut WebSocket) -> Outcome<(
         Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription came")),
     };
     let ask = Ask::parse(&first.into_data())?;
-    let mut updates = server.subscriptions.open(place, &ask, Frames { format: ask.format }).await?;
+    let follower = server.follower(caller, ask.tables());
+    let mut updates = server.subscriptions.open((place, follower), &ask, Frames { format: ask.format }).await?;
     let said = json!({ "subscribed": ask.subscribed() }).to_string();
     if socket.send(Message::text(said)).await.is_err() {
         return Ok(());

@@ -1,58 +1,68 @@
-//! `/tables`: what there is.
+//! `/tables`: what there is, as far as whoever asks may know.
 
 use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
-use splay_store::Database;
+use splay_sql::Session;
+use splay_store::{Permission, Privilege, Rights};
 
 use super::{Server, on_thread};
+use crate::callers::Caller;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
 /// `GET /tables`
 pub(super) async fn list(State(server): Server, headers: HeaderMap) -> Outcome<Json<Value>> {
-    server.tokens.check(&headers, Role::Read)?;
-    let database = server.statements.session().database().clone();
+    let caller = server.caller(&headers, Role::Read).await?;
+    let session = server.statements(&caller).await?.session().clone();
     let tables = on_thread(move || {
-        let names = database.tables()?;
-        names.iter().map(|name| describe_or_damage(&database, name)).collect::<Outcome<Vec<_>>>()
+        let mut names = session.database().tables()?;
+        names.retain(|name| session.sees(name));
+        names.iter().map(|name| describe_or_damage(&session, &caller, name)).collect::<Outcome<Vec<_>>>()
     });
     Ok(Json(Value::Array(tables.await??)))
 }
 
 /// `GET /tables/NAME`
 pub(super) async fn one(State(server): Server, Path(table): Path<String>, headers: HeaderMap) -> Outcome<Json<Value>> {
-    server.tokens.check(&headers, Role::Read)?;
-    let database = server.statements.session().database().clone();
-    Ok(Json(on_thread(move || describe(&database, &table)).await??))
+    let caller = server.caller(&headers, Role::Read).await?;
+    let session = server.statements(&caller).await?.session().clone();
+    let described = on_thread(move || {
+        session.check_seen(&table)?;
+        describe(&session, &caller, &table)
+    });
+    Ok(Json(described.await??))
 }
 
 /// A table that is damaged doesn't hide the others.
-fn describe_or_damage(database: &Database, name: &str) -> Outcome<Value> {
-    match describe(database, name) {
+fn describe_or_damage(session: &Session, caller: &Caller, name: &str) -> Outcome<Value> {
+    match describe(session, caller, name) {
         Err(problem) if problem.code == Code::Corrupt => Ok(json!({ "name": name, "error": problem.message })),
         described => described,
     }
 }
 
-fn describe(database: &Database, name: &str) -> Outcome<Value> {
-    let snapshot = database.table(name).and_then(|table| table.snapshot()).map_err(Problem::from)?;
+fn describe(session: &Session, caller: &Caller, name: &str) -> Outcome<Value> {
+    let snapshot = session.database().table(name).and_then(|table| table.snapshot()).map_err(Problem::from)?;
     let spec = snapshot.spec();
+    let known = session.known_columns(name, &spec.shown_arrow());
+    let is_known = |column: &str| known.index_of(column).is_ok();
     let columns = spec
         .shown_columns()
         .iter()
+        .filter(|column| is_known(&column.name))
         .map(|column| json!({ "name": column.name, "type": column.column_type.to_string() }));
     // Rows of a reference table have none.
     let dated = snapshot.partitions().iter().filter(|_| spec.reference.is_none());
     let dates = dated.map(|partition| splay_store::date(partition.date).to_string());
-    Ok(json!({
+    let mut described = json!({
         "name": spec.name,
         "columns": columns.collect::<Vec<_>>(),
-        "time": (!spec.has_hidden_time()).then_some(&spec.time),
-        "key": spec.reference.as_ref().map(|reference| &reference.key),
-        "effective": spec.reference.as_ref().and_then(|reference| reference.effective.as_ref()),
-        "symbol": spec.symbol,
+        "time": (!spec.has_hidden_time() && is_known(&spec.time)).then_some(&spec.time),
+        "key": spec.reference.as_ref().map(|reference| &reference.key).filter(|key| key.iter().all(|key| is_known(key))),
+        "effective": spec.reference.as_ref().and_then(|reference| reference.effective.as_ref()).filter(|name| is_known(name)),
+        "symbol": spec.symbol.as_ref().filter(|name| is_known(name)),
         "time_zone": spec.time_zone,
         "day_start": spec.day_start.to_string(),
         "rows": snapshot.rows(),
@@ -60,5 +70,16 @@ fn describe(database: &Database, name: &str) -> Outcome<Value> {
         "partitions": snapshot.partitions().len(),
         "first_date": dates.clone().min(),
         "last_date": dates.max(),
-    }))
+    });
+    if caller.rights().is_some_and(|rights| !reads_all(rights, name)) {
+        for number in ["rows", "bytes", "partitions", "first_date", "last_date"] {
+            described[number] = Value::Null;
+        }
+    }
+    Ok(described)
+}
+
+/// Whether somebody reads all rows and columns of a table: to others its numbers tell of what they don't see.
+pub(super) fn reads_all(rights: &Rights, table: &str) -> bool {
+    rights.permission(Privilege::Select, table) == Permission::All && !rights.has_row_condition(table)
 }

@@ -110,9 +110,11 @@ async fn write_rows(
     headers: &HeaderMap,
     body: Body,
 ) -> Outcome<serde_json::Value> {
-    server.tokens.check(headers, Role::Write)?;
-    let appends = server.appends()?.by("http");
+    let caller = server.caller(headers, Role::Write).await?;
+    let appends = server.appends(&caller)?.by("http");
     let target: Target = in_url(query)?;
+    // Before its bytes are taken.
+    caller.check_rows(&target.table, true).map_err(Problem::from)?;
     match text::format(&target, headers)? {
         Some(format) => text::write(server, &appends, target, format, read_body(server, headers, body).await?).await,
         None => write_arrow(server, &appends, target, read_body(server, headers, body).await?).await,
@@ -145,9 +147,10 @@ pub(super) async fn producer(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Outcome<Json<serde_json::Value>> {
-    server.tokens.check(&headers, Role::Write)?;
+    let caller = server.caller(&headers, Role::Write).await?;
+    caller.check_writer()?;
     let target: ProducerTarget = in_url(query.as_deref())?;
-    let (ingest, name) = (Arc::clone(server.appends()?.ingest()), target.producer.clone());
+    let (ingest, name) = (Arc::clone(server.appends(&caller)?.ingest()), target.producer.clone());
     let last = on_thread(move || ingest.last_of(&name)).await??;
     Ok(Json(json!({ "producer": target.producer, "sequence": last })))
 }
@@ -165,9 +168,10 @@ pub(super) async fn give_up(
     RawQuery(query): RawQuery,
     headers: HeaderMap,
 ) -> Outcome<Json<serde_json::Value>> {
-    server.tokens.check(&headers, Role::Write)?;
+    let caller = server.caller(&headers, Role::Write).await?;
+    caller.check_writer()?;
     let given: GivenUp = in_url(query.as_deref())?;
-    let was_missing = server.appends()?.ingest().give_up(&given.producer, given.sequence);
+    let was_missing = server.appends(&caller)?.ingest().give_up(&given.producer, given.sequence);
     Ok(Json(json!({ "producer": given.producer, "sequence": given.sequence, "was_missing": was_missing })))
 }
 
@@ -272,8 +276,8 @@ fn refused(problem: &Problem) -> Response {
 
 /// Stores the good lines of a body, all of them or none.
 async fn write_lines(server: &Shared, query: Option<&str>, headers: &HeaderMap, body: Body) -> Outcome<Option<Ack>> {
-    server.tokens.check(headers, Role::Write)?;
-    let appends = server.appends()?.by("influx");
+    let caller = server.caller(headers, Role::Write).await?;
+    let appends = server.appends(&caller)?.by("influx");
     let target: LineTarget = in_url(query)?;
     let precision: Precision = parsed(target.precision.as_deref())?.unwrap_or_default();
     let ack: Option<AckClass> = parsed(target.ack.as_deref())?;

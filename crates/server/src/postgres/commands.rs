@@ -120,7 +120,8 @@ impl Command {
             ["set", ..] => set(&words[1..], false)?,
             ["show", "transaction", "isolation", "level"] => Command::Show("transaction_isolation".to_owned()),
             ["show", "time", "zone"] => Command::Show("timezone".to_owned()),
-            ["show", "tables" | "columns" | "functions" | "create" | "databases" | "all", ..] => return Ok(None),
+            ["show", "tables" | "columns" | "functions" | "create" | "databases" | "all", ..]
+            | ["show", "users" | "roles" | "grants" | "policies" | "tokens", ..] => return Ok(None),
             ["show", name] => Command::Show((*name).to_owned()),
             ["reset", "all"] => Command::ResetAll,
             ["reset", "time", "zone"] => Command::Set { name: "timezone".to_owned(), value: None, is_local: false },

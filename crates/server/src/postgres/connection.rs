@@ -15,33 +15,16 @@ use super::refusal::Refusal;
 use super::replies::{Column, Replies};
 use super::types::Type;
 use super::{Front, Wire};
+use crate::callers::Caller;
 use crate::listen::stopped;
 use crate::settings::Role;
+use crate::statements::Statements;
 
 /// Bytes of replies that are kept back before they are sent.
 const REPLIES_BYTES_MAX: usize = 64 << 10;
 
 /// Savepoints of a transaction.
 const SAVEPOINTS_MAX: usize = 1000;
-
-/// What the client of a connection may do.
-#[derive(Debug, Clone)]
-pub(super) enum Rights {
-    All,
-    Some(Vec<Role>),
-}
-
-impl Rights {
-    pub(super) fn check(&self, role: Role) -> Result<(), Refusal> {
-        match self {
-            Rights::Some(roles) if !roles.contains(&role) => {
-                let role = if role == Role::Read { "read" } else { "write" };
-                Err(Refusal::new("42501", format!("the token doesn't allow to {role}")))
-            }
-            _ => Ok(()),
-        }
-    }
-}
 
 /// Why a connection ends.
 #[derive(Debug)]
@@ -74,7 +57,8 @@ pub(crate) struct Connection {
     writer: WriteHalf<Box<dyn Wire>>,
     pub(super) replies: Replies,
     pub(super) parameters: Parameters,
-    pub(super) rights: Rights,
+    /// Who it is, as he was when that was looked at last.
+    caller: Caller,
     /// By which its statements are cancelled.
     pub(super) key: Bytes,
     pub(super) transaction: Transaction,
@@ -92,7 +76,7 @@ impl Connection {
         front: Front,
         reader: Reader<Box<dyn Wire>>,
         parameters: Parameters,
-        rights: Rights,
+        caller: Caller,
     ) -> Connection {
         let mut writer = None;
         let reader = reader.map(|stream| {
@@ -107,7 +91,7 @@ impl Connection {
             writer,
             replies: Replies::default(),
             parameters,
-            rights,
+            caller,
             key: Bytes::new(),
             transaction: Transaction::None,
             savepoints: Vec::new(),
@@ -116,6 +100,19 @@ impl Connection {
             portals: HashMap::new(),
             skips: false,
         }
+    }
+
+    /// Whether its client may do what needs a role, by what is so now: users, rights and tokens may have been changed.
+    pub(super) fn check(&mut self, role: Role) -> Result<(), Refusal> {
+        self.caller = self.front.shared.callers.still(&self.caller)?;
+        Ok(self.caller.check(role)?)
+    }
+
+    /// Where its client's statements run, by the rights that he has now.
+    pub(super) async fn statements(&mut self) -> Result<Statements, Refusal> {
+        self.caller = self.front.shared.callers.still(&self.caller)?;
+        let session = self.front.shared.callers.session(&self.caller, self.front.statements.session()).await?;
+        Ok(self.front.statements.in_session(session))
     }
 
     /// Tells the client that it may begin.

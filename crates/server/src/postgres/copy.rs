@@ -10,6 +10,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use bytes::BytesMut;
 use splay_sql::statements::quoted;
 use splay_sql::{AnswerMemory, CopyStream, StatementStats, StreamFormat, StreamKind};
+use splay_store::Privilege;
 
 use super::cells::Cells;
 use super::connection::{Connection, End};
@@ -30,8 +31,13 @@ impl Connection {
             CopyStream::Out { table: Some(table), query, format } => {
                 // The columns that it is filled with, without the date that follows from the time; a view has those of its query.
                 let name = table.clone();
-                let fields = self.front.statements.clone();
-                let fields = fields.with_session(move |session, _| session.columns_to_copy(&name, None)).await;
+                let fields = match self.statements().await {
+                    Ok(statements) => statements,
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
+                let fields = fields
+                    .with_session(move |session, _| session.columns_to_copy(&name, None, Privilege::Select))
+                    .await;
                 let query = fields.map_or(query, |fields| select(&table, &fields));
                 self.copy_out(&query, format).await
             }
@@ -56,10 +62,14 @@ impl Connection {
             Ok(ingest) => ingest,
             Err(refusal) => return Ok(Err(refusal)),
         };
-        let statements = self.front.statements.clone();
+        let statements = match self.statements().await {
+            Ok(statements) => statements,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let (table, columns) = target.clone();
-        let fields =
-            statements.with_session(move |session, _| session.columns_to_copy(&table, columns.as_deref())).await;
+        let fields = statements
+            .with_session(move |session, _| session.columns_to_copy(&table, columns.as_deref(), Privilege::Insert))
+            .await;
         let fields = match fields {
             Ok(fields) => fields,
             Err(problem) => return Ok(Err(problem.into())),

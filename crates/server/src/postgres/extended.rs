@@ -303,10 +303,13 @@ impl Connection {
         let mut found: Vec<(String, DataType)> = Vec::new();
         let columns = match &prepared.kind {
             Kind::Read => {
-                if let Err(refusal) = self.rights.check(Role::Read) {
+                if let Err(refusal) = self.check(Role::Read) {
                     return Ok(Err(refusal));
                 }
-                let statements = self.front.statements.clone();
+                let statements = match self.statements().await {
+                    Ok(statements) => statements,
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
                 let described = match statements.describe(prepared.text.clone()).await {
                     Ok(described) => described,
                     Err(problem) => return Ok(Err(problem.into())),
@@ -315,10 +318,13 @@ impl Connection {
                 types::columns(&described.schema)
             }
             Kind::Change => {
-                if let Err(refusal) = self.rights.check(Role::Read).and_then(|()| self.rights.check(Role::Write)) {
+                if let Err(refusal) = self.check(Role::Read).and_then(|()| self.check(Role::Write)) {
                     return Ok(Err(refusal));
                 }
-                let statements = self.front.statements.clone();
+                let statements = match self.statements().await {
+                    Ok(statements) => statements,
+                    Err(refusal) => return Ok(Err(refusal)),
+                };
                 found = match statements.describe_change(prepared.text.clone()).await {
                     Ok(found) => found,
                     Err(problem) => return Ok(Err(problem.into())),

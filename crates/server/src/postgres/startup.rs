@@ -5,12 +5,14 @@ use std::sync::atomic::Ordering;
 use bytes::{Buf, Bytes};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use super::connection::{Connection, Rights};
+use super::connection::Connection;
 use super::messages::{Body, Reader};
 use super::parameters::{Parameters, of_options};
 use super::refusal::Refusal;
 use super::replies::Replies;
 use super::{Front, Wire};
+use crate::callers::Caller;
+use crate::problem::{Code, Problem};
 
 const CANCEL: u32 = 80_877_102;
 const TLS: u32 = 80_877_103;
@@ -82,6 +84,7 @@ async fn refuse(stream: &mut (impl AsyncWrite + Unpin), refusal: &Refusal) {
 
 /// What a client asks for in its first packet.
 struct Wishes {
+    user: String,
     parameters: Parameters,
     /// Options that a later version would know.
     unknown: Vec<String>,
@@ -96,8 +99,8 @@ pub(super) async fn begin(
     is_tls: bool,
 ) -> Option<Connection> {
     match set_up(front, &mut reader, packet, is_tls).await {
-        Ok((parameters, rights, replies)) => {
-            let connection = Connection::new(front.clone(), reader, parameters, rights);
+        Ok((parameters, caller, replies)) => {
+            let connection = Connection::new(front.clone(), reader, parameters, caller);
             connection.greet(replies, front.connections.fetch_add(1, Ordering::Relaxed)).await
         }
         Err(refusal) => {
@@ -116,8 +119,8 @@ async fn set_up(
     reader: &mut Reader<Box<dyn Wire>>,
     packet: Bytes,
     is_tls: bool,
-) -> Result<(Parameters, Rights, Replies), Refusal> {
-    let Wishes { parameters, unknown, minor } = wishes(packet)?;
+) -> Result<(Parameters, Caller, Replies), Refusal> {
+    let Wishes { user, parameters, unknown, minor } = wishes(packet)?;
     if front.tls.is_some() && !is_tls {
         return Err(Refusal::fatal("28000", "this server speaks TLS only: connect with sslmode=require"));
     }
@@ -125,26 +128,25 @@ async fn set_up(
     if minor > 0 || !unknown.is_empty() {
         replies.older_version(&unknown);
     }
-    let rights = if front.shared.tokens.are_none() {
-        Rights::All
-    } else {
+    let callers = &front.shared.callers;
+    let caller = if callers.ask().map_err(refused)? {
         replies.ask_for_password();
         let told = reader.stream().write_all(&replies.bytes).await;
         told.map_err(|_| Refusal::fatal("08006", "the connection broke off"))?;
         replies.bytes.clear();
-        let token = password(reader).await?;
-        let roles = front.shared.tokens.roles_of(&token);
-        let Some(roles) = roles else {
-            tracing::warn!("a connection with an unknown token was refused");
-            return Err(Refusal::fatal(
-                "28P01",
-                "the password is not a token of this server; the user's name is not looked at",
-            ));
-        };
-        Rights::Some(roles.to_vec())
+        let password = password(reader).await?;
+        callers.of_password(&user, &password).await.map_err(refused)?
+    } else {
+        callers.anonymous().map_err(refused)?
     };
     replies.authenticated();
-    Ok((parameters, rights, replies))
+    Ok((parameters, caller, replies))
+}
+
+/// Why somebody isn't let in.
+fn refused(problem: Problem) -> Refusal {
+    let state = if problem.code == Code::Unauthorized { "28P01" } else { "XX001" };
+    Refusal::fatal(state, problem.message)
 }
 
 /// The first packet of a session: a version, then names and values.
@@ -158,7 +160,8 @@ fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
             format!("unsupported frontend protocol {major}.{minor}: this server speaks 3.0"),
         ));
     }
-    let mut wishes = Wishes { parameters: Parameters::default(), unknown: Vec::new(), minor: version & 0xffff };
+    let (user, parameters, unknown) = (String::new(), Parameters::default(), Vec::new());
+    let mut wishes = Wishes { user, parameters, unknown, minor: version & 0xffff };
     let fatal = |refusal: Refusal| Refusal { is_fatal: true, ..refusal };
     loop {
         let name = body.text().map_err(fatal)?;
@@ -167,8 +170,9 @@ fn wishes(packet: Bytes) -> Result<Wishes, Refusal> {
         }
         let value = body.text().map_err(fatal)?;
         match name.as_str() {
-            // There is one database, whatever it is called, and tokens tell who somebody is.
-            "user" | "database" => {}
+            "user" => wishes.user = value,
+            // There is one, whatever it is called.
+            "database" => {}
             "replication" => match value.as_str() {
                 "false" | "off" | "no" | "0" => {}
                 _ => return Err(Refusal::fatal("0A000", "replication is not supported")),
@@ -196,7 +200,7 @@ async fn password(reader: &mut Reader<Box<dyn Wire>>) -> Result<String, Refusal>
             return body.text().map_err(|refusal| Refusal { is_fatal: true, ..refusal });
         }
         if reader.fill().await.unwrap_or(0) == 0 {
-            return Err(Refusal::fatal("28P01", "no password was given: it is the token"));
+            return Err(Refusal::fatal("28P01", "no password was given: it is the user's, or a token"));
         }
     }
 }

@@ -93,6 +93,9 @@ impl Connection {
             if !alone {
                 return Ok(Err(not_alone()));
             }
+            if splay_sql::gives_token(statement) {
+                return self.make_token(statement).await;
+            }
             return self.change(statement, Parameters::None).await;
         }
         let sent = self.send_answer(statement, Rows::new(Vec::new(), None), |replies, schema| {
@@ -108,7 +111,17 @@ impl Connection {
         encode: impl Encode<Piece = Piece>,
         begin: impl Fn(&mut Replies, &Schema),
     ) -> Answered<u64> {
-        let mut started = match self.start(statement, Parameters::None, encode, None).await? {
+        self.send_rows(statement, encode, None, begin).await
+    }
+
+    async fn send_rows(
+        &mut self,
+        statement: &str,
+        encode: impl Encode<Piece = Piece>,
+        ingest: Option<Arc<dyn Ingest>>,
+        begin: impl Fn(&mut Replies, &Schema),
+    ) -> Answered<u64> {
+        let mut started = match self.start(statement, Parameters::None, encode, ingest).await? {
             Ok(started) => started,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -144,6 +157,11 @@ impl Connection {
     /// Runs a statement that changes something.
     pub(super) async fn change(&mut self, text: &str, parameters: Parameters) -> Answered<()> {
         let ingest = match self.ingest() {
+            // What was bound has no rows by then.
+            Ok(_) if splay_sql::gives_token(text) => {
+                let text = "a token in the extended protocol, which answers no statement of that kind with rows:";
+                return Ok(Err(Refusal::unsupported(text)));
+            }
             Ok(ingest) => ingest,
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -170,11 +188,23 @@ impl Connection {
         Ok(Ok(()))
     }
 
+    /// Makes a token, and shows it this once.
+    async fn make_token(&mut self, text: &str) -> Answered<()> {
+        let ingest = match self.ingest() {
+            Ok(ingest) => ingest,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let sent = self.send_rows(text, Rows::new(Vec::new(), None), Some(ingest), |replies, schema| {
+            replies.columns(&types::columns(schema), &[]);
+        });
+        Ok(sent.await?.map(|_| self.replies.complete("CREATE TOKEN")))
+    }
+
     /// Where rows go that a statement inserts, if it may.
-    pub(super) fn ingest(&self) -> Result<Arc<dyn Ingest>, Refusal> {
+    pub(super) fn ingest(&mut self) -> Result<Arc<dyn Ingest>, Refusal> {
         // A change may read as well: INSERT … SELECT, conditions.
-        self.rights.check(Role::Read)?;
-        self.rights.check(Role::Write)?;
+        self.check(Role::Read)?;
+        self.check(Role::Write)?;
         if self.transaction != Transaction::None {
             return Err(Refusal::new(
                 "25001",
@@ -198,15 +228,18 @@ impl Connection {
         encode: E,
         ingest: Option<Arc<dyn Ingest>>,
     ) -> Answered<Started> {
-        if let Err(refusal) = self.rights.check(Role::Read)
+        if let Err(refusal) = self.check(Role::Read)
             && ingest.is_none()
         {
             return Ok(Err(refusal));
         }
+        let statements = match self.statements().await {
+            Ok(statements) => statements,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let text = text.trim().trim_end_matches(';').to_owned();
         let deadline = self.parameters.statement_timeout().map(|timeout| Instant::now() + timeout);
         let mut cancelled = self.front.running.begin(self.key.clone());
-        let statements = self.front.statements.clone();
         let begun = statements.run_for("postgres", text, parameters, encode, ingest);
         let started = self.unless_ended(&mut cancelled, deadline, begun).await?;
         Ok(started.map(|pieces| Started { pieces, cancelled, deadline }))

@@ -18,13 +18,13 @@ use tonic::{Code, Request};
 
 use crate::support::{Served, TRADES, trades};
 
-fn with_channel<F: Future>(served: &Served, run: impl FnOnce(Channel) -> F) -> F::Output {
+pub fn with_channel<F: Future>(served: &Served, run: impl FnOnce(Channel) -> F) -> F::Output {
     let address = format!("http://{}", served.flight());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async { run(Endpoint::from_shared(address).unwrap().connect().await.unwrap()).await })
 }
 
-async fn rows(client: &mut FlightSqlServiceClient<Channel>, info: FlightInfo) -> Vec<RecordBatch> {
+pub async fn rows(client: &mut FlightSqlServiceClient<Channel>, info: FlightInfo) -> Vec<RecordBatch> {
     let ticket = info.endpoint[0].ticket.clone().unwrap();
     client.do_get(ticket).await.unwrap().try_collect().await.unwrap()
 }

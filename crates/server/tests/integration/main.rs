@@ -12,4 +12,5 @@ mod postgres;
 mod query;
 mod subscribe;
 mod support;
+mod users;
 mod write;

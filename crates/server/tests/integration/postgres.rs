@@ -8,7 +8,7 @@ use splay_server::NewToken;
 use crate::support::{Served, TRADES, connect, eventually};
 
 /// A server that speaks it, with these settings.
-fn served(text: &str) -> Served {
+pub fn served(text: &str) -> Served {
     Served::with(&format!("postgres.address = \"127.0.0.1:0\"\n{text}"))
 }
 
@@ -16,18 +16,18 @@ fn packet(body: &[u8]) -> Vec<u8> {
     [&u32::try_from(body.len() + 4).unwrap().to_be_bytes(), body].concat()
 }
 
-struct Client {
+pub struct Client {
     stream: TcpStream,
     /// Process and secret, by which statements are cancelled.
     key: Vec<u8>,
 }
 
 /// A message of the server.
-type Reply = (char, Vec<u8>);
+pub type Reply = (char, Vec<u8>);
 
 impl Client {
     /// Sends a first packet of version 3.0 with these settings.
-    fn open(served: &Served, settings: &str) -> Client {
+    pub fn open(served: &Served, settings: &str) -> Client {
         let mut client = Client { stream: connect(served.postgres()), key: Vec::new() };
         client.write(&packet(&[b"\0\x03\0\0", settings.as_bytes(), b"\0"].concat()));
         client
@@ -40,7 +40,7 @@ impl Client {
         client
     }
 
-    fn set_up(&mut self) {
+    pub fn set_up(&mut self) {
         for (kind, body) in self.until_ready() {
             match kind {
                 'K' => self.key = body,
@@ -54,12 +54,12 @@ impl Client {
         self.stream.write_all(bytes).unwrap();
     }
 
-    fn send(&mut self, kind: u8, body: &[u8]) {
+    pub fn send(&mut self, kind: u8, body: &[u8]) {
         self.write(&[&[kind][..], &packet(body)].concat());
     }
 
     /// The next message; none at the end of the connection.
-    fn read(&mut self) -> Option<Reply> {
+    pub fn read(&mut self) -> Option<Reply> {
         let mut head = [0; 5];
         match self.stream.read_exact(&mut head) {
             Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => return None,
@@ -82,7 +82,7 @@ impl Client {
         }
     }
 
-    fn query(&mut self, text: &str) -> Vec<Reply> {
+    pub fn query(&mut self, text: &str) -> Vec<Reply> {
         self.send(b'Q', &[text.as_bytes(), b"\0"].concat());
         self.until_ready()
     }
@@ -93,12 +93,12 @@ impl Client {
     }
 
     /// SQLSTATE of the failure of a query.
-    fn fails(&mut self, text: &str) -> String {
+    pub fn fails(&mut self, text: &str) -> String {
         code(&self.query(text)).unwrap_or_else(|| panic!("{text} didn't fail"))
     }
 
     /// The failure with which the server ends the connection.
-    fn end(&mut self) -> Option<String> {
+    pub fn end(&mut self) -> Option<String> {
         let mut replies = Vec::new();
         while let Some(reply) = self.read() {
             replies.push(reply);
@@ -117,7 +117,7 @@ fn code(replies: &[Reply]) -> Option<String> {
 }
 
 /// The values of the rows among replies, as text.
-fn rows(replies: &[Reply]) -> Vec<Vec<Option<String>>> {
+pub fn rows(replies: &[Reply]) -> Vec<Vec<Option<String>>> {
     let of = |body: &[u8]| {
         let (mut values, mut at) = (Vec::new(), 2);
         while at < body.len() {

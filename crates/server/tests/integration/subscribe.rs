@@ -29,9 +29,9 @@ fn head(stream: &mut TcpStream) -> String {
     String::from_utf8(head).unwrap()
 }
 
-struct Socket(TcpStream);
+pub struct Socket(TcpStream);
 
-enum Frame {
+pub enum Frame {
     Text(Value),
     Binary(Vec<u8>),
     Close(u16),
@@ -39,8 +39,13 @@ enum Frame {
 
 impl Socket {
     fn open(served: &Served, ask: &Value) -> Socket {
+        Socket::open_with(served, "", ask)
+    }
+
+    /// Opens one with lines of headers, each with its end.
+    pub fn open_with(served: &Served, headers: &str, ask: &Value) -> Socket {
         let mut stream = connect(served.http());
-        write!(stream, "{OPEN}host: {}\r\n\r\n", served.http()).unwrap();
+        write!(stream, "{OPEN}{headers}host: {}\r\n\r\n", served.http()).unwrap();
         assert!(head(&mut stream).starts_with("HTTP/1.1 101"));
         let mut socket = Socket(stream);
         socket.send(1, ask.to_string().as_bytes());
@@ -62,7 +67,7 @@ impl Socket {
         self.0.write_all(&frame).unwrap();
     }
 
-    fn frame(&mut self) -> Frame {
+    pub fn frame(&mut self) -> Frame {
         let mut start = [0; 2];
         self.0.read_exact(&mut start).unwrap();
         let length = match start[1] {
@@ -88,7 +93,7 @@ impl Socket {
         }
     }
 
-    fn text(&mut self) -> Value {
+    pub fn text(&mut self) -> Value {
         match self.frame() {
             Frame::Text(text) => text,
             Frame::Binary(_) | Frame::Close(_) => panic!("no text"),

@@ -40,7 +40,7 @@ pub struct Refreshed {
 
 /// A materialized view as a statement describes it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Creation {
+pub(crate) struct Creation {
     view: View,
     if_absent: bool,
     options: Vec<(String, String)>,

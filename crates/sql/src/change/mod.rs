@@ -1,4 +1,4 @@
-//! Statements that change tables: `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW`,
+//! Statements that change tables, or users and roles (`access/`): `INSERT`, `DELETE`, `UPDATE`, `TRUNCATE`, `CREATE TABLE`, `DROP TABLE`, `ALTER TABLE`, `CREATE VIEW`, `DROP VIEW`,
 //! `ALTER VIEW`, those of materialized views, and `COPY … FROM`.
 //!
 //! - Each is one commit of the store, whole or not at all. Queries and conditions within them are planned as those of statements that read.
@@ -21,15 +21,16 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::Field;
 use splay_engine::Stop;
-use splay_store::{Database, LoadOptions, Table, TableSpec};
+use splay_store::{Database, LoadOptions, Permission, Privilege, Table, TableSpec};
 
+pub(crate) use self::condition::filtered_scan;
 pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub use self::materialized::Refreshed;
-pub(crate) use self::run::columns_of;
-use self::run::patiently;
 pub use self::run::rename_table;
-use self::statement::Statement;
+pub(crate) use self::run::{columns_of, patiently, positions};
+pub(crate) use self::statement::Statement;
+use crate::access::{self, AccessStatement};
 use crate::answer::Answer;
 use crate::error::{Error, Result, fault};
 use crate::session::{Parameters, Session};
@@ -95,8 +96,31 @@ struct Changed {
     commit: Option<u64>,
 }
 
+impl Changed {
+    fn row(&self) -> Result<RecordBatch> {
+        let columns: [(&str, ArrayRef); 3] = [
+            ("statement", Arc::new(StringArray::from(vec![self.what]))),
+            ("rows", Arc::new(UInt64Array::from(vec![self.rows]))),
+            ("commit", Arc::new(UInt64Array::from(vec![self.commit]))),
+        ];
+        of_columns(columns.into_iter())
+    }
+}
+
+fn of_columns<'a>(columns: impl Iterator<Item = (&'a str, ArrayRef)>) -> Result<RecordBatch> {
+    let row = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
+    row.map_err(|error| Error::Internal { message: error.to_string() })
+}
+
+/// Whether a statement's answer is more than that it was done: a token, which is shown once.
+#[must_use]
+pub fn gives_token(text: &str) -> bool {
+    let made = |statement| matches!(statement, Ok(Some(Statement::Access(statement))) if statement.gives_token());
+    statement::begins(text) && made(Statement::of(text))
+}
+
 /// What a condition or a value said, without the store around it.
-fn of_store(error: splay_store::Error) -> Error {
+pub(crate) fn of_store(error: splay_store::Error) -> Error {
     match error {
         splay_store::Error::Refused { reason } => Error::Execution { message: reason },
         other => Error::Store(other),
@@ -127,26 +151,57 @@ impl Session {
         // As a whole: the statement's parts are planned one by one.
         let text = &*crate::placeholders::numbered(text)?;
         let Some(statement) = Statement::of(text)? else { return self.sql_until(text, parameters, stop) };
+        access::check(self, &statement)?;
+        if let Statement::Access(statement) = &statement {
+            return self.answer_of_users(statement, start, stop);
+        }
         let changed = run::run(self, statement, &parameters, stop, insert)?;
-        let columns: [(&str, ArrayRef); 3] = [
-            ("statement", Arc::new(StringArray::from(vec![changed.what]))),
-            ("rows", Arc::new(UInt64Array::from(vec![changed.rows]))),
-            ("commit", Arc::new(UInt64Array::from(vec![changed.commit]))),
-        ];
-        let row = RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)));
-        let row = row.map_err(|error| Error::Internal { message: error.to_string() })?;
+        Ok(self.answer_of(vec![changed.row()?], start))
+    }
+
+    /// Changes users and roles. The answer says what was done, and is the only place where a new token is shown.
+    fn answer_of_users(
+        &self,
+        statement: &AccessStatement,
+        start: std::time::Instant,
+        stop: Stop<'_>,
+    ) -> Result<Answer> {
+        let row = match self.change_users(statement, stop)? {
+            None => Changed { what: statement.tag(), rows: 0, commit: None }.row()?,
+            Some(made) => {
+                let text = |text: String| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+                let columns = [
+                    ("statement", text(statement.tag().to_owned())),
+                    ("name", text(made.name)),
+                    ("token", text(made.secret.token)),
+                ];
+                of_columns(columns.into_iter())?
+            }
+        };
         Ok(self.answer_of(vec![row], start))
     }
 
-    /// The columns that `COPY … FROM STDIN` fills, by name and type, in their order.
+    /// The columns that `COPY … FROM STDIN` fills, by name and type, in their order; or with another right those that `COPY … TO STDOUT` reads.
     ///
     /// # Errors
-    /// [`Error::Store`] if there is no such table or column.
-    pub fn columns_to_copy(&self, table: &str, columns: Option<&[String]>) -> Result<Vec<Field>> {
+    /// [`Error::Store`] if there is no such table or column, or no right to it.
+    pub fn columns_to_copy(&self, table: &str, columns: Option<&[String]>, privilege: Privilege) -> Result<Vec<Field>> {
+        let is_read = privilege == Privilege::Select;
+        let mut permission = Permission::All;
+        if let Some(guard) = &self.caller().guard {
+            if !guard.sees(table) {
+                return Err(self.no_such_table(table));
+            }
+            match is_read {
+                true => permission = guard.rights().permission(privilege, table),
+                false => access::needs_columns(self, guard, table, privilege, columns)?,
+            }
+        }
         let spec = table_to_change(self.database(), table)?.snapshot()?.spec().clone();
         let positions = run::copied_positions(&spec, columns)?;
         let schema = spec.shown_arrow();
-        Ok(positions.into_iter().map(|position| schema.field(position).clone()).collect())
+        let fields = positions.into_iter().map(|position| schema.field(position).clone());
+        Ok(fields.filter(|field| permission.covers(field.name())).collect())
     }
 
     /// Inserts rows that a client has sent, all or none; how many there were. Their columns are those that were asked for, as texts or in types
@@ -161,6 +216,9 @@ impl Session {
         stop: Stop<'_>,
         insert: &dyn InsertRows,
     ) -> Result<u64> {
+        if let Some(guard) = &self.caller().guard {
+            access::needs_columns(self, guard, table, Privilege::Insert, columns)?;
+        }
         run::copy_rows(self, (table, columns), rows, stop, insert)
     }
 }

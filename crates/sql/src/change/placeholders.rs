@@ -8,6 +8,7 @@ use splay_store::TableSpec;
 
 use super::statement::Statement;
 use super::table_to_change;
+use crate::access;
 use crate::error::Result;
 use crate::session::Session;
 use crate::statements::quoted;
@@ -25,7 +26,9 @@ impl Session {
     pub fn describe_change(&self, text: &str, stop: Stop<'_>) -> Result<Typed> {
         crate::limits::check_text(text)?;
         let text = &*crate::placeholders::numbered(text)?;
-        let (table, mut typed, condition) = match Statement::of(text)? {
+        let statement = Statement::of(text)?;
+        statement.as_ref().map_or(Ok(()), |statement| access::check(self, statement))?;
+        let (table, mut typed, condition) = match statement {
             Some(Statement::Insert { table, columns, query, .. }) => {
                 let spec = table_to_change(self.database(), &table)?.snapshot()?.spec().clone();
                 return Ok(of_values(&spec, columns.as_deref(), &query));

@@ -82,21 +82,36 @@ pub(super) fn run(
             }
             let columns = columns.into_iter().map(|(name, column_type)| ColumnSpec::new(name, column_type)).collect();
             let reference = Reference { key, effective };
-            match query {
+            let created = match query {
                 None => create(database, &spec(&table, columns, reference, &options)?, stop),
                 Some(query) => create_as(session, &table, (reference, &options), &query, parameters, stop),
-            }
+            }?;
+            session.grant_own(&table)?;
+            Ok(created)
         }
         Statement::CreateView { view, replaces, if_absent } => create_view(session, &view, (replaces, if_absent), stop),
         Statement::DropView { view, if_exists } => drop_view(database, &view, if_exists, stop),
         Statement::CreateMaterialized(creation) => materialized::create(session, creation, stop),
         Statement::DropMaterialized { view, if_exists } => materialized::drop_view(database, &view, if_exists, stop),
         Statement::Refresh { view } => {
+            let what = "REFRESH MATERIALIZED VIEW";
+            // What is kept is what the query gives over all rows, whoever asks for it; how many those are isn't for him.
+            if let Some(guard) = &session.caller().guard {
+                materialized::refresh(guard.open(), &view, stop)?;
+                return Ok(Changed { what, rows: 0, commit: None });
+            }
             let Refreshed { written, commit, .. } = materialized::refresh(session, &view, stop)?;
-            Ok(Changed { what: "REFRESH MATERIALIZED VIEW", rows: written, commit })
+            Ok(Changed { what, rows: written, commit })
         }
         Statement::Drop { table, if_exists } => drop_table(database, &table, if_exists),
-        Statement::Alter { table, change } => alter(&table_to_change(database, &table)?, change, stop),
+        Statement::Alter { table, change } => {
+            refuse_granted_column(database, &table, &change)?;
+            alter(&table_to_change(database, &table)?, change, stop)
+        }
+        Statement::Access(statement) => {
+            session.change_users(&statement, stop)?;
+            Ok(Changed { what: statement.tag(), rows: 0, commit: None })
+        }
         Statement::SetView { view, options } => materialized::set_options(database, &view, &options, stop),
         Statement::RenameView { view, to, materialized } => rename_view(database, &view, &to, materialized, stop),
     }
@@ -201,7 +216,7 @@ pub(super) fn copy_rows(
 }
 
 /// Tries a change again while another writer is at work.
-pub(super) fn patiently<T>(stop: Stop<'_>, mut change: impl FnMut() -> splay_store::Result<T>) -> Result<T> {
+pub(crate) fn patiently<T>(stop: Stop<'_>, mut change: impl FnMut() -> splay_store::Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
         match change() {
@@ -333,7 +348,7 @@ impl NewValues {
 }
 
 /// Positions of columns that are named, each once.
-pub(super) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
+pub(crate) fn positions(spec: &TableSpec, columns: &[String]) -> Result<Vec<usize>> {
     let mut positions = Vec::with_capacity(columns.len());
     let shown = spec.shown_columns();
     for column in columns {
@@ -590,8 +605,9 @@ fn create_view(session: &Session, view: &View, (replaces, if_absent): (bool, boo
         true => described.schema.fields().iter().map(|field| field.name().clone()).collect(),
         false => view.columns.clone(),
     })?;
-    session.describe_until(&views::select_all(database, view)?, stop)?;
+    session.describe_until(&views::select_all(&database.views()?, view)?, stop)?;
     patiently(stop, || database.create_view(view.clone(), replaces))?;
+    session.grant_own(&view.name)?;
     Ok(done)
 }
 
@@ -653,6 +669,15 @@ fn rename_view(database: &Database, view: &str, to: &str, materialized: bool, st
     let what = if materialized { "ALTER MATERIALIZED VIEW" } else { "ALTER VIEW" };
     patiently(stop, || database.rename_view(view, to, |other| views::reads(&other.query, view)))?;
     Ok(Changed { what, rows: 0, commit: None })
+}
+
+/// Refuses another name, or none, for a column that grants or policies name: they would be of the column that gets its name next.
+fn refuse_granted_column(database: &Database, table: &str, change: &Alteration) -> Result<()> {
+    let (Alteration::RenameColumn { column, .. } | Alteration::DropColumn { column }) = change else { return Ok(()) };
+    match database.access()?.names_column(table, column) {
+        true => fault(format!("grants or policies name the column {column}: revoke and drop them first")),
+        false => Ok(()),
+    }
 }
 
 fn alter(table: &Table, change: Alteration, stop: Stop<'_>) -> Result<Changed> {

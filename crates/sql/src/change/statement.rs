@@ -8,16 +8,18 @@ use splay_store::{ColumnType, View};
 
 use super::copy::{Copy, copy};
 use super::materialized::{self, Creation};
+use crate::access::AccessStatement;
 use crate::error::{Result, fault};
 use crate::syntax::is_word;
 use crate::words::Words;
 
 /// Words with which such statements begin.
-const FIRST_WORDS: [&str; 9] = ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh"];
+const FIRST_WORDS: [&str; 11] =
+    ["insert", "delete", "update", "truncate", "create", "drop", "alter", "copy", "refresh", "grant", "revoke"];
 
 /// A statement that changes something.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Statement {
+pub(crate) enum Statement {
     Insert {
         table: String,
         columns: Option<Vec<String>>,
@@ -85,20 +87,22 @@ pub(super) enum Statement {
         columns: Option<Vec<String>>,
         path: String,
     },
+    /// About users and roles, and what they may do.
+    Access(AccessStatement),
 }
 
 /// What `ON CONFLICT` says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Conflict {
+pub(crate) struct Conflict {
     pub(super) target: Target,
     /// What `DO UPDATE` sets; none for `DO NOTHING`.
-    pub(super) set: Vec<(String, String)>,
+    pub(crate) set: Vec<(String, String)>,
     pub(super) condition: Option<String>,
 }
 
 /// The key that rows conflict by.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     Any,
     Columns(Vec<String>),
     Constraint(String),
@@ -106,7 +110,7 @@ pub(super) enum Target {
 
 /// What `ALTER TABLE` changes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Alteration {
+pub(crate) enum Alteration {
     Add { column: String, column_type: ColumnType },
     Widen { column: String, column_type: ColumnType },
     DropColumn { column: String },
@@ -143,6 +147,9 @@ impl Statement {
         let mut words = Words::of(&tokens);
         if words.has_semicolon() {
             return fault("one statement at a time: there is a semicolon within");
+        }
+        if let Some(statement) = AccessStatement::of(&mut words)? {
+            return Ok(Some(Statement::Access(statement)));
         }
         let statement = if words.take(&["insert", "into"]) {
             insert(&mut words)?
@@ -196,7 +203,8 @@ impl Statement {
         } else {
             return fault(format!(
                 "{} is not supported; there are INSERT INTO, DELETE FROM, UPDATE, TRUNCATE, CREATE TABLE, CREATE VIEW, \
-                 CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE, ALTER VIEW and COPY",
+                 CREATE MATERIALIZED VIEW, REFRESH MATERIALIZED VIEW, DROP TABLE, DROP VIEW, DROP MATERIALIZED VIEW, ALTER TABLE, ALTER VIEW, COPY, and for users and their rights CREATE, ALTER and DROP of USER, ROLE and TOKEN, \
+                 CREATE POLICY, DROP POLICY, GRANT and REVOKE",
                 words.first_words(2).to_uppercase()
             ));
         };
@@ -408,6 +416,16 @@ fn options_behind(words: &mut Words<'_>, word: &str) -> Result<Vec<(String, Stri
 }
 
 fn alteration(words: &mut Words<'_>) -> Result<Alteration> {
+    for switch in ["enable", "disable", "force"] {
+        if words.take(&[switch, "row"]) {
+            return fault(
+                "row security has no switch: CREATE POLICY hides all rows of a table that its policies don't show",
+            );
+        }
+    }
+    if words.take(&["owner"]) {
+        return fault("tables have no owner: superusers alter and drop them");
+    }
     if words.take(&["add"]) {
         words.take(&["column"]);
         let column = words.name("a column")?;

@@ -85,7 +85,13 @@ impl CatalogueSchema {
         for name in self.public.table_names() {
             // One that can't be read has no columns to show, and whoever reads it is told why.
             if let Ok(snapshot) = snapshot_of(&self.database, &name) {
-                found.push((name, false, snapshot.spec().shown_arrow()));
+                let schema = snapshot.spec().shown_arrow();
+                // Those that whoever asks may know.
+                let Ok(Some(table)) = self.public.table(&name).await else { continue };
+                let known = table.schema();
+                let is_known = |field: &&Arc<Field>| known.index_of(&field.name().to_lowercase()).is_ok();
+                let fields: Vec<_> = schema.fields().iter().filter(is_known).cloned().collect();
+                found.push((name, false, Arc::new(Schema::new(fields))));
             } else if let Ok(Some(view)) = self.public.table(&name).await
                 && view.table_type() == TableType::View
             {
@@ -153,13 +159,14 @@ impl CatalogueSchema {
                 tables.map(row).collect()
             }
             "pg_views" => {
-                let views = self.database.views().unwrap_or_default();
+                let views = self.public.views();
+                let shows_queries = self.public.shows_queries();
                 let row = |view: &splay_store::View| {
                     vec![
                         ("schemaname", "public".into()),
                         ("viewname", view.name.as_str().into()),
                         ("viewowner", owner.clone()),
-                        ("definition", view.query.as_str().into()),
+                        ("definition", if shows_queries { view.query.as_str().into() } else { Value::Null }),
                     ]
                 };
                 views.iter().map(row).collect()

@@ -226,6 +226,9 @@ impl Recogniser<'_> {
         if !scan.filters.is_empty() || scan.fetch.is_some() || scan.projection.is_some() {
             return unknown("a scan that was narrowed before");
         }
+        if table.is_guarded() {
+            return unknown("a table of which rights or policies don't show all");
+        }
         let snapshot = table.snapshot();
         let is_numbered = table.is_numbered();
         if is_numbered && !self.in_window_join {

@@ -1,6 +1,7 @@
 //! SQL over a database on disk: logic files, plans, and filters against a scan without indexes.
 #![allow(clippy::unwrap_used, reason = "a test that can't go on has failed")]
 
+mod access;
 mod both;
 mod changes;
 mod first_and_last;

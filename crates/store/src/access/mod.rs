@@ -138,6 +138,25 @@ impl Access {
         self.roles.iter().find(|role| is_same(&role.name, name))
     }
 
+    /// The roles that a role has, all of them in small letters, its own and `public` among them.
+    #[must_use]
+    pub fn roles_of(&self, name: &str) -> std::collections::BTreeSet<String> {
+        rights::closure(self, name)
+    }
+
+    /// Whether a grant or a policy names a column of a table; of policies those whose conditions have a word of its name.
+    #[must_use]
+    pub fn names_column(&self, table: &str, column: &str) -> bool {
+        let granted = self.grants.iter().any(|grant| {
+            grant.table.as_deref().is_some_and(|name| is_same(name, table))
+                && grant.columns.iter().any(|name| is_same(name, column))
+        });
+        let is_word = |condition: &str| {
+            condition.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| is_same(word, column))
+        };
+        granted || self.policies.iter().any(|policy| is_same(&policy.table, table) && is_word(&policy.condition))
+    }
+
     /// Whether a grant or a policy names a table or a view.
     #[must_use]
     pub fn names(&self, table: &str) -> bool {

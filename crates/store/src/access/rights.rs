@@ -40,6 +40,18 @@ pub enum RowCondition {
     Where(String),
 }
 
+impl Permission {
+    /// Whether it covers a column.
+    #[must_use]
+    pub fn covers(&self, column: &str) -> bool {
+        match self {
+            Permission::None => false,
+            Permission::Columns(columns) => columns.contains(&column.to_lowercase()),
+            Permission::All => true,
+        }
+    }
+}
+
 impl Rights {
     /// The rights of a user; none for a name that nobody has.
     #[must_use]
@@ -107,6 +119,13 @@ impl Rights {
     #[must_use]
     pub fn sees(&self, table: &str) -> bool {
         Privilege::OF_TABLES.iter().any(|privilege| self.permission(*privilege, table) != Permission::None)
+    }
+
+    /// Whether it may do something with some table.
+    #[must_use]
+    pub fn may_somewhere(&self, privilege: Privilege) -> bool {
+        let is_granted = || self.grants.iter().any(|(of, granted, _)| of.is_some() && *granted == privilege);
+        self.is_superuser || self.has_all(privilege) || is_granted()
     }
 
     /// Whether it may make tables and views.

@@ -138,7 +138,7 @@ fn what_grants_name_keeps_its_name() {
     let storage = database();
     let database = open(&storage);
     load(&database, &model::rows(1, 10, 0..1, 4), LoadOptions::default()).unwrap();
-    let view = View { name: "bars".to_owned(), columns: Vec::new(), query: "select 1".to_owned(), materialized: None };
+    let view = View::new("bars", Vec::new(), "select 1");
     database.create_view(view, false).unwrap();
     database
         .change_access(|access| {

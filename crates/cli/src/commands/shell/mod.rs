@@ -107,7 +107,10 @@ impl Shell {
             match editor.readline(PROMPT) {
                 Ok(line) if is_blank(&line) => {}
                 Ok(line) => {
-                    editor.add_history_entry(line.trim())?;
+                    // A password is nothing to be kept.
+                    if *splay_sql::without_secrets(&line) == *line {
+                        editor.add_history_entry(line.trim())?;
+                    }
                     match self.run_text(&line) {
                         Ok(Next::Quit) => break,
                         Ok(Next::GoOn) => {}

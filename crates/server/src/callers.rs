@@ -1,0 +1,443 @@
+//! Who a request is by: the holder of a token of the settings, a user of the database, or, where there is neither, whoever is on this machine.
+//!
+//! - Users, roles and rights are those that the database has at the time of the request. A change of them is seen by the next one.
+//! - A file of users that can't be read lets nobody in.
+//! - Who may do the same shares a session. Sessions are few, and made when they are asked for.
+//! - A password that was right is known again by a keyed digest, for as long as it stays the user's. Hashing one takes 20 milliseconds and 19 MiB,
+//!   so few are hashed at a time.
+
+mod passwords;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use lru::LruCache;
+use splay_sql::Session;
+use splay_store::{Access, Database, Privilege, Rights};
+
+use self::passwords::Passwords;
+use crate::auth::{Credentials, Tokens, credentials};
+use crate::error::Result;
+use crate::http::on_thread;
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::{Auth, Role};
+
+/// Sessions that are kept, by rights.
+const SESSIONS_MAX: usize = 64;
+
+/// Users whose rights are kept.
+const RIGHTS_MAX: usize = 1024;
+
+/// Tells who requests are by. Clones share what they know.
+#[derive(Debug, Clone)]
+pub(crate) struct Callers(Arc<Known>);
+
+#[derive(Debug)]
+struct Known {
+    tokens: Tokens,
+    database: Database,
+    /// As which role those are served who show nothing.
+    anonymous: Option<String>,
+    /// Whether only this machine reaches the server.
+    is_local: bool,
+    passwords: Passwords,
+    rights: Mutex<KnownRights>,
+    sessions: Mutex<LruCache<SessionKey, Session>>,
+}
+
+/// Digest of rights, and whether there is PostgreSQL's catalogue.
+type SessionKey = ([u8; 32], bool);
+
+/// Rights by the user's name in small letters, as long as users and roles stay as they are.
+#[derive(Debug, Default)]
+struct KnownRights {
+    of: Option<Arc<Access>>,
+    rights: HashMap<String, UserRights>,
+}
+
+#[derive(Debug, Clone)]
+struct UserRights {
+    rights: Arc<Rights>,
+    digest: [u8; 32],
+}
+
+/// Who a request is by.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(Who);
+
+#[derive(Debug, Clone)]
+enum Who {
+    /// Whoever is on this machine: there are neither tokens nor users.
+    Anybody,
+    /// The holder of a token of the settings.
+    Token {
+        name: Arc<str>,
+        roles: Arc<[Role]>,
+    },
+    User(User),
+}
+
+#[derive(Debug, Clone)]
+struct User {
+    name: Arc<str>,
+    known: UserRights,
+    proof: Proof,
+}
+
+/// What somebody has shown that he is who he says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Proof {
+    /// A token of the database, by its digest.
+    Token(Arc<str>),
+    /// A password, by what differs once it does.
+    Password(Arc<str>),
+    /// Nothing, and the settings say who he is.
+    Nothing,
+}
+
+fn now() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+fn unauthorized<T>(text: impl Into<String>) -> Outcome<T> {
+    Err(Problem::new(Code::Unauthorized, text))
+}
+
+impl Callers {
+    /// # Errors
+    /// [`Error::Random`](crate::Error::Random).
+    pub(crate) fn new(tokens: Tokens, auth: &Auth, database: Database, is_local: bool) -> Result<Callers> {
+        let sessions = Mutex::new(LruCache::new(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN)));
+        let (anonymous, passwords, rights) = (auth.anonymous.clone(), Passwords::new()?, Mutex::default());
+        Ok(Callers(Arc::new(Known { tokens, database, anonymous, is_local, passwords, rights, sessions })))
+    }
+
+    /// Users and roles as they are now.
+    fn access(&self) -> Outcome<Arc<Access>> {
+        self.0.database.access().map_err(|error| {
+            tracing::error!(%error, "users and roles can't be read: nobody is let in");
+            Problem::new(
+                Code::Corrupt,
+                "users and roles can't be read, so that nobody is let in; the server's log says why",
+            )
+        })
+    }
+
+    /// Whether everybody may do everything.
+    fn is_open(&self, access: &Access) -> bool {
+        self.0.is_local && self.0.tokens.are_none() && !access.has_users()
+    }
+
+    /// Whether requests are served that show nothing. Then web pages have to be kept away.
+    pub(crate) fn serve_without_credentials(&self) -> bool {
+        let access = || self.access().is_ok_and(|access| self.0.anonymous.is_some() || self.is_open(&access));
+        self.0.tokens.are_none() && access()
+    }
+
+    /// Whether a client is asked who he is before anything else.
+    ///
+    /// # Errors
+    /// [`Code::Corrupt`].
+    pub(crate) fn ask(&self) -> Outcome<bool> {
+        let access = self.access()?;
+        Ok(!self.is_open(&access))
+    }
+
+    /// Who sends an `authorization` header, if he may do what needs `role`: `Bearer T`, InfluxDB's `Token T`, or `Basic` with a user and his
+    /// password, or with a token in its place.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Forbidden`], [`Code::Corrupt`].
+    pub(crate) async fn of(&self, value: Option<&str>, role: Role) -> Outcome<Caller> {
+        let caller = self.identify(value).await?;
+        caller.check(role)?;
+        Ok(caller)
+    }
+
+    /// The same, whatever he may do.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Corrupt`].
+    pub(crate) async fn known(&self, value: Option<&str>) -> Outcome<Caller> {
+        self.identify(value).await
+    }
+
+    async fn identify(&self, value: Option<&str>) -> Outcome<Caller> {
+        let access = self.access()?;
+        let Some(value) = value else { return self.anonymous_among(&access) };
+        if self.is_open(&access) {
+            return Ok(Caller::anybody());
+        }
+        match credentials(value) {
+            None => unauthorized("the authorization header holds no token"),
+            Some(Credentials::Token(token)) => self.of_token(&access, &token, None).ok_or_else(|| {
+                tracing::warn!("a request with an unknown token was refused");
+                Problem::new(Code::Unauthorized, "the token is not known")
+            }),
+            Some(Credentials::Basic { user, password }) => self.of_pair(&access, &user, &password).await,
+        }
+    }
+
+    /// The user of this password; or whose token it is. Whose name beside a token of the settings is isn't looked at.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Corrupt`].
+    pub(crate) async fn of_password(&self, user: &str, password: &str) -> Outcome<Caller> {
+        let access = self.access()?;
+        self.of_pair(&access, user, password).await
+    }
+
+    async fn of_pair(&self, access: &Arc<Access>, user: &str, password: &str) -> Outcome<Caller> {
+        if let Some(caller) = self.of_token(access, password, Some(user)) {
+            return Ok(caller);
+        }
+        if access.has_users() && self.0.passwords.is_right(access, user, password, now()).await? {
+            let mark = access.role(user).and_then(|role| role.password.as_ref());
+            let caller = mark.and_then(|known| self.user(access, user, Proof::Password(Arc::from(known.mark()))));
+            return caller.ok_or_else(|| Problem::new(Code::Unauthorized, "there is no such user any more"));
+        }
+        tracing::warn!("a request with an unknown token or a wrong password was refused");
+        unauthorized(match access.has_users() {
+            true => "the user's password is wrong, or there is no such user",
+            false => "the token is not known",
+        })
+    }
+
+    /// Whose token this is. One of a user beside another user's name is nobody's.
+    fn of_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Option<Caller> {
+        if let Some((name, roles)) = self.0.tokens.of(token) {
+            return Some(Caller(Who::Token { name, roles }));
+        }
+        if let Some((user, mark)) = self.0.passwords.login(token) {
+            return self.user(access, &user, Proof::Password(mark));
+        }
+        let (role, known) = access.user_of_token(token, now())?;
+        let is_his = beside.is_none_or(|name| name.is_empty() || name.eq_ignore_ascii_case(&role.name));
+        is_his.then(|| self.user(access, &role.name, Proof::Token(Arc::from(known.blake3.as_str()))))?
+    }
+
+    /// Who those are that show nothing.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`], [`Code::Corrupt`].
+    pub(crate) fn anonymous(&self) -> Outcome<Caller> {
+        self.anonymous_among(&self.access()?)
+    }
+
+    fn anonymous_among(&self, access: &Arc<Access>) -> Outcome<Caller> {
+        if self.is_open(access) {
+            return Ok(Caller::anybody());
+        }
+        let text =
+            "a token is needed: Authorization: Bearer TOKEN, or a user's name and password: Authorization: Basic";
+        match &self.0.anonymous {
+            Some(name) if access.has_users() => self.user(access, name, Proof::Nothing).ok_or_else(|| {
+                tracing::error!(
+                    role = name,
+                    "auth.anonymous names a role that isn't there, has ended or is a superuser"
+                );
+                Problem::new(Code::Unauthorized, text)
+            }),
+            _ => unauthorized(text),
+        }
+    }
+
+    /// A user with his rights, if what he has shown counts now.
+    fn user(&self, access: &Arc<Access>, name: &str, proof: Proof) -> Option<Caller> {
+        let (role, now) = (access.role(name)?, now());
+        let counts = match &proof {
+            Proof::Nothing => !role.superuser && role.valid_until.is_none_or(|until| now < until),
+            Proof::Password(mark) => {
+                role.may_log_in(now) && role.password.as_ref().is_some_and(|known| known.mark() == &**mark)
+            }
+            Proof::Token(digest) => {
+                let is_it = |token: &&splay_store::AccessToken| {
+                    token.blake3 == **digest && token.user.eq_ignore_ascii_case(name)
+                };
+                let token = access.tokens.iter().find(is_it);
+                role.may_log_in(now) && token.is_some_and(|token| token.expires.is_none_or(|at| now < at))
+            }
+        };
+        if !counts {
+            return None;
+        }
+        let known = self.rights(access, &role.name)?;
+        Some(Caller(Who::User(User { name: Arc::from(role.name.as_str()), known, proof })))
+    }
+
+    fn rights(&self, access: &Arc<Access>, name: &str) -> Option<UserRights> {
+        let mut known = self.0.rights.lock().unwrap_or_else(PoisonError::into_inner);
+        if !known.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) || known.rights.len() >= RIGHTS_MAX {
+            *known = KnownRights { of: Some(Arc::clone(access)), rights: HashMap::new() };
+        }
+        if let Some(rights) = known.rights.get(&name.to_lowercase()) {
+            return Some(rights.clone());
+        }
+        let rights = Arc::new(Rights::of(access, name)?);
+        let rights = UserRights { digest: rights.digest(), rights };
+        known.rights.insert(name.to_lowercase(), rights.clone());
+        Some(rights)
+    }
+
+    /// The same caller with the rights that he has now.
+    ///
+    /// # Errors
+    /// [`Code::Unauthorized`] once he isn't let in any more, [`Code::Corrupt`].
+    pub(crate) fn still(&self, caller: &Caller) -> Outcome<Caller> {
+        let access = self.access()?;
+        match &caller.0 {
+            Who::Anybody => self.anonymous_among(&access),
+            Who::Token { .. } => Ok(caller.clone()),
+            Who::User(user) => {
+                let gone = || {
+                    Problem::new(
+                        Code::Unauthorized,
+                        "the user, his password or his token has been changed or has ended",
+                    )
+                };
+                self.user(&access, &user.name, user.proof.clone()).ok_or_else(gone)
+            }
+        }
+    }
+
+    /// The session in which somebody's statements run: one for all who may do the same. `open` may do everything.
+    ///
+    /// # Errors
+    /// [`Code::Internal`] if it can't be set up.
+    pub(crate) async fn session(&self, caller: &Caller, open: &Session) -> Outcome<Session> {
+        let user = match &caller.0 {
+            Who::Anybody => return Ok(open.clone()),
+            Who::Token { .. } => return Ok(open.without_users()),
+            Who::User(user) => user,
+        };
+        let key = (user.known.digest, open.has_catalogue());
+        let kept = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
+        let session = match kept {
+            Some(session) => session,
+            None => {
+                let (open, rights) = (open.clone(), Arc::clone(&user.known.rights));
+                let session = on_thread(move || open.for_rights(rights)).await??;
+                self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner).put(key, session.clone());
+                session
+            }
+        };
+        Ok(session.as_user(&user.name))
+    }
+
+    /// A token by which a user who has shown his password is known until the server ends; of who has shown a token that one.
+    pub(crate) fn bearer(&self, caller: &Caller, shown: &str) -> Outcome<String> {
+        match &caller.0 {
+            Who::User(User { name, proof: Proof::Password(mark), .. }) => self.0.passwords.begin_login(name, mark),
+            _ => Ok(shown.to_owned()),
+        }
+    }
+}
+
+impl Caller {
+    fn anybody() -> Caller {
+        Caller(Who::Anybody)
+    }
+
+    /// Whether he may do what needs a role of a token. Users are held to their rights instead.
+    pub(crate) fn check(&self, role: Role) -> Outcome<()> {
+        match &self.0 {
+            Who::Token { name, roles } if !roles.contains(&role) => {
+                tracing::warn!(token = &**name, ?role, "a request was refused that its token doesn't allow");
+                let role = if role == Role::Read { "read" } else { "write" };
+                Err(Problem::new(Code::Forbidden, format!("the token doesn't allow to {role}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rights of a user; none of others.
+    pub(crate) fn rights(&self) -> Option<&Rights> {
+        match &self.0 {
+            Who::User(user) => Some(&user.known.rights),
+            _ => None,
+        }
+    }
+
+    /// Whether he may see how the server stands, all tables among it.
+    pub(crate) fn check_monitor(&self) -> Outcome<()> {
+        match self.rights() {
+            Some(rights) if !rights.may_monitor() => {
+                Err(Problem::new(Code::Forbidden, "permission denied: the role pg_monitor sees how the server stands"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether he may add rows to some table: such a one has a producer's numbers.
+    pub(crate) fn check_writer(&self) -> Outcome<()> {
+        match self.rights() {
+            Some(rights) if !rights.may_somewhere(Privilege::Insert) => {
+                Err(Problem::new(Code::Forbidden, "permission denied: there is no table to INSERT rows into"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses rows that come by themselves for a table, which `is_there` or would be made for them.
+    ///
+    /// # Errors
+    /// [`splay_store::Error::Denied`].
+    pub(crate) fn check_rows(&self, table: &str, is_there: bool) -> splay_store::Result<()> {
+        let Some(rights) = self.rights() else { return Ok(()) };
+        let denied = |about: String| Err(splay_store::Error::Denied { about });
+        if !rights.may(Privilege::Insert, table) {
+            return denied(format!("to INSERT all columns of table {table}"));
+        }
+        if rights.has_row_condition(table) {
+            return denied(format!("to change table {table}: policies hide rows of it, which needs BYPASSRLS"));
+        }
+        if !is_there && !rights.may_create() {
+            return denied(format!("to make the table {table}: grant CREATE on the database"));
+        }
+        Ok(())
+    }
+
+    /// Refuses updates of tables that he may not read as a whole: there are no updates of some columns or rows.
+    pub(crate) fn check_updates(&self, database: &Database, tables: &[String]) -> Outcome<()> {
+        let Some(rights) = self.rights() else { return Ok(()) };
+        for table in tables {
+            if !rights.sees(table) || database.refuse_of_view(table).is_err() {
+                return Err(Problem::new(Code::NotFound, format!("no table {table:?}")));
+            }
+            let forbidden =
+                |why: &str| Err(Problem::new(Code::Forbidden, format!("permission denied for table {table}: {why}")));
+            if !rights.may(Privilege::Select, table) {
+                return forbidden("whoever follows a table needs SELECT on all of its columns");
+            }
+            if rights.has_row_condition(table) {
+                return forbidden("policies hide rows of it, and updates have all; query it instead");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Somebody who follows tables, and whether he still may.
+#[derive(Debug, Clone)]
+pub(crate) struct Follower {
+    callers: Callers,
+    caller: Caller,
+    tables: Vec<String>,
+}
+
+impl Follower {
+    pub(crate) fn new(callers: &Callers, caller: Caller, tables: &[String]) -> Follower {
+        Follower { callers: callers.clone(), caller, tables: tables.to_vec() }
+    }
+
+    /// # Errors
+    /// Why he may not, by the rights that he has now.
+    pub(crate) fn check(&self) -> Outcome<()> {
+        let caller = self.callers.still(&self.caller)?;
+        caller.check(Role::Read)?;
+        caller.check_updates(&self.callers.0.database, &self.tables)
+    }
+}

@@ -1,0 +1,111 @@
+//! Rows of somebody: capture as far as his rights go, by those that he has when the rows come.
+
+use std::sync::Arc;
+
+use splay_capture::{Rejected, Status};
+use splay_store::TableSpec;
+
+use crate::callers::{Caller, Callers};
+use crate::ingest::{Append, Done, Figure, Ingest, IngestError, SubscribeRequest, Subscription};
+use crate::problem::Problem;
+use crate::settings::Role;
+
+/// Capture as somebody may use it.
+#[derive(Debug)]
+pub(crate) struct GuardedIngest {
+    ingest: Arc<dyn Ingest>,
+    callers: Callers,
+    caller: Caller,
+}
+
+fn denied(error: splay_store::Error) -> IngestError {
+    IngestError::Store(Arc::new(error))
+}
+
+fn refused(problem: Problem) -> IngestError {
+    denied(splay_store::Error::Denied { about: format!("to send rows: {}", problem.message) })
+}
+
+impl GuardedIngest {
+    pub(crate) fn new(ingest: Arc<dyn Ingest>, callers: Callers, caller: Caller) -> GuardedIngest {
+        GuardedIngest { ingest, callers, caller }
+    }
+
+    fn caller(&self) -> Result<Caller, IngestError> {
+        let caller = self.callers.still(&self.caller).map_err(refused)?;
+        caller.check(Role::Write).map_err(refused)?;
+        Ok(caller)
+    }
+}
+
+impl Ingest for GuardedIngest {
+    fn submit(&self, appends: Vec<Append>, done: Done) -> Result<(), IngestError> {
+        let caller = self.caller()?;
+        if caller.rights().is_some() {
+            for append in &appends {
+                let is_there = self.ingest.spec(&append.table)?.is_some();
+                caller.check_rows(&append.table, is_there).map_err(denied)?;
+            }
+        }
+        self.ingest.submit(appends, done)
+    }
+
+    fn spec(&self, table: &str) -> Result<Option<TableSpec>, IngestError> {
+        // Not before he may know of it: what doesn't fit is told with the table's columns.
+        self.caller()?.check_rows(table, true).map_err(denied)?;
+        self.ingest.spec(table)
+    }
+
+    fn subscribe(&self, _request: SubscribeRequest) -> Result<Box<dyn Subscription>, IngestError> {
+        Err(denied(splay_store::Error::Denied { about: "to follow a table in this way".to_owned() }))
+    }
+
+    fn reject(&self, way: &'static str, reason: String, sample: &[u8]) {
+        self.ingest.reject(way, reason, sample);
+    }
+
+    fn reject_more(&self, way: &'static str, count: u64) {
+        self.ingest.reject_more(way, count);
+    }
+
+    fn is_ready(&self) -> bool {
+        self.ingest.is_ready()
+    }
+
+    fn is_full(&self) -> bool {
+        self.ingest.is_full()
+    }
+
+    fn full_reason(&self) -> Option<String> {
+        self.ingest.full_reason()
+    }
+
+    fn row_time(&self) -> i64 {
+        self.ingest.row_time()
+    }
+
+    fn status(&self) -> Status {
+        Status::default()
+    }
+
+    fn last_of(&self, producer: &str) -> Result<Option<u64>, IngestError> {
+        self.ingest.last_of(producer)
+    }
+
+    fn give_up(&self, producer: &str, through: u64) -> bool {
+        self.ingest.give_up(producer, through)
+    }
+
+    fn rejected(&self) -> Vec<Rejected> {
+        Vec::new()
+    }
+
+    fn figures(&self) -> Vec<Figure> {
+        Vec::new()
+    }
+
+    /// Whoever sends rows doesn't close capture.
+    fn close(&self) -> Result<(), IngestError> {
+        Ok(())
+    }
+}

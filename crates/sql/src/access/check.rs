@@ -1,0 +1,117 @@
+//! Which right a changing statement needs.
+
+use splay_store::{Permission, Privilege, Rights};
+
+use super::{Guard, denied};
+use crate::change::Statement;
+use crate::error::{Error, Result};
+use crate::session::Session;
+
+/// Refuses a statement that the rights of a session don't allow.
+///
+/// # Errors
+/// [`splay_store::Error::NoSuchTable`] for a table that may not be known, [`splay_store::Error::Denied`] for one that may.
+pub(crate) fn check(session: &Session, statement: &Statement) -> Result<()> {
+    let Some(guard) = &session.caller().guard else { return Ok(()) };
+    let guard = guard.as_ref();
+    match statement {
+        Statement::Insert { table, columns, conflict, .. } => {
+            needs_columns(session, guard, table, Privilege::Insert, columns.as_deref())?;
+            let updated = conflict.as_ref().map(|conflict| conflict.set.iter().map(|(column, _)| column.clone()));
+            match updated.map(Iterator::collect::<Vec<_>>) {
+                Some(updated) if !updated.is_empty() => {
+                    needs_columns(session, guard, table, Privilege::Update, Some(&updated))?;
+                    // Its values are made of the stored row.
+                    needs(session, guard, table, Privilege::Select)
+                }
+                _ => Ok(()),
+            }
+        }
+        Statement::CopyFrom { table, columns, .. } => {
+            needs_columns(session, guard, table, Privilege::Insert, columns.as_deref())
+        }
+        Statement::Delete { table, .. } => {
+            reads(session, guard, table)?;
+            needs(session, guard, table, Privilege::Delete)
+        }
+        Statement::Update { table, set, .. } => {
+            let columns: Vec<String> = set.iter().map(|(column, _)| column.clone()).collect();
+            reads(session, guard, table)?;
+            needs_columns(session, guard, table, Privilege::Update, Some(&columns))
+        }
+        Statement::Truncate { table } => needs(session, guard, table, Privilege::Truncate),
+        Statement::Refresh { view } => {
+            if !guard.rights().sees(view) {
+                return Err(session.no_such_table(view));
+            }
+            let may = guard.rights().may(Privilege::Maintain, view);
+            may.then_some(()).ok_or_else(|| denied(format!("for materialized view {view}")))
+        }
+        Statement::Create { .. } | Statement::CreateView { replaces: false, .. } => {
+            let may = guard.rights().may_create();
+            may.then_some(()).ok_or_else(|| denied("to create tables and views: grant CREATE on the database"))
+        }
+        Statement::CreateView { .. } => Err(denied("to replace a view: that is for superusers")),
+        Statement::CreateMaterialized(_) => Err(denied("to create a materialized view: that is for superusers")),
+        Statement::Drop { table: name, .. }
+        | Statement::Alter { table: name, .. }
+        | Statement::DropView { view: name, .. }
+        | Statement::DropMaterialized { view: name, .. }
+        | Statement::RenameView { view: name, .. }
+        | Statement::SetView { view: name, .. } => match guard.rights().sees(name) {
+            true => Err(denied(format!("to alter or drop {name}: that is for superusers"))),
+            false => Err(session.no_such_table(name)),
+        },
+        // It asks for itself.
+        Statement::Access(_) => Ok(()),
+    }
+}
+
+/// Refuses a change of a table without the right to it, or if policies hide rows of it.
+fn needs(session: &Session, guard: &Guard, table: &str, privilege: Privilege) -> Result<()> {
+    permitted(session, guard, table, privilege)?;
+    match guard.rights().may(privilege, table) {
+        true => Ok(()),
+        false => Err(denied(format!("to {} all columns of table {table}", privilege.as_str()))),
+    }
+}
+
+/// The same for some columns, or all of them.
+pub(crate) fn needs_columns(
+    session: &Session,
+    guard: &Guard,
+    table: &str,
+    privilege: Privilege,
+    columns: Option<&[String]>,
+) -> Result<()> {
+    let Some(columns) = columns else { return needs(session, guard, table, privilege) };
+    let permission = permitted(session, guard, table, privilege)?;
+    match columns.iter().find(|column| !permission.covers(column)) {
+        None => Ok(()),
+        Some(column) => Err(denied(format!("to {} column {column} of table {table}", privilege.as_str()))),
+    }
+}
+
+/// Refuses a change of rows of a table that can't be read: its condition and its values are made of them.
+fn reads(session: &Session, guard: &Guard, table: &str) -> Result<()> {
+    permitted(session, guard, table, Privilege::Select).map(drop)
+}
+
+fn permitted(session: &Session, guard: &Guard, table: &str, privilege: Privilege) -> Result<Permission> {
+    if !guard.sees(table) {
+        return Err(session.no_such_table(table));
+    }
+    refuse_hidden_rows(guard.rights(), table)?;
+    match guard.rights().permission(privilege, table) {
+        Permission::None => Err(denied(format!("to {} in table {table}", privilege.as_str()))),
+        permission => Ok(permission),
+    }
+}
+
+/// Whoever doesn't see all rows of a table changes none: numbers of rows and conflicts of keys would tell of the others.
+fn refuse_hidden_rows(rights: &Rights, table: &str) -> Result<(), Error> {
+    match rights.has_row_condition(table) {
+        true => Err(denied(format!("to change table {table}: policies hide rows of it, which needs BYPASSRLS"))),
+        false => Ok(()),
+    }
+}

@@ -1,0 +1,185 @@
+//! Tables as somebody sees them who may not see all.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session as PlanningSession, TableProvider};
+use datafusion::datasource::TableType;
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::logical_expr::Expr;
+use datafusion::physical_plan::ExecutionPlan;
+use splay_store::{DATE_COLUMN, Database, Permission, Privilege, Rights, RowCondition, TableSnapshot, TableSpec, View};
+
+use super::{denied, policy};
+use crate::error::external;
+use crate::provider::TickTable;
+use crate::session::Session;
+
+/// Tables of which it is remembered how somebody sees them.
+const TABLES_MAX: usize = 1024;
+
+/// What holds a session to rights.
+pub(crate) struct Guard {
+    rights: Arc<Rights>,
+    /// A session that may do everything: conditions of policies are planned in it, and materialized views refreshed.
+    open: Session,
+    /// Conditions of policies by table, with the columns that they were planned for.
+    conditions: Mutex<HashMap<String, (TableSpec, Arc<[Expr]>)>>,
+}
+
+impl std::fmt::Debug for Guard {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Guard").field("rights", &self.rights).finish_non_exhaustive()
+    }
+}
+
+/// What isn't shown of a table.
+#[derive(Debug)]
+pub(crate) struct TableGuard {
+    /// Columns, in small letters.
+    hidden: BTreeSet<String>,
+    /// What rows must pass that are shown, over all columns; none if all are.
+    pub(crate) conditions: Option<Arc<[Expr]>>,
+}
+
+impl TableGuard {
+    pub(crate) fn hides(&self, column: &str) -> bool {
+        self.hidden.contains(column)
+    }
+}
+
+/// The name of the table in the name that stands in a statement.
+fn table_in(name: &str) -> &str {
+    name.split_once('@').map_or(name, |(table, _)| table)
+}
+
+impl Guard {
+    pub(crate) fn new(rights: Arc<Rights>, open: Session) -> Guard {
+        Guard { rights, open, conditions: Mutex::default() }
+    }
+
+    pub(crate) fn rights(&self) -> &Rights {
+        &self.rights
+    }
+
+    pub(crate) fn open(&self) -> &Session {
+        &self.open
+    }
+
+    fn database(&self) -> &Database {
+        self.open.database()
+    }
+
+    /// Whether a table of a name, if there is one, may be known: there is some right on it, and it doesn't keep the rows of a materialized view.
+    pub(crate) fn sees(&self, name: &str) -> bool {
+        let table = table_in(name);
+        self.rights.sees(table) && self.database().refuse_of_view(table).is_ok()
+    }
+
+    /// Whether a view may be read.
+    pub(crate) fn reads_view(&self, view: &View) -> bool {
+        self.rights.may(Privilege::Select, &view.name)
+    }
+
+    /// A table as it is seen.
+    pub(crate) async fn table(&self, name: &str, snapshot: TableSnapshot) -> DataFusionResult<Arc<dyn TableProvider>> {
+        let table = table_in(name);
+        let spec = snapshot.spec();
+        let permission = self.rights.permission(Privilege::Select, table);
+        if permission == Permission::None {
+            let known = self.known_columns(table, &spec.shown_arrow());
+            let lower =
+                known.fields().iter().map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()));
+            return Ok(Arc::new(Unreadable::new(table, Schema::new(lower.collect::<Vec<_>>()))));
+        }
+        let hidden: BTreeSet<String> = spec
+            .columns
+            .iter()
+            .map(|column| column.name.to_lowercase())
+            // The date is computed from the time.
+            .chain(spec.has_virtual_date().then(|| DATE_COLUMN.to_owned()))
+            .filter(|column| {
+                let of = if spec.has_virtual_date() && column == DATE_COLUMN { &spec.time } else { column };
+                !permission.covers(of)
+            })
+            .collect();
+        let has_condition = self.rights.has_row_condition(table);
+        if hidden.is_empty() && !has_condition {
+            return Ok(Arc::new(TickTable::new(snapshot)));
+        }
+        if name != table {
+            // Its columns and rows may have been others.
+            let about = format!("for the past of table {table}, of which you may not see all");
+            return Err(external(splay_store::Error::Denied { about }));
+        }
+        let conditions = match self.rights.rows(table) {
+            RowCondition::All => None,
+            RowCondition::Where(condition) => Some(self.conditions(table, spec, &condition).await?),
+        };
+        Ok(Arc::new(TickTable::guarded(snapshot, Arc::new(TableGuard { hidden, conditions }))))
+    }
+
+    /// The columns of a table that there is some right on, of those in a schema.
+    pub(crate) fn known_columns(&self, table: &str, schema: &Schema) -> Schema {
+        let permissions = Privilege::OF_TABLES.map(|privilege| self.rights.permission(privilege, table));
+        let is_known = |name: &str| permissions.iter().any(|permission| permission.covers(name));
+        Schema::new(schema.fields().iter().filter(|field| is_known(field.name())).cloned().collect::<Vec<_>>())
+    }
+
+    async fn conditions(&self, table: &str, spec: &TableSpec, condition: &str) -> DataFusionResult<Arc<[Expr]>> {
+        let known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned();
+        if let Some((_, conditions)) = known.filter(|(known, _)| known == spec) {
+            return Ok(conditions);
+        }
+        let planned = policy::planned(&self.open.shared_state(), &spec.name, condition).await;
+        let conditions: Arc<[Expr]> = planned
+            .map_err(|_| {
+                // Why, superusers see by `SHOW POLICIES`: conditions may name what isn't to be known.
+                let about = format!("for table {table}: its policies can't be applied any more, ask a superuser");
+                external(splay_store::Error::Denied { about })
+            })?
+            .into();
+        let mut known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= TABLES_MAX {
+            known.clear();
+        }
+        known.insert(table.to_owned(), (spec.clone(), Arc::clone(&conditions)));
+        Ok(conditions)
+    }
+}
+
+/// A table that may be known and not read.
+#[derive(Debug)]
+pub(crate) struct Unreadable {
+    name: String,
+    schema: SchemaRef,
+}
+
+impl Unreadable {
+    fn new(name: &str, schema: Schema) -> Unreadable {
+        Unreadable { name: name.to_owned(), schema: Arc::new(schema) }
+    }
+}
+
+#[async_trait]
+impl TableProvider for Unreadable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    async fn scan(
+        &self,
+        _: &dyn PlanningSession,
+        _: Option<&Vec<usize>>,
+        _: &[Expr],
+        _: Option<usize>,
+    ) -> DataFusionResult<Arc<dyn ExecutionPlan>> {
+        Err(DataFusionError::External(Box::new(denied(format!("for table {}", self.name)))))
+    }
+}

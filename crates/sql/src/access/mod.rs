@@ -1,0 +1,128 @@
+//! Who may do what, as sessions hold themselves to it (ADR 64, ADR 65).
+//!
+//! - What one may not see isn't there: tables and views without a right aren't found, columns without a right aren't columns of their tables. So
+//!   no clause has to be looked through for what it must not name.
+//! - Rows that policies hide are left out by the scan before anything else of the statement sees them (`policy.rs`, `guard.rs`).
+//! - A session is for one set of rights. Those who may do the same share it with its plans. Answers aren't kept.
+//! - Changes ask for their right before they begin (`check.rs`). Users and roles are changed by superusers (`run.rs`).
+
+mod check;
+mod guard;
+mod policy;
+mod run;
+mod secrets;
+mod shown;
+mod statement;
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use splay_store::{Grant, Privilege, Rights, View};
+
+pub(crate) use self::check::{check, needs_columns};
+pub(crate) use self::guard::{Guard, TableGuard};
+pub use self::secrets::without_secrets;
+pub(crate) use self::shown::Shown;
+pub(crate) use self::statement::AccessStatement;
+use crate::error::{Error, Result};
+use crate::session::Session;
+
+/// On whose behalf the statements of a session run.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// What holds them to rights; none for who may do everything with tables.
+    pub(crate) guard: Option<Arc<Guard>>,
+    /// The user, if it is known.
+    pub(crate) user: Option<Arc<str>>,
+    /// Whether they may change users and roles.
+    pub(crate) manages_users: bool,
+}
+
+impl Caller {
+    /// Whoever has the database's folder: everything.
+    pub(crate) fn owner() -> Caller {
+        Caller { guard: None, user: None, manages_users: true }
+    }
+}
+
+/// A refusal for lack of a right.
+pub(crate) fn denied(about: impl Into<String>) -> Error {
+    Error::Store(splay_store::Error::Denied { about: about.into() })
+}
+
+impl Session {
+    /// A session over the same database, threads and memory, whose statements are held to rights. It reads no files and keeps no answers.
+    ///
+    /// Ask a session that may do everything: the rights are all that bounds the new one.
+    ///
+    /// # Errors
+    /// [`Error::Internal`] if it can't be set up.
+    pub fn for_rights(&self, rights: Arc<Rights>) -> Result<Session> {
+        if rights.is_superuser() {
+            return Ok(self.for_caller(Caller::owner()));
+        }
+        self.guarded(Arc::new(Guard::new(rights, self.clone())))
+    }
+
+    /// The same session for a user of its rights: who may change his own password, and is given what he makes.
+    #[must_use]
+    pub fn as_user(&self, user: &str) -> Session {
+        self.for_caller(Caller { user: Some(Arc::from(user)), ..self.caller().clone() })
+    }
+
+    /// The same session for somebody who may not change users and roles.
+    #[must_use]
+    pub fn without_users(&self) -> Session {
+        self.for_caller(Caller { manages_users: false, ..self.caller().clone() })
+    }
+
+    /// Whether there is PostgreSQL's catalogue in it.
+    #[must_use]
+    pub fn has_catalogue(&self) -> bool {
+        self.is_with_catalogue()
+    }
+
+    /// Whether a table or a view of a name, if there is one, may be known.
+    #[must_use]
+    pub fn sees(&self, name: &str) -> bool {
+        self.caller().guard.as_ref().is_none_or(|guard| guard.sees(name))
+    }
+
+    /// The views of the database that may be read. None if their list is damaged, of which those are told who read one.
+    #[must_use]
+    pub fn readable_views(&self) -> Vec<View> {
+        let views = self.database().views().unwrap_or_default();
+        let is_read = |view: &&View| self.caller().guard.as_ref().is_none_or(|guard| guard.reads_view(view));
+        views.iter().filter(is_read).cloned().collect()
+    }
+
+    /// The columns of a table that may be known, of those in a schema.
+    #[must_use]
+    pub fn known_columns(&self, table: &str, schema: &Schema) -> Schema {
+        match &self.caller().guard {
+            None => schema.clone(),
+            Some(guard) => guard.known_columns(table, schema),
+        }
+    }
+
+    /// Refuses a name that may not be known, as one that no table has.
+    ///
+    /// # Errors
+    /// [`splay_store::Error::NoSuchTable`].
+    pub fn check_seen(&self, name: &str) -> Result<()> {
+        if self.sees(name) { Ok(()) } else { Err(self.no_such_table(name)) }
+    }
+
+    /// Gives the user of a session that is held to rights all rights on what he has made: nobody else would have any.
+    pub(crate) fn grant_own(&self, name: &str) -> Result<()> {
+        let Caller { guard: Some(_), user: Some(user), .. } = self.caller() else { return Ok(()) };
+        crate::change::patiently(splay_engine::Stop::NEVER, || {
+            self.database().change_access(|access| {
+                Privilege::OF_TABLES.into_iter().try_for_each(|privilege| {
+                    let (role, table) = (user.to_string(), Some(name.to_owned()));
+                    access.grant(Grant { role, table, privilege, columns: Vec::new() })
+                })
+            })
+        })
+    }
+}

@@ -1,0 +1,57 @@
+//! Conditions of row policies, as a table's scan evaluates them.
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::error::{DataFusionError, Result as DataFusionResult};
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::expr_rewriter::unnormalize_col;
+use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, lit};
+
+use crate::change::filtered_scan;
+use crate::session::logical_plan;
+use crate::statements::quoted;
+use crate::walk::WalkPlan;
+
+/// What a row of a table must pass, as expressions over its columns, for a condition to be true. `state` is that of a session that sees all.
+///
+/// # Errors
+/// A plan error for a condition that doesn't follow from the row alone: with a query, or with a function whose value changes.
+pub(super) async fn planned(state: &SessionState, table: &str, condition: &str) -> DataFusionResult<Vec<Expr>> {
+    // On a line of its own: a condition may end with a comment.
+    let text = format!("SELECT true AS passes FROM {} WHERE ({condition}\n)", quoted(table));
+    let planned = logical_plan(state, &text, usize::MAX).await;
+    let (plan, _, has_joins) = planned.map_err(|error| DataFusionError::External(Box::new(error)))?;
+    if has_joins {
+        return Err(unsupported("a join"));
+    }
+    plan.walk_steps(|node| {
+        node.walk_expressions(|expr| {
+            expr.apply(|inner| {
+                check(inner)?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    let plan: LogicalPlan = state.optimize(&plan)?;
+    let Some((_, filters)) = filtered_scan(&plan)? else { return Ok(vec![lit(false)]) };
+    Ok(filters.into_iter().map(unnormalize_col).collect())
+}
+
+fn unsupported(what: &str) -> DataFusionError {
+    DataFusionError::Plan(format!(
+        "{what} can't stand in the condition of a policy, which follows from the columns of a row alone"
+    ))
+}
+
+fn check(expr: &Expr) -> DataFusionResult<()> {
+    match expr {
+        Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_) | Expr::SetComparison(_) => {
+            Err(unsupported("a query"))
+        }
+        Expr::AggregateFunction(_) | Expr::WindowFunction(_) => Err(unsupported("an aggregate")),
+        Expr::Placeholder(_) => Err(unsupported("a parameter")),
+        Expr::ScalarFunction(call) if call.func.signature().volatility != Volatility::Immutable => {
+            Err(unsupported(&format!("{}, whose value changes,", call.func.name())))
+        }
+        _ => Ok(()),
+    }
+}

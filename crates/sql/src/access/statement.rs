@@ -1,0 +1,538 @@
+//! What statements about users and roles say: `CREATE USER`, `GRANT`, `CREATE POLICY`, `CREATE TOKEN` and their kin.
+//!
+//! The words are PostgreSQL's wherever it has them. No message shows what stands behind `PASSWORD`.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_store::{PUBLIC, Policy, Privilege};
+
+use crate::error::{Error, Result, fault};
+use crate::syntax::is_word;
+use crate::times::instant;
+use crate::words::Words;
+
+/// A statement about users and roles.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum AccessStatement {
+    CreateRole { name: String, options: RoleOptions },
+    AlterRole { name: String, options: RoleOptions },
+    DropRoles { names: Vec<String>, if_exists: bool },
+    GrantRoles { roles: Vec<String>, to: Vec<String> },
+    RevokeRoles { roles: Vec<String>, from: Vec<String> },
+    Grant(Granting),
+    Revoke(Granting),
+    CreatePolicy(Policy),
+    DropPolicy { name: String, table: String, if_exists: bool },
+    CreateToken { name: String, user: String, expires: Option<i64> },
+    RotateToken { name: String, expires: Option<i64> },
+    DropToken { name: String, if_exists: bool },
+}
+
+/// What a role is to be.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub(crate) struct RoleOptions {
+    pub(crate) login: Option<bool>,
+    pub(crate) superuser: Option<bool>,
+    pub(crate) bypasses_policies: Option<bool>,
+    /// None inside for no end.
+    pub(crate) valid_until: Option<Option<i64>>,
+    /// None inside for no password.
+    pub(crate) password: Option<Option<String>>,
+    pub(crate) in_roles: Vec<String>,
+}
+
+impl std::fmt::Debug for RoleOptions {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("RoleOptions")
+    }
+}
+
+/// Rights that are given or taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Granting {
+    /// What may be done, of which columns; none of those for all. Empty for `ALL`.
+    pub(crate) privileges: Vec<(Privilege, Vec<String>)>,
+    /// Tables and views; none for the database.
+    pub(crate) tables: Option<Vec<String>>,
+    pub(crate) roles: Vec<String>,
+}
+
+impl AccessStatement {
+    /// The statement, if the words begin one. All words are read then.
+    ///
+    /// # Errors
+    /// [`Error::Statement`] for what is incomplete or not supported, by name.
+    pub(crate) fn of(words: &mut Words<'_>) -> Result<Option<AccessStatement>> {
+        let statement = if words.take(&["create", "user"]) {
+            create_role(words, true)?
+        } else if words.take(&["create", "role"]) || words.take(&["create", "group"]) {
+            create_role(words, false)?
+        } else if words.take(&["alter", "user"]) || words.take(&["alter", "role"]) {
+            let name = words.name("a role")?;
+            let options = options(words)?;
+            if !options.in_roles.is_empty() {
+                return fault("ALTER ROLE has no IN ROLE: GRANT a role to it");
+            }
+            AccessStatement::AlterRole { name, options }
+        } else if ["user", "role", "group"].iter().any(|kind| words.take(&["drop", kind])) {
+            let if_exists = words.take(&["if", "exists"]);
+            AccessStatement::DropRoles { names: list(words, "a role")?, if_exists }
+        } else if words.take(&["create", "policy"]) {
+            AccessStatement::CreatePolicy(policy(words)?)
+        } else if words.take(&["drop", "policy"]) {
+            let if_exists = words.take(&["if", "exists"]);
+            let name = words.name("a policy")?;
+            expect_word(words, "on", "DROP POLICY needs ON and a table")?;
+            let table = words.table()?;
+            AccessStatement::DropPolicy { name, table, if_exists }
+        } else if words.take(&["alter", "policy"]) {
+            return fault("ALTER POLICY is not supported: drop the policy and create it");
+        } else if words.take(&["create", "token"]) {
+            let name = words.name("a token")?;
+            expect_word(words, "for", "CREATE TOKEN needs FOR and a user")?;
+            let user = words.name("a user")?;
+            AccessStatement::CreateToken { name, user, expires: valid_until(words)? }
+        } else if words.take(&["alter", "token"]) {
+            let name = words.name("a token")?;
+            expect_word(words, "rotate", "ALTER TOKEN has ROTATE, which puts another token in its place")?;
+            AccessStatement::RotateToken { name, expires: valid_until(words)? }
+        } else if words.take(&["drop", "token"]) {
+            let if_exists = words.take(&["if", "exists"]);
+            AccessStatement::DropToken { name: words.name("a token")?, if_exists }
+        } else if words.take(&["grant"]) {
+            grant(words)?
+        } else if words.take(&["revoke"]) {
+            revoke(words)?
+        } else {
+            return Ok(None);
+        };
+        words.end()?;
+        Ok(Some(statement))
+    }
+
+    /// What was done, as PostgreSQL says it.
+    pub(crate) fn tag(&self) -> &'static str {
+        match self {
+            AccessStatement::CreateRole { .. } => "CREATE ROLE",
+            AccessStatement::AlterRole { .. } => "ALTER ROLE",
+            AccessStatement::DropRoles { .. } => "DROP ROLE",
+            AccessStatement::GrantRoles { .. } => "GRANT ROLE",
+            AccessStatement::RevokeRoles { .. } => "REVOKE ROLE",
+            AccessStatement::Grant(_) => "GRANT",
+            AccessStatement::Revoke(_) => "REVOKE",
+            AccessStatement::CreatePolicy(_) => "CREATE POLICY",
+            AccessStatement::DropPolicy { .. } => "DROP POLICY",
+            AccessStatement::CreateToken { .. } => "CREATE TOKEN",
+            AccessStatement::RotateToken { .. } => "ALTER TOKEN",
+            AccessStatement::DropToken { .. } => "DROP TOKEN",
+        }
+    }
+}
+
+impl AccessStatement {
+    /// Whether it makes a token.
+    pub(crate) fn gives_token(&self) -> bool {
+        matches!(self, AccessStatement::CreateToken { .. } | AccessStatement::RotateToken { .. })
+    }
+}
+
+fn expect_word(words: &mut Words<'_>, word: &str, message: &str) -> Result<()> {
+    if words.take(&[word]) { Ok(()) } else { fault(message) }
+}
+
+/// Names with commas between them.
+fn list(words: &mut Words<'_>, what: &str) -> Result<Vec<String>> {
+    let mut names = vec![words.name(what)?];
+    while words.peek() == Some(&Token::Comma) {
+        words.step();
+        names.push(words.name(what)?);
+    }
+    Ok(names)
+}
+
+fn create_role(words: &mut Words<'_>, login: bool) -> Result<AccessStatement> {
+    let name = words.name("a role")?;
+    let mut options = options(words)?;
+    options.login.get_or_insert(login);
+    Ok(AccessStatement::CreateRole { name, options })
+}
+
+/// The options of a role, up to the end.
+fn options(words: &mut Words<'_>) -> Result<RoleOptions> {
+    let mut options = RoleOptions::default();
+    words.take(&["with"]);
+    while words.peek().is_some() {
+        option(words, &mut options)?;
+    }
+    Ok(options)
+}
+
+fn option(words: &mut Words<'_>, options: &mut RoleOptions) -> Result<()> {
+    for (word, field) in [
+        ("login", &mut options.login),
+        ("superuser", &mut options.superuser),
+        ("bypassrls", &mut options.bypasses_policies),
+    ] {
+        if words.take(&[word]) {
+            *field = Some(true);
+            return Ok(());
+        }
+        if words.take(&[&format!("no{word}")]) {
+            *field = Some(false);
+            return Ok(());
+        }
+    }
+    // What every role is here.
+    if ["inherit", "nocreatedb", "nocreaterole", "noreplication"].iter().any(|word| words.take(&[word])) {
+        return Ok(());
+    }
+    words.take(&["encrypted"]);
+    if words.take(&["password"]) {
+        let password = match words.peek() {
+            Some(Token::SingleQuotedString(text)) => Some(text.replace("''", "'")),
+            Some(token) if is_word(token, "null") => None,
+            _ => return fault("PASSWORD needs a text in single quotes, or NULL"),
+        };
+        words.step();
+        if password.as_deref().is_some_and(is_hash) {
+            return fault("PASSWORD takes the password itself: hashes of PostgreSQL's are not supported");
+        }
+        options.password = Some(password);
+        return Ok(());
+    }
+    if let Some(until) = valid_until_or_never(words)? {
+        options.valid_until = Some(until);
+        return Ok(());
+    }
+    if words.take(&["in", "role"]) || words.take(&["in", "group"]) {
+        options.in_roles.extend(list(words, "a role")?);
+        return Ok(());
+    }
+    // What stands behind a password may be a part of it.
+    let shown = match words.peek() {
+        Some(Token::Word(word)) if options.password.is_none() => word.value.to_uppercase(),
+        _ => "this".to_owned(),
+    };
+    fault(format!(
+        "{shown} is no option of a role; there are LOGIN, SUPERUSER, BYPASSRLS, PASSWORD 'text', VALID UNTIL 'time' and IN ROLE"
+    ))
+}
+
+/// Whether a text is a password's hash as PostgreSQL's clients send it.
+fn is_hash(password: &str) -> bool {
+    let is_md5 = password.len() == 35
+        && password.strip_prefix("md5").is_some_and(|rest| rest.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    is_md5 || password.starts_with("SCRAM-SHA-256$")
+}
+
+/// `VALID UNTIL`, of what has an end or none.
+fn valid_until(words: &mut Words<'_>) -> Result<Option<i64>> {
+    Ok(valid_until_or_never(words)?.flatten())
+}
+
+fn valid_until_or_never(words: &mut Words<'_>) -> Result<Option<Option<i64>>> {
+    if !words.take(&["valid"]) {
+        return Ok(None);
+    }
+    expect_word(words, "until", "VALID needs UNTIL and a time")?;
+    let text = match words.peek() {
+        Some(Token::SingleQuotedString(text)) => text.clone(),
+        _ => return fault("VALID UNTIL needs a time in single quotes, or 'infinity'"),
+    };
+    words.step();
+    if text.trim().eq_ignore_ascii_case("infinity") {
+        return Ok(Some(None));
+    }
+    let wrong = || Error::Statement { message: "VALID UNTIL: this is no time such as '2030-01-01'".to_owned() };
+    Ok(Some(Some(instant(&text).ok_or_else(wrong)?)))
+}
+
+fn policy(words: &mut Words<'_>) -> Result<Policy> {
+    let name = words.name("a policy")?;
+    expect_word(words, "on", "CREATE POLICY needs ON and a table")?;
+    let table = words.table()?;
+    let mut restrictive = false;
+    if words.take(&["as"]) {
+        restrictive = words.take(&["restrictive"]);
+        if !restrictive && !words.take(&["permissive"]) {
+            return fault("AS is followed by PERMISSIVE or RESTRICTIVE");
+        }
+    }
+    if words.take(&["for"]) && !words.take(&["all"]) && !words.take(&["select"]) {
+        return fault(
+            "a policy is FOR ALL or FOR SELECT: whoever doesn't see all rows of a table changes none of them",
+        );
+    }
+    let roles = if words.take(&["to"]) { list(words, "a role")? } else { vec![PUBLIC.to_owned()] };
+    expect_word(words, "using", "CREATE POLICY needs USING and a condition in brackets")?;
+    let condition = words.within_brackets()?.trim().to_owned();
+    if condition.is_empty() {
+        return fault("USING needs a condition");
+    }
+    if words.take(&["with", "check"]) {
+        return fault("WITH CHECK is not supported: whoever doesn't see all rows of a table changes none of them");
+    }
+    Ok(Policy { name, table, restrictive, roles, condition })
+}
+
+fn grant(words: &mut Words<'_>) -> Result<AccessStatement> {
+    let statement = match privileges(words)? {
+        Subject::Rights(privileges, tables) => {
+            expect_word(words, "to", "GRANT needs TO and a role")?;
+            AccessStatement::Grant(Granting { privileges, tables, roles: list(words, "a role")? })
+        }
+        Subject::Roles(roles) => {
+            expect_word(words, "to", "GRANT needs ON and a table, or TO and a user")?;
+            AccessStatement::GrantRoles { roles, to: list(words, "a role")? }
+        }
+    };
+    for option in ["grant", "admin"] {
+        if words.take(&["with", option, "option"]) {
+            let option = option.to_uppercase();
+            return fault(format!("WITH {option} OPTION is not supported: only superusers grant rights"));
+        }
+    }
+    Ok(statement)
+}
+
+fn revoke(words: &mut Words<'_>) -> Result<AccessStatement> {
+    if words.take(&["grant", "option", "for"]) || words.take(&["admin", "option", "for"]) {
+        return fault("REVOKE … OPTION FOR is not supported: only superusers grant rights");
+    }
+    let statement = match privileges(words)? {
+        Subject::Rights(privileges, tables) => {
+            expect_word(words, "from", "REVOKE needs FROM and a role")?;
+            AccessStatement::Revoke(Granting { privileges, tables, roles: list(words, "a role")? })
+        }
+        Subject::Roles(roles) => {
+            expect_word(words, "from", "REVOKE needs ON and a table, or FROM and a user")?;
+            AccessStatement::RevokeRoles { roles, from: list(words, "a role")? }
+        }
+    };
+    // Nothing depends on a right, so that both are the same.
+    let _ = words.take(&["cascade"]) || words.take(&["restrict"]);
+    Ok(statement)
+}
+
+/// What is given or taken.
+enum Subject {
+    Rights(Vec<(Privilege, Vec<String>)>, Option<Vec<String>>),
+    Roles(Vec<String>),
+}
+
+/// What stands up to `TO` or `FROM`.
+fn privileges(words: &mut Words<'_>) -> Result<Subject> {
+    if words.find(&["on"]).is_none() {
+        return Ok(Subject::Roles(list(words, "a role")?));
+    }
+    let mut privileges = Vec::new();
+    if words.take(&["all"]) {
+        words.take(&["privileges"]);
+        if words.peek_bracket() {
+            return fault("ALL of some columns is not supported: name the rights");
+        }
+    } else {
+        loop {
+            privileges.push(privilege(words)?);
+            match words.peek() {
+                Some(Token::Comma) => words.step(),
+                _ => break,
+            }
+        }
+    }
+    expect_word(words, "on", "expected ON behind the rights")?;
+    if words.take(&["database"]) {
+        words.name("the database")?;
+        if privileges.iter().any(|(privilege, columns)| *privilege != Privilege::Create || !columns.is_empty()) {
+            return fault("of the database there is the right to CREATE tables and views");
+        }
+        return Ok(Subject::Rights(vec![(Privilege::Create, Vec::new())], None));
+    }
+    if words.take(&["all", "tables"]) {
+        return fault("ON ALL TABLES is not supported: grant the role pg_read_all_data or pg_write_all_data");
+    }
+    for kind in ["schema", "sequence", "function"] {
+        if words.take(&[kind]) {
+            return fault(format!("rights ON {} are not supported", kind.to_uppercase()));
+        }
+    }
+    words.take(&["table"]);
+    if privileges.iter().any(|(privilege, _)| *privilege == Privilege::Create) {
+        return fault("CREATE is a right ON DATABASE");
+    }
+    let mut tables = vec![words.table()?];
+    while words.peek() == Some(&Token::Comma) {
+        words.step();
+        tables.push(words.table()?);
+    }
+    Ok(Subject::Rights(privileges, Some(tables)))
+}
+
+fn privilege(words: &mut Words<'_>) -> Result<(Privilege, Vec<String>)> {
+    let word = words.name("a right")?;
+    let Some(privilege) = Privilege::of(&word) else {
+        return fault(format!(
+            "{} is no right; there are SELECT, INSERT, UPDATE, DELETE, TRUNCATE, MAINTAIN, ALL and, ON DATABASE, CREATE",
+            word.to_uppercase()
+        ));
+    };
+    let columns = if words.peek_bracket() { words.names()? } else { Vec::new() };
+    let takes_columns = matches!(privilege, Privilege::Select | Privilege::Insert | Privilege::Update);
+    if !columns.is_empty() && !takes_columns {
+        return fault(format!("{} is of whole tables", privilege.as_str()));
+    }
+    Ok((privilege, columns))
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::tokenizer::Tokenizer;
+
+    use super::*;
+
+    fn read(text: &str) -> Result<Option<AccessStatement>> {
+        let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().unwrap();
+        AccessStatement::of(&mut Words::of(&tokens))
+    }
+
+    fn of(text: &str) -> AccessStatement {
+        read(text).unwrap().unwrap()
+    }
+
+    fn names(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn roles_are_taken_apart() {
+        let AccessStatement::CreateRole { name, options } = of(
+            "CREATE USER Ann WITH SUPERUSER ENCRYPTED PASSWORD 'it''s' VALID UNTIL '1970-01-01 00:00' IN ROLE a, b;",
+        ) else {
+            panic!("a role")
+        };
+        assert_eq!((name.as_str(), options.password), ("Ann", Some(Some("it's".to_owned()))));
+        assert_eq!((options.login, options.superuser, options.valid_until), (Some(true), Some(true), Some(Some(0))));
+        assert_eq!((options.in_roles, options.bypasses_policies), (names(&["a", "b"]), None));
+        let no_login = RoleOptions { login: Some(false), ..RoleOptions::default() };
+        assert_eq!(of("create role desk"), AccessStatement::CreateRole { name: "desk".to_owned(), options: no_login });
+        let options = RoleOptions {
+            login: Some(false),
+            bypasses_policies: Some(true),
+            valid_until: Some(None),
+            password: Some(None),
+            ..RoleOptions::default()
+        };
+        assert_eq!(
+            of("alter user ann nologin bypassrls password null valid until 'infinity'"),
+            AccessStatement::AlterRole { name: "ann".to_owned(), options }
+        );
+        assert_eq!(
+            of("drop role if exists a, \"b\""),
+            AccessStatement::DropRoles { names: names(&["a", "b"]), if_exists: true }
+        );
+    }
+
+    #[test]
+    fn rights_are_taken_apart() {
+        let granting = |privileges, tables: Option<&[&str]>, roles: &[&str]| Granting {
+            privileges,
+            tables: tables.map(names),
+            roles: names(roles),
+        };
+        let select = vec![(Privilege::Select, names(&["time", "price"])), (Privilege::Insert, Vec::new())];
+        assert_eq!(
+            of("GRANT SELECT (time, price), insert ON TABLE trade, quote TO desk, public"),
+            AccessStatement::Grant(granting(select, Some(&["trade", "quote"]), &["desk", "public"]))
+        );
+        assert_eq!(
+            of("revoke all privileges on trade from desk cascade"),
+            AccessStatement::Revoke(granting(Vec::new(), Some(&["trade"]), &["desk"]))
+        );
+        assert_eq!(
+            of("grant create on database splay to ann"),
+            AccessStatement::Grant(granting(vec![(Privilege::Create, Vec::new())], None, &["ann"]))
+        );
+        assert_eq!(
+            of("grant desk, pg_read_all_data to ann"),
+            AccessStatement::GrantRoles { roles: names(&["desk", "pg_read_all_data"]), to: names(&["ann"]) }
+        );
+        assert_eq!(
+            of("revoke desk from ann"),
+            AccessStatement::RevokeRoles { roles: names(&["desk"]), from: names(&["ann"]) }
+        );
+    }
+
+    #[test]
+    fn policies_and_tokens_are_taken_apart() {
+        let policy = Policy {
+            name: "own".to_owned(),
+            table: "trade".to_owned(),
+            restrictive: true,
+            roles: names(&["desk"]),
+            condition: "sym IN ('A', ')') AND (size > 1)".to_owned(),
+        };
+        assert_eq!(
+            of("create policy own on trade as restrictive for select to desk using (sym IN ('A', ')') AND (size > 1))"),
+            AccessStatement::CreatePolicy(policy)
+        );
+        assert!(matches!(of("create policy p on t using (true)"),
+            AccessStatement::CreatePolicy(Policy { roles, restrictive: false, .. }) if roles == [PUBLIC]));
+        assert!(matches!(of("drop policy if exists p on t"), AccessStatement::DropPolicy { if_exists: true, .. }));
+        assert!(matches!(
+            of("create token feed for ann valid until '1970-01-02'"),
+            AccessStatement::CreateToken { expires: Some(86_400_000_000_000), .. }
+        ));
+        assert!(matches!(of("alter token feed rotate"), AccessStatement::RotateToken { expires: None, .. }));
+        assert!(matches!(of("drop token feed"), AccessStatement::DropToken { if_exists: false, .. }));
+        assert_eq!(read("create table t (a int)").unwrap(), None);
+    }
+
+    #[test]
+    fn what_is_not_supported_is_named() {
+        for (text, part) in [
+            ("create user", "expected a role"),
+            ("create user ann createdb", "CREATEDB is no option"),
+            ("create user ann password sesame", "text in single quotes"),
+            ("create user ann password 'SCRAM-SHA-256$4096:x'", "the password itself"),
+            ("create user ann password 'md50123456789abcdef0123456789abcdef'", "the password itself"),
+            ("create user ann valid until 'soon'", "no time"),
+            ("alter role ann in role b", "no IN ROLE"),
+            ("grant select on trade", "needs TO"),
+            ("grant look on trade to ann", "LOOK is no right"),
+            ("grant delete (a) on trade to ann", "whole tables"),
+            ("grant all (a) on trade to ann", "ALL of some columns"),
+            ("grant create on trade to ann", "ON DATABASE"),
+            ("grant select on database x to ann", "CREATE"),
+            ("grant select on all tables in schema public to ann", "pg_read_all_data"),
+            ("grant usage on schema public to ann", "USAGE is no right"),
+            ("grant select on trade to ann with grant option", "only superusers"),
+            ("revoke grant option for select on trade from ann", "only superusers"),
+            ("create policy p on t for delete using (true)", "FOR ALL or FOR SELECT"),
+            ("create policy p on t using (true) with check (true)", "WITH CHECK"),
+            ("create policy p on t", "needs USING"),
+            ("create policy p on t using (true", "not closed"),
+            ("alter policy p on t using (true)", "drop the policy"),
+            ("create token feed", "FOR and a user"),
+            ("drop role ann cascade", "cascade is not expected"),
+        ] {
+            let told = read(text).unwrap_err().to_string();
+            assert!(told.contains(part), "{text}: {told}");
+        }
+    }
+
+    #[test]
+    fn no_message_shows_a_password() {
+        for text in [
+            "create user ann password 'sesame' 'sesame'",
+            "create user ann password 'sesame' sesame",
+            "create user ann password sesame",
+            "create user ann password \"sesame\"",
+            "create user ann password 'SCRAM-SHA-256$sesame'",
+        ] {
+            let told = read(text).unwrap_err();
+            assert!(!format!("{told} {told:?}").contains("sesame"), "{told}");
+        }
+        assert!(!format!("{:?}", of("create user ann password 'sesame'")).contains("sesame"));
+    }
+}
