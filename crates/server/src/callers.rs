@@ -6,6 +6,7 @@
 //! - A password that was right is known again by a keyed digest, for as long as it stays the user's. Hashing one takes 20 milliseconds and 19 MiB,
 //!   so few are hashed at a time.
 
+mod caller;
 mod passwords;
 
 use std::collections::HashMap;
@@ -15,8 +16,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use lru::LruCache;
 use splay_sql::Session;
-use splay_store::{Access, Database, Privilege, Rights};
+use splay_store::{Access, Database, Rights};
 
+pub(crate) use self::caller::{Caller, Follower};
+use self::caller::{Identity, Proof, User, UserRights};
 use self::passwords::Passwords;
 use crate::auth::{Credentials, Tokens, credentials};
 use crate::error::Result;
@@ -32,10 +35,10 @@ const RIGHTS_MAX: usize = 1024;
 
 /// Tells who requests are by. Clones share what they know.
 #[derive(Debug, Clone)]
-pub(crate) struct Callers(Arc<Known>);
+pub(crate) struct Callers(Arc<State>);
 
 #[derive(Debug)]
-struct Known {
+struct State {
     tokens: Tokens,
     database: Database,
     /// As which role those are served who show nothing.
@@ -43,7 +46,7 @@ struct Known {
     /// Whether only this machine reaches the server.
     is_local: bool,
     passwords: Passwords,
-    rights: Mutex<KnownRights>,
+    rights: Mutex<RightsCache>,
     sessions: Mutex<LruCache<SessionKey, Session>>,
 }
 
@@ -52,49 +55,9 @@ type SessionKey = ([u8; 32], bool);
 
 /// Rights by the user's name in small letters, as long as users and roles stay as they are.
 #[derive(Debug, Default)]
-struct KnownRights {
+struct RightsCache {
     of: Option<Arc<Access>>,
     rights: HashMap<String, UserRights>,
-}
-
-#[derive(Debug, Clone)]
-struct UserRights {
-    rights: Arc<Rights>,
-    digest: [u8; 32],
-}
-
-/// Who a request is by.
-#[derive(Debug, Clone)]
-pub(crate) struct Caller(Who);
-
-#[derive(Debug, Clone)]
-enum Who {
-    /// Whoever is on this machine: there are neither tokens nor users.
-    Anybody,
-    /// The holder of a token of the settings.
-    Token {
-        name: Arc<str>,
-        roles: Arc<[Role]>,
-    },
-    User(User),
-}
-
-#[derive(Debug, Clone)]
-struct User {
-    name: Arc<str>,
-    known: UserRights,
-    proof: Proof,
-}
-
-/// What somebody has shown that he is who he says.
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Proof {
-    /// A token of the database, by its digest.
-    Token(Arc<str>),
-    /// A password, by what differs once it does.
-    Password(Arc<str>),
-    /// Nothing, and the settings say who he is.
-    Nothing,
 }
 
 fn now() -> i64 {
@@ -112,7 +75,11 @@ impl Callers {
     pub(crate) fn new(tokens: Tokens, auth: &Auth, database: Database, is_local: bool) -> Result<Callers> {
         let sessions = Mutex::new(LruCache::new(NonZeroUsize::new(SESSIONS_MAX).unwrap_or(NonZeroUsize::MIN)));
         let (anonymous, passwords, rights) = (auth.anonymous.clone(), Passwords::new()?, Mutex::default());
-        Ok(Callers(Arc::new(Known { tokens, database, anonymous, is_local, passwords, rights, sessions })))
+        Ok(Callers(Arc::new(State { tokens, database, anonymous, is_local, passwords, rights, sessions })))
+    }
+
+    fn database(&self) -> &Database {
+        &self.0.database
     }
 
     /// Users and roles as they are now.
@@ -209,7 +176,7 @@ impl Callers {
     /// Whose token this is. One of a user beside another user's name is nobody's.
     fn of_token(&self, access: &Arc<Access>, token: &str, beside: Option<&str>) -> Option<Caller> {
         if let Some((name, roles)) = self.0.tokens.of(token) {
-            return Some(Caller(Who::Token { name, roles }));
+            return Some(Caller(Identity::Token { name, roles }));
         }
         if let Some((user, mark)) = self.0.passwords.login(token) {
             return self.user(access, &user, Proof::Password(mark));
@@ -265,13 +232,13 @@ impl Callers {
             return None;
         }
         let known = self.rights(access, &role.name)?;
-        Some(Caller(Who::User(User { name: Arc::from(role.name.as_str()), known, proof })))
+        Some(Caller(Identity::User(User { name: Arc::from(role.name.as_str()), known, proof })))
     }
 
     fn rights(&self, access: &Arc<Access>, name: &str) -> Option<UserRights> {
         let mut known = self.0.rights.lock().unwrap_or_else(PoisonError::into_inner);
         if !known.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, access)) || known.rights.len() >= RIGHTS_MAX {
-            *known = KnownRights { of: Some(Arc::clone(access)), rights: HashMap::new() };
+            *known = RightsCache { of: Some(Arc::clone(access)), rights: HashMap::new() };
         }
         if let Some(rights) = known.rights.get(&name.to_lowercase()) {
             return Some(rights.clone());
@@ -289,9 +256,9 @@ impl Callers {
     pub(crate) fn still(&self, caller: &Caller) -> Outcome<Caller> {
         let access = self.access()?;
         match &caller.0 {
-            Who::Anybody => self.anonymous_among(&access),
-            Who::Token { .. } => Ok(caller.clone()),
-            Who::User(user) => {
+            Identity::Anybody => self.anonymous_among(&access),
+            Identity::Token { .. } => Ok(caller.clone()),
+            Identity::User(user) => {
                 let gone = || {
                     Problem::new(
                         Code::Unauthorized,
@@ -309,9 +276,9 @@ impl Callers {
     /// [`Code::Internal`] if it can't be set up.
     pub(crate) async fn session(&self, caller: &Caller, open: &Session) -> Outcome<Session> {
         let user = match &caller.0 {
-            Who::Anybody => return Ok(open.clone()),
-            Who::Token { .. } => return Ok(open.without_users()),
-            Who::User(user) => user,
+            Identity::Anybody => return Ok(open.clone()),
+            Identity::Token { .. } => return Ok(open.without_users()),
+            Identity::User(user) => user,
         };
         let key = (user.known.digest, open.has_catalogue());
         let kept = self.0.sessions.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
@@ -330,114 +297,8 @@ impl Callers {
     /// A token by which a user who has shown his password is known until the server ends; of who has shown a token that one.
     pub(crate) fn bearer(&self, caller: &Caller, shown: &str) -> Outcome<String> {
         match &caller.0 {
-            Who::User(User { name, proof: Proof::Password(mark), .. }) => self.0.passwords.begin_login(name, mark),
+            Identity::User(User { name, proof: Proof::Password(mark), .. }) => self.0.passwords.begin_login(name, mark),
             _ => Ok(shown.to_owned()),
         }
-    }
-}
-
-impl Caller {
-    fn anybody() -> Caller {
-        Caller(Who::Anybody)
-    }
-
-    /// Whether he may do what needs a role of a token. Users are held to their rights instead.
-    pub(crate) fn check(&self, role: Role) -> Outcome<()> {
-        match &self.0 {
-            Who::Token { name, roles } if !roles.contains(&role) => {
-                tracing::warn!(token = &**name, ?role, "a request was refused that its token doesn't allow");
-                let role = if role == Role::Read { "read" } else { "write" };
-                Err(Problem::new(Code::Forbidden, format!("the token doesn't allow to {role}")))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The rights of a user; none of others.
-    pub(crate) fn rights(&self) -> Option<&Rights> {
-        match &self.0 {
-            Who::User(user) => Some(&user.known.rights),
-            _ => None,
-        }
-    }
-
-    /// Whether he may see how the server stands, all tables among it.
-    pub(crate) fn check_monitor(&self) -> Outcome<()> {
-        match self.rights() {
-            Some(rights) if !rights.may_monitor() => {
-                Err(Problem::new(Code::Forbidden, "permission denied: the role pg_monitor sees how the server stands"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Whether he may add rows to some table: such a one has a producer's numbers.
-    pub(crate) fn check_writer(&self) -> Outcome<()> {
-        match self.rights() {
-            Some(rights) if !rights.may_somewhere(Privilege::Insert) => {
-                Err(Problem::new(Code::Forbidden, "permission denied: there is no table to INSERT rows into"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// Refuses rows that come by themselves for a table, which `is_there` or would be made for them.
-    ///
-    /// # Errors
-    /// [`splay_store::Error::Denied`].
-    pub(crate) fn check_rows(&self, table: &str, is_there: bool) -> splay_store::Result<()> {
-        let Some(rights) = self.rights() else { return Ok(()) };
-        let denied = |about: String| Err(splay_store::Error::Denied { about });
-        if !rights.may(Privilege::Insert, table) {
-            return denied(format!("to INSERT all columns of table {table}"));
-        }
-        if rights.has_row_condition(table) {
-            return denied(format!("to change table {table}: policies hide rows of it, which needs BYPASSRLS"));
-        }
-        if !is_there && !rights.may_create() {
-            return denied(format!("to make the table {table}: grant CREATE on the database"));
-        }
-        Ok(())
-    }
-
-    /// Refuses updates of tables that he may not read as a whole: there are no updates of some columns or rows.
-    pub(crate) fn check_updates(&self, database: &Database, tables: &[String]) -> Outcome<()> {
-        let Some(rights) = self.rights() else { return Ok(()) };
-        for table in tables {
-            if !rights.sees(table) || database.refuse_of_view(table).is_err() {
-                return Err(Problem::new(Code::NotFound, format!("no table {table:?}")));
-            }
-            let forbidden =
-                |why: &str| Err(Problem::new(Code::Forbidden, format!("permission denied for table {table}: {why}")));
-            if !rights.may(Privilege::Select, table) {
-                return forbidden("whoever follows a table needs SELECT on all of its columns");
-            }
-            if rights.has_row_condition(table) {
-                return forbidden("policies hide rows of it, and updates have all; query it instead");
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Somebody who follows tables, and whether he still may.
-#[derive(Debug, Clone)]
-pub(crate) struct Follower {
-    callers: Callers,
-    caller: Caller,
-    tables: Vec<String>,
-}
-
-impl Follower {
-    pub(crate) fn new(callers: &Callers, caller: Caller, tables: &[String]) -> Follower {
-        Follower { callers: callers.clone(), caller, tables: tables.to_vec() }
-    }
-
-    /// # Errors
-    /// Why he may not, by the rights that he has now.
-    pub(crate) fn check(&self) -> Outcome<()> {
-        let caller = self.callers.still(&self.caller)?;
-        caller.check(Role::Read)?;
-        caller.check_updates(&self.callers.0.database, &self.tables)
     }
 }

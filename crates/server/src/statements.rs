@@ -184,7 +184,7 @@ impl Statements {
             };
             shared.metrics.statement(way, outcome, start);
             let milliseconds = start.elapsed().as_secs_f64() * 1e3;
-            tracing::info!(way, outcome, rows = run.rows, milliseconds, "statement ended");
+            tracing::info!(way, user = session.user(), outcome, rows = run.rows, milliseconds, "statement ended");
             let cost = run.cost.take();
             if let Some(cost) = &cost {
                 shared.metrics.statement_cost(&cost.stats);
@@ -311,6 +311,7 @@ impl Shared {
         let shown = text.floor_char_boundary(LOGGED_TEXT_BYTES.min(text.len()));
         tracing::warn!(
             way,
+            user = session.user(),
             milliseconds,
             planning_milliseconds = stats.planning.as_secs_f64() * 1e3,
             rows = stats.rows_returned,

@@ -30,7 +30,7 @@ use splay_store::{Database, Kept, SelectionStats, View};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use crate::access::{Caller, Guard, Shown};
+use crate::access::{Caller, Guard, ShowStatement};
 use crate::answer::{Answer, Source, Threads, Watches};
 use crate::bounds::{self, BoundFunctions, Bounds};
 use crate::coercion::PrepareCoercion;
@@ -255,12 +255,15 @@ impl Session {
 
     /// A session over the same database, threads and memory that sees what a guard lets through.
     pub(crate) fn guarded(&self, guard: Arc<Guard>) -> Result<Session> {
+        let caller = Caller { guard: Some(Arc::clone(&guard)), user: None, manages_users: false };
+        if caller.veil().is_none() && !self.settings.files {
+            return Ok(self.for_caller(caller));
+        }
         let settings = SessionSettings { files: false, result_cache_bytes: 0, ..self.settings.clone() };
-        let (state, tables) = state(&self.database, &settings, self.has_catalogue, Some(Arc::clone(&guard)))?;
+        let (state, tables) = state(&self.database, &settings, self.has_catalogue, Some(guard))?;
         let state = Arc::new(state);
         tables.plan_views_in(&state);
         let (states, statements) = (Arc::new(state), Arc::new(TickStatements::new(0)));
-        let caller = Caller { guard: Some(guard), user: None, manages_users: false };
         Ok(Session { settings, states, statements, materialized: Arc::default(), caller, ..self.clone() })
     }
 
@@ -319,7 +322,7 @@ impl Session {
     pub fn sql_until(&self, text: &str, parameters: Parameters, stop: Stop<'_>) -> Result<Answer> {
         limits::check_text(text)?;
         let text = &*self.prepared(text)?;
-        if let Some(shown) = Shown::of(text) {
+        if let Some(shown) = ShowStatement::of(text) {
             return Ok(self.answer_of(vec![self.show_users(&shown)?], Instant::now()));
         }
         if let Some(summary) = Summary::of(text) {
@@ -350,7 +353,7 @@ impl Session {
     /// The views of the database that may be read. Damage is told to those who read a name that no table has.
     fn views(&self) -> Arc<[View]> {
         let views = self.database.views().unwrap_or_default();
-        match &self.caller.guard {
+        match self.caller.veil() {
             None => views,
             Some(guard) => views.iter().filter(|view| guard.reads_view(view)).cloned().collect(),
         }
@@ -358,7 +361,7 @@ impl Session {
 
     /// A statement with materialized views in the place of tables whose questions they answer. Their rows are those of who sees all.
     fn rewritten<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Cow<'t, str> {
-        match self.caller.guard {
+        match self.caller.veil() {
             None => materialized::rewritten(self, views, text, stop),
             Some(_) => Cow::Borrowed(text),
         }
@@ -368,7 +371,7 @@ impl Session {
     fn with_views<'t>(&self, views: &[View], text: &'t str, stop: Stop<'_>) -> Result<(Cow<'t, str>, ViewReads)> {
         let mut reads = ViewReads::default();
         let text = views::with_views(views, text, &mut |view| match view.materialized {
-            Some(_) if self.caller.guard.is_none() => self.materialized.query(self, view, &mut reads, stop),
+            Some(_) if self.caller.veil().is_none() => self.materialized.query(self, view, &mut reads, stop),
             _ => views::as_written(view),
         })?;
         Ok((text, reads))
@@ -586,7 +589,7 @@ impl Session {
         limits::check_text(text)?;
         let session = self.clone();
         let mut text = self.prepared(text)?.into_owned();
-        if let Some(shown) = Shown::of(&text) {
+        if let Some(shown) = ShowStatement::of(&text) {
             return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });
         }
         if let Some(summary) = Summary::of(&text) {
@@ -742,12 +745,12 @@ impl Session {
     pub(crate) fn no_such_table(&self, table: &str) -> Error {
         let named = || -> splay_store::Result<Vec<String>> {
             let mut existing = self.database.tables()?;
-            if let Some(guard) = &self.caller.guard {
+            if let Some(guard) = self.caller.veil() {
                 existing.retain(|name| guard.sees(name));
             }
             // It may be a view, of which damage is told.
             let views = self.database.views()?;
-            let is_read = |view: &&View| self.caller.guard.as_ref().is_none_or(|guard| guard.reads_view(view));
+            let is_read = |view: &&View| self.caller.veil().is_none_or(|guard| guard.reads_view(view));
             existing.extend(views.iter().filter(is_read).map(|view| view.name.clone()));
             Ok(existing)
         };

@@ -26,7 +26,20 @@ pub(crate) struct Guard {
     /// A session that may do everything: conditions of policies are planned in it, and materialized views refreshed.
     open: Session,
     /// Conditions of policies by table, with the columns that they were planned for.
-    conditions: Mutex<HashMap<String, (TableSpec, Arc<[Expr]>)>>,
+    conditions: Mutex<HashMap<String, (TableSpec, Arc<dyn Conditions>)>>,
+}
+
+/// Planned conditions.
+///
+/// A trait object, as the states of sessions are: futures that hold a session need no look into DataFusion's expressions.
+trait Conditions: Send + Sync {
+    fn expressions(&self) -> Arc<[Expr]>;
+}
+
+impl Conditions for Arc<[Expr]> {
+    fn expressions(&self) -> Arc<[Expr]> {
+        Arc::clone(self)
+    }
 }
 
 impl std::fmt::Debug for Guard {
@@ -92,7 +105,7 @@ impl Guard {
             let known = self.known_columns(table, &spec.shown_arrow());
             let lower =
                 known.fields().iter().map(|field| field.as_ref().clone().with_name(field.name().to_lowercase()));
-            return Ok(Arc::new(Unreadable::new(table, Schema::new(lower.collect::<Vec<_>>()))));
+            return Ok(Arc::new(UnreadableTable::new(table, Schema::new(lower.collect::<Vec<_>>()))));
         }
         let hidden: BTreeSet<String> = spec
             .columns
@@ -131,7 +144,7 @@ impl Guard {
     async fn conditions(&self, table: &str, spec: &TableSpec, condition: &str) -> DataFusionResult<Arc<[Expr]>> {
         let known = self.conditions.lock().unwrap_or_else(PoisonError::into_inner).get(table).cloned();
         if let Some((_, conditions)) = known.filter(|(known, _)| known == spec) {
-            return Ok(conditions);
+            return Ok(conditions.expressions());
         }
         let planned = policy::planned(&self.open.shared_state(), &spec.name, condition).await;
         let conditions: Arc<[Expr]> = planned
@@ -145,26 +158,26 @@ impl Guard {
         if known.len() >= TABLES_MAX {
             known.clear();
         }
-        known.insert(table.to_owned(), (spec.clone(), Arc::clone(&conditions)));
+        known.insert(table.to_owned(), (spec.clone(), Arc::new(Arc::clone(&conditions))));
         Ok(conditions)
     }
 }
 
 /// A table that may be known and not read.
 #[derive(Debug)]
-pub(crate) struct Unreadable {
+pub(crate) struct UnreadableTable {
     name: String,
     schema: SchemaRef,
 }
 
-impl Unreadable {
-    fn new(name: &str, schema: Schema) -> Unreadable {
-        Unreadable { name: name.to_owned(), schema: Arc::new(schema) }
+impl UnreadableTable {
+    fn new(name: &str, schema: Schema) -> UnreadableTable {
+        UnreadableTable { name: name.to_owned(), schema: Arc::new(schema) }
     }
 }
 
 #[async_trait]
-impl TableProvider for Unreadable {
+impl TableProvider for UnreadableTable {
     fn schema(&self) -> SchemaRef {
         Arc::clone(&self.schema)
     }

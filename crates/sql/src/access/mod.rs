@@ -3,7 +3,8 @@
 //! - What one may not see isn't there: tables and views without a right aren't found, columns without a right aren't columns of their tables. So
 //!   no clause has to be looked through for what it must not name.
 //! - Rows that policies hide are left out by the scan before anything else of the statement sees them (`policy.rs`, `guard.rs`).
-//! - A session is for one set of rights. Those who may do the same share it with its plans. Answers aren't kept.
+//! - A session is for one set of rights. Those who may do the same share it with its plans. Answers aren't kept. Who reads everything shares the
+//!   plans, the answers and the materialized rows of sessions without rights.
 //! - Changes ask for their right before they begin (`check.rs`). Users and roles are changed by superusers (`run.rs`).
 
 mod check;
@@ -11,7 +12,7 @@ mod guard;
 mod policy;
 mod run;
 mod secrets;
-mod shown;
+mod show;
 mod statement;
 
 use std::sync::Arc;
@@ -22,7 +23,7 @@ use splay_store::{Grant, Privilege, Rights, View};
 pub(crate) use self::check::{check, needs_columns};
 pub(crate) use self::guard::{Guard, TableGuard};
 pub use self::secrets::without_secrets;
-pub(crate) use self::shown::Shown;
+pub(crate) use self::show::ShowStatement;
 pub(crate) use self::statement::AccessStatement;
 use crate::error::{Error, Result};
 use crate::session::Session;
@@ -43,6 +44,11 @@ impl Caller {
     pub(crate) fn owner() -> Caller {
         Caller { guard: None, user: None, manages_users: true }
     }
+
+    /// What keeps something from their sight; none for who reads everything, whatever they may change.
+    pub(crate) fn veil(&self) -> Option<&Guard> {
+        self.guard.as_deref().filter(|guard| !guard.rights().reads_everything())
+    }
 }
 
 /// A refusal for lack of a right.
@@ -51,7 +57,7 @@ pub(crate) fn denied(about: impl Into<String>) -> Error {
 }
 
 impl Session {
-    /// A session over the same database, threads and memory, whose statements are held to rights. It reads no files and keeps no answers.
+    /// A session over the same database, threads and memory, whose statements are held to rights. It reads no files.
     ///
     /// Ask a session that may do everything: the rights are all that bounds the new one.
     ///
@@ -70,6 +76,12 @@ impl Session {
         self.for_caller(Caller { user: Some(Arc::from(user)), ..self.caller().clone() })
     }
 
+    /// The user on whose behalf statements run, if it is known.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.caller().user.as_deref()
+    }
+
     /// The same session for somebody who may not change users and roles.
     #[must_use]
     pub fn without_users(&self) -> Session {
@@ -85,21 +97,21 @@ impl Session {
     /// Whether a table or a view of a name, if there is one, may be known.
     #[must_use]
     pub fn sees(&self, name: &str) -> bool {
-        self.caller().guard.as_ref().is_none_or(|guard| guard.sees(name))
+        self.caller().veil().is_none_or(|guard| guard.sees(name))
     }
 
     /// The views of the database that may be read. None if their list is damaged, of which those are told who read one.
     #[must_use]
     pub fn readable_views(&self) -> Vec<View> {
         let views = self.database().views().unwrap_or_default();
-        let is_read = |view: &&View| self.caller().guard.as_ref().is_none_or(|guard| guard.reads_view(view));
+        let is_read = |view: &&View| self.caller().veil().is_none_or(|guard| guard.reads_view(view));
         views.iter().filter(is_read).cloned().collect()
     }
 
     /// The columns of a table that may be known, of those in a schema.
     #[must_use]
     pub fn known_columns(&self, table: &str, schema: &Schema) -> Schema {
-        match &self.caller().guard {
+        match self.caller().veil() {
             None => schema.clone(),
             Some(guard) => guard.known_columns(table, schema),
         }

@@ -3,7 +3,7 @@
 use splay_engine::Stop;
 use splay_store::{Access, Grant, Password, Policy, Privilege, RoleChange, Secret};
 
-use super::statement::{AccessStatement, Granting, RoleOptions};
+use super::statement::{AccessStatement, GrantClause, RoleOptions};
 use super::{denied, policy};
 use crate::change::patiently;
 use crate::error::{Error, Result, fault};
@@ -86,7 +86,7 @@ impl Session {
     }
 
     /// The rights that are given or taken, one by one. What is given has to be of a table or a view that there is.
-    fn grants(&self, granting: &Granting, is_given: bool) -> Result<Vec<Grant>> {
+    fn grants(&self, granting: &GrantClause, is_given: bool) -> Result<Vec<Grant>> {
         let of_database = [None];
         let tables: Vec<Option<&str>> = match &granting.tables {
             Some(tables) => tables.iter().map(|table| Some(table.as_str())).collect(),

@@ -506,5 +506,12 @@ fn a_change_of_rights_is_seen_by_the_next_session() {
     assert!(said(&desk.of("ann"), "select count(*) from quote").contains("no table"));
     desk.run("grant pg_read_all_data to ann");
     gives(&desk.of("ann"), "select count(*) from trade", "4");
+    gives(&desk.of("ann"), "select sum(size) from bars", "9");
+    assert!(said(&desk.of("ann"), "delete from trade").contains("permission denied"));
+    assert!(said(&desk.of("ann"), "create user eve").contains("permission denied"));
+    // Reading everything ends with the first policy, of whichever table.
+    desk.run("create policy own on trade to desk using (sym = 'IBM')");
+    gives(&desk.of("ann"), "select count(*) from trade", "1");
+    gives(&desk.of("ann"), "select sum(size) from bars", "3");
     assert!(said(&desk.of("ann"), "select * from \"bars.rows\"").contains("no table"));
 }

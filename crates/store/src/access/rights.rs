@@ -121,6 +121,13 @@ impl Rights {
         Privilege::OF_TABLES.iter().any(|privilege| self.permission(*privilege, table) != Permission::None)
     }
 
+    /// Whether it reads all tables and views with all their rows.
+    #[must_use]
+    pub fn reads_everything(&self) -> bool {
+        let has_all_rows = self.bypasses_policies || self.policies.is_empty();
+        self.is_superuser || self.has_all(Privilege::Select) && has_all_rows
+    }
+
     /// Whether it may do something with some table.
     #[must_use]
     pub fn may_somewhere(&self, privilege: Privilege) -> bool {

@@ -52,6 +52,12 @@ fn rights_are_those_of_all_roles() {
     assert!(rights(&access, "admin").may(Privilege::Truncate, "anything"));
     access.grant(grant("desk", "trade", Privilege::Select, &[])).unwrap();
     assert!(rights(&access, "ann").may(Privilege::Select, "trade"));
+    assert!(!rights(&access, "ann").reads_everything() && rights(&access, "admin").reads_everything());
+    access.grant_role(READ_ALL, "ann").unwrap();
+    assert!(rights(&access, "ann").reads_everything());
+    access.create_policy(policy("own", &["ann"], "true", false)).unwrap();
+    assert!(!rights(&access, "ann").reads_everything());
+    access.drop_policy("own", "trade");
     access.grant_role(WRITE_ALL, "bob").unwrap();
     let bob = rights(&access, "bob");
     assert!(

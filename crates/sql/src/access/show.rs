@@ -16,7 +16,7 @@ use crate::words::Words;
 
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Shown {
+pub(crate) enum ShowStatement {
     Roles {
         only_users: bool,
     },
@@ -28,9 +28,9 @@ pub(crate) enum Shown {
     Tokens,
 }
 
-impl Shown {
+impl ShowStatement {
     /// The statement, if it is one.
-    pub(crate) fn of(text: &str) -> Option<Shown> {
+    pub(crate) fn of(text: &str) -> Option<ShowStatement> {
         // Without a look at the rest of most statements.
         let start = text.trim_start();
         let begins = |word: &str| start.get(..word.len()).is_some_and(|begin| begin.eq_ignore_ascii_case(word));
@@ -40,16 +40,16 @@ impl Shown {
         let tokens = Tokenizer::new(&GenericDialect {}, text).with_unescape(false).tokenize().ok()?;
         let mut words = Words::of(&tokens);
         let shown = if words.take(&["show", "users"]) {
-            Shown::Roles { only_users: true }
+            ShowStatement::Roles { only_users: true }
         } else if words.take(&["show", "roles"]) {
-            Shown::Roles { only_users: false }
+            ShowStatement::Roles { only_users: false }
         } else if words.take(&["show", "policies"]) {
-            Shown::Policies
+            ShowStatement::Policies
         } else if words.take(&["show", "tokens"]) {
-            Shown::Tokens
+            ShowStatement::Tokens
         } else if words.take(&["show", "grants"]) {
             let is_of_one = words.take(&["for"]);
-            Shown::Grants { of: if is_of_one { Some(words.name("a role").ok()?) } else { None } }
+            ShowStatement::Grants { of: if is_of_one { Some(words.name("a role").ok()?) } else { None } }
         } else {
             return None;
         };
@@ -65,10 +65,10 @@ impl Shown {
     fn batch(&self, access: &Access, own: Option<&BTreeSet<String>>) -> Result<RecordBatch> {
         let is_own = |role: &str| own.is_none_or(|own| own.contains(&role.to_lowercase()));
         let columns = match self {
-            Shown::Roles { only_users } => roles(access, *only_users, &is_own),
-            Shown::Grants { of } => grants(access, of.as_deref(), &is_own),
-            Shown::Policies => policies(access),
-            Shown::Tokens => tokens(access, &is_own),
+            ShowStatement::Roles { only_users } => roles(access, *only_users, &is_own),
+            ShowStatement::Grants { of } => grants(access, of.as_deref(), &is_own),
+            ShowStatement::Policies => policies(access),
+            ShowStatement::Tokens => tokens(access, &is_own),
         };
         let batch =
             RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, column)| (name, column, true)));
@@ -139,13 +139,13 @@ fn tokens(access: &Access, is_own: &dyn Fn(&str) -> bool) -> Columns {
 
 impl Session {
     /// Who there is and who may what: all of it to who may change it, and to others what is about themselves.
-    pub(crate) fn show_users(&self, shown: &Shown) -> Result<RecordBatch> {
+    pub(crate) fn show_users(&self, shown: &ShowStatement) -> Result<RecordBatch> {
         let access = self.database().access()?;
         let caller = self.caller();
         if caller.guard.is_none() {
             return shown.batch(&access, None);
         }
-        if *shown == Shown::Policies {
+        if *shown == ShowStatement::Policies {
             return Err(denied("to see policies: superusers may"));
         }
         let own = caller.user.as_deref().map(|user| access.roles_of(user)).unwrap_or_default();
@@ -160,23 +160,28 @@ mod tests {
     #[test]
     fn what_is_asked_for_is_told_from_other_statements() {
         for (text, expected) in [
-            ("SHOW USERS", Some(Shown::Roles { only_users: true })),
-            ("-- who\nshow roles;", Some(Shown::Roles { only_users: false })),
-            ("show grants for Ann", Some(Shown::Grants { of: Some("Ann".to_owned()) })),
-            ("show grants", Some(Shown::Grants { of: None })),
-            ("show policies", Some(Shown::Policies)),
-            ("show tokens", Some(Shown::Tokens)),
+            ("SHOW USERS", Some(ShowStatement::Roles { only_users: true })),
+            ("-- who\nshow roles;", Some(ShowStatement::Roles { only_users: false })),
+            ("show grants for Ann", Some(ShowStatement::Grants { of: Some("Ann".to_owned()) })),
+            ("show grants", Some(ShowStatement::Grants { of: None })),
+            ("show policies", Some(ShowStatement::Policies)),
+            ("show tokens", Some(ShowStatement::Tokens)),
             ("show tables", None),
             ("show users of", None),
             ("select 1", None),
         ] {
-            assert_eq!(Shown::of(text), expected, "{text}");
+            assert_eq!(ShowStatement::of(text), expected, "{text}");
         }
     }
 
     #[test]
     fn nothing_is_shown_of_nobody() {
-        for shown in [Shown::Roles { only_users: true }, Shown::Grants { of: None }, Shown::Policies, Shown::Tokens] {
+        for shown in [
+            ShowStatement::Roles { only_users: true },
+            ShowStatement::Grants { of: None },
+            ShowStatement::Policies,
+            ShowStatement::Tokens,
+        ] {
             assert!(shown.schema().is_ok_and(|schema| schema.fields().len() >= 3), "{shown:?}");
         }
     }

@@ -1,0 +1,156 @@
+//! A caller, and what he may do besides running statements, whose sessions are held to his rights themselves.
+
+use std::sync::Arc;
+
+use splay_store::{Database, Privilege, Rights};
+
+use super::Callers;
+use crate::problem::{Code, Outcome, Problem};
+use crate::settings::Role;
+
+/// Who a request is by.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller(pub(super) Identity);
+
+#[derive(Debug, Clone)]
+pub(super) enum Identity {
+    /// Whoever is on this machine: there are neither tokens nor users.
+    Anybody,
+    /// The holder of a token of the settings.
+    Token {
+        name: Arc<str>,
+        roles: Arc<[Role]>,
+    },
+    User(User),
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct User {
+    pub(super) name: Arc<str>,
+    pub(super) known: UserRights,
+    pub(super) proof: Proof,
+}
+
+/// What somebody has shown that he is who he says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// A token of the database, by its digest.
+    Token(Arc<str>),
+    /// A password, by what differs once it does.
+    Password(Arc<str>),
+    /// Nothing, and the settings say who he is.
+    Nothing,
+}
+
+/// Rights with their digest.
+#[derive(Debug, Clone)]
+pub(super) struct UserRights {
+    pub(super) rights: Arc<Rights>,
+    pub(super) digest: [u8; 32],
+}
+
+impl Caller {
+    pub(super) fn anybody() -> Caller {
+        Caller(Identity::Anybody)
+    }
+
+    /// Whether he may do what needs a role of a token. Users are held to their rights instead.
+    pub(crate) fn check(&self, role: Role) -> Outcome<()> {
+        match &self.0 {
+            Identity::Token { name, roles } if !roles.contains(&role) => {
+                tracing::warn!(token = &**name, ?role, "a request was refused that its token doesn't allow");
+                let role = if role == Role::Read { "read" } else { "write" };
+                Err(Problem::new(Code::Forbidden, format!("the token doesn't allow to {role}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rights of a user; none of others.
+    pub(crate) fn rights(&self) -> Option<&Rights> {
+        match &self.0 {
+            Identity::User(user) => Some(&user.known.rights),
+            _ => None,
+        }
+    }
+
+    /// Whether he may see how the server stands, all tables among it.
+    pub(crate) fn check_monitor(&self) -> Outcome<()> {
+        match self.rights() {
+            Some(rights) if !rights.may_monitor() => {
+                Err(Problem::new(Code::Forbidden, "permission denied: the role pg_monitor sees how the server stands"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether he may add rows to some table: such a one has a producer's numbers.
+    pub(crate) fn check_writer(&self) -> Outcome<()> {
+        match self.rights() {
+            Some(rights) if !rights.may_somewhere(Privilege::Insert) => {
+                Err(Problem::new(Code::Forbidden, "permission denied: there is no table to INSERT rows into"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Refuses rows that come by themselves for a table, which `is_there` or would be made for them.
+    ///
+    /// # Errors
+    /// [`splay_store::Error::Denied`].
+    pub(crate) fn check_rows(&self, table: &str, is_there: bool) -> splay_store::Result<()> {
+        let Some(rights) = self.rights() else { return Ok(()) };
+        let denied = |about: String| Err(splay_store::Error::Denied { about });
+        if !rights.may(Privilege::Insert, table) {
+            return denied(format!("to INSERT all columns of table {table}"));
+        }
+        if rights.has_row_condition(table) {
+            return denied(format!("to change table {table}: policies hide rows of it, which needs BYPASSRLS"));
+        }
+        if !is_there && !rights.may_create() {
+            return denied(format!("to make the table {table}: grant CREATE on the database"));
+        }
+        Ok(())
+    }
+
+    /// Refuses updates of tables that he may not read as a whole: there are no updates of some columns or rows.
+    pub(crate) fn check_updates(&self, database: &Database, tables: &[String]) -> Outcome<()> {
+        let Some(rights) = self.rights() else { return Ok(()) };
+        for table in tables {
+            if !rights.sees(table) || database.refuse_of_view(table).is_err() {
+                return Err(Problem::new(Code::NotFound, format!("no table {table:?}")));
+            }
+            let forbidden =
+                |why: &str| Err(Problem::new(Code::Forbidden, format!("permission denied for table {table}: {why}")));
+            if !rights.may(Privilege::Select, table) {
+                return forbidden("whoever follows a table needs SELECT on all of its columns");
+            }
+            if rights.has_row_condition(table) {
+                return forbidden("policies hide rows of it, and updates have all; query it instead");
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Somebody who follows tables, and whether he still may.
+#[derive(Debug, Clone)]
+pub(crate) struct Follower {
+    callers: Callers,
+    caller: Caller,
+    tables: Vec<String>,
+}
+
+impl Follower {
+    pub(crate) fn new(callers: &Callers, caller: Caller, tables: &[String]) -> Follower {
+        Follower { callers: callers.clone(), caller, tables: tables.to_vec() }
+    }
+
+    /// # Errors
+    /// Why he may not, by the rights that he has now.
+    pub(crate) fn check(&self) -> Outcome<()> {
+        let caller = self.callers.still(&self.caller)?;
+        caller.check(Role::Read)?;
+        caller.check_updates(self.callers.database(), &self.tables)
+    }
+}
