@@ -1,0 +1,149 @@
+"""Users as their clients meet them: rights over the package's client, ADBC and psycopg, and a log that keeps no secret."""
+
+from __future__ import annotations
+
+import base64
+import json
+import pathlib
+import subprocess
+from collections.abc import Iterator
+
+import adbc_driver_flightsql.dbapi as adbc
+import adbc_driver_manager
+import pytest
+from test_server import DAY_NS, SPLAY, Server, lines
+
+import splay
+
+psycopg = pytest.importorskip("psycopg")
+
+SECRETS = ("open sesame", "correct horse")
+USERS = (
+    "create user admin superuser password 'open sesame'",
+    "create user ann password 'correct horse'",
+    "create role desk",
+    "grant desk to ann",
+    "grant select (time, sym, price) on trade to desk",
+    "create policy own on trade to desk using (sym = 'IBM')",
+)
+
+
+def basic(user: str, password: str) -> str:
+    return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
+
+
+class Desk(Server):
+    """A server of a database with users, whose log has everything."""
+
+    def __init__(self, folder: pathlib.Path) -> None:
+        config = "[log]\nslow_statement_milliseconds = 0\n"
+        super().__init__(folder / "db", "--postgres", "127.0.0.1:0", config=config, environment={"SPLAY_LOG": "debug"})
+        self.tokens: dict[str, str] = {}
+
+    def admin(self, sql: str) -> list:
+        return self.query(sql, authorization=basic("admin", SECRETS[0]))
+
+    def set_up(self) -> None:
+        assert self.send("/write", lines(0, 100))[0] == 204
+        assert self.send("/write", lines(0, 10, "secret"))[0] == 204
+        first, *others = USERS
+        # Before there are users the server is open to this machine.
+        assert self.query(first) == [["CREATE ROLE", 0, None]]
+        for statement in others:
+            self.admin(statement)
+        self.tokens = {user: self.admin(f"create token {user}_1 for {user}")[0][2] for user in ("admin", "ann")}
+
+    def address(self, user: str, password: str) -> str:
+        port = self.said["postgres"].rpartition(":")[2]
+        return f"host=127.0.0.1 port={port} user={user} password='{password}' dbname=market"
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with Desk(tmp_path_factory.mktemp("users")) as running:
+        running.set_up()
+        yield running
+
+
+def test_the_packages_client_shows_a_token(desk: Desk) -> None:
+    ann = splay.connect(desk.http, token=desk.tokens["ann"])
+    assert ann.sql("select sym, count(*) as n from trade group by sym").to_pandas().to_dict("list") == {"sym": ["IBM"], "n": [50]}
+    assert ann.sql("select * from trade limit 1").to_arrow().column_names == ["time", "sym", "price", "date"]
+    for statement in ("select * from secret", "select size from trade"):
+        with pytest.raises(splay.Error) as refused:
+            ann.sql(statement).to_arrow()
+        assert "secret," not in str(refused.value)
+    with pytest.raises(splay.AccessError):
+        splay.connect(desk.http).sql("select 1").to_arrow()
+    with pytest.raises(splay.AccessError):
+        splay.connect(desk.http, token="wrong").sql("select 1").to_arrow()
+    everything = splay.connect(desk.http, token=desk.tokens["admin"])
+    assert everything.sql("select count(*) as n from trade").to_pandas()["n"][0] == 100
+
+
+def test_drivers_of_flight_sql_log_in_by_name_and_password(desk: Desk) -> None:
+    options = {"username": "ann", "password": SECRETS[1]}
+    with adbc.connect(desk.flight, db_kwargs=options, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("select count(*) from trade")
+        assert cursor.fetchall() == [(50,)]
+        tables = connection.adbc_get_objects(depth="tables").read_all().to_pylist()
+        found = [table["table_name"] for table in tables[0]["catalog_db_schemas"][0]["db_schema_tables"]]
+        assert found == ["trade"]
+        with pytest.raises(adbc_driver_manager.Error):
+            cursor.execute("select * from secret")
+    with pytest.raises(adbc_driver_manager.Error), adbc.connect(desk.flight, db_kwargs=options | {"password": "wrong"}) as connection:
+        connection.cursor().execute("select 1")
+
+
+def test_clients_of_postgresql_log_in_by_name_and_password(desk: Desk) -> None:
+    for password in (SECRETS[1], desk.tokens["ann"]):
+        with psycopg.connect(desk.address("ann", password), autocommit=True) as connection:
+            assert connection.execute("select count(*) from trade where price > %s", (-1,)).fetchone() == (50,)
+            with pytest.raises(psycopg.errors.UndefinedTable):
+                connection.execute("select * from secret")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("delete from trade")
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("create user eve")
+            columns = "select attname from pg_attribute where attrelid = 'trade'::regclass and attnum > 0 order by attnum"
+            assert connection.execute(columns).fetchall() == [("time",), ("sym",), ("price",)]
+    for user, password in (("ann", "wrong"), ("admin", desk.tokens["ann"]), ("nobody", SECRETS[1])):
+        with pytest.raises(psycopg.OperationalError):
+            psycopg.connect(desk.address(user, password))
+
+
+def test_the_folder_asks_nobody_and_changes_count_at_once(desk: Desk) -> None:
+    def command(sql: str) -> str:
+        done = subprocess.run([SPLAY, "sql", str(desk.folder / "db"), sql, "--format", "csv"], check=True, capture_output=True, text=True)
+        return done.stdout
+
+    ann = {"authorization": f"Bearer {desk.tokens['ann']}"}
+    assert "ann" in command("show users")
+    assert desk.send("/query", b"select 1 from secret limit 1", content_type="text/plain", **ann)[0] == 404
+    # While the server runs.
+    command("grant select on secret to ann")
+    assert desk.query("select count(*) from secret", **ann) == [[10]]
+    command("revoke select on secret from ann")
+    assert desk.send("/query", b"select 1 from secret limit 1", content_type="text/plain", **ann)[0] == 404
+
+
+def test_policies_hold_for_rows_of_before_and_after(desk: Desk) -> None:
+    admin = {"authorization": f"Bearer {desk.tokens['admin']}"}
+    ann = {"authorization": f"Bearer {desk.tokens['ann']}"}
+    more = f"trade,sym=IBM price=7.5,size=1i {DAY_NS + 1000}\ntrade,sym=AIG price=8.5,size=1i {DAY_NS + 1001}\n"
+    assert desk.send("/write", more.encode(), **admin)[0] == 204
+    count = "select count(*) from trade where price in (7.5, 8.5) and time >= timestamp '2026-01-01 00:00:00.000001'"
+    assert desk.query(count, **admin) == [[2]]
+    assert desk.query(count, **ann) == [[1]]
+    assert desk.send("/write", more.encode(), **ann)[0] == 403
+    status, body = desk.send("/tables/trade", **ann)
+    assert status == 200 and json.loads(body)["rows"] is None
+
+
+def test_no_log_keeps_a_secret(desk: Desk) -> None:
+    desk.admin("alter user ann password 'correct horse'")
+    logged = desk.logged()
+    assert "slow statement" in logged and "PASSWORD …" in logged
+    kept = (desk.folder / "db" / "access.json").read_text()
+    for secret in (*SECRETS, *desk.tokens.values()):
+        assert secret not in logged and secret not in kept
