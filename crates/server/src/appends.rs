@@ -47,7 +47,7 @@ impl Appends {
     }
 
     /// The same places for rows that go elsewhere.
-    pub(crate) fn into_ingest(&self, ingest: Arc<dyn Ingest>) -> Appends {
+    pub(crate) fn with_ingest(&self, ingest: Arc<dyn Ingest>) -> Appends {
         Appends { ingest, ..self.clone() }
     }
 

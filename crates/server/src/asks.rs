@@ -146,6 +146,16 @@ impl Ask {
         self.tables.as_deref().unwrap_or_default()
     }
 
+    /// The columns that it names, if it reads no others; bars read some of their own.
+    pub(crate) fn columns(&self) -> Option<&[String]> {
+        self.columns.as_deref().filter(|_| self.bars.is_none())
+    }
+
+    /// Whether it is of some symbols.
+    pub(crate) fn has_symbols(&self) -> bool {
+        self.symbols.is_some()
+    }
+
     /// What is told to have been subscribed to.
     pub(crate) fn subscribed(&self) -> serde_json::Value {
         match &self.table {

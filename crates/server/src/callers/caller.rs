@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use splay_store::{Database, Privilege, Rights};
+use splay_store::{Database, Permission, Privilege, Rights};
 
 use super::Callers;
+use crate::asks::Ask;
 use crate::problem::{Code, Outcome, Problem};
 use crate::settings::Role;
 
@@ -32,7 +33,7 @@ pub(super) struct User {
 }
 
 /// What somebody has shown that he is who he says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Proof {
     /// A token of the database, by its digest.
     Token(Arc<str>),
@@ -40,6 +41,12 @@ pub(super) enum Proof {
     Password(Arc<str>),
     /// Nothing, and the settings say who he is.
     Nothing,
+}
+
+impl std::fmt::Debug for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Proof")
+    }
 }
 
 /// Rights with their digest.
@@ -113,20 +120,28 @@ impl Caller {
         Ok(())
     }
 
-    /// Refuses updates of tables that he may not read as a whole: there are no updates of some columns or rows.
-    pub(crate) fn check_updates(&self, database: &Database, tables: &[String]) -> Outcome<()> {
+    /// Refuses updates of tables whose columns he may not read, or whose rows he doesn't see all.
+    fn check_updates(&self, database: &Database, ask: &Ask) -> Outcome<()> {
         let Some(rights) = self.rights() else { return Ok(()) };
-        for table in tables {
+        for table in ask.tables() {
             if !rights.sees(table) || database.refuse_of_view(table).is_err() {
                 return Err(Problem::new(Code::NotFound, format!("no table {table:?}")));
             }
             let forbidden =
                 |why: &str| Err(Problem::new(Code::Forbidden, format!("permission denied for table {table}: {why}")));
-            if !rights.may(Privilege::Select, table) {
-                return forbidden("whoever follows a table needs SELECT on all of its columns");
-            }
             if rights.has_row_condition(table) {
                 return forbidden("policies hide rows of it, and updates have all; query it instead");
+            }
+            let permission = rights.permission(Privilege::Select, table);
+            if permission == Permission::All {
+                continue;
+            }
+            let spec = database.table(table)?.stored()?.spec().clone();
+            // Rows come at their time, and by their symbol.
+            let symbol = spec.symbol.as_ref().filter(|_| ask.has_symbols());
+            let named = ask.columns().map(|columns| columns.iter().chain([&spec.time]).chain(symbol));
+            if !named.is_some_and(|mut named| named.all(|column| permission.covers(column))) {
+                return forbidden("name columns that you may SELECT, and have the time among those");
             }
         }
         Ok(())
@@ -138,12 +153,12 @@ impl Caller {
 pub(crate) struct Follower {
     callers: Callers,
     caller: Caller,
-    tables: Vec<String>,
+    ask: Ask,
 }
 
 impl Follower {
-    pub(crate) fn new(callers: &Callers, caller: Caller, tables: &[String]) -> Follower {
-        Follower { callers: callers.clone(), caller, tables: tables.to_vec() }
+    pub(crate) fn new(callers: &Callers, caller: Caller, ask: &Ask) -> Follower {
+        Follower { callers: callers.clone(), caller, ask: ask.clone() }
     }
 
     /// # Errors
@@ -151,6 +166,6 @@ impl Follower {
     pub(crate) fn check(&self) -> Outcome<()> {
         let caller = self.callers.still(&self.caller)?;
         caller.check(Role::Read)?;
-        caller.check_updates(self.callers.database(), &self.tables)
+        caller.check_updates(self.callers.database(), &self.ask)
     }
 }

@@ -45,7 +45,7 @@ impl std::fmt::Debug for Passwords {
     }
 }
 
-fn known<T>() -> Mutex<LruCache<[u8; 32], T>> {
+fn cache<T>() -> Mutex<LruCache<[u8; 32], T>> {
     Mutex::new(LruCache::new(NonZeroUsize::new(KNOWN_MAX).unwrap_or(NonZeroUsize::MIN)))
 }
 
@@ -55,7 +55,7 @@ impl Passwords {
     pub(super) fn new() -> Result<Passwords> {
         let mut key = [0; 32];
         getrandom::fill(&mut key).map_err(|error| Error::Random { reason: error.to_string() })?;
-        Ok(Passwords { key, right: known(), logins: known(), hashing: Arc::new(Semaphore::new(HASHED_MAX)) })
+        Ok(Passwords { key, right: cache(), logins: cache(), hashing: Arc::new(Semaphore::new(HASHED_MAX)) })
     }
 
     /// Whether this is the user's password, and he may log in.

@@ -38,7 +38,7 @@ pub(super) async fn exchange(
         let text = "a Flight stream has one schema: one table for each; their updates' numbers count together";
         return Err(Problem::new(Code::Request, text));
     }
-    let follower = shared.follower(caller, ask.tables());
+    let follower = shared.follower(caller, &ask);
     let updates = shared.subscriptions.open((place, follower), &ask, Messages::new()).await?;
     let state = (updates, asked, true);
     let stream = futures::stream::unfold(Some(state), |state| async move {

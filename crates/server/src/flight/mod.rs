@@ -277,7 +277,7 @@ impl FlightSqlService for Front {
     ) -> Result<Response<Handshakes>, Status> {
         let value = request.metadata().get("authorization").map(|value| value.to_str().unwrap_or_default());
         // One whose token only writes is known all the same.
-        let caller = self.shared.callers.known(value).await.inspect_err(|problem| {
+        let caller = self.shared.callers.identify(value).await.inspect_err(|problem| {
             self.shared.metrics.request("flight", problem.code.as_str());
         })?;
         let shown = match value.and_then(credentials) {

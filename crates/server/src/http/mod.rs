@@ -35,6 +35,7 @@ use serde_json::json;
 use tokio::sync::watch;
 
 use crate::appends::Appends;
+use crate::asks::Ask;
 use crate::auth::protocol_token;
 use crate::callers::{Caller, Callers, Follower};
 use crate::guarded::GuardedIngest;
@@ -65,7 +66,7 @@ impl Shared {
         let none = || Problem::new(Code::Unsupported, "this server takes no rows");
         let appends = self.appends.as_ref().ok_or_else(none)?;
         let guarded = GuardedIngest::new(Arc::clone(appends.ingest()), self.callers.clone(), caller.clone());
-        Ok(appends.into_ingest(Arc::new(guarded)))
+        Ok(appends.with_ingest(Arc::new(guarded)))
     }
 
     /// Who sends a request with these headers, if he may do what needs `role`.
@@ -91,8 +92,8 @@ impl Shared {
     }
 
     /// Somebody who follows tables.
-    pub(crate) fn follower(&self, caller: Caller, tables: &[String]) -> Follower {
-        Follower::new(&self.callers, caller, tables)
+    pub(crate) fn follower(&self, caller: Caller, ask: &Ask) -> Follower {
+        Follower::new(&self.callers, caller, ask)
     }
 }
 

@@ -63,7 +63,7 @@ async fn run(server: &Shared, caller: Caller, place: Place, socket: &mut WebSock
         Err(_) => return Err(Problem::new(Code::TooSlow, "no subscription came")),
     };
     let ask = Ask::parse(&first.into_data())?;
-    let follower = server.follower(caller, ask.tables());
+    let follower = server.follower(caller, &ask);
     let mut updates = server.subscriptions.open((place, follower), &ask, Frames { format: ask.format }).await?;
     let said = json!({ "subscribed": ask.subscribed() }).to_string();
     if socket.send(Message::text(said)).await.is_err() {

@@ -225,16 +225,32 @@ fn a_change_of_rights_counts_from_the_next_request_on() {
 }
 
 #[test]
-fn updates_are_of_whole_tables() {
+fn updates_are_of_what_may_be_read() {
     let desk = Desk::new();
-    let follow = |table: &str, token: &str| {
+    let ask_for = |ask: serde_json::Value, token: &str| {
         let bearer = format!("authorization: Bearer {token}\r\n");
-        let ask = json!({ "table": table, "format": "json" });
         Socket::open_with(&desk.served, &bearer, &ask).text()
     };
+    let follow = |table: &str, token: &str| ask_for(json!({ "table": table, "format": "json" }), token);
     assert_eq!(follow("trade", &desk.reader), json!({ "subscribed": "trade" }));
     assert_eq!(follow("secret", &desk.reader)["code"], "not_found");
     assert_eq!(follow("trade", &desk.writer)["code"], "forbidden");
+    // Some columns have to be named, and the symbol may only be asked for by who may see it.
+    desk.run("grant select (time, price) on trade to writer");
+    let some = |more: serde_json::Value| {
+        let mut ask = json!({ "table": "trade", "format": "json" });
+        ask.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        ask_for(ask, &desk.writer)
+    };
+    assert_eq!(some(json!({ "columns": ["price"] })), json!({ "subscribed": "trade" }));
+    for more in [
+        json!({}),
+        json!({ "columns": ["price", "sym"] }),
+        json!({ "columns": ["price"], "symbols": ["IBM"] }),
+        json!({ "bars": { "every": "1m", "price": "price" } }),
+    ] {
+        assert_eq!(some(more.clone())["code"], "forbidden", "{more}");
+    }
     desk.run("create policy own on trade to desk using (sym = 'IBM')");
     assert_eq!(follow("trade", &desk.reader)["code"], "forbidden");
     assert_eq!(follow("trade", &desk.admin), json!({ "subscribed": "trade" }));

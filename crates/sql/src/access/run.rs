@@ -44,13 +44,13 @@ impl Session {
                 self.with_access(stop, |access| access.alter_role(name, change.clone()))?;
                 Ok(None)
             }
-            AccessStatement::Grant(granting) => {
-                let grants = self.grants(granting, true)?;
+            AccessStatement::Grant(clause) => {
+                let grants = self.grants(clause, true)?;
                 self.with_access(stop, |access| grants.iter().try_for_each(|grant| access.grant(grant.clone())))?;
                 Ok(None)
             }
-            AccessStatement::Revoke(granting) => {
-                let grants = self.grants(granting, false)?;
+            AccessStatement::Revoke(clause) => {
+                let grants = self.grants(clause, false)?;
                 self.with_access(stop, |access| grants.iter().try_for_each(|grant| access.revoke(grant)))?;
                 Ok(None)
             }
@@ -59,7 +59,7 @@ impl Session {
                 self.with_access(stop, |access| access.create_policy(policy.clone()))?;
                 Ok(None)
             }
-            other => self.with_access(stop, |access| remove(access, other)).map(|()| None),
+            other => self.with_access(stop, |access| drop_or_move(access, other)).map(|()| None),
         }
     }
 
@@ -86,20 +86,19 @@ impl Session {
     }
 
     /// The rights that are given or taken, one by one. What is given has to be of a table or a view that there is.
-    fn grants(&self, granting: &GrantClause, is_given: bool) -> Result<Vec<Grant>> {
-        let of_database = [None];
-        let tables: Vec<Option<&str>> = match &granting.tables {
+    fn grants(&self, clause: &GrantClause, is_given: bool) -> Result<Vec<Grant>> {
+        let tables: Vec<Option<&str>> = match &clause.tables {
             Some(tables) => tables.iter().map(|table| Some(table.as_str())).collect(),
-            None => of_database.to_vec(),
+            None => vec![None],
         };
         let mut grants = Vec::new();
         for table in tables {
             let privileges = match table {
-                Some(table) if is_given => self.privileges_of(table, &granting.privileges)?,
-                Some(_) if granting.privileges.is_empty() => all(&Privilege::OF_TABLES),
-                _ => granting.privileges.clone(),
+                Some(table) if is_given => self.privileges_of(table, &clause.privileges)?,
+                Some(_) if clause.privileges.is_empty() => all(&Privilege::OF_TABLES),
+                _ => clause.privileges.clone(),
             };
-            for role in &granting.roles {
+            for role in &clause.roles {
                 let grant = |(privilege, columns): &(Privilege, Vec<String>)| Grant {
                     role: role.clone(),
                     table: table.map(str::to_owned),
@@ -185,8 +184,8 @@ fn changed(options: &RoleOptions) -> Result<RoleChange> {
     })
 }
 
-/// What only takes something away, or gives roles.
-fn remove(access: &mut Access, statement: &AccessStatement) -> splay_store::Result<()> {
+/// Drops something, or gives roles to roles or takes them.
+fn drop_or_move(access: &mut Access, statement: &AccessStatement) -> splay_store::Result<()> {
     let there = |is_there: bool, if_exists: &bool, what: String| match is_there || *if_exists {
         true => Ok(()),
         false => Err(splay_store::Error::Refused { reason: format!("{what} does not exist") }),

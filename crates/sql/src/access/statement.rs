@@ -131,13 +131,6 @@ impl AccessStatement {
     }
 }
 
-impl AccessStatement {
-    /// Whether it makes a token.
-    pub(crate) fn gives_token(&self) -> bool {
-        matches!(self, AccessStatement::CreateToken { .. } | AccessStatement::RotateToken { .. })
-    }
-}
-
 fn expect_word(words: &mut Words<'_>, word: &str, message: &str) -> Result<()> {
     if words.take(&[word]) { Ok(()) } else { fault(message) }
 }

@@ -165,6 +165,14 @@ fn what_can_not_be_granted_is_refused() {
 #[test]
 fn tokens_are_shown_once() {
     let desk = Desk::new();
+    for (text, expected) in [
+        ("-- a feed\nCREATE  Token feed for ann", true),
+        ("alter token feed rotate", true),
+        ("drop token feed", false),
+        ("create table token (a int)", false),
+    ] {
+        assert_eq!(splay_sql::gives_token(text), expected, "{text}");
+    }
     let made = desk.run("create token feed for ann valid until '2030-01-01'");
     let token = made.strip_prefix("CREATE TOKEN|feed|").unwrap();
     assert_eq!(token.len(), 64);
