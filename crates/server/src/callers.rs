@@ -100,10 +100,12 @@ impl Callers {
         self.0.is_local && self.0.tokens.are_none() && !access.has_users()
     }
 
-    /// Whether requests are served that show nothing. Then web pages have to be kept away.
-    pub(crate) fn serve_without_credentials(&self) -> bool {
-        let access = || self.access().is_ok_and(|access| self.0.anonymous.is_some() || self.is_open(&access));
-        self.0.tokens.are_none() && access()
+    /// Whether a request is served, whatever it shows. Then web pages have to be kept away. One with credentials is somebody's, unless everybody
+    /// may do everything.
+    pub(crate) fn serve_anybody(&self, has_credentials: bool) -> bool {
+        let is_anonymous = self.0.anonymous.is_some() && !has_credentials;
+        let served = |access: Arc<Access>| self.is_open(&access) || is_anonymous && access.has_users();
+        (self.0.tokens.are_none() || is_anonymous) && self.access().is_ok_and(served)
     }
 
     /// Whether a client is asked who he is before anything else.

@@ -108,7 +108,8 @@ fn who_shows_nothing_may_be_somebody_but_a_superuser() {
         access.create_role("admin", user(true))?;
         access.create_role("guest", RoleChange::default())
     });
-    assert!(callers.serve_without_credentials() && of(&callers, None).unwrap().rights().is_some());
+    assert!(callers.serve_anybody(false) && !callers.serve_anybody(true));
+    assert!(of(&callers, None).unwrap().rights().is_some());
     assert_eq!(of(&callers, Some("Bearer wrong")).unwrap_err(), Code::Unauthorized);
     change(&callers, |access| {
         access.alter_role("guest", RoleChange { superuser: Some(true), ..RoleChange::default() })

@@ -162,7 +162,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 /// Keeps web pages away from a server that asks for nothing because only this machine reaches it: a browser on this machine
 /// would carry their requests to it. A page of another origin is refused, and so is a name that was made to point here.
 async fn same_site(State(server): Server, request: Request, next: Next) -> Response {
-    match check_site(request.headers(), server.callers.serve_without_credentials()) {
+    let has_credentials = request.headers().contains_key(header::AUTHORIZATION);
+    match check_site(request.headers(), server.callers.serve_anybody(has_credentials)) {
         Ok(()) => next.run(request).await,
         Err(problem) => problem.into_response(),
     }
@@ -176,7 +177,7 @@ fn check_site(headers: &HeaderMap, is_open: bool) -> Outcome<()> {
         return Err(Problem::new(Code::Forbidden, "requests from other origins are refused"));
     }
     if is_open && host.is_some_and(|host| !is_this_machine(host)) {
-        return Err(Problem::new(Code::Forbidden, "without tokens and users only requests to localhost are served"));
+        return Err(Problem::new(Code::Forbidden, "without token or user only requests to localhost are served"));
     }
     Ok(())
 }

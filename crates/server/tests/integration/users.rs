@@ -338,6 +338,10 @@ fn requests_without_credentials_may_be_somebodys() {
     let mut stream = connect(desk.served.http());
     stream.write_all(b"GET /tables HTTP/1.1\r\nhost: example.com\r\nconnection: close\r\n\r\n").unwrap();
     assert_eq!(crate::support::read_answer(stream).status, 403);
+    let mut stream = connect(desk.served.http());
+    let bearer = format!("authorization: Bearer {}", desk.reader);
+    write!(stream, "GET /tables HTTP/1.1\r\nhost: example.com\r\n{bearer}\r\nconnection: close\r\n\r\n").unwrap();
+    assert_eq!(crate::support::read_answer(stream).status, 200);
     desk.run("alter role guest superuser");
     assert_eq!(desk.served.get("/tables").status, 401, "not everything for nobody");
 }
