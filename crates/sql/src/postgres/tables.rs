@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use datafusion::catalog::{MemTable, SchemaProvider, TableProvider};
 use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::TableType;
-use splay_store::Database;
+use splay_store::{Database, Role};
 
 use super::columns::{EMPTY, WITH_ROWS, columns};
 use super::oid_of;
@@ -19,7 +19,7 @@ use crate::syntax::snapshot_of;
 const PG_CATALOG: i64 = 11;
 const PUBLIC: i64 = 2200;
 const INFORMATION_SCHEMA: i64 = 13_000;
-/// The one role and the one owner.
+/// The role that owns everything.
 const ROLE: i64 = 10;
 const HEAP: i64 = 2;
 const TABLESPACE: i64 = 1663;
@@ -101,6 +101,12 @@ impl CatalogueSchema {
         found
     }
 
+    /// Users and roles, for those who see everything.
+    fn roles(&self) -> Vec<Role> {
+        let access = self.database.access().ok().filter(|_| self.public.shows_queries());
+        access.map_or_else(Vec::new, |access| access.roles.clone())
+    }
+
     async fn rows(&self, table: &str) -> Vec<Row> {
         let owner = Value::from("splay");
         let name = |oid: i64, key: &'static str, name: &str| vec![("oid", oid.into()), (key, name.into())];
@@ -124,14 +130,22 @@ impl CatalogueSchema {
                 ("datcollate", "C".into()),
                 ("datctype", "C".into()),
             ]],
-            "pg_roles" => vec![vec![
-                ("oid", ROLE.into()),
-                ("rolname", owner),
-                ("rolinherit", true.into()),
-                ("rolcanlogin", true.into()),
-                ("rolconnlimit", (-1).into()),
-            ]],
-            "pg_user" => vec![vec![("usename", owner), ("usesysid", ROLE.into())]],
+            "pg_roles" => {
+                let mut rows = vec![vec![
+                    ("oid", ROLE.into()),
+                    ("rolname", owner),
+                    ("rolinherit", true.into()),
+                    ("rolcanlogin", true.into()),
+                    ("rolconnlimit", (-1).into()),
+                ]];
+                rows.extend(self.roles().iter().map(role));
+                rows
+            }
+            "pg_user" => {
+                let mut rows = vec![vec![("usename", owner), ("usesysid", ROLE.into())]];
+                rows.extend(self.roles().iter().filter(|role| role.login).map(user));
+                rows
+            }
             "pg_settings" => SETTINGS
                 .iter()
                 .map(|(name, setting)| {
@@ -174,6 +188,27 @@ impl CatalogueSchema {
             _ => Vec::new(),
         }
     }
+}
+
+fn role(role: &Role) -> Row {
+    vec![
+        ("oid", oid_of(&role.name).into()),
+        ("rolname", role.name.as_str().into()),
+        ("rolsuper", role.superuser.into()),
+        ("rolinherit", true.into()),
+        ("rolcanlogin", role.login.into()),
+        ("rolconnlimit", (-1).into()),
+        ("rolbypassrls", role.bypasses_policies.into()),
+    ]
+}
+
+fn user(role: &Role) -> Row {
+    vec![
+        ("usename", role.name.as_str().into()),
+        ("usesysid", oid_of(&role.name).into()),
+        ("usesuper", role.superuser.into()),
+        ("usebypassrls", role.bypasses_policies.into()),
+    ]
 }
 
 fn type_rows(listed: &types::Listed) -> [Row; 2] {

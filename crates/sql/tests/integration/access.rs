@@ -208,6 +208,9 @@ fn only_superusers_change_users_and_everybody_his_password() {
     gives(&ann, "alter user ann password 'open sesame'", "ALTER ROLE|0|null");
     assert!(desk.database().access().unwrap().user_of_password("ann", "open sesame", 1).is_some());
     gives(&admin, "create user eve", "CREATE ROLE|0|null");
+    let roles = "select rolname from pg_catalog.pg_roles where rolcanlogin order by 1";
+    gives(&admin.for_postgres().unwrap(), roles, "admin;ann;bob;eve;splay");
+    gives(&ann.for_postgres().unwrap(), roles, "splay");
     // Of the lists others see what is about themselves.
     desk.run("grant select on quote to desk");
     desk.run("grant select on trade to bob");
