@@ -79,7 +79,7 @@ mod write_down;
 
 pub use access::{
     Access, AccessToken, Grant, MONITOR, PUBLIC, Password, Permission, Policy, Privilege, READ_ALL, Rights, Role,
-    RoleChange, RowCondition, Secret, WRITE_ALL,
+    RoleChange, RowCondition, Secret, USER_WORDS, WRITE_ALL,
 };
 pub use backup::{Backup, BackupFile, BackupReport, BackupWriter, RESTORE, TableCommit};
 pub use change::{CommitReport, ExpireReport, of_dates};

@@ -146,7 +146,7 @@ impl Guard {
         if let Some((_, conditions)) = known.filter(|(known, _)| known == spec) {
             return Ok(conditions.expressions());
         }
-        let planned = policy::planned(&self.open.shared_state(), &spec.name, condition).await;
+        let planned = policy::planned(&self.open.shared_state(), &spec.name, condition, self.rights.user()).await;
         let conditions: Arc<[Expr]> = planned
             .map_err(|_| {
                 // Why, superusers see by `SHOW POLICIES`: conditions may name what isn't to be known.

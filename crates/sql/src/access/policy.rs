@@ -5,17 +5,28 @@ use datafusion::error::{DataFusionError, Result as DataFusionResult};
 use datafusion::execution::session_state::SessionState;
 use datafusion::logical_expr::expr_rewriter::unnormalize_col;
 use datafusion::logical_expr::{Expr, LogicalPlan, Volatility, lit};
+use datafusion::sql::sqlparser::tokenizer::Token;
+use splay_store::USER_WORDS;
 
 use crate::change::filtered_scan;
 use crate::session::logical_plan;
 use crate::statements::quoted;
+use crate::syntax::is_word;
+use crate::views;
 use crate::walk::WalkPlan;
 
-/// What a row of a table must pass, as expressions over its columns, for a condition to be true. `state` is that of a session that sees all.
+/// What a row of a table must pass, as expressions over its columns, for a condition to be true. `state` is that of a session that sees all, and
+/// `user` the name that `current_user` stands for.
 ///
 /// # Errors
 /// A plan error for a condition that doesn't follow from the row alone: with a query, or with a function whose value changes.
-pub(super) async fn planned(state: &SessionState, table: &str, condition: &str) -> DataFusionResult<Vec<Expr>> {
+pub(super) async fn planned(
+    state: &SessionState,
+    table: &str,
+    condition: &str,
+    user: Option<&str>,
+) -> DataFusionResult<Vec<Expr>> {
+    let condition = user.map_or_else(|| condition.to_owned(), |user| for_user(condition, user));
     // On a line of its own: a condition may end with a comment.
     let text = format!("SELECT true AS passes FROM {} WHERE ({condition}\n)", quoted(table));
     let planned = logical_plan(state, &text, usize::MAX).await;
@@ -36,6 +47,18 @@ pub(super) async fn planned(state: &SessionState, table: &str, condition: &str) 
     Ok(filters.into_iter().map(unnormalize_col).collect())
 }
 
+/// A condition with the name of a user in the place of the words that stand for it.
+fn for_user(condition: &str, user: &str) -> String {
+    let Some(mut tokens) = views::tokens(condition) else { return condition.to_owned() };
+    for token in &mut tokens {
+        let stands = |token: &Token| matches!(token, Token::Word(word) if word.quote_style.is_none());
+        if stands(token) && USER_WORDS.iter().any(|word| is_word(token, word)) {
+            *token = Token::SingleQuotedString(user.replace('\'', "''"));
+        }
+    }
+    views::written(&tokens)
+}
+
 fn unsupported(what: &str) -> DataFusionError {
     DataFusionError::Plan(format!(
         "{what} can't stand in the condition of a policy, which follows from the columns of a row alone"
@@ -53,5 +76,19 @@ fn check(expr: &Expr) -> DataFusionResult<()> {
             Err(unsupported(&format!("{}, whose value changes,", call.func.name())))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_user_stands_for_words_and_not_for_texts() {
+        let condition =
+            "trader = CURRENT_USER and note <> 'current_user' or \"current_user\" = session_user -- current_role";
+        let expected = "trader = 'o''neil' and note <> 'current_user' or \"current_user\" = 'o''neil' -- current_role";
+        assert_eq!(for_user(condition, "o'neil"), expected);
+        assert_eq!(for_user("trader = 'cut", "ann"), "trader = 'cut");
     }
 }

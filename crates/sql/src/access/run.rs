@@ -160,7 +160,9 @@ impl Session {
         }
         database.refuse_of_view(&policy.table)?;
         let (table, condition) = (policy.table.clone(), policy.condition.clone());
-        self.planned_by(stop, move |state| async move { policy::planned(&state, &table, &condition).await.map(drop) })
+        self.planned_by(stop, move |state| async move {
+            policy::planned(&state, &table, &condition, Some("somebody")).await.map(drop)
+        })
     }
 }
 

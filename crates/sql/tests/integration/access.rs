@@ -398,6 +398,13 @@ fn policies_are_put_together() {
     desk.run("drop policy late on trade");
     desk.run("drop policy a on trade");
     gives(&desk.of("ann"), "select count(*) from trade", "4");
+    // A condition that asks who reads.
+    desk.run("create user client");
+    desk.run("grant desk to client");
+    desk.run("create policy mine on trade to desk using (account = current_user)");
+    gives(&desk.of("client"), "select count(*) from trade", "2");
+    gives(&desk.of("ann"), "select count(*) from trade", "0");
+    desk.run("drop policy mine on trade");
     // A condition over columns that the reader may not see.
     desk.run("revoke select on trade from desk");
     desk.run("grant select (price) on trade to desk");

@@ -125,6 +125,14 @@ fn is_same(one: &str, other: &str) -> bool {
     one.eq_ignore_ascii_case(other)
 }
 
+/// Whether a condition has a word, in quotes and comments, too.
+fn has_word(condition: &str, word: &str) -> bool {
+    condition.split(|c: char| !c.is_alphanumeric() && c != '_').any(|other| is_same(other, word))
+}
+
+/// The words of a policy's condition that stand for the user's name.
+pub const USER_WORDS: [&str; 3] = ["current_user", "session_user", "current_role"];
+
 impl Access {
     /// Whether there are users: somebody who may log in.
     #[must_use]
@@ -151,10 +159,8 @@ impl Access {
             grant.table.as_deref().is_some_and(|name| is_same(name, table))
                 && grant.columns.iter().any(|name| is_same(name, column))
         });
-        let is_word = |condition: &str| {
-            condition.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| is_same(word, column))
-        };
-        granted || self.policies.iter().any(|policy| is_same(&policy.table, table) && is_word(&policy.condition))
+        granted
+            || self.policies.iter().any(|policy| is_same(&policy.table, table) && has_word(&policy.condition, column))
     }
 
     /// Whether a grant or a policy names a table or a view.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::Serialize;
 
 use super::grant::{Grant, Privilege};
-use super::{Access, MONITOR, PUBLIC, Policy, READ_ALL, WRITE_ALL, is_same};
+use super::{Access, MONITOR, PUBLIC, Policy, READ_ALL, USER_WORDS, WRITE_ALL, has_word, is_same};
 
 /// What a user may do. Two that are equal may do the same, whoever they are of.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -18,6 +18,8 @@ pub struct Rights {
     grants: BTreeSet<(Option<String>, Privilege, Vec<String>)>,
     /// All policies: a table that has some shows no row to those whom none names.
     policies: Vec<Policy>,
+    /// The user's name, if a policy asks for it.
+    user: Option<String>,
 }
 
 /// What may be done with a table, of one kind.
@@ -73,7 +75,9 @@ impl Rights {
                 || access.policies.iter().any(|policy| policy.roles.iter().any(|of| is_same(of, role)))
         };
         let roles = roles.into_iter().filter(named).collect();
-        Some(Rights { is_superuser, bypasses_policies, roles, grants, policies })
+        let asks = |policy: &Policy| USER_WORDS.iter().any(|word| has_word(&policy.condition, word));
+        let user = policies.iter().any(asks).then(|| role.name.clone());
+        Some(Rights { is_superuser, bypasses_policies, roles, grants, policies, user })
     }
 
     /// Whether it may do everything, and change who may do what.
@@ -170,6 +174,12 @@ impl Rights {
             true => any,
             false => format!("{any} AND {}", in_brackets(restrictive, " AND ")),
         })
+    }
+
+    /// The user's name, which stands in conditions for [`USER_WORDS`]; none if no policy asks for it.
+    #[must_use]
+    pub fn user(&self) -> Option<&str> {
+        self.user.as_deref()
     }
 
     /// Whether policies hide rows of a table from it.

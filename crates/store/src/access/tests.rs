@@ -122,6 +122,18 @@ fn those_who_may_the_same_share_a_digest() {
 }
 
 #[test]
+fn who_a_policy_asks_for_is_part_of_the_rights() {
+    let mut access = access();
+    access.grant_role("desk", "ann").unwrap();
+    access.grant_role("desk", "bob").unwrap();
+    access.create_policy(policy("a", &["desk"], "trader = 'current users'", false)).unwrap();
+    assert_eq!(rights(&access, "ann").user(), None);
+    access.create_policy(policy("b", &["desk"], "trader = Current_User", false)).unwrap();
+    assert_eq!(rights(&access, "ANN").user(), Some("Ann"));
+    assert_ne!(rights(&access, "ann").digest(), rights(&access, "bob").digest());
+}
+
+#[test]
 fn roles_that_cant_be_are_refused() {
     let mut access = access();
     for name in ["public", "PG_anything", "pg_read_all_data"] {
