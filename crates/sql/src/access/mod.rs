@@ -1,4 +1,4 @@
-//! Who may do what, as sessions hold themselves to it (ADR 64, ADR 65).
+//! Who may do what, as sessions hold themselves to it (ADR 65, ADR 66).
 //!
 //! - What one may not see isn't there: tables and views without a right aren't found, columns without a right aren't columns of their tables. So
 //!   no clause has to be looked through for what it must not name.
