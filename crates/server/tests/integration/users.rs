@@ -104,11 +104,20 @@ fn every_route_holds_its_callers_to_their_rights() {
     const COUNT: &str = "/query?query=select%20count(*)%20from%20trade";
     let line: &[u8] = b"trade,sym=IBM price=1 1\n";
     let (open, empty): (Statuses, Statuses) = ([200; 5], [204; 5]);
-    let matrix: [(&str, &str, &str, &[u8], Statuses); 16] = [
+    let desk = Desk::new();
+    let packed = ("accept-encoding", "gzip");
+    // A server may have been built without the web console.
+    let licences = request(desk.served.http(), "GET", "/licences.txt", &[packed], b"").status;
+    assert!(licences == 200 || licences == 404, "{licences}");
+    let matrix: [(&str, &str, &str, &[u8], Statuses); 20] = [
+        ("GET", "/", "/", b"", open),
+        ("GET", "/assets/{name}", "/assets/none.js", b"", [404; 5]),
+        ("GET", "/licences.txt", "/licences.txt", b"", [licences; 5]),
         ("GET", "/query", COUNT, b"", [401, 401, 200, 403, 200]),
         ("POST", "/query", COUNT, b"", [401, 401, 200, 403, 200]),
         ("GET", "/tables", "/tables", b"", [401, 401, 200, 200, 200]),
         ("GET", "/tables/{table}", "/tables/secret", b"", [401, 401, 404, 404, 200]),
+        ("GET", "/tables/{table}/storage", "/tables/trade/storage", b"", [401, 401, 200, 403, 200]),
         ("GET", "/status", "/status", b"", [401, 401, 403, 403, 200]),
         // What is followed is asked for behind it.
         ("GET", "/subscribe", "/subscribe", b"", [401, 401, 101, 101, 101]),
@@ -129,12 +138,12 @@ fn every_route_holds_its_callers_to_their_rights() {
         http_routes().into_iter().collect(),
         "a path of the server is not in this list, or the other way round"
     );
-    let desk = Desk::new();
     for (method, path, asked, body, expected) in matrix {
         let tokens = [None, Some("wrong"), Some(&*desk.reader), Some(&*desk.writer), Some(&*desk.admin)];
         for (token, expected) in tokens.into_iter().zip(expected) {
             let bearer = token.map(|token| format!("Bearer {token}"));
-            let headers: Vec<_> = bearer.iter().map(|bearer| ("authorization", bearer.as_str())).collect();
+            let shown = bearer.iter().map(|bearer| ("authorization", bearer.as_str()));
+            let headers: Vec<_> = shown.chain((path != "/subscribe").then_some(packed)).collect();
             let status = match path {
                 "/subscribe" => upgrade_status(desk.served.http(), &headers),
                 _ => request(desk.served.http(), method, asked, &headers, body).status,
