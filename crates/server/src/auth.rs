@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use axum::http::{HeaderMap, header};
 use base64::Engine;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::{BASE64_STANDARD_NO_PAD, BASE64_URL_SAFE_NO_PAD};
 use serde::Deserialize;
 
 use crate::error::{Error, Result};
@@ -107,7 +107,8 @@ pub(crate) fn credentials(value: &str) -> Option<Credentials> {
         return (!rest.is_empty()).then(|| Credentials::Token(rest.to_owned()));
     }
     if scheme.eq_ignore_ascii_case("basic") {
-        let pair = String::from_utf8(BASE64_STANDARD.decode(rest).ok()?).ok()?;
+        // Drivers of Flight SQL that are written in Go leave the padding out.
+        let pair = String::from_utf8(BASE64_STANDARD_NO_PAD.decode(rest.trim_end_matches('=')).ok()?).ok()?;
         let (user, password) = pair.split_once(':')?;
         return Some(Credentials::Basic { user: user.to_owned(), password: password.to_owned() });
     }
@@ -172,7 +173,8 @@ mod tests {
             ("Bearer secret", token("secret")),
             ("bearer  secret ", token("secret")),
             ("Token secret", token("secret")),
-            ("Basic dXNlcjpzZWNyZXQ=", basic),
+            ("Basic dXNlcjpzZWNyZXQ=", basic.clone()),
+            ("Basic dXNlcjpzZWNyZXQ", basic),
             ("", None),
             ("Bearer", None),
             ("Bearer ", None),

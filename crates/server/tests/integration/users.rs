@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use arrow::array::AsArray;
 use arrow_flight::sql::CommandGetTables;
 use arrow_flight::sql::client::FlightSqlServiceClient;
+use arrow_flight::{FlightInfo, Ticket};
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::json;
@@ -13,6 +14,7 @@ use splay_server::{NewToken, http_routes};
 use splay_sql::{IntoFiles, Parameters, Session, SessionSettings, Stop};
 use splay_store::Database;
 use tonic::Code;
+use tonic::transport::Channel;
 
 use crate::flight::with_channel;
 use crate::postgres::{Client, rows};
@@ -418,6 +420,14 @@ fn postgres_asks_users_for_their_password_and_looks_at_their_rights() {
     );
 }
 
+/// The ticket of an answer with the client's token, which its inner client doesn't show by itself.
+fn with_token(client: &FlightSqlServiceClient<Channel>, info: &FlightInfo) -> tonic::Request<Ticket> {
+    let mut request = tonic::Request::new(info.endpoint[0].ticket.clone().unwrap());
+    let bearer = format!("Bearer {}", client.token().unwrap());
+    request.metadata_mut().insert("authorization", bearer.parse().unwrap());
+    request
+}
+
 #[test]
 fn flight_asks_too() {
     let desk = Desk::new();
@@ -442,13 +452,15 @@ fn flight_asks_too() {
             ("create user eve", Code::PermissionDenied),
         ] {
             let info = client.execute(sql.to_owned(), None).await.unwrap();
-            let got = client.inner_mut().do_get(info.endpoint[0].ticket.clone().unwrap()).await;
+            let ticket = with_token(&client, &info);
+            let got = client.inner_mut().do_get(ticket).await;
             assert_eq!(got.map_or_else(|status| status.code(), |_| Code::Ok), code, "{sql}");
         }
         assert!(client.prepare("select * from secret".to_owned(), None).await.is_err());
         client.set_token(desk.writer.clone());
         let info = client.execute("select count(*) from trade".to_owned(), None).await.unwrap();
-        let got = client.inner_mut().do_get(info.endpoint[0].ticket.clone().unwrap()).await;
+        let ticket = with_token(&client, &info);
+        let got = client.inner_mut().do_get(ticket).await;
         assert_eq!(got.unwrap_err().code(), Code::PermissionDenied);
         client.clear_token();
         assert!(client.get_tables(tables()).await.is_err());
