@@ -11,6 +11,7 @@ mod database;
 mod dates;
 mod error;
 mod fit;
+mod frame_stream;
 mod lab;
 mod load;
 mod parameters;

@@ -11,6 +11,7 @@ use splay_store::{DATE_COLUMN, Database, Error, LoadOptions, LoadReport, TableSp
 use crate::columns::{self, Wishes};
 use crate::error::{Failure, Result};
 use crate::fit::Fitter;
+use crate::frame_stream::FrameStream;
 use crate::signals::Signals;
 
 /// Rows that are taken in at a time; larger batches are cut without a copy.
@@ -21,7 +22,10 @@ const SLICE_ROWS: usize = 1 << 16;
 /// # Errors
 /// `TypeError` for an object that doesn't speak the Arrow C interface.
 pub(crate) fn batches(frame: &Bound<'_, PyAny>) -> PyResult<Box<dyn RecordBatchReader + Send>> {
-    if !frame.hasattr("__arrow_c_stream__")? && !frame.hasattr("__arrow_c_array__")? {
+    if frame.hasattr("__arrow_c_stream__")? {
+        return Ok(Box::new(FrameStream::of(frame)?));
+    }
+    if !frame.hasattr("__arrow_c_array__")? {
         let kind = frame.get_type().fully_qualified_name()?;
         return Err(PyTypeError::new_err(format!(
             "a frame must have __arrow_c_stream__ or __arrow_c_array__, as those of pyarrow, pandas, Polars and DuckDB \

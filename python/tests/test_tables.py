@@ -89,3 +89,14 @@ def test_a_column_without_a_value_fits_any_column(db, kind):
         db.write("other", nothing)
     db.write("other", nothing, types={"size": "int64", "venue": "symbol", "price": "float64"})
     assert db.sql("select count(*), count(size) from other").fetchall() == [(2, 0)]
+
+
+def test_a_column_of_nulls_that_polars_made_fits_any_column(db):
+    polars = pytest.importorskip("polars")
+    db.write("trade", polars.DataFrame({"time": [dt.datetime(2024, 1, 2)], "sym": ["A"], "size": [1]}))
+    nothing = polars.DataFrame({"time": [dt.datetime(2024, 1, 3)] * 2, "sym": ["A", "B"], "size": [None, None]})
+    assert nothing.schema["size"] == polars.Null
+    assert db.write("trade", nothing).rows == 2
+    assert db.sql("select count(*), count(size) from trade").fetchall() == [(3, 1)]
+    with pytest.raises(splay.SchemaError, match="size.* has the Arrow type Null.*name one in types"):
+        db.write("other", nothing)

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use arrow::array::RecordBatch;
-use splay_store::ColumnSpec;
+use arrow::datatypes::{DataType, Field};
+use splay_store::{ColumnSpec, ColumnType};
 
 use crate::decompress::Stream;
 use crate::error::{Error, Result};
@@ -130,25 +131,38 @@ fn is_web_page(head: &[u8]) -> bool {
     begins("<!doctype html") || begins("<html")
 }
 
-/// The columns of a binary file as it would be a table by itself, and its time column when the format has one.
-pub(crate) fn natural_columns(file: &InputFile, kind: Kind) -> Result<(Vec<ColumnSpec>, Option<String>)> {
+/// The columns of a binary file as it would be a table by itself, and its time column when the format has one. Columns that `given` gives a
+/// type have that one.
+pub(crate) fn natural_columns(
+    file: &InputFile,
+    kind: Kind,
+    given: &dyn Fn(&str) -> Option<ColumnType>,
+) -> Result<(Vec<ColumnSpec>, Option<String>)> {
     match kind {
         Kind::Dbn => guarded(file, || crate::dbn::columns(file)),
         Kind::Parquet | Kind::Arrow => {
             let schema = guarded(file, || crate::columnar::schema(file, kind))?;
             let columns = schema.fields().iter().map(|field| {
-                let column_type = natural_type(field.data_type()).ok_or_else(|| {
-                    Error::unsupported(
-                        &file.name,
-                        format!("column {} has type {}, which no column type holds", field.name(), field.data_type()),
-                    )
-                })?;
-                Ok(ColumnSpec::new(field.name(), column_type))
+                let column_type = given(field.name()).or_else(|| natural_type(field.data_type()));
+                Ok(ColumnSpec::new(field.name(), column_type.ok_or_else(|| no_type(file, field))?))
             });
             Ok((columns.collect::<Result<_>>()?, None))
         }
         Kind::Text(_) | Kind::Json => Ok((Vec::new(), None)),
     }
+}
+
+fn no_type(file: &InputFile, field: &Field) -> Error {
+    let name = field.name();
+    Error::unsupported(
+        &file.name,
+        match field.data_type() {
+            DataType::Null => {
+                format!("column {name} has no value and no type; name one, as in --type {name}=float64")
+            }
+            other => format!("column {name} has type {other}, which no column type holds"),
+        },
+    )
 }
 
 /// The batches of a binary file in its own schema.

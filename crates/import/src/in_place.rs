@@ -97,7 +97,7 @@ impl FilesInPlace {
             }
             Kind::Arrow => (guarded(first, || columnar::schema(first, kind))?, Form::Arrow),
             Kind::Dbn => {
-                let (columns, time) = natural_columns(first, kind)?;
+                let (columns, time) = natural_columns(first, kind, &|_| None)?;
                 let spec = TableSpec::new("files", columns, time.unwrap_or_default(), None);
                 (spec.arrow(), Form::Parsed { spec, source: None })
             }

@@ -644,7 +644,13 @@ fn plan_binary(
             return Err(Error::Setting { setting, reason });
         }
     }
-    let (natural, time) = crate::format::natural_columns(first, kind)?;
+    let typed = |name: &str| settings.types.iter().find(|(typed, _)| same_name(typed, name));
+    let given = |name: &str| match existing {
+        // The names count alone: the types are those of the table.
+        Some(_) => Some(ColumnType::Text),
+        None => typed(name).map(|(_, column_type)| column_type.clone()),
+    };
+    let (natural, time) = crate::format::natural_columns(first, kind, &given)?;
     let misfit = |reason: String| Error::Misfit { file: first.name.clone(), table: table.to_owned(), reason };
     if let Some(existing) = existing {
         let place = |c: &&ColumnSpec| existing.position(&c.name).is_none() && !existing.is_virtual_date(&c.name);

@@ -170,6 +170,34 @@ fn rows_of_parquet_and_arrow_that_do_not_fit_go_to_quarantine() {
 }
 
 #[test]
+fn a_column_without_a_type_has_that_of_the_table_or_of_the_settings() {
+    use arrow::array::{NullArray, StringArray, TimestampMicrosecondArray};
+    use std::sync::Arc;
+    let rows = |name: &str| {
+        let time: ArrayRef = Arc::new(TimestampMicrosecondArray::from(vec![1_704_205_800_000_000, 2]));
+        let sym: ArrayRef = Arc::new(StringArray::from(vec!["A", "B"]));
+        RecordBatch::try_from_iter_with_nullable([
+            ("time", time, false),
+            ("sym", sym, true),
+            (name, Arc::new(NullArray::new(2)) as ArrayRef, true),
+        ])
+        .unwrap()
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let types = |name: &str| ImportSettings { types: vec![(name.to_owned(), ColumnType::Int32)], ..settings() };
+    for (name, bytes) in [("t.parquet", parquet(&rows("x"))), ("t.arrow", ipc_file(&rows("x")))] {
+        let error = error_of(name, &bytes, settings());
+        assert!(error.contains("column x has no value and no type; name one, as in --type x=float64"), "{error}");
+        let new = load_bytes(name, &bytes, types("X")).unwrap();
+        assert_eq!(new.rows.column_by_name("x").unwrap().null_count(), 2);
+        let path = folder.path().join(name);
+        std::fs::write(&path, &bytes).unwrap();
+        let more = load_with(&path, settings(), Some(&new.spec), 1 << 20).unwrap();
+        assert_eq!((more.report.rows, more.rows.column_by_name("x").unwrap().null_count()), (2, 2), "{name}");
+    }
+}
+
+#[test]
 fn dates_in_other_orders_are_named_and_read_by_a_format() {
     let formats = |formats: &[&str]| ImportSettings {
         date_formats: formats.iter().map(|f| (*f).to_owned()).collect(),
