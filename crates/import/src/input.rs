@@ -38,10 +38,13 @@ impl InputFile {
     /// An input from a path that is one file (a zip file is opened by [`expand`] instead).
     ///
     /// # Errors
-    /// [`Error::Io`] when the file can't be examined.
+    /// [`Error::Io`] when the file can't be examined, [`Error::Unsupported`] for a pipe, a device and the like: files are read more than once.
     pub fn open(path: &Path) -> Result<InputFile> {
-        let bytes = std::fs::metadata(path).map_err(Error::io("examine", path))?.len();
-        let name = path.display().to_string();
+        let metadata = std::fs::metadata(path).map_err(Error::io("examine", path))?;
+        let (name, bytes) = (path.display().to_string(), metadata.len());
+        if !metadata.is_file() {
+            return Err(Error::unsupported(&name, "is no regular file; write what it gives to one first"));
+        }
         Ok(InputFile { path: path.to_path_buf(), name, bytes, member: None, digest: Arc::default() })
     }
 
@@ -64,16 +67,19 @@ impl InputFile {
 }
 
 /// Expands globs and folders, sorted by name. A folder stands for all files below it; names that begin with a dot
-/// are left out of folders.
+/// are left out of folders. Pipes, devices and the like count as no files, unless they are named.
 ///
 /// # Errors
-/// [`Error::NoMatch`] when a pattern matches nothing, [`Error::Damaged`] for a zip file that can't be listed.
+/// [`Error::NoMatch`] when a pattern matches nothing, [`Error::Damaged`] for a zip file that can't be listed, and those of [`InputFile::open`].
 pub fn expand(patterns: &[String]) -> Result<Vec<InputFile>> {
     let mut inputs = Vec::new();
     for pattern in patterns {
         let mut paths = Vec::new();
-        if Path::new(pattern).exists() {
-            walk(Path::new(pattern), &mut paths)?;
+        let named = Path::new(pattern);
+        if named.exists() && !named.is_dir() {
+            paths.push(named.to_path_buf());
+        } else if named.exists() {
+            walk(named, &mut paths)?;
         } else {
             let wrong = |reason: String| Error::Pattern { pattern: pattern.clone(), reason };
             for entry in glob::glob(pattern).map_err(|e| wrong(e.to_string()))? {
@@ -94,7 +100,10 @@ pub fn expand(patterns: &[String]) -> Result<Vec<InputFile>> {
 
 fn walk(path: &Path, paths: &mut Vec<PathBuf>) -> Result<()> {
     if !path.is_dir() {
-        paths.push(path.to_path_buf());
+        // What can't be examined is told when it is opened.
+        if std::fs::metadata(path).map_or(true, |metadata| metadata.is_file()) {
+            paths.push(path.to_path_buf());
+        }
         return Ok(());
     }
     for entry in std::fs::read_dir(path).map_err(Error::io("list", path))? {

@@ -54,6 +54,7 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         on_error: quarantine.clone().map_or(OnError::Stop, |path| OnError::Quarantine { path }),
         threads: options.threads,
     };
+    let replaces = arguments.replace.is_some();
     let start = std::time::Instant::now();
     let files = splay_import::expand(&arguments.files)?;
     let database = if arguments.dry_run && !arguments.database.join("splay.toml").exists() {
@@ -83,6 +84,15 @@ pub fn run(arguments: LoadArguments) -> Result<()> {
         let a_second = rate(progress.rows, start.elapsed().as_secs_f64());
         bar.set_prefix(format!("{} rows, {}/s", Thousands(progress.rows), Thousands(a_second)));
         Ok(())
+    });
+    let outcome = outcome.map_err(|error| match (&error, replaces) {
+        (splay_import::Error::Store(splay_store::Error::AlreadyLoaded { .. }), true) => {
+            anyhow!("{error}; with --replace, --again puts them in the place of those that are stored")
+        }
+        (splay_import::Error::Store(splay_store::Error::AlreadyLoaded { .. }), false) => {
+            anyhow!("{error}, with --again")
+        }
+        _ => error.into(),
     })?;
     bar.finish_and_clear();
 

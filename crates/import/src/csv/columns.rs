@@ -434,10 +434,11 @@ impl<'a> Column<'a> {
     }
 
     fn float(&self, text: &[u8]) -> Option<f64> {
-        match self.plan.numbers {
+        let value = match self.plan.numbers {
             None => numbers::float(text, self.plan.shift),
             Some(form) => numbers::float(&form.plain(text)?, self.plan.shift),
-        }
+        };
+        value.filter(|value| !numbers::is_beyond(*value, text))
     }
 
     /// Whether a field means null here.
@@ -528,13 +529,16 @@ impl<'a> Column<'a> {
                     self.push_null();
                     Some(())
                 }
-                Some(value) => {
+                Some(value) if !numbers::is_beyond(value, text) => {
                     values.push(value);
                     Some(())
                 }
-                None => None,
+                _ => None,
             },
-            Values::Float32(values) => numbers::float32(text).map(|v| values.push(v)),
+            Values::Float32(values) => {
+                let value = numbers::float32(text).filter(|value| !numbers::is_beyond(f64::from(*value), text));
+                value.map(|v| values.push(v))
+            }
             Values::Decimal(values) => match plan.column_type {
                 ColumnType::Decimal { precision, scale } => {
                     numbers::decimal(text, u32::try_from(scale).unwrap_or(0), u32::from(precision))
@@ -578,7 +582,9 @@ impl<'a> Column<'a> {
         };
         let integer =
             matches!(self.values, Values::Int(_) | Values::Uint(_)) && plan.column_type != ColumnType::Timestamp;
-        let wider = if integer && numbers::float(text, 0).is_some() { "float64" } else { "text" };
+        let is_float = || numbers::float(text, 0).is_some_and(|value| !numbers::is_beyond(value, text));
+        let has_wider = integer || matches!(self.values, Values::Float32(_));
+        let wider = if has_wider && is_float() { "float64" } else { "text" };
         let shown = shown(text);
         let article = if wanted.starts_with('i') { "an" } else { "a" };
         if plan.required {

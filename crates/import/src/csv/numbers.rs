@@ -139,6 +139,11 @@ pub(crate) fn float32(text: &[u8]) -> Option<f32> {
     fast_float2::parse::<f32, _>(text.strip_prefix(b"+").unwrap_or(text)).ok()
 }
 
+/// Whether a number that is written in digits came out as infinite: no float holds it.
+pub(crate) fn is_beyond(value: f64, text: &[u8]) -> bool {
+    value.is_infinite() && text.iter().any(u8::is_ascii_digit)
+}
+
 /// An integer in a field of its own; a fraction of zeros (`100.00`) is allowed.
 pub(crate) fn integer(text: &[u8]) -> Option<i128> {
     let (negative, text) = match text.first()? {
@@ -256,6 +261,14 @@ mod tests {
             assert_eq!(integer(text.as_bytes()), None, "{text:?}");
         }
         assert_eq!(integer(b"100.000"), Some(100));
+    }
+
+    #[test]
+    fn only_written_infinities_are_infinite() {
+        for (text, is) in [("1e400", true), ("-9e999", true), ("1e308", false), ("inf", false), ("-Infinity", false)] {
+            assert_eq!(is_beyond(float(text.as_bytes(), 0).unwrap(), text.as_bytes()), is, "{text}");
+        }
+        assert!(is_beyond(f64::from(float32(b"1e39").unwrap()), b"1e39"));
     }
 
     #[test]

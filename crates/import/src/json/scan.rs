@@ -209,6 +209,10 @@ pub(crate) fn object_end(bytes: &[u8], at: usize) -> Option<usize> {
     }
 }
 
+fn number(text: &[u8]) -> Option<f64> {
+    numbers::float(text, 0).filter(|value| !numbers::is_beyond(*value, text))
+}
+
 /// The numbers of a list; `None` if it holds anything else. Texts that are numbers are numbers.
 pub(crate) fn numbers(nested: &[u8]) -> Option<Vec<Option<f64>>> {
     let inner = nested.strip_prefix(b"[")?.strip_suffix(b"]")?;
@@ -223,8 +227,8 @@ pub(crate) fn numbers(nested: &[u8]) -> Option<Vec<Option<f64>>> {
         found.push(match value {
             Value::Null => None,
             Value::Word(b"true" | b"false") | Value::Nested(_) => return None,
-            Value::Word(word) => Some(numbers::float(word, 0)?),
-            Value::Text(text) => Some(numbers::float(text.trim_ascii(), 0)?),
+            Value::Word(word) => Some(number(word)?),
+            Value::Text(text) => Some(number(text.trim_ascii())?),
         });
         at = end + inner[end..].iter().take_while(|byte| byte.is_ascii_whitespace()).count();
         match inner.get(at) {

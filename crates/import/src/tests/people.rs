@@ -198,6 +198,44 @@ fn a_column_without_a_type_has_that_of_the_table_or_of_the_settings() {
 }
 
 #[test]
+fn a_number_that_no_float_holds_is_refused_with_its_row_and_column() {
+    let refused = |text: &str, types: Vec<(String, ColumnType)>| {
+        error_of("t.csv", text.as_bytes(), ImportSettings { types, ..settings() })
+    };
+    let error = refused("time,price\n2024-01-02,1.5\n2024-01-03,1e400\n", Vec::new());
+    assert!(error.contains("line 3, column price: \"1e400\" is not a float64"), "{error}");
+    let float32 = vec![("price".to_owned(), ColumnType::Float32)];
+    let error = refused("time,price\n2024-01-02,-1e39\n", float32);
+    assert!(error.contains("--type price=float64 would take it"), "{error}");
+    let error = error_of(
+        "t.json",
+        b"{\"time\":\"2024-01-02\",\"price\":1.5}\n{\"time\":\"2024-01-03\",\"price\":1e400}",
+        settings(),
+    );
+    assert!(error.contains("column price") && error.contains("1e400"), "{error}");
+    let written = load_text("time,price\n2024-01-02,1.5\n2024-01-03,inf\n2024-01-04,-Infinity\n").unwrap();
+    assert_eq!(floats(&written.rows, "price"), [Some(1.5), Some(f64::INFINITY), Some(f64::NEG_INFINITY)]);
+}
+
+#[cfg(unix)]
+#[test]
+fn pipes_are_no_files_of_a_folder_and_are_refused_by_name() {
+    use std::os::unix::net::UnixListener;
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "time,n\n2024-01-02,1\n").unwrap();
+    let socket = folder.path().join("b.csv");
+    let _listens = UnixListener::bind(&socket).unwrap();
+    let pattern = |end: &str| vec![format!("{}{end}", folder.path().display())];
+    for end in ["", "/*.csv"] {
+        let names: Vec<String> = expand(&pattern(end)).unwrap().into_iter().map(|file| file.name).collect();
+        assert_eq!(names.len(), 1, "{names:?}");
+        assert!(names[0].ends_with("a.csv"), "{names:?}");
+    }
+    let error = expand(&[socket.display().to_string()]).unwrap_err().to_string();
+    assert!(error.contains("b.csv") && error.contains("is no regular file"), "{error}");
+}
+
+#[test]
 fn dates_in_other_orders_are_named_and_read_by_a_format() {
     let formats = |formats: &[&str]| ImportSettings {
         date_formats: formats.iter().map(|f| (*f).to_owned()).collect(),
