@@ -94,6 +94,35 @@ def test_several_statements_and_the_format_of_a_files_name(folder, tmp_path):
         assert (tmp_path / name).read_bytes().startswith(begins), name
     assert (tmp_path / "o.csv").read_bytes().count(b"\n") == 101, "all rows"
     assert command("sql", folder, "select 1", "-o", tmp_path).returncode == 1, "no folder is replaced"
+    for name in ("o.foo", "o.csv.gz"):
+        done = command("sql", folder, "drop table trade", "-o", tmp_path / name)
+        assert done.returncode == 1 and "no format has this ending; there are csv, json, ndjson" in done.stderr
+        assert not (tmp_path / name).exists()
+        assert command("sql", folder, "select n from trade", "-o", tmp_path / name, "--format", "csv").returncode == 0
+    done = command("shell", folder, text=f"\\o {tmp_path}/shell.foo\nselect count(*) as n from trade;\n")
+    assert (done.returncode, done.stdout) == (1, "") and "no format has this ending" in done.stderr
+
+
+def test_links_pipes_and_devices_as_files_of_answers(folder, tmp_path):
+    (tmp_path / "far").mkdir()
+    (tmp_path / "far" / "answer.csv").write_text("old")
+    link, pipe = tmp_path / "link.csv", tmp_path / "pipe.csv"
+    link.symlink_to("far/answer.csv")
+    for statement in ("select 1 as a", f"copy (select 1 as a) to '{link}'"):
+        done = command("sql", folder, statement, *([] if statement.startswith("copy") else ["-o", link]))
+        assert done.returncode == 0, done.stderr
+        assert link.is_symlink() and (tmp_path / "far" / "answer.csv").read_text() == "a\n1\n"
+        assert [path.name for path in (tmp_path / "far").iterdir()] == ["answer.csv"]
+        (tmp_path / "far" / "answer.csv").write_text("old")
+    assert command("sql", folder, "select nothing", "-o", link).returncode == 1
+    assert (tmp_path / "far" / "answer.csv").read_text() == "old"
+    done = command("sql", folder, "select 1 as a", "--format", "csv", "-o", "/dev/stdout")
+    assert (done.returncode, done.stdout) == (0, "a\n1\n"), done.stderr
+    os.mkfifo(pipe)
+    reader = subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE, text=True)
+    assert command("sql", folder, "select 2 as b", "-o", pipe).returncode == 0
+    assert reader.communicate(timeout=PATIENCE_SECONDS)[0] == "b\n2\n"
+    assert pipe.is_fifo()
 
 
 def test_a_server_answers_the_same(served):  # noqa: F811, pytest hands it in

@@ -2,13 +2,13 @@
 
 mod chart;
 mod fitted;
+mod target;
 
-use std::fs::File;
 use std::io::{BufWriter, ErrorKind, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use arrow::json::{ArrayWriter, LineDelimitedWriter};
@@ -23,6 +23,7 @@ use crate::rows::Rows;
 use crate::size::Thousands;
 use chart::{Drawing, Frame, Look};
 use fitted::{fit, vertical};
+use target::Target;
 
 /// How much of an answer a table shows.
 #[derive(Debug, Clone, Copy)]
@@ -54,39 +55,43 @@ pub fn line_end(format: OutputFormat, path: Option<&Path>) -> LineEnd {
     if is_beside { LineEnd::FirstRows } else { LineEnd::LastRows }
 }
 
-/// Writes rows to a file or to standard output. A file appears under its name only when it is whole; nothing but a regular file is replaced.
+/// Writes rows to a file or to standard output. A file appears under its name only when it is whole.
 pub fn write(rows: Rows<'_>, format: OutputFormat, path: Option<&Path>, shown: Shown) -> Result<()> {
     let Some(path) = path else {
         let written = write_to(rows, format, print::stdout(), shown);
         // Whatever the writers of formats made of it.
         return if print::is_closed() { Err(std::io::Error::from(ErrorKind::BrokenPipe).into()) } else { written };
     };
-    if path.exists() && !path.is_file() {
-        bail!("{} is no regular file", path.display());
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let file = File::create(&part).with_context(|| format!("create {}", part.display()))?;
-    let written = write_to(rows, format, file, Shown { rows: 0, size: None, ..shown });
-    if written.is_err() {
-        let _ = std::fs::remove_file(&part);
-        return written;
-    }
-    std::fs::rename(&part, path).with_context(|| format!("rename {}", part.display()))
+    let target = Target::open(path)?;
+    let written = write_to(rows, format, target.file(), Shown { rows: 0, size: None, ..shown });
+    target.finish(written)
 }
+
+/// Formats with the endings of names that stand for them.
+const ENDINGS: [(OutputFormat, &[&str]); 6] = [
+    (OutputFormat::Csv, &["csv"]),
+    (OutputFormat::Json, &["json"]),
+    (OutputFormat::Ndjson, &["ndjson", "jsonl"]),
+    (OutputFormat::Arrow, &["arrow", "arrows", "feather", "ipc"]),
+    (OutputFormat::Parquet, &["parquet", "pq"]),
+    (OutputFormat::Table, &["txt"]),
+];
 
 /// The format that a file's name stands for.
 pub fn format_of(path: &Path) -> Option<OutputFormat> {
-    Some(match path.extension()?.to_str()?.to_ascii_lowercase().as_str() {
-        "csv" => OutputFormat::Csv,
-        "json" => OutputFormat::Json,
-        "ndjson" | "jsonl" => OutputFormat::Ndjson,
-        "arrow" | "arrows" | "feather" | "ipc" => OutputFormat::Arrow,
-        "parquet" | "pq" => OutputFormat::Parquet,
-        "txt" => OutputFormat::Table,
-        _ => return None,
-    })
+    let end = path.extension()?.to_str()?;
+    let found = ENDINGS.iter().find(|(_, ends)| ends.iter().any(|one| one.eq_ignore_ascii_case(end)));
+    found.map(|(format, _)| *format)
+}
+
+/// The format that a file's name stands for; `None` for a name without an ending. Other endings are refused.
+pub fn format_named(path: &Path) -> Result<Option<OutputFormat>> {
+    let found = format_of(path);
+    if found.is_none() && path.extension().is_some() {
+        let ends: Vec<&str> = ENDINGS.iter().flat_map(|(_, ends)| ends.iter().copied()).collect();
+        bail!("{}: no format has this ending; there are {}", path.display(), ends.join(", "));
+    }
+    Ok(found)
 }
 
 /// Writes rows.

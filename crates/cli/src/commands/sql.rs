@@ -3,7 +3,7 @@
 use std::io::Read;
 use std::sync::atomic::AtomicBool;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use splay_sql::{NamedStatements, Resolved, copy_to, is_change};
 
@@ -35,8 +35,14 @@ pub fn run(arguments: SqlArguments) -> Result<()> {
     if statements.is_empty() {
         bail!("no statement");
     }
-    let named = arguments.output.as_deref().and_then(output::format_of);
-    let format = arguments.format.or(named).unwrap_or(OutputFormat::Table);
+    let format = match (arguments.format, arguments.output.as_deref()) {
+        (Some(format), _) => Some(format),
+        (None, Some(path)) => {
+            output::format_named(path).map_err(|error| anyhow!("{error}; --format names one for any file"))?
+        }
+        (None, None) => None,
+    };
+    let format = format.unwrap_or(OutputFormat::Table);
     if statements.len() > 1 && (arguments.output.is_some() || !format.is_for_people()) {
         bail!("{} statements: more than one can be shown as tables or charts only", statements.len());
     }

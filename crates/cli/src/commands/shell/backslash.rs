@@ -1,10 +1,12 @@
 //! Commands of the shell that are no SQL.
 
+use std::path::Path;
+
 use anyhow::{Context, Result, bail};
 
 use super::settings::Mode;
 use super::{Next, Shell};
-use crate::output::columns;
+use crate::output::{self, columns};
 use crate::print::say;
 
 /// Commands with what they do.
@@ -58,7 +60,11 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
             let text = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
             return shell.run_text(&text);
         }
-        ("\\o", file) => settings.output = (!file.is_empty()).then(|| file.into()),
+        ("\\o", "") => settings.output = None,
+        ("\\o", file) => {
+            output::format_named(Path::new(file))?;
+            settings.output = Some(file.into());
+        }
         ("\\chart", statement) => {
             let last = || shell.last.clone().context("there is no answer to draw yet");
             let statement = if statement.is_empty() { last()? } else { statement.to_owned() };
