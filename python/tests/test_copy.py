@@ -1,5 +1,6 @@
 """COPY: rows of files into tables, and of tables and queries into files."""
 
+import json
 import pathlib
 import subprocess
 
@@ -101,3 +102,26 @@ def test_a_server_reads_no_files_and_its_answers_become_some(market: splay.Datab
         assert pa.ipc.open_file(file).read_all().num_rows == frame(1).num_rows
         done = command(server.http, f"copy trade from '{file}'")
         assert done.returncode != 0, "files are never read over the wire"
+
+
+NESTED = "select 'x' as a, make_array(1.0, null, 2.5) as bids, named_struct('venue', 'X \"Y\"', 'size', 3) as best"
+NESTED_CSV = 'a,bids,best\nx,"[1.0, null, 2.5]","{""venue"": ""X \\""Y\\"""", ""size"": 3}"\n'
+
+
+def test_nested_columns_are_text_in_csv(market: splay.Database, tmp_path: pathlib.Path) -> None:
+    levels = pa.FixedSizeListArray.from_arrays(pa.array([1.5, None, 2.5, 3.5]), 2)
+    times = pa.array([1, 2], pa.timestamp("ns"))
+    market.write("book", pa.table({"time": times, "sym": ["A", "A"], "bid": levels}))
+    file = tmp_path / "nested.csv"
+    for statement, *more in ([NESTED, "-o", str(file)], [f"copy ({NESTED}) to '{file}'"]):
+        done = subprocess.run([SPLAY, "sql", str(tmp_path / "db"), statement, *more], capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert file.read_text() == NESTED_CSV
+    out = tmp_path / "out"
+    done = subprocess.run([SPLAY, "export", str(tmp_path / "db"), "book", "--to", str(out), "--format", "csv"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    (exported,) = out.rglob("*.csv")
+    assert [line.split(",", 2)[2] for line in exported.read_text().splitlines()] == ["bid", '"[1.5, null]"', '"[2.5, 3.5]"']
+    with Server(tmp_path / "db") as server:
+        status, body = server.send("/query", json.dumps({"sql": NESTED, "format": "csv"}).encode(), content_type="application/json")
+        assert (status, body.decode()) == (200, NESTED_CSV)

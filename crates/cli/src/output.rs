@@ -15,6 +15,7 @@ use arrow::json::{ArrayWriter, LineDelimitedWriter};
 use arrow::util::display::FormatOptions;
 use arrow::util::pretty::pretty_format_batches_with_options;
 use parquet::arrow::ArrowWriter;
+use splay_sql::nested_as_text;
 
 use crate::args::OutputFormat;
 use crate::print;
@@ -105,11 +106,11 @@ pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, s
             let mut writer = arrow::csv::WriterBuilder::new().with_header(true).build(&mut sink);
             let mut any = false;
             for batch in batches {
-                writer.write(&batch?)?;
+                writer.write(&as_text(&batch?)?)?;
                 any = true;
             }
             if !any {
-                writer.write(&RecordBatch::new_empty(schema))?;
+                writer.write(&as_text(&RecordBatch::new_empty(schema))?)?;
             }
         }
         OutputFormat::Json => {
@@ -138,6 +139,11 @@ pub fn write_to(rows: Rows<'_>, format: OutputFormat, sink: impl Write + Send, s
     }
     sink.flush()?;
     Ok(())
+}
+
+/// Rows as CSV has them.
+pub fn as_text(batch: &RecordBatch) -> Result<RecordBatch> {
+    Ok(nested_as_text(batch, &mut |_| Ok(()))?)
 }
 
 /// The first rows as a table, and how many there are.

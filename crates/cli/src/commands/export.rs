@@ -9,6 +9,7 @@ use splay_store::Table;
 
 use super::place::open_to_read;
 use crate::args::{ExportArguments, ExportFormat};
+use crate::output::as_text;
 use crate::print::say;
 use crate::progress;
 use crate::size::{Human, Thousands};
@@ -57,6 +58,7 @@ fn files(
                 bail!("{} is in the way", path.display());
             }
             let batch = segment.read_all(snapshot.spec(), &all)?;
+            let batch = if matches!(format, FileFormat::Csv(_)) { as_text(&batch)? } else { batch };
             let part = Rows { name: table.name().to_owned(), schema: batch.schema(), batches: vec![batch] };
             written.push(path.clone());
             format.write_file(&part, &path)?;

@@ -14,7 +14,7 @@ use axum::http::HeaderMap;
 use axum::http::header;
 use bytes::Bytes;
 use serde_json::json;
-use splay_sql::{AnswerMemory, StatementStats, widest_row_bytes};
+use splay_sql::{AnswerMemory, StatementStats, nested_as_text, widest_row_bytes};
 use splay_store::ColumnType;
 
 use crate::counted::{self, CountedBuffer};
@@ -81,7 +81,7 @@ impl Format {
         match self {
             Format::Json => Encoder::Json(json_writer(StructMode::ListOnly)),
             Format::Ndjson => Encoder::Ndjson(json_writer(StructMode::ObjectOnly)),
-            Format::Csv => Encoder::Csv(CountedBuffer::default()),
+            Format::Csv => Encoder::Csv(CountedBuffer::default(), None),
             Format::Arrow => Encoder::Arrow { writer: None, memory: None },
         }
     }
@@ -108,7 +108,8 @@ fn json_writer<F: JsonFormat>(mode: StructMode) -> Writer<CountedBuffer, F> {
 pub(super) enum Encoder {
     Json(Writer<CountedBuffer, Commas>),
     Ndjson(Writer<CountedBuffer, LineDelimited>),
-    Csv(CountedBuffer),
+    /// With the statement's memory, once there are columns.
+    Csv(CountedBuffer, Option<AnswerMemory>),
     Arrow {
         /// Begun with the columns.
         writer: Option<StreamWriter<CountedBuffer>>,
@@ -151,9 +152,10 @@ impl Encode for Encoder {
                 writer.get_mut().within(memory);
                 Bytes::new()
             }
-            Encoder::Csv(buffer) => {
+            Encoder::Csv(buffer, of_rows) => {
                 buffer.within(memory);
-                csv(buffer, &RecordBatch::new_empty(SchemaRef::clone(schema)), true)?
+                let of_rows = of_rows.insert(memory.clone());
+                csv(buffer, &RecordBatch::new_empty(SchemaRef::clone(schema)), of_rows, true)?
             }
             Encoder::Arrow { writer, memory: of_rows } => {
                 let mut buffer = CountedBuffer::default();
@@ -178,14 +180,16 @@ impl Encode for Encoder {
                 let written = writer.write(batch);
                 taken(writer.get_mut(), written)?
             }
-            Encoder::Csv(buffer) => csv(buffer, batch, false)?,
+            Encoder::Csv(buffer, Some(memory)) => csv(buffer, batch, memory, false)?,
             Encoder::Arrow { writer: Some(writer), memory: Some(memory) } => {
                 // The message is made as a whole, and then written.
                 let _message = counted::part(memory, widest_row_bytes(batch) * batch.num_rows() as u64)?;
                 let written = writer.write(batch);
                 taken(writer.get_mut(), written)?
             }
-            Encoder::Arrow { .. } => return Err(Problem::new(Code::Internal, "rows before columns")),
+            Encoder::Csv(_, None) | Encoder::Arrow { .. } => {
+                return Err(Problem::new(Code::Internal, "rows before columns"));
+            }
         };
         Ok(vec![bytes])
     }
@@ -214,7 +218,16 @@ fn taken(buffer: &mut CountedBuffer, written: Result<(), ArrowError>) -> Outcome
     }
 }
 
-fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, header: bool) -> Outcome<Bytes> {
-    let written = arrow::csv::WriterBuilder::new().with_header(header).build(&mut *buffer).write(batch);
+fn csv(buffer: &mut CountedBuffer, batch: &RecordBatch, memory: &AnswerMemory, header: bool) -> Outcome<Bytes> {
+    let (text, mut refused) = (memory.part(), None);
+    let rows = nested_as_text(batch, &mut |bytes| {
+        text.resize(bytes).map_err(|error| {
+            let told = ArrowError::MemoryError(error.to_string());
+            refused = Some(error);
+            told
+        })
+    });
+    let rows = rows.map_err(|error| refused.map_or_else(|| cant_write(error), Problem::from))?;
+    let written = arrow::csv::WriterBuilder::new().with_header(header).build(&mut *buffer).write(&rows);
     taken(buffer, written)
 }
