@@ -125,6 +125,12 @@ def test_links_pipes_and_devices_as_files_of_answers(folder, tmp_path):
     assert pipe.is_fifo()
 
 
+def test_a_tables_columns_and_one_that_is_not_there(folder):
+    done = command("shell", folder, text="\\d TRADE\n\\d nosuch\n")
+    assert "| sym         | symbol    | YES         |" in done.stdout, done.stdout
+    assert 'no table "nosuch"; this database has trade' in done.stderr
+
+
 def test_a_server_answers_the_same(served):  # noqa: F811, pytest hands it in
     client = served.client()
     client.write("trade", frame(0, 10))

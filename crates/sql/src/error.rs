@@ -133,6 +133,14 @@ impl Error {
         }
     }
 
+    /// The same about a statement, with what may help in a line of its own.
+    pub(crate) fn with_hint(self, hint: Option<String>) -> Error {
+        match (self, hint) {
+            (Error::Statement { message }, Some(hint)) => Error::Statement { message: format!("{message}\n{hint}") },
+            (error, _) => error,
+        }
+    }
+
     /// Which of the two limits was reached.
     fn of_memory(message: &str, limit_bytes: usize) -> Error {
         match message.find(TOTAL) {

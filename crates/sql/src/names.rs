@@ -4,6 +4,7 @@
 //! columns in lower case, quoted names are folded too, and the answer gets the names back: an alias as the statement wrote
 //! it (`written.rs`), a column as its table has it.
 
+mod quoted;
 mod written;
 
 use std::collections::HashMap;
@@ -13,6 +14,7 @@ use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+pub(crate) use self::quoted::text_in_double_quotes;
 use self::written::Spelling;
 pub(crate) use self::written::Written;
 use crate::error::Result;

@@ -46,7 +46,7 @@ use crate::joins;
 use crate::limits;
 use crate::materialized::{self, Materialized, ViewReads};
 use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
-use crate::names::Spellings;
+use crate::names::{Spellings, text_in_double_quotes};
 use crate::null_safe_keys::NullSafeKeys;
 use crate::numbers::Numbers;
 use crate::one_nan::OneNan;
@@ -814,9 +814,11 @@ pub(crate) async fn logical_plan(
 ) -> Result<(LogicalPlan, Spellings, bool)> {
     let (folded, mut spellings) = Spellings::fold(text)?;
     let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
-    let text = rewritten.as_deref().unwrap_or(&folded);
-    let plan = read_only::plan(state, text, rewritten.is_some()).await;
-    let (plan, written) = plan.map_err(|error| Error::from_datafusion(error, memory_bytes))?;
+    let plan = read_only::plan(state, rewritten.as_deref().unwrap_or(&folded), rewritten.is_some()).await;
+    let (plan, written) = plan.map_err(|error| {
+        let hint = text_in_double_quotes(text, &error);
+        Error::from_datafusion(error, memory_bytes).with_hint(hint)
+    })?;
     spellings.add_statement(written);
     Ok((plan, spellings, rewritten.is_some()))
 }

@@ -13,6 +13,7 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema, SchemaRe
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+use splay_store::ColumnType;
 
 use crate::error::{Error, Result, fault};
 use crate::syntax::{is_word, solid};
@@ -142,7 +143,7 @@ impl Summary {
             nulls.push((rows > 0).then(|| (share * 10_000.0).round() / 100.0));
         }
         let names = columns.fields().iter().map(|field| field.name().clone());
-        let types = columns.fields().iter().map(|field| field.data_type().to_string());
+        let types = columns.fields().iter().map(|field| ColumnType::name_of(field.data_type()));
         let mut arrays: Vec<ArrayRef> =
             vec![Arc::new(StringArray::from_iter_values(names)), Arc::new(StringArray::from_iter_values(types))];
         for (number, column) in texts.into_iter().enumerate() {

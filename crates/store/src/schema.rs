@@ -145,6 +145,12 @@ impl ColumnType {
         })
     }
 
+    /// The name of an Arrow type as people read it: that of the column type that takes such values, or Arrow's if there is none.
+    #[must_use]
+    pub fn name_of(data_type: &DataType) -> String {
+        ColumnType::from_arrow(data_type).map_or_else(|| data_type.to_string(), |own| own.to_string())
+    }
+
     /// Whether every value of `self` is also a value of `wider`, so that a column may be widened to it.
     #[must_use]
     pub fn widens_to(&self, wider: &ColumnType) -> bool {

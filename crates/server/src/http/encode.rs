@@ -123,11 +123,10 @@ fn cant_write(error: ArrowError) -> Problem {
 
 /// Names and types of an answer's columns.
 pub(super) fn columns(schema: &Schema) -> serde_json::Value {
-    let columns = schema.fields().iter().map(|field| {
-        let kind = field.data_type();
-        let kind = ColumnType::from_arrow(kind).map_or_else(|| kind.to_string(), |column_type| column_type.to_string());
-        json!({ "name": field.name(), "type": kind })
-    });
+    let columns = schema
+        .fields()
+        .iter()
+        .map(|field| json!({ "name": field.name(), "type": ColumnType::name_of(field.data_type()) }));
     columns.collect()
 }
 

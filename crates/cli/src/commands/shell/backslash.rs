@@ -43,11 +43,8 @@ pub fn run(shell: &mut Shell, command: &str) -> Result<Next> {
              where table_schema = 'public' group by table_name order by table_name",
         )?,
         ("\\d", table) => {
-            let table = table.trim_matches('"').replace('\'', "''");
-            shell.list(&format!(
-                "select column_name as \"column\", data_type as type from information_schema.columns \
-                 where table_schema = 'public' and lower(table_name) = lower('{table}') order by ordinal_position"
-            ))?;
+            let table = table.trim_matches('"').replace('"', "\"\"");
+            shell.list(&format!("describe \"{table}\""))?;
         }
         ("\\df", part) => {
             let part = part.to_lowercase();
