@@ -5,11 +5,15 @@ from typing import TYPE_CHECKING, Any
 from splay._html import answer_html
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     import pandas
     import polars
     import pyarrow
 
     from splay.frames.frame import Frame
+
+    Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class AnswerMethods:
@@ -59,7 +63,7 @@ class AnswerMethods:
 
 
 class TableMethods:
-    """Rows of a table, read by its lazy frame."""
+    """Rows of a table, read by its lazy frame, and changes of it, made by SQL."""
 
     if TYPE_CHECKING:
 
@@ -97,8 +101,95 @@ class TableMethods:
         """The rows for whoever takes Arrow streams."""
         return self.frame().__arrow_c_stream__(requested_schema)
 
+    def delete(self, condition: str, params: "Parameters | None" = None) -> int:
+        """Delete rows, by one commit, which can be undone, and give their number.
 
-TABLE_METHODS = ("frame", "head", "to_arrow", "df", "pl", "fetchall", "__arrow_c_stream__")
+        Parameters
+        ----------
+        condition
+            What is true for them, as behind ``WHERE`` in SQL; ``"true"`` for all rows. It is a part of the statement: values from
+            elsewhere belong into ``params``.
+        params
+            Values for placeholders, see :meth:`splay.Database.sql`.
+
+        Raises
+        ------
+        StatementError
+            If it is no condition, or names a column that there isn't.
+        BusyError, LockedError
+            If others write.
+        """
+        # The bracket is in a line of its own, behind a comment that the condition may end with.
+        return self._change("DELETE FROM", f"WHERE (\n{condition}\n)", params)
+
+    def drop(self) -> None:
+        """Drop the table. ``splay undo`` brings it back while its files are kept and no other table has its name.
+
+        Raises
+        ------
+        NoSuchTableError
+            If it is gone already.
+        BusyError, LockedError
+            If rows are captured into it, or others write.
+        """
+        self._change("DROP TABLE")
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column. No file is written anew, and its values can't be read any more.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Raises
+        ------
+        NoSuchColumnError
+            If there is no such column.
+        SchemaError
+            If it orders the rows.
+        StatementError
+            If views name it.
+        """
+        self._change("ALTER TABLE", f"DROP COLUMN {_name(name)}")
+
+    def rename_column(self, name: str, to: str) -> None:
+        """Give a column another name. No file is written anew.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        to
+            The new name.
+
+        Raises
+        ------
+        NoSuchColumnError
+            If there is no such column.
+        SchemaError
+            If another column has the new name, or had it.
+        StatementError
+            If views name it.
+        """
+        self._change("ALTER TABLE", f"RENAME COLUMN {_name(name)} TO {_name(to)}")
+
+    def _change(self, verb: str, what: str = "", params: "Parameters | None" = None) -> int:
+        """Run a statement that changes the table, and give how many rows it changed."""
+        told = self.database.sql(f"{verb} {_name(self.name)} {what}", params).fetchall()
+        return int(told[0][1])
+
+
+def _name(name: str) -> str:
+    from splay.frames.text import identifier
+
+    return identifier(name)
+
+
+TABLE_METHODS = (
+    "frame", "head", "to_arrow", "df", "pl", "fetchall", "__arrow_c_stream__",
+    "delete", "drop", "drop_column", "rename_column", "_change",
+)  # fmt: skip
 """Names of the methods that the compiled class of tables gets."""
 
 

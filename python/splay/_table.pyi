@@ -2,14 +2,14 @@
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, final
 
 import pandas
 import polars
 import pyarrow
 
-from splay._database import Database
+from splay._database import Database, Parameter
 from splay._reports import Commit, CompactReport, LoadReport, Partition, Problem, Source
 from splay.frames.frame import Frame
 
@@ -214,6 +214,74 @@ class Table:
             If views read the table, or it keeps the rows of one.
         BusyError
             If a server captures.
+        """
+
+    def delete(self, condition: str, params: Sequence[Parameter] | Mapping[str, Parameter] | None = None) -> int:
+        """Delete rows, by one commit, which can be undone, and give their number.
+
+        Parameters
+        ----------
+        condition
+            What is true for them, as behind ``WHERE`` in SQL; ``"true"`` for all rows. It is a part of the statement: values from
+            elsewhere belong into ``params``.
+        params
+            Values for placeholders, see :meth:`splay.Database.sql`.
+
+        Raises
+        ------
+        StatementError
+            If it is no condition, or names a column that there isn't.
+        BusyError, LockedError
+            If others write.
+        """
+
+    def drop(self) -> None:
+        """Drop the table. ``splay undo`` brings it back while its files are kept and no other table has its name.
+
+        Raises
+        ------
+        NoSuchTableError
+            If it is gone already.
+        BusyError, LockedError
+            If rows are captured into it, or others write.
+        """
+
+    def drop_column(self, name: str) -> None:
+        """Drop a column. No file is written anew, and its values can't be read any more.
+
+        Parameters
+        ----------
+        name
+            Its name.
+
+        Raises
+        ------
+        NoSuchColumnError
+            If there is no such column.
+        SchemaError
+            If it orders the rows.
+        StatementError
+            If views name it.
+        """
+
+    def rename_column(self, name: str, to: str) -> None:
+        """Give a column another name. No file is written anew.
+
+        Parameters
+        ----------
+        name
+            Its name.
+        to
+            The new name.
+
+        Raises
+        ------
+        NoSuchColumnError
+            If there is no such column.
+        SchemaError
+            If another column has the new name, or had it.
+        StatementError
+            If views name it.
         """
 
     def retain(self, *, days: int | None = None, bytes: int | None = None) -> None:

@@ -408,6 +408,28 @@ class RemoteTable(TableMethods):
         self.dates: tuple[str, str] | None = (told["first_date"], told["last_date"]) if told["first_date"] else None
         """First and last date, None of a table without rows."""
 
+    def rename(self, name: str) -> "RemoteTable":
+        """Give the table another name, by one commit, and give the table of that name.
+
+        Parameters
+        ----------
+        name
+            The new name.
+
+        Raises
+        ------
+        InvalidNameError
+            If a table or a view has the name, or it can't be one.
+        ExecutionError
+            If views read the table, or it keeps the rows of one.
+        BusyError
+            If the server has captured rows of the table that are in no file yet.
+        """
+        from splay.frames.text import identifier
+
+        self._change("ALTER TABLE", f"RENAME TO {identifier(name)}")
+        return self.database.table(name)
+
     def __repr__(self) -> str:
         return f"<splay.RemoteTable {self.name!r} of {self.rows:,} rows: {', '.join(self.columns)}>"
 

@@ -391,3 +391,51 @@ def test_a_server_changes_rows_for_those_who_may(tmp_path: Path) -> None:
         )
         assert client.sql("select count(*) as n from trade").to_arrow().to_pylist()[0]["n"] in (0, 15)
         assert refused.returncode == 0 or "send the statement to the server" in refused.stderr
+
+
+def changed(table: "splay.Table | splay.remote.RemoteTable") -> None:
+    """What the methods of a table do to three rows of it, whose names need quotes."""
+    db = table.database
+    count = f'select count(*) from "{table.name}"'
+    assert table.delete("sym = $sym -- and no others", {"sym": "B"}) == 1
+    assert db.sql(count).fetchall() == [(2,)]
+    for wrong in ("", "nothing = 1", "x", "sym = (select"):
+        with pytest.raises(splay.StatementError):
+            table.delete(wrong)
+    table.rename_column("x", "select")
+    # A server tells the kind of an error more coarsely.
+    with pytest.raises((splay.NoSuchColumnError, splay.StatementError)):
+        table.rename_column("x", "y")
+    with pytest.raises((splay.SchemaError, splay.RejectedError)):
+        table.drop_column("time")
+    table.drop_column("group")
+    assert [field.lower() for field in db.sql(f'select * from "{table.name}"').columns] == ["time", "sym", "select", "date"]
+    assert table.delete("true") == 2
+    table.drop()
+    assert table.name not in db.tables()
+    with pytest.raises(splay.NoSuchTableError):
+        table.drop()
+
+
+ORDERS = pa.table(
+    {
+        "time": pa.array([START, START, START], pa.timestamp("ns", "UTC")),
+        "sym": ["A", "B", "A"],
+        "group": [1.0, 2.0, 3.0],
+        "x": [1, 2, 3],
+    }
+)
+
+
+def test_tables_are_changed_by_methods(tmp_path: Path) -> None:
+    db = splay.open(tmp_path / "db")
+    db.write("order", ORDERS)
+    changed(db.table("order"))
+
+
+def test_tables_of_servers_are_changed_by_methods(tmp_path: Path) -> None:
+    splay.open(tmp_path / "db").write("order", ORDERS)
+    with Server(tmp_path / "db") as server, splay.connect(server.http) as client:
+        renamed = client.table("order").rename("group")
+        assert (renamed.name, client.tables()) == ("group", ["group"])
+        changed(renamed)
