@@ -1,6 +1,6 @@
 //! Columns and their types, of a table or of an answer.
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use pyo3::exceptions::PyKeyError;
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyIterator, PyList};
@@ -15,6 +15,14 @@ use crate::answer::optional;
 #[derive(Debug)]
 pub(crate) struct PySchema(pub(crate) SchemaRef);
 
+/// SplayDB's name of a type, or Arrow's where a table can't have it.
+fn type_name(data_type: &DataType) -> String {
+    match ColumnType::from_arrow(data_type) {
+        Some(own) if own.arrow() == *data_type => own.to_string(),
+        _ => data_type.to_string(),
+    }
+}
+
 #[pymethods]
 impl PySchema {
     #[getter]
@@ -24,7 +32,7 @@ impl PySchema {
 
     #[getter]
     fn types(&self) -> Vec<String> {
-        self.0.fields().iter().map(|field| ColumnType::name_of(field.data_type())).collect()
+        self.0.fields().iter().map(|field| type_name(field.data_type())).collect()
     }
 
     fn __len__(&self) -> usize {
@@ -41,7 +49,7 @@ impl PySchema {
 
     fn __getitem__(&self, name: &str) -> PyResult<String> {
         let field = self.0.field_with_name(name).map_err(|_| PyKeyError::new_err(name.to_owned()))?;
-        Ok(ColumnType::name_of(field.data_type()))
+        Ok(type_name(field.data_type()))
     }
 
     fn __eq__(&self, other: &PySchema) -> bool {
