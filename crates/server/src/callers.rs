@@ -291,7 +291,7 @@ impl Callers {
                 session
             }
         };
-        Ok(session.as_user(&user.name))
+        Ok(session.as_user(&user.name, matches!(user.proof, Proof::Password(_))))
     }
 
     /// A token by which a user who has shown his password is known until the server ends; of who has shown a token that one.

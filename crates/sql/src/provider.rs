@@ -279,6 +279,9 @@ impl SchemaProvider for TickSchema {
         if !self.sees(name) {
             return self.file(name);
         }
+        if let Some(guard) = &self.guard {
+            guard.check_past(name).map_err(external)?;
+        }
         let snapshot = match snapshot_of(&self.database, name) {
             Ok(snapshot) => snapshot,
             Err(splay_store::Error::NoSuchTable { .. }) => match self.database.view(name) {

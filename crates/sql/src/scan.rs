@@ -14,13 +14,17 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Date32Array, Int64Array, RecordBatch, RecordBatchOptions};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BooleanArray, BooleanBuilder, Date32Array, Int64Array, RecordBatch, RecordBatchOptions,
+};
 use arrow::compute::{SortOptions, and, filter_record_batch, prep_null_mask_filter};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics, internal_err};
+use datafusion::error::DataFusionError;
 use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -256,6 +260,45 @@ struct ReadPlan {
 struct ScanFilter {
     expr: Arc<dyn PhysicalExpr>,
     columns: Vec<usize>,
+}
+
+impl ScanFilter {
+    /// The rows for which it is true.
+    fn passes(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let passes = self.expr.evaluate(batch)?.into_array(batch.num_rows())?;
+        let passes = passes.as_boolean();
+        Ok(if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() })
+    }
+
+    /// The same of a policy's condition. A row for which it fails, as by a division by zero, doesn't pass: the error would tell of rows and
+    /// columns that aren't shown.
+    fn passes_or_hides(&self, batch: &RecordBatch) -> Result<BooleanArray> {
+        let mut passes = BooleanBuilder::with_capacity(batch.num_rows());
+        let mut parts = vec![0..batch.num_rows()];
+        while let Some(part) = parts.pop() {
+            match self.passes(&batch.slice(part.start, part.len())) {
+                Ok(known) => passes.append_array(&known),
+                Err(error) if !is_of_values(&error) => return Err(error),
+                Err(_) if part.len() <= 1 => passes.append_n(part.len(), false),
+                Err(_) => {
+                    let middle = part.start + part.len() / 2;
+                    parts.extend([middle..part.end, part.start..middle]);
+                }
+            }
+        }
+        Ok(passes.finish())
+    }
+}
+
+/// Whether an expression failed for the values that it was given, not for want of memory or time.
+fn is_of_values(error: &DataFusionError) -> bool {
+    match error.find_root() {
+        DataFusionError::Execution(_) => true,
+        DataFusionError::ArrowError(error, _) => {
+            !matches!(**error, ArrowError::MemoryError(_) | ArrowError::ExternalError(_) | ArrowError::IoError(..))
+        }
+        _ => false,
+    }
 }
 
 impl TickScanExec {
@@ -656,9 +699,10 @@ impl ReadPlan {
         let mut known: Vec<(usize, ArrayRef)> = Vec::new();
         for filter in &self.filters {
             let batch = self.columns(piece, &filter.columns, &mut known)?;
-            let passes = filter.expr.evaluate(&batch)?.into_array(batch.num_rows())?;
-            let passes = passes.as_boolean();
-            let passes = if passes.null_count() > 0 { prep_null_mask_filter(passes) } else { passes.clone() };
+            let passes = match self.is_private {
+                true => filter.passes_or_hides(&batch)?,
+                false => filter.passes(&batch)?,
+            };
             let all = match &mask {
                 Some(mask) => and(mask, &passes)?,
                 None => passes,

@@ -255,7 +255,8 @@ impl Session {
 
     /// A session over the same database, threads and memory that sees what a guard lets through.
     pub(crate) fn guarded(&self, guard: Arc<Guard>) -> Result<Session> {
-        let caller = Caller { guard: Some(Arc::clone(&guard)), user: None, manages_users: false };
+        let caller =
+            Caller { guard: Some(Arc::clone(&guard)), user: None, manages_users: false, changes_password: false };
         if caller.veil().is_none() && !self.settings.files {
             return Ok(self.for_caller(caller));
         }

@@ -21,7 +21,7 @@ impl Table {
         let database = self.database();
         validate_name("table", to)?;
         database.refuse_of_view(self.name())?;
-        database.refuse_rename_of_granted(self.name())?;
+        let _names = database.refuse_rename_of_granted(self.name())?;
         let writer = Writer::begin(database, self.name())?;
         self.refuse_captured()?;
         let Some(state) = writer.table() else {

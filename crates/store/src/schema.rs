@@ -22,12 +22,13 @@ pub const DATE_COLUMN: &str = "date";
 pub const NAME_BYTES_MAX: usize = 128;
 
 /// Files beside the tables' folders.
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     crate::settings::FILE,
     crate::database::WRITER_LOCK,
     crate::database::READERS_LOCK,
     crate::views::FILE,
     crate::access::FILE,
+    crate::access::LOCK,
 ];
 
 /// Most columns of a table.

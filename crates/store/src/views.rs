@@ -206,7 +206,7 @@ impl Database {
         validate_name("view", to)?;
         let refused = |reason| Err(Error::Refused { reason });
         self.change_views(|views| {
-            self.refuse_rename_of_granted(name)?;
+            let _names = self.refuse_rename_of_granted(name)?;
             let others: Vec<View> =
                 views.iter().filter(|view| !view.name.eq_ignore_ascii_case(name)).cloned().collect();
             let Some(view) = views.iter_mut().find(|view| view.name.eq_ignore_ascii_case(name)) else {

@@ -206,8 +206,7 @@ async fn described(statements: &Statements, text: String) -> Outcome<Schema> {
 async fn columns_of(statements: &Statements, table: &str) -> Outcome<SchemaRef> {
     let (session, table) = (statements.session().clone(), table.to_owned());
     let known = move || -> Outcome<SchemaRef> {
-        session.check_seen(&table)?;
-        let snapshot = session.database().table(&table).and_then(|table| table.snapshot())?;
+        let snapshot = session.table(&table)?.snapshot()?;
         Ok(SchemaRef::new(session.known_columns(&table, &snapshot.spec().arrow())))
     };
     on_thread(known).await?

@@ -9,7 +9,7 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::http::HeaderMap;
 use serde_json::{Value, json};
-use splay_store::{Database, Partition, Segment, TableSnapshot, Tier};
+use splay_store::{Partition, Segment, Table, TableSnapshot, Tier};
 
 use super::tables::reads_all;
 use super::{Server, on_thread};
@@ -31,18 +31,18 @@ pub(super) async fn storage(
     let caller = server.caller(&headers, Role::Read).await?;
     let session = server.statements(&caller).await?.session().clone();
     let described = on_thread(move || {
-        session.check_seen(&table)?;
+        let found = session.table(&table)?;
         if caller.rights().is_some_and(|rights| !reads_all(rights, &table)) {
             let reason = format!("what table {table:?} takes tells of rows and columns that you may not read");
             return Err(Problem::new(Code::Forbidden, reason));
         }
-        describe(session.database(), &table)
+        describe(&found)
     });
     Ok(Json(described.await??))
 }
 
-fn describe(database: &Database, table: &str) -> Outcome<Value> {
-    let snapshot = database.table(table).and_then(|table| table.snapshot()).map_err(Problem::from)?;
+fn describe(table: &Table) -> Outcome<Value> {
+    let snapshot = table.snapshot().map_err(Problem::from)?;
     let spec = snapshot.spec();
     let has_dates = spec.reference.is_none();
     let newest = snapshot.partitions().iter().rev().take(PARTITIONS_MAX);

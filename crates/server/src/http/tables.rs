@@ -28,10 +28,7 @@ pub(super) async fn list(State(server): Server, headers: HeaderMap) -> Outcome<J
 pub(super) async fn one(State(server): Server, Path(table): Path<String>, headers: HeaderMap) -> Outcome<Json<Value>> {
     let caller = server.caller(&headers, Role::Read).await?;
     let session = server.statements(&caller).await?.session().clone();
-    let described = on_thread(move || {
-        session.check_seen(&table)?;
-        describe(&session, &caller, &table)
-    });
+    let described = on_thread(move || describe(&session, &caller, &table));
     Ok(Json(described.await??))
 }
 
@@ -44,7 +41,7 @@ fn describe_or_damage(session: &Session, caller: &Caller, name: &str) -> Outcome
 }
 
 fn describe(session: &Session, caller: &Caller, name: &str) -> Outcome<Value> {
-    let snapshot = session.database().table(name).and_then(|table| table.snapshot()).map_err(Problem::from)?;
+    let snapshot = session.table(name)?.snapshot().map_err(Problem::from)?;
     let spec = snapshot.spec();
     let known = session.known_columns(name, &spec.shown_arrow());
     let is_known = |column: &str| known.index_of(column).is_ok();

@@ -91,9 +91,27 @@ impl Guard {
         self.rights.sees(table) && self.database().refuse_of_view(table).is_ok()
     }
 
+    /// Whether some columns of a table may be read, listed with commas.
+    pub(crate) fn reads(&self, table: &str, columns: &str) -> bool {
+        let permission = self.rights.permission(Privilege::Select, table);
+        columns.split(", ").all(|column| permission.covers(column))
+    }
+
     /// Whether a view may be read.
     pub(crate) fn reads_view(&self, view: &View) -> bool {
         self.rights.may(Privilege::Select, &view.name)
+    }
+
+    /// Refuses the past of a table of which not all is seen: its columns and rows may have been others, and which commits there are tells of changes.
+    pub(crate) fn check_past(&self, name: &str) -> splay_store::Result<()> {
+        let Some((table, _)) = name.split_once('@') else { return Ok(()) };
+        match self.rights.permission(Privilege::Select, table) {
+            Permission::All if !self.rights.has_row_condition(table) => Ok(()),
+            _ => {
+                let about = format!("for the past of table {table}, of which you may not see all");
+                Err(splay_store::Error::Denied { about })
+            }
+        }
     }
 
     /// A table as it is seen.
@@ -121,11 +139,6 @@ impl Guard {
         let has_condition = self.rights.has_row_condition(table);
         if hidden.is_empty() && !has_condition {
             return Ok(Arc::new(TickTable::new(snapshot)));
-        }
-        if name != table {
-            // Its columns and rows may have been others.
-            let about = format!("for the past of table {table}, of which you may not see all");
-            return Err(external(splay_store::Error::Denied { about }));
         }
         let conditions = match self.rights.rows(table) {
             RowCondition::All => None,

@@ -18,7 +18,7 @@ mod statement;
 use std::sync::Arc;
 
 use arrow::datatypes::Schema;
-use splay_store::{Grant, Privilege, Rights, View};
+use splay_store::{Grant, Privilege, Rights, Table, View};
 
 pub(crate) use self::check::{check, needs_columns};
 pub(crate) use self::guard::{Guard, TableGuard};
@@ -37,12 +37,14 @@ pub(crate) struct Caller {
     pub(crate) user: Option<Arc<str>>,
     /// Whether they may change users and roles.
     pub(crate) manages_users: bool,
+    /// Whether the user may change his own password.
+    pub(crate) changes_password: bool,
 }
 
 impl Caller {
     /// Whoever has the database's folder: everything.
     pub(crate) fn owner() -> Caller {
-        Caller { guard: None, user: None, manages_users: true }
+        Caller { guard: None, user: None, manages_users: true, changes_password: true }
     }
 
     /// What keeps something from their sight; none for who reads everything, whatever they may change.
@@ -70,10 +72,12 @@ impl Session {
         self.guarded(Arc::new(Guard::new(rights, self.clone())))
     }
 
-    /// The same session for a user of its rights: who may change his own password, and is given what he makes.
+    /// The same session for a user of its rights, who is given what he makes. Who `has_shown_password` may change it; a token, which may end, is not
+    /// to make a password that doesn't.
     #[must_use]
-    pub fn as_user(&self, user: &str) -> Session {
-        self.for_caller(Caller { user: Some(Arc::from(user)), ..self.caller().clone() })
+    pub fn as_user(&self, user: &str, has_shown_password: bool) -> Session {
+        let (user, changes_password) = (Some(Arc::from(user)), has_shown_password);
+        self.for_caller(Caller { user, changes_password, ..self.caller().clone() })
     }
 
     /// The user on whose behalf statements run, if it is known.
@@ -117,12 +121,29 @@ impl Session {
         }
     }
 
-    /// Refuses a name that may not be known, as one that no table has.
+    /// A table by its name, if it may be known.
     ///
     /// # Errors
-    /// [`splay_store::Error::NoSuchTable`].
-    pub fn check_seen(&self, name: &str) -> Result<()> {
-        if self.sees(name) { Ok(()) } else { Err(self.no_such_table(name)) }
+    /// [`splay_store::Error::NoSuchTable`], with the names that may be known.
+    pub fn table(&self, name: &str) -> Result<Table> {
+        if !self.sees(name) {
+            return Err(self.no_such_table(name));
+        }
+        self.database().table(name).map_err(|error| self.told(error.into()))
+    }
+
+    /// An error without what may not be known: the names of other tables, values of a key that isn't read.
+    pub(crate) fn told(&self, error: Error) -> Error {
+        use splay_store::Error::{DuplicateKey, NoSuchTable};
+        let Some(guard) = self.caller().veil() else { return error };
+        match error {
+            Error::Store(NoSuchTable { table, .. }) => self.no_such_table(&table),
+            Error::Store(DuplicateKey { table, columns, reason, .. }) if !guard.reads(&table, &columns) => {
+                let unknown = "…".to_owned();
+                Error::Store(DuplicateKey { table, columns: unknown.clone(), values: unknown, reason })
+            }
+            other => other,
+        }
     }
 
     /// Gives the user of a session that is held to rights all rights on what he has made: nobody else would have any.

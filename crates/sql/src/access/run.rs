@@ -63,7 +63,7 @@ impl Session {
         }
     }
 
-    /// Only superusers change users and roles; everybody his own password.
+    /// Only superusers change users and roles; everybody his own password, who has shown it.
     fn check_manages(&self, statement: &AccessStatement) -> Result<()> {
         if self.caller().manages_users {
             return Ok(());
@@ -71,7 +71,10 @@ impl Session {
         if let (AccessStatement::AlterRole { name, options }, Some(user)) = (statement, &self.caller().user) {
             let only_password = RoleOptions { password: options.password.clone(), ..RoleOptions::default() };
             if name.eq_ignore_ascii_case(user) && *options == only_password {
-                return Ok(());
+                let may = self.caller().changes_password;
+                let about =
+                    "to ALTER ROLE: who comes by a token, or by none, changes no password; log in with the old one";
+                return may.then_some(()).ok_or_else(|| denied(about));
             }
         }
         Err(denied(format!("to {}: users and roles are changed by superusers", statement.tag())))

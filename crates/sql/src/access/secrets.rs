@@ -9,8 +9,8 @@ use std::borrow::Cow;
 pub fn without_secrets(text: &str) -> Cow<'_, str> {
     let Some(at) = find(text, "password") else { return Cow::Borrowed(text) };
     let before = &text[..at];
-    let has = |words: [&str; 2]| words.iter().any(|word| find(before, word).is_some());
-    match has(["create", "alter"]) && has(["user", "role"]) {
+    let has = |words: &[&str]| words.iter().any(|word| find(before, word).is_some());
+    match has(&["create", "alter"]) && has(&["user", "role", "group"]) {
         true => Cow::Owned(format!("{before}PASSWORD …")),
         false => Cow::Borrowed(text),
     }
@@ -33,6 +33,7 @@ mod tests {
             "-- a comment\nalter role ann with encrypted PassWord 'open sesame",
             "select 1; create role ann password $$open sesame$$",
             "alter user é password open sesame",
+            "create group gg login password 'open sesame'",
         ] {
             let shown = without_secrets(text);
             assert!(!shown.contains("sesame") && shown.ends_with("PASSWORD …"), "{shown}");

@@ -159,7 +159,7 @@ impl Session {
         if let Statement::Access(statement) = &statement {
             return self.answer_of_users(statement, start, stop);
         }
-        let changed = run::run(self, statement, &parameters, stop, insert)?;
+        let changed = run::run(self, statement, &parameters, stop, insert).map_err(|error| self.told(error))?;
         Ok(self.answer_of(vec![changed.row()?], start))
     }
 
@@ -201,7 +201,8 @@ impl Session {
                 false => access::needs_columns(self, guard, table, privilege, columns)?,
             }
         }
-        let spec = table_to_change(self.database(), table)?.snapshot()?.spec().clone();
+        let table = table_to_change(self.database(), table).map_err(|error| self.told(error))?;
+        let spec = table.snapshot()?.spec().clone();
         let positions = run::copied_positions(&spec, columns)?;
         let schema = spec.shown_arrow();
         let fields = positions.into_iter().map(|position| schema.field(position).clone());

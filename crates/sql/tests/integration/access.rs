@@ -56,7 +56,7 @@ impl Desk {
 
 fn session_of(session: &Session, user: &str) -> Session {
     let rights = Rights::of(&session.database().access().unwrap(), user).unwrap();
-    session.for_rights(Arc::new(rights)).unwrap().as_user(user)
+    session.for_rights(Arc::new(rights)).unwrap().as_user(user, true)
 }
 
 /// The rows of a statement, values parted by `|` and rows by `;`.
@@ -207,6 +207,8 @@ fn only_superusers_change_users_and_everybody_his_password() {
     }
     gives(&ann, "alter user ann password 'open sesame'", "ALTER ROLE|0|null");
     assert!(desk.database().access().unwrap().user_of_password("ann", "open sesame", 1).is_some());
+    // A token ends, and a password doesn't.
+    assert!(said(&ann.as_user("ann", false), "alter user ann password 'y'").contains("by a token"));
     gives(&admin, "create user eve", "CREATE ROLE|0|null");
     let roles = "select rolname from pg_catalog.pg_roles where rolcanlogin order by 1";
     gives(&admin.for_postgres().unwrap(), roles, "admin;ann;bob;eve;splay");
@@ -381,6 +383,59 @@ fn hidden_rows_leave_no_trace() {
     gives(&desk.of("admin"), "select count(*) from trade", "4");
     desk.run("alter user bob bypassrls");
     gives(&desk.of("bob"), "select count(*) from trade", "4");
+}
+
+/// Neither does a condition that fails on some rows tell of them: these stay hidden.
+#[test]
+fn a_row_on_which_a_policy_fails_is_hidden() {
+    let desk = Desk::new();
+    desk.run("create table code (time timestamp, sym symbol, code text, amt bigint) with (symbol = 'sym')");
+    desk.run(
+        "insert into code select timestamp '2024-03-04 09:30:00' + interval '1 second' * value,
+            case value % 3 when 0 then 'A' when 1 then 'B' else 'C' end,
+            case when value % 7 = 3 then 'secret' else cast(value as text) end, value % 5
+         from generate_series(1, 20000) s(value)",
+    );
+    desk.run("grant select (time, sym) on code to desk");
+    let visible = "value % 7 <> 3 and value % 5 <> 0 and value > 100";
+    let expected = desk.run(&format!("select count(*) from generate_series(1, 20000) s(value) where {visible}"));
+    desk.run("create policy p on code to desk using (cast(code as bigint) > 100 and 1 / amt >= 0)");
+    let ann = desk.of("ann");
+    gives(&ann, "select count(*) from code", &expected);
+    for sym in ["A", "B", "NOPE"] {
+        answer(&ann, &format!("select count(*) from code where sym = '{sym}'")).unwrap();
+    }
+    desk.run("drop policy p on code");
+    desk.run("create policy p on code to desk using (1 / (amt - amt) = 0)");
+    gives(&desk.of("ann"), "select count(*) from code", "0");
+}
+
+/// Errors of the store name tables and values; those who may not know them get them without.
+#[test]
+fn errors_tell_nothing_that_may_not_be_known() {
+    let desk = Desk::new();
+    desk.run("create table old (time timestamp, x bigint)");
+    desk.run("grant insert on old to desk");
+    desk.run("drop table old");
+    desk.run("create table pair (a text, k bigint, v bigint, primary key (a, k))");
+    desk.run("insert into pair values ('A', 777, 1), ('B', 777, 2)");
+    desk.run("grant select (a), update (a) on pair to desk");
+    let ann = desk.of("ann");
+    for statement in ["insert into old values ('2024-01-01', 1)", "truncate old", "select * from old"] {
+        let told = said(&ann, statement);
+        assert!(told.contains("no table \"old\"; this database has pair"), "{told}");
+        assert!(!told.contains("trade") && !told.contains("instrument"), "{told}");
+    }
+    for statement in ["update pair set a = 'A' where a = 'B'", "update pair set a = 'C'"] {
+        let told = said(&ann, statement);
+        assert!(told.contains("key (…)=(…)") && !told.contains("777") && !told.contains("k)"), "{told}");
+    }
+    // Which commits there are isn't told either.
+    desk.run("grant insert on trade to desk");
+    assert!(said(&desk.of("ann"), "select * from trade at commit 999").contains("permission denied for the past"));
+    // Who reads the key gets it told.
+    desk.run("grant select on pair to desk");
+    assert!(said(&desk.of("ann"), "update pair set a = 'A' where a = 'B'").contains("(A, 777)"));
 }
 
 #[test]

@@ -67,10 +67,14 @@ impl Access {
         }
     }
 
-    /// Users need somebody who may manage them.
-    fn check_superuser(&self) -> Result<()> {
-        match self.has_users() && !self.roles.iter().any(|role| role.login && role.superuser) {
-            true => refused("at least one user has to be a superuser: the first user is made with SUPERUSER"),
+    /// Users need somebody who may manage them, for good and from somewhere; and a database that has users keeps one, since it is open to
+    /// everybody without.
+    fn check_superuser(&self, had_users: bool) -> Result<()> {
+        let manages = |role: &Role| role.login && role.superuser && role.valid_until.is_none();
+        match (had_users || self.has_users()) && !self.roles.iter().any(manages) {
+            true => refused(
+                "at least one user has to be a superuser without an end: the first user is made with SUPERUSER, and the last one stays",
+            ),
             false => Ok(()),
         }
     }
@@ -87,10 +91,11 @@ impl Access {
         if self.role(name).is_some() {
             return refused(format!("role \"{name}\" already exists"));
         }
+        let had_users = self.has_users();
         let mut role = Role::new(name);
         change.apply(&mut role);
         self.roles.push(role);
-        self.check_superuser()
+        self.check_superuser(had_users)
     }
 
     /// Changes a role.
@@ -98,8 +103,9 @@ impl Access {
     /// # Errors
     /// [`Error::Refused`] if there is none, or no superuser would be left.
     pub fn alter_role(&mut self, name: &str, change: RoleChange) -> Result<()> {
+        let had_users = self.has_users();
         change.apply(self.role_mut(name)?);
-        self.check_superuser()
+        self.check_superuser(had_users)
     }
 
     /// Removes a role with its tokens and grants. Whether there was one.
@@ -113,12 +119,12 @@ impl Access {
                 policy.name, policy.table
             ));
         }
-        let before = self.roles.len();
+        let (before, had_users) = (self.roles.len(), self.has_users());
         self.roles.retain(|role| !is_same(&role.name, name));
         self.roles.iter_mut().for_each(|role| role.member_of.retain(|of| !is_same(of, name)));
         self.tokens.retain(|token| !is_same(&token.user, name));
         self.grants.retain(|grant| !is_same(&grant.role, name));
-        self.check_superuser()?;
+        self.check_superuser(had_users)?;
         Ok(self.roles.len() < before)
     }
 

@@ -1,6 +1,7 @@
 //! Users and roles: who they are, by which secrets they are known, and what they may do. Kept in `access.json` in the database's folder.
 //!
-//! - The file is replaced as a whole, by the one writer: after a crash there is the old list or the new one.
+//! - The file is replaced as a whole, by the holder of a lock of its own: after a crash there is the old list or the new one, and nobody waits
+//!   for a change of tables to take a right away.
 //! - A file that isn't as its digest says lets nobody in: every question about it is answered by the damage.
 //! - Of passwords Argon2id hashes are kept, of tokens BLAKE3 digests. No secret is in a message.
 //! - Grants and policies are by name. A table that some name keeps its name.
@@ -24,12 +25,15 @@ pub use self::grant::{Grant, Privilege};
 pub use self::rights::{Permission, Rights, RowCondition};
 pub use self::secret::{Password, Secret};
 
-use crate::database::{Database, WRITER_LOCK};
+use crate::database::Database;
 use crate::error::{Error, Result};
 use crate::storage::{self, LockMode};
 
 /// Name of the file.
 pub(crate) const FILE: &str = "access.json";
+
+/// Whoever changes the file holds an exclusive lock on this one.
+pub(crate) const LOCK: &str = "access.lock";
 
 /// The role that everybody has.
 pub const PUBLIC: &str = "public";
@@ -220,7 +224,7 @@ impl Database {
     pub fn access(&self) -> Result<Arc<Access>> {
         let bytes = match self.storage().read(FILE) {
             Ok(bytes) => bytes,
-            Err(error) if error.is_not_found() => return Ok(Arc::default()),
+            Err(error) if error.is_not_found() => return self.access_without_file(),
             Err(error) => return Err(error),
         };
         let mut last = self.read_access().lock().unwrap_or_else(PoisonError::into_inner);
@@ -234,16 +238,31 @@ impl Database {
         Ok(access)
     }
 
+    /// Nobody, unless there were users: without their file the database would be open to everybody.
+    fn access_without_file(&self) -> Result<Arc<Access>> {
+        let last = self.read_access().lock().unwrap_or_else(PoisonError::into_inner);
+        match &*last {
+            Some((_, access)) if access.has_users() => {
+                let found = "no file: put it back, or open the database anew to have it without users";
+                Err(Error::corrupt(self.storage().display_path(FILE), 0, "the list of users and roles", found))
+            }
+            _ => Ok(Arc::default()),
+        }
+    }
+
+    fn lock_access(&self) -> Result<Box<dyn std::fmt::Debug + Send + Sync>> {
+        let lock = self.storage().try_lock(LOCK, LockMode::Exclusive)?;
+        lock.ok_or_else(|| Error::Locked { path: self.storage().display_path(LOCK) })
+    }
+
     /// Changes users and roles: `change` says what, of the newest state; nothing is written if it fails or leaves all as it was.
     ///
     /// # Errors
-    /// Those of `change`; [`Error::Locked`] while another writer is at work; those of [`Database::access`]. All is then as it was, unless
+    /// Those of `change`; [`Error::Locked`] while somebody else changes them; those of [`Database::access`]. All is then as it was, unless
     /// syncing or renaming the file failed.
     pub fn change_access<T>(&self, change: impl FnOnce(&mut Access) -> Result<T>) -> Result<T> {
         let storage = self.storage();
-        let Some(_lock) = storage.try_lock(WRITER_LOCK, LockMode::Exclusive)? else {
-            return Err(Error::Locked { path: storage.display_path(WRITER_LOCK) });
-        };
+        let _lock = self.lock_access()?;
         let before = self.access()?;
         let mut access = Access::clone(&before);
         let done = change(&mut access)?;
@@ -254,8 +273,16 @@ impl Database {
         Ok(done)
     }
 
-    /// Refuses another name for a table or a view that grants or policies name: they would be of what has its name next.
-    pub(crate) fn refuse_rename_of_granted(&self, name: &str) -> Result<()> {
+    /// Refuses another name for a table or a view that grants or policies name: they would be of what has its name next. While what is given
+    /// is held, there are no new ones. Where nobody ever was given anything, nothing is held.
+    pub(crate) fn refuse_rename_of_granted(
+        &self,
+        name: &str,
+    ) -> Result<Option<Box<dyn std::fmt::Debug + Send + Sync>>> {
+        if *self.access()? == Access::default() {
+            return Ok(None);
+        }
+        let lock = self.lock_access()?;
         match self.access()?.names(name) {
             true => {
                 let reason = format!(
@@ -263,7 +290,7 @@ impl Database {
                 );
                 Err(Error::Refused { reason })
             }
-            false => Ok(()),
+            false => Ok(Some(lock)),
         }
     }
 }

@@ -145,6 +145,16 @@ fn roles_that_cant_be_are_refused() {
     assert!(told(access.grant_role("research", "desk")).contains("is a member of"));
     assert!(told(access.grant_role("nobody", "desk")).contains("does not exist"));
     assert!(told(access.clone().drop_role("admin")).contains("superuser"));
+    let ended = RoleChange { valid_until: Some(Some(i64::MAX)), ..RoleChange::default() };
+    assert!(told(access.alter_role("admin", ended)).contains("without an end"));
+    // Nor the only user: without one the database would be open to everybody.
+    let mut alone = Access::default();
+    alone
+        .create_role("admin", RoleChange { login: Some(true), superuser: Some(true), ..RoleChange::default() })
+        .unwrap();
+    assert!(told(alone.clone().drop_role("admin")).contains("the last one stays"));
+    let no_login = RoleChange { login: Some(false), ..RoleChange::default() };
+    assert!(told(alone.alter_role("admin", no_login)).contains("the last one stays"));
     let mut empty = Access::default();
     let user = RoleChange { login: Some(true), ..RoleChange::default() };
     assert!(told(empty.create_role("ann", user)).contains("the first user"));
