@@ -92,9 +92,17 @@ pub(crate) fn needs_columns(
     }
 }
 
-/// Refuses a change of rows of a table that can't be read: its condition and its values are made of them.
+/// Refuses a change of rows of a table that can't be read: its condition and its values are made of them, and they are found by their time.
 fn reads(session: &Session, guard: &Guard, table: &str) -> Result<()> {
-    permitted(session, guard, table, Privilege::Select).map(drop)
+    let permission = permitted(session, guard, table, Privilege::Select)?;
+    // What is no table, such as a view, the change itself says.
+    let Ok(found) = session.table(table) else { return Ok(()) };
+    let stored = found.stored()?;
+    let spec = stored.spec();
+    match spec.has_hidden_time() || permission.covers(&spec.time) {
+        true => Ok(()),
+        false => Err(denied(format!("to SELECT column {} of table {table}, by which its rows are found", spec.time))),
+    }
 }
 
 fn permitted(session: &Session, guard: &Guard, table: &str, privilege: Privilege) -> Result<Permission> {

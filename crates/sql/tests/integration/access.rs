@@ -430,6 +430,12 @@ fn errors_tell_nothing_that_may_not_be_known() {
         let told = said(&ann, statement);
         assert!(told.contains("key (…)=(…)") && !told.contains("777") && !told.contains("k)"), "{told}");
     }
+    // Rows are found by their time, which has a right of its own.
+    desk.run("grant select (sym), update (size), delete on trade to desk");
+    for statement in ["update trade set size = 1 where sym = 'IBM'", "delete from trade where sym = 'IBM'"] {
+        assert!(said(&desk.of("ann"), statement).contains("permission denied to SELECT column time"), "{statement}");
+    }
+    desk.run("revoke select (sym), update (size), delete on trade from desk");
     // Which commits there are isn't told either.
     desk.run("grant insert on trade to desk");
     assert!(said(&desk.of("ann"), "select * from trade at commit 999").contains("permission denied for the past"));
