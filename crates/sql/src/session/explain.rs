@@ -1,0 +1,120 @@
+//! What `EXPLAIN` shows of a statement, and why it isn't a tick plan.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
+use splay_engine::{Read, StepCosts, Stop};
+use splay_store::{Kept, SelectionStats};
+
+use super::{Parameters, Session};
+use crate::answer::{Answer, Source, Watches};
+use crate::error::{Error, Result};
+use crate::placeholders;
+use crate::tick::Given;
+
+impl Session {
+    /// The tick plan of a statement in words, or why it has none.
+    pub(super) fn describe_tick(&self, text: &str, parameters: &Parameters, stop: Stop<'_>) -> Option<String> {
+        if !self.settings.tick_plans {
+            return None;
+        }
+        let Some(given) = Given::new(text, parameters) else {
+            return Some(
+                "none, because the text is too long or has something in it that is not looked into, such as a literal with a prefix"
+                    .to_owned(),
+            );
+        };
+        let learnt = |given: Given| {
+            let given = Arc::new(given);
+            match self.learn(&given, stop) {
+                Ok(()) => self.statements.describe(&given, None),
+                Err(error) => Some(format!("none, because it can't be planned: {error}")),
+            }
+        };
+        let too_long = || Some("none, because a text with literals in the names of its columns is too long".to_owned());
+        learnt(given).or_else(|| Given::as_written(text, parameters).map_or_else(too_long, learnt))
+    }
+
+    /// The tick plan of a statement that ran, in words, or why it has none, as far as that is known; nothing is planned. With what its
+    /// steps cost.
+    pub(super) fn describe_known(
+        &self,
+        text: &str,
+        parameters: &Parameters,
+        costs: Option<&StepCosts>,
+    ) -> Option<String> {
+        let describe = |given: Given| self.statements.describe(&given, costs);
+        let described = Given::new(text, parameters).and_then(describe);
+        described.or_else(|| Given::as_written(text, parameters).and_then(describe))
+    }
+
+    /// Why a statement that ran didn't run as a tick plan, in words; `None` if it did. Nothing is planned for it.
+    #[must_use]
+    pub fn why_no_tick_plan(&self, text: &str, parameters: &Parameters) -> Option<String> {
+        if !self.settings.tick_plans {
+            return Some("tick plans are turned off".to_owned());
+        }
+        let text = placeholders::numbered(text).ok()?;
+        let views = self.views();
+        let text = self.rewritten(&views, &text, Stop::NEVER);
+        let (text, _) = self.with_views(&views, &text, Stop::NEVER).ok()?;
+        let described = self.describe_known(&text, parameters, None)?;
+        described.strip_prefix("none, because of ").map(str::to_owned)
+    }
+}
+
+/// The answer of an `explain` with a row more, before the others.
+pub(super) fn with_tick_plan(mut answer: Answer, description: &str) -> Result<Answer> {
+    answer.read_with_checks();
+    let schema = answer.schema();
+    let mut batches = answer.batches()?;
+    let texts = |text: &str| Arc::new(StringArray::from(vec![text])) as ArrayRef;
+    // Of two columns of text: the kind of plan and the plan.
+    if let Ok(first) = RecordBatch::try_new(Arc::clone(&schema), vec![texts("tick_plan"), texts(description)]) {
+        batches.insert(0, first);
+    }
+    Ok(with_rows(answer, schema, batches))
+}
+
+/// A tick plan that was run, and what that cost, in the place of its rows.
+pub(super) fn with_metrics(mut answer: Answer, description: &str) -> Result<Answer> {
+    answer.read_with_checks();
+    answer.batches()?;
+    let stats = answer.stats();
+    let kept = |kept: Kept| format!("{}/{}", kept.kept, kept.total);
+    let SelectionStats { partitions, symbols, blocks, rows } = stats.selection;
+    let metrics = format!(
+        "output_rows={}, partitions={}, symbols={}, blocks={}, rows={}, rows_scanned={}, bytes_scanned={}, \
+         peak_memory_bytes={}, planning={:?}, execution={:?}",
+        stats.rows_returned,
+        kept(partitions),
+        kept(symbols),
+        kept(blocks),
+        kept(rows),
+        stats.rows_scanned,
+        stats.bytes_scanned,
+        stats.peak_memory_bytes,
+        stats.planning,
+        stats.execution,
+    );
+    let texts = |texts: [&str; 2]| Arc::new(StringArray::from(texts.to_vec())) as ArrayRef;
+    let columns = [("plan_type", ["tick_plan", "metrics"]), ("plan", [description, &metrics])];
+    let batch = RecordBatch::try_from_iter(columns.map(|(name, values)| (name, texts(values))))
+        .map_err(|error| Error::Internal { message: error.to_string() })?;
+    answer.schema = batch.schema();
+    answer.rows = 0;
+    if let Source::Ready { batches, .. } = &mut answer.source {
+        batches.push_back(batch);
+    }
+    Ok(answer)
+}
+
+/// An answer that was read, with other rows in the place of its own.
+pub(super) fn with_rows(mut answer: Answer, schema: SchemaRef, batches: Vec<RecordBatch>) -> Answer {
+    let stats = answer.stats();
+    let read = Read { scans: vec![stats.selection], bytes: stats.bytes_scanned, ..Read::default() };
+    let source = Source::Ready { batches: batches.into(), execution: answer.start.elapsed(), read, _memory: None };
+    let (planning, start, watches, memory) = (answer.planning, answer.start, Watches::default(), answer.memory.clone());
+    Answer { schema, source, planning, start, rows: 0, failed: false, watches, refusal: answer.refusal.take(), memory }
+}

@@ -1,0 +1,245 @@
+//! From the text of a statement to its plan, on the session's threads.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::common::ParamValues;
+use datafusion::common::metadata::ScalarAndMetadata;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::datasource::source_as_provider;
+use datafusion::error::DataFusionError;
+use datafusion::execution::session_state::SessionState;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::ExecutionPlan;
+use splay_engine::Stop;
+use splay_store::View;
+
+use super::{Parameters, Session};
+use crate::answer::Watches;
+use crate::bounds::Bounds;
+use crate::error::{Error, Result};
+use crate::files::FileTable;
+use crate::joins;
+use crate::names::{Spellings, text_in_double_quotes};
+use crate::placeholders;
+use crate::planner;
+use crate::provider::TickTable;
+use crate::read_only;
+use crate::tick::{Given, with_tick_parts};
+use crate::walk::WalkPlan;
+
+/// A statement that DataFusion planned, ready to run.
+pub(super) struct Planned {
+    pub(super) plan: Arc<dyn ExecutionPlan>,
+    pub(super) state: Arc<SessionState>,
+    pub(super) watches: Watches,
+    pub(super) planning: Duration,
+}
+
+impl Session {
+    /// The state that all statements share.
+    pub(crate) fn shared_state(&self) -> Arc<SessionState> {
+        self.states.shared()
+    }
+
+    /// Waits for what is done on a thread of the session, whose stack is large enough for deep expressions: by a plain channel, on which any caller
+    /// may wait, one within an executor too.
+    pub(super) fn wait_for<T: Send + 'static>(
+        &self,
+        bounds: &Bounds,
+        stop: Stop<'_>,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Result<T> {
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        self.threads.spawn(bounds.clone().within(async move {
+            let _ = sender.send(work.await);
+        }));
+        bounds.wait(&receiver, stop)
+    }
+
+    /// What `work` makes of the state that all statements share, on such a thread.
+    pub(crate) fn on_own_threads<T: Send + 'static>(
+        &self,
+        stop: Stop<'_>,
+        work: impl FnOnce(Arc<SessionState>) -> T + Send + 'static,
+    ) -> Result<T> {
+        let state = self.states.shared();
+        self.wait_for(&Bounds::new(self.pool().0), stop, async move { work(state) })
+    }
+
+    /// Waits for what is done with that state on such a thread.
+    pub(crate) fn planned_by<F: Future<Output = Result<(), DataFusionError>> + Send + 'static>(
+        &self,
+        stop: Stop<'_>,
+        work: impl FnOnce(Arc<SessionState>) -> F,
+    ) -> Result<()> {
+        let done = self.wait_for(&Bounds::new(self.pool().0), stop, work(self.states.shared()))?;
+        done.map_err(|error| Error::from_datafusion(error, self.settings.memory_bytes))
+    }
+
+    /// What `take` makes of a statement's logical plan, planned on the session's threads until `stop` says so.
+    pub(crate) fn planned<T: Send + 'static>(
+        &self,
+        text: String,
+        parameters: Parameters,
+        stop: Stop<'_>,
+        take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send + 'static,
+    ) -> Result<T> {
+        let session = self.clone();
+        let text = placeholders::numbered(&text)?;
+        let text = self.with_views(&self.views(), &text, stop)?.0.into_owned();
+        let planned = async move { session.plan_and_take(&text, parameters, take).await };
+        self.wait_for(&Bounds::new(self.pool().0), stop, planned)?
+    }
+
+    async fn plan_and_take<T>(
+        &self,
+        text: &str,
+        parameters: Parameters,
+        take: impl FnOnce(&SessionState, LogicalPlan) -> Result<T, DataFusionError> + Send,
+    ) -> Result<T> {
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, self.settings.memory_bytes);
+        let state = self.states.of_statement();
+        let (plan, _, _) = self.plan_logically(&state, text).await?;
+        let plan = parameters.put_into(plan, wrap)?;
+        take(&state, plan).map_err(wrap)
+    }
+
+    /// Plans a statement to see whether it runs as a tick plan. What is wrong with one that can't be planned is said.
+    pub(super) fn learn(&self, given: &Arc<Given>, stop: Stop<'_>) -> Result<(), String> {
+        let (statements, state, given) = (Arc::clone(&self.statements), self.states.shared(), Arc::clone(given));
+        let learnt = async move { statements.learn(&given, &state).await };
+        let learnt = self.wait_for(&Bounds::new(self.pool().0), stop, learnt);
+        learnt.unwrap_or_else(|error| Err(error.to_string()))
+    }
+
+    /// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
+    pub(super) async fn plan_logically(
+        &self,
+        state: &SessionState,
+        text: &str,
+    ) -> Result<(LogicalPlan, Spellings, bool)> {
+        let planned = logical_plan(state, text, self.settings.memory_bytes).await;
+        planned.map_err(|error| self.name_tables(error))
+    }
+
+    pub(super) async fn plan(&self, text: &str, parameters: Parameters) -> Result<(Planned, Spellings)> {
+        let start = Instant::now();
+        let limit = self.settings.memory_bytes;
+        let wrap = |error: DataFusionError| Error::from_datafusion(error, limit);
+        let state = Arc::new(self.states.of_statement());
+        let (plan, mut spellings, has_joins) = self.plan_logically(&state, text).await?;
+        let plan = parameters.put_into(plan, wrap)?;
+        learn_columns(&plan, &mut spellings).map_err(wrap)?;
+        let watches = watches(&plan).map_err(wrap)?;
+        let plan = match self.settings.tick_plans {
+            true => with_tick_parts(plan, &state, has_joins).map_err(wrap)?,
+            false => plan,
+        };
+        let plan = planner::physical(&state, plan, has_joins).await.map_err(wrap)?;
+        Ok((Planned { plan, state, watches, planning: start.elapsed() }, spellings))
+    }
+
+    /// An unknown table as the store reports it: with the names of the tables and views there are.
+    fn name_tables(&self, error: Error) -> Error {
+        let Error::Statement { message } = &error else { return error };
+        let table = message.strip_prefix("table 'splay.public.").and_then(|rest| rest.strip_suffix("' not found"));
+        match table {
+            Some(table) => self.no_such_table(table),
+            None => error,
+        }
+    }
+
+    /// That there is no table of a name, and which there are.
+    pub(crate) fn no_such_table(&self, table: &str) -> Error {
+        let named = || -> splay_store::Result<Vec<String>> {
+            let mut existing = self.database.tables()?;
+            if let Some(guard) = self.caller.veil() {
+                existing.retain(|name| guard.sees(name));
+            }
+            // It may be a view, of which damage is told.
+            let views = self.database.views()?;
+            let is_read = |view: &&View| self.caller.veil().is_none_or(|guard| guard.reads_view(view));
+            existing.extend(views.iter().filter(is_read).map(|view| view.name.clone()));
+            Ok(existing)
+        };
+        Error::Store(match named() {
+            Ok(existing) => splay_store::Error::NoSuchTable { table: table.to_owned(), existing },
+            Err(damage) => damage,
+        })
+    }
+}
+
+/// The logical plan of a statement, how its names are spelt, and whether its joins were rewritten.
+pub(crate) async fn logical_plan(
+    state: &SessionState,
+    text: &str,
+    memory_bytes: usize,
+) -> Result<(LogicalPlan, Spellings, bool)> {
+    let (folded, mut spellings) = Spellings::fold(text)?;
+    let rewritten = joins::rewrite(&folded).map_err(|message| Error::Statement { message })?;
+    let plan = read_only::plan(state, rewritten.as_deref().unwrap_or(&folded), rewritten.is_some()).await;
+    let (plan, written) = plan.map_err(|error| {
+        let hint = text_in_double_quotes(text, &error);
+        Error::from_datafusion(error, memory_bytes).with_hint(hint)
+    })?;
+    spellings.add_statement(written);
+    Ok((plan, spellings, rewritten.is_some()))
+}
+
+/// What watches over the files of the tables that a plan reads.
+fn watches(plan: &LogicalPlan) -> Result<Watches, DataFusionError> {
+    let mut found = Watches::default();
+    plan.walk_steps(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<TickTable>()
+        {
+            found.tables.push(table.snapshot().watch().clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(found)
+}
+
+/// Learns the columns' spellings from the tables that a plan reads.
+pub(crate) fn learn_columns(plan: &LogicalPlan, spellings: &mut Spellings) -> Result<(), DataFusionError> {
+    plan.walk_steps(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+        {
+            let name = scan.table_name.table();
+            if let Some(table) = provider.downcast_ref::<TickTable>() {
+                spellings.add_table(name, table.spec().columns.iter().map(|column| column.name.as_str()));
+            } else if let Some(files) = provider.downcast_ref::<FileTable>() {
+                spellings.add_table(name, files.names());
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })
+    .map(|_| ())
+}
+
+impl Parameters {
+    /// A plan with values in the place of its placeholders, each of which needs one.
+    fn put_into(self, plan: LogicalPlan, wrap: impl Fn(DataFusionError) -> Error) -> Result<LogicalPlan> {
+        let values = match self {
+            Parameters::None => None,
+            Parameters::Positional(values) => {
+                Some(ParamValues::List(values.into_iter().map(ScalarAndMetadata::from).collect()))
+            }
+            Parameters::Named(values) => Some(ParamValues::Map(
+                values.into_iter().map(|(name, value)| (name.to_lowercase(), ScalarAndMetadata::from(value))).collect(),
+            )),
+        };
+        let plan = match values {
+            None => plan,
+            Some(values) => plan.with_param_values(values).map_err(&wrap)?,
+        };
+        match plan.get_parameter_names().map_err(&wrap)?.into_iter().next() {
+            None => Ok(plan),
+            Some(name) => Err(Error::Statement { message: format!("the parameter {name} has no value") }),
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! What statements are planned in: DataFusion's state, with the functions, rules and tables that they find.
+
+use std::sync::Arc;
+
+use datafusion::catalog::{CatalogProvider, MemoryCatalogProvider};
+use datafusion::execution::SessionStateDefaults;
+use datafusion::execution::context::{SessionConfig, SessionContext};
+use datafusion::execution::session_state::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::optimizer::Analyzer;
+use splay_store::Database;
+
+use super::SessionSettings;
+use crate::access::Guard;
+use crate::bounds::{self, BoundFunctions};
+use crate::coercion::PrepareCoercion;
+use crate::correlated::JoinCorrelated;
+use crate::dates::ComputeDates;
+use crate::error::{Error, Result};
+use crate::functions;
+use crate::in_select::JoinInSelect;
+use crate::intervals::CompareIntervals;
+use crate::joins;
+use crate::null_safe_keys::NullSafeKeys;
+use crate::numbers::Numbers;
+use crate::one_nan::OneNan;
+use crate::pivot::PivotPlanner;
+use crate::planner::TickQueryPlanner;
+use crate::postgres;
+use crate::provider::{TickRowOrder, TickSchema};
+use crate::query_values::QueryValues;
+use crate::semi_joins::DistinctInnerSide;
+use crate::unpivot::UnpivotPlanner;
+
+/// Most keys of a join's small side that narrow the scan of its large one each by itself, and the bytes that they may take.
+const JOIN_KEYS_MAX: usize = 20_000;
+const JOIN_KEYS_BYTES_MAX: usize = 1 << 20;
+
+/// DataFusion's state: functions, rules and the catalog.
+///
+/// A trait object, since the compiler proves for each future that holds a session that it can go to another thread, and would look
+/// into each type of DataFusion's and of the SQL parser's for that: half a minute in the server alone.
+pub(super) trait StatementStates: Send + Sync {
+    /// The state that all statements share, for what doesn't ask for the time: parsing, and the resolution of names and types.
+    fn shared(&self) -> Arc<SessionState>;
+
+    /// A state for one statement, whose `now()` is the time of this call. Copies the tables of functions, some 100 microseconds.
+    fn of_statement(&self) -> SessionState;
+}
+
+impl StatementStates for Arc<SessionState> {
+    fn shared(&self) -> Arc<SessionState> {
+        Arc::clone(self)
+    }
+
+    fn of_statement(&self) -> SessionState {
+        let mut state = SessionState::clone(self);
+        state.mark_start_execution();
+        state
+    }
+}
+
+/// The state for sessions of these settings, which sees what a guard lets through; with PostgreSQL's catalogue where asked for.
+pub(super) fn states(
+    database: &Database,
+    settings: &SessionSettings,
+    has_catalogue: bool,
+    guard: Option<Arc<Guard>>,
+) -> Result<Arc<dyn StatementStates>> {
+    let (state, tables) = state(database, settings, has_catalogue, guard)?;
+    let state = Arc::new(state);
+    tables.plan_views_in(&state);
+    Ok(Arc::new(state))
+}
+
+/// What statements are planned in, and the tables that they find.
+fn state(
+    database: &Database,
+    settings: &SessionSettings,
+    has_catalogue: bool,
+    guard: Option<Arc<Guard>>,
+) -> Result<(SessionState, Arc<TickSchema>)> {
+    let mut config = SessionConfig::new()
+        .with_target_partitions(settings.threads.max(1))
+        .with_batch_size(settings.batch_rows.max(1))
+        .with_default_catalog_and_schema("splay", "public")
+        .with_create_default_catalog_and_schema(false)
+        .with_information_schema(true)
+        // Merging sorted streams is cheaper than sorting what is sorted.
+        .with_prefer_existing_sort(true);
+    config.options_mut().sql_parser.map_string_types_to_utf8view = false;
+    // The keys of a join's small side, of which a scan makes a list of symbols.
+    config.options_mut().optimizer.hash_join_inlist_pushdown_max_size = JOIN_KEYS_BYTES_MAX;
+    config.options_mut().optimizer.hash_join_inlist_pushdown_max_distinct_values = JOIN_KEYS_MAX;
+    let wrap = |error| Error::from_datafusion(error, settings.memory_bytes);
+    // DataFusion's defaults without its file formats and table factories: a statement reads tables and nothing else.
+    let table_functions = SessionStateDefaults::default_table_functions();
+    let mut analyzer_rules = Analyzer::new().rules;
+    analyzer_rules.insert(0, Arc::new(PrepareCoercion));
+    analyzer_rules.insert(0, Arc::new(JoinInSelect));
+    analyzer_rules.insert(0, Arc::new(JoinCorrelated));
+    analyzer_rules.insert(0, Arc::new(QueryValues));
+    analyzer_rules.insert(0, Arc::new(ComputeDates));
+    let mut expr_planners = SessionStateDefaults::default_expr_planners();
+    // DataFusion's own answers for every aggregate.
+    expr_planners.insert(0, Arc::new(functions::FramePlanner));
+    let state = SessionStateBuilder::new()
+        .with_config(config)
+        .with_expr_planners(expr_planners)
+        .with_scalar_functions(SessionStateDefaults::default_scalar_functions())
+        .with_higher_order_functions(SessionStateDefaults::default_higher_order_functions())
+        .with_aggregate_functions(SessionStateDefaults::default_aggregate_functions())
+        .with_window_functions(SessionStateDefaults::default_window_functions())
+        .with_table_functions(table_functions.into_iter().map(|f| (f.name().to_owned(), f)).collect())
+        .with_analyzer_rules(analyzer_rules)
+        .with_query_planner(Arc::new(TickQueryPlanner))
+        .build();
+    let state = joins::register(state).map_err(wrap)?;
+    let context = SessionContext::new_with_state(state);
+    let catalog = MemoryCatalogProvider::new();
+    let file_threads = settings.files.then_some(settings.threads);
+    let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
+    if has_catalogue {
+        let pg_catalog = Arc::new(postgres::CatalogueSchema::new(database.clone(), Arc::clone(&tables)));
+        let public = postgres::WithCatalogue { tables: Arc::clone(&tables), catalogue: Arc::clone(&pg_catalog) };
+        catalog.register_schema("public", Arc::new(public)).map_err(wrap)?;
+        catalog.register_schema("pg_catalog", pg_catalog).map_err(wrap)?;
+    } else {
+        catalog.register_schema("public", Arc::clone(&tables) as Arc<_>).map_err(wrap)?;
+    }
+    context.register_catalog("splay", Arc::new(catalog));
+    functions::register(&context);
+    if has_catalogue {
+        postgres::functions().into_iter().for_each(|function| context.register_udf(ScalarUDF::clone(&function)));
+    }
+    context.add_analyzer_rule(Arc::new(CompareIntervals));
+    let planned = context.register_relation_planner(Arc::new(PivotPlanner));
+    planned.map_err(wrap)?;
+    context.register_relation_planner(Arc::new(UnpivotPlanner)).map_err(wrap)?;
+    functions::register_row_order(&context, Arc::new(TickRowOrder));
+    context.add_analyzer_rule(Arc::new(NullSafeKeys));
+    context.add_analyzer_rule(Arc::new(Numbers));
+    context.add_analyzer_rule(Arc::new(OneNan));
+    context.add_analyzer_rule(Arc::new(BoundFunctions));
+    context.add_optimizer_rule(Arc::new(DistinctInnerSide));
+    Ok((bounds::register(context.state()), tables))
+}
