@@ -88,6 +88,8 @@ pub(super) async fn post(
     }
     let caller = server.caller(&headers, Role::Read).await?;
     let body = read_body(&server, &headers, body).await?;
+    // He may have been dropped while it came.
+    let caller = server.callers.still(&caller)?;
     let given = in_body(&headers, &body)?;
     if let Some(text) = given.influxql {
         return influxql(&text);

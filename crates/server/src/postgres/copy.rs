@@ -1,6 +1,7 @@
 //! `COPY … FROM STDIN` and `COPY … TO STDOUT`.
 //!
 //! What a client sends is held until its end, decoded, and captured as one statement's rows: all or none. So it is bounded as those are.
+//! It may take its time: the rights that count are those at the end.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -20,8 +21,9 @@ use super::messages::Message;
 use super::refusal::Refusal;
 use super::statement::Answered;
 use crate::counted::CountedBuffer;
+use crate::ingest::Ingest;
 use crate::problem::{Code, Outcome, Problem};
-use crate::statements::Encode;
+use crate::statements::{Encode, Statements};
 
 impl Connection {
     /// Carries a `COPY` out.
@@ -58,12 +60,8 @@ impl Connection {
     }
 
     async fn copy_in(&mut self, target: (String, Option<Vec<String>>), format: StreamFormat) -> Answered<()> {
-        let ingest = match self.ingest() {
-            Ok(ingest) => ingest,
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let statements = match self.statements().await {
-            Ok(statements) => statements,
+        let (_, statements) = match self.to_insert().await {
+            Ok(to_insert) => to_insert,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let (table, columns) = target.clone();
@@ -78,6 +76,11 @@ impl Connection {
         self.flush().await?;
         let received = match self.receive().await? {
             Ok(received) => received,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        // Users and rights may have been changed while the rows came.
+        let (ingest, statements) = match self.to_insert().await {
+            Ok(to_insert) => to_insert,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let copied = statements.with_session(move |session, stop| {
@@ -102,6 +105,12 @@ impl Connection {
                 Err(problem.into())
             }
         })
+    }
+
+    /// Where rows go and statements run, by the rights that the client has now.
+    async fn to_insert(&mut self) -> Result<(Arc<dyn Ingest>, Statements), Refusal> {
+        let ingest = self.ingest()?;
+        Ok((ingest, self.statements().await?))
     }
 
     /// What the client sends for a `COPY`, up to its end.

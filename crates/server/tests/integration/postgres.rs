@@ -71,7 +71,7 @@ impl Client {
         Some((char::from(head[0]), body))
     }
 
-    fn until_ready(&mut self) -> Vec<Reply> {
+    pub fn until_ready(&mut self) -> Vec<Reply> {
         let mut replies = Vec::new();
         loop {
             let reply = self.read().unwrap_or_else(|| panic!("the connection is over after {replies:?}"));
@@ -112,7 +112,8 @@ fn field(body: &[u8], kind: u8) -> Option<String> {
     Some(String::from_utf8(found[1..].to_vec()).unwrap())
 }
 
-fn code(replies: &[Reply]) -> Option<String> {
+/// SQLSTATE of the first failure among replies.
+pub fn code(replies: &[Reply]) -> Option<String> {
     replies.iter().find(|(kind, _)| *kind == 'E').and_then(|(_, body)| field(body, b'C'))
 }
 

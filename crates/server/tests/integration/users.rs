@@ -17,7 +17,7 @@ use tonic::Code;
 use tonic::transport::Channel;
 
 use crate::flight::with_channel;
-use crate::postgres::{Client, rows};
+use crate::postgres::{Client, code, rows};
 use crate::subscribe::{Frame, Socket, upgrade_status};
 use crate::support::{Answer, Served, TRADES, connect, eventually, request};
 
@@ -418,6 +418,73 @@ fn postgres_asks_users_for_their_password_and_looks_at_their_rights() {
     assert!(
         admin.query("create user eve password 'x'").iter().any(|(kind, body)| *kind == 'C' && body == b"CREATE ROLE\0")
     );
+}
+
+/// A `COPY` that was open kept the rights of its beginning for as long as the client liked.
+#[test]
+fn rows_of_copy_are_taken_by_the_rights_at_its_end() {
+    let desk = Desk::with("postgres.address = \"127.0.0.1:0\"\n");
+    let begin = || {
+        let mut writer = Client::open(&desk.served, "user\0writer\0");
+        assert_eq!(writer.read().unwrap().0, 'R');
+        writer.send(b'p', &[desk.writer.as_bytes(), b"\0"].concat());
+        writer.set_up();
+        writer.send(b'Q', b"copy trade from stdin\0");
+        assert_eq!(writer.read().unwrap().0, 'G');
+        writer.send(b'd', b"2024-03-04 09:30:00\tIBM\t1\n");
+        writer
+    };
+    let end = |mut writer: Client| {
+        writer.send(b'd', b"2024-03-04 09:30:01\tIBM\t2\n");
+        writer.send(b'c', b"");
+        code(&writer.until_ready())
+    };
+    let before = desk.served.ingest.rows("trade");
+    assert_eq!(end(begin()), None);
+    for (change, undo, failure) in [
+        ("revoke insert on trade from writer", "grant insert on trade to writer", "42P01"),
+        (
+            "revoke insert on trade from writer; grant select on trade to writer",
+            "grant insert on trade to writer",
+            "42501",
+        ),
+        ("alter user writer nologin", "alter user writer login", "28P01"),
+        ("drop user writer", "", "28P01"),
+    ] {
+        let writer = begin();
+        change.split("; ").for_each(|statement| drop(desk.run(statement)));
+        assert_eq!(end(writer).as_deref(), Some(failure), "{change}");
+        if !undo.is_empty() {
+            desk.run(undo);
+        }
+    }
+    assert_eq!(desk.served.ingest.rows("trade"), before + 2);
+}
+
+/// Whoever was dropped between the head and the body of his request was served.
+#[test]
+fn a_statement_over_http_runs_by_the_rights_at_its_bodys_end() {
+    let desk = Desk::new();
+    let insert = "insert into trade values ('2024-03-04 09:30:00', 'IBM', 1)";
+    let rows = desk.served.ingest.rows("trade");
+    let mut stream = connect(desk.served.http());
+    let head = format!(
+        "POST /query HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer {}\r\nexpect: 100-continue\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n",
+        desk.writer,
+        insert.len()
+    );
+    stream.write_all(head.as_bytes()).unwrap();
+    // It is sent once the head was looked at.
+    let mut told = *b"HTTP/1.1 100 Continue\r\n\r\n";
+    stream.read_exact(&mut told).unwrap();
+    assert!(told.starts_with(b"HTTP/1.1 100"), "{}", String::from_utf8_lossy(&told));
+    desk.run("drop user writer");
+    stream.write_all(insert.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 401"), "{answer}");
+    assert_eq!(desk.served.ingest.rows("trade"), rows);
 }
 
 /// The ticket of an answer with the client's token, which its inner client doesn't show by itself.
