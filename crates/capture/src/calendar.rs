@@ -3,14 +3,11 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use splay_store::{DayStart, TableSpec};
+use splay_store::{DayStart, QUARANTINE, TableSpec};
 
 use crate::capture::seconds;
 use crate::error::{Error, Result};
 use crate::settings::CaptureSettings;
-
-/// What the name of a quarantine has behind its table's.
-pub(crate) const QUARANTINE: &str = "_quarantine";
 
 /// What is different for a table. What isn't named is as for all tables.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,19 +1,20 @@
 //! Capture of a database: opens and recovers it, takes rows, and ends in good order.
 
+mod quarantine;
+
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
+use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampNanosecondType;
 use splay_store::storage::{LockMode, Storage};
 use splay_store::{Captured, ColumnSpec, Database, Followed, LoadOptions, TableSpec};
 
 use crate::append::{Ack, AckClass, Append, Producer};
-use crate::calendar::{Calendars, QUARANTINE};
+use crate::calendar::Calendars;
 use crate::clock::{Clock, SystemClock};
 use crate::conform::{conform, new_columns};
 use crate::dedupe::{DedupeRules, Deduplicator};
@@ -34,6 +35,7 @@ use crate::subscribe::{SubscribeRequest, Subscriber, Subscribers};
 use crate::tickerplant::Tickerplant;
 use crate::wishes::TableWishes;
 use crate::{keeper, organiser, report, room};
+use quarantine::split_ahead;
 
 /// How long the lock of a process that ends is waited for.
 const LOCK_WAIT: Duration = Duration::from_secs(1);
@@ -328,7 +330,9 @@ impl Capture {
             count += rows.num_rows() as u64;
             if let Some(ahead) = ahead {
                 quarantined += ahead.num_rows() as u64;
-                far.push(self.waiting(self.quarantine(&spec, &mut new_tables)?, &ahead, reading, class)?);
+                let quarantine = self.quarantine(&spec, &mut new_tables)?;
+                let ahead = conform(&quarantine.spec(), &ahead)?;
+                far.push(self.waiting(quarantine, &ahead, reading, class)?);
             }
             near.push(self.waiting(live, &rows, reading, class)?);
         }
@@ -409,6 +413,8 @@ impl Capture {
         if !shared.settings.create_tables {
             return Err(Error::NoSuchTable { table: first.table.clone() });
         }
+        splay_store::refuse_quarantine_name("table", &first.table)
+            .map_err(|error| Error::rejected(&first.table, error.to_string()))?;
         let mut spec = match &first.spec {
             Some(spec) => spec.clone(),
             None => TableWishes::default().table_for(&first.table, &first.rows)?,
@@ -485,31 +491,6 @@ impl Capture {
         let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
         self.shared.settled(create_table(&self.shared.database, spec))?;
         self.live(&spec.name)?.ok_or(Error::Closed)
-    }
-
-    /// Where rows go whose time is too far ahead. Counts it if it is made.
-    fn quarantine(&self, spec: &TableSpec, new_tables: &mut usize) -> Result<Arc<LiveTable>> {
-        let mut wanted = spec.clone();
-        wanted.name = format!("{}{QUARANTINE}", spec.name);
-        match self.live(&wanted.name)? {
-            Some(live) if live.spec().columns == wanted.columns => Ok(live),
-            Some(live) => {
-                let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
-                live.refresh_spec()?;
-                let known = live.spec();
-                wanted.columns.retain(|column| known.position(&column.name).is_none());
-                if !wanted.columns.is_empty() {
-                    self.shared.settled(live.table().add_columns(wanted.columns))?;
-                }
-                live.refresh_spec()?;
-                Ok(live)
-            }
-            None => {
-                *new_tables += 1;
-                self.shared.check_new_tables(&wanted.name, *new_tables)?;
-                self.create(&wanted)
-            }
-        }
     }
 
     /// What the table is; `None` if there is none.
@@ -890,7 +871,7 @@ pub(crate) fn create_table(database: &Database, spec: &TableSpec) -> splay_store
     match database.table(&spec.name) {
         Ok(table) => Ok(table),
         Err(splay_store::Error::NoSuchTable { .. }) => {
-            database.load(spec, LoadOptions::default())?.commit()?;
+            database.load_as_capture(spec, LoadOptions::default())?.commit()?;
             database.table(&spec.name)
         }
         Err(error) => Err(error),
@@ -928,17 +909,6 @@ pub(crate) fn times(spec: &TableSpec, rows: &RecordBatch) -> (i64, i64) {
     let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>().values();
     let (least, greatest) = (times.iter().min(), times.iter().max());
     (least.copied().unwrap_or(i64::MAX), greatest.copied().unwrap_or(i64::MIN))
-}
-
-/// Rows up to a time, and those behind it if there are any.
-fn split_ahead(spec: &TableSpec, rows: &RecordBatch, latest: i64) -> Result<(RecordBatch, Option<RecordBatch>)> {
-    if times(spec, rows).1 <= latest {
-        return Ok((rows.clone(), None));
-    }
-    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
-    let ahead = BooleanArray::from_unary(times, |time| time > latest);
-    let near = BooleanArray::from_unary(times, |time| time <= latest);
-    Ok((filter_record_batch(rows, &near)?, Some(filter_record_batch(rows, &ahead)?)))
 }
 
 /// Seconds in nanoseconds.

@@ -15,7 +15,7 @@ use crate::live::{CapturedRows, Followed, LiveRows};
 use crate::load::{Load, LoadOptions, follow_each_other};
 use crate::manifest::{self, Captured, FileEntry, Head, HeadFile, Source, TableState, Tier};
 use crate::names::Place;
-use crate::schema::TableSpec;
+use crate::schema::{TableSpec, refuse_quarantine_name};
 use crate::segment::Segment;
 use crate::settings::{self, Settings};
 use crate::storage::{self, LocalStorage, LockMode, ReadWatch, Storage};
@@ -292,8 +292,19 @@ impl Database {
     ///
     /// # Errors
     /// [`Error::Locked`] while another writer is at work; [`Error::Schema`] if `spec` doesn't fit the table; [`Error::Refused`] if it
-    /// keeps the rows of a materialized view.
+    /// keeps the rows of a materialized view; [`Error::Name`] for a new table with a name that can't be one.
     pub fn load(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
+        match refuse_quarantine_name("table", &spec.name) {
+            Err(error) if !self.has_table(&spec.name)? => Err(error),
+            _ => self.load_as_capture(spec, options),
+        }
+    }
+
+    /// The same for capture, which makes the tables whose names are reserved for quarantines.
+    ///
+    /// # Errors
+    /// As [`Database::load`].
+    pub fn load_as_capture(&self, spec: &TableSpec, options: LoadOptions) -> Result<Load> {
         self.refuse_of_view(&spec.name)?;
         self.settle(&spec.name)?;
         Load::begin(self, spec, options)

@@ -97,7 +97,8 @@ pub use partition::{DayStart, Period, date, days};
 pub use reference::{REFERENCE_ROWS_MAX, Reference};
 pub use row_key::{Dedupe, RowDigest, RowDigests};
 pub use schema::{
-    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, Retention, TableSpec, TierRule, validate_name,
+    COLUMNS_MAX, ColumnSpec, ColumnType, DATE_COLUMN, NAME_BYTES_MAX, QUARANTINE, Retention, TableSpec, TierRule,
+    refuse_quarantine_name, validate_name,
 };
 pub use segment::{ColumnReader, ColumnStorage, FileFormat, RowList, Segment, SegmentBatches};
 pub use select::{BlocksRead, Bounds, ColumnBounds, Kept, Piece, Selection, SelectionStats, blocks_of};

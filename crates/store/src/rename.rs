@@ -6,7 +6,7 @@
 use crate::database::Table;
 use crate::error::{Error, Result};
 use crate::manifest::Operation;
-use crate::schema::{TableSpec, validate_name};
+use crate::schema::{TableSpec, refuse_quarantine_name, validate_name};
 use crate::views::{View, refuse_view_names};
 use crate::write::{Change, Writer};
 
@@ -20,6 +20,7 @@ impl Table {
     pub fn rename(&self, to: &str, reads: impl Fn(&View) -> bool) -> Result<u64> {
         let database = self.database();
         validate_name("table", to)?;
+        refuse_quarantine_name("table", to)?;
         database.refuse_of_view(self.name())?;
         let _names = database.refuse_rename_of_granted(self.name())?;
         let writer = Writer::begin(database, self.name())?;

@@ -558,6 +558,21 @@ pub fn validate_name(what: &'static str, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// What the name of a quarantine has behind its table's. Capture makes these tables, for rows too far ahead of the clock.
+pub const QUARANTINE: &str = "_quarantine";
+
+/// Refuses a name for a new table or view that is reserved for a quarantine: whoever took it would get rows that others send.
+///
+/// # Errors
+/// [`Error::Name`].
+pub fn refuse_quarantine_name(what: &'static str, name: &str) -> Result<()> {
+    if !name.to_ascii_lowercase().ends_with(QUARANTINE) {
+        return Ok(());
+    }
+    let reason = "names that end in _quarantine are reserved for rows too far ahead of the clock, for which capture makes tables";
+    Err(Error::Name { what, name: name.to_owned(), reason })
+}
+
 fn validate_column_name(name: &str) -> Result<()> {
     let wrong = |reason| Err(Error::Name { what: "column", name: name.to_owned(), reason });
     if name.is_empty() || name.len() > NAME_BYTES_MAX {

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::database::{Database, WRITER_LOCK};
 use crate::error::{Error, Result};
-use crate::schema::validate_name;
+use crate::schema::{refuse_quarantine_name, validate_name};
 use crate::storage::{self, LockMode};
 
 /// Version of the file that this release reads.
@@ -178,6 +178,7 @@ impl Database {
                 }
                 Some(other) => *other = view.clone(),
                 None => {
+                    refuse_quarantine_name("view", &view.name)?;
                     self.refuse_names_of_rows(views, &view)?;
                     views.push(view.clone());
                 }
@@ -204,6 +205,7 @@ impl Database {
     /// As [`Database::create_view`]; [`Error::Refused`] if there is no such view, it is materialized, or others read it.
     pub fn rename_view(&self, name: &str, to: &str, reads: impl Fn(&View) -> bool) -> Result<()> {
         validate_name("view", to)?;
+        refuse_quarantine_name("view", to)?;
         let refused = |reason| Err(Error::Refused { reason });
         self.change_views(|views| {
             let _names = self.refuse_rename_of_granted(name)?;

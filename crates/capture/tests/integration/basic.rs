@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, Int32Array, RecordBatch, StringArray, TimestampMillisecondArray};
 use splay_capture::{Append, Capture, CaptureSettings, Error, Producer};
-use splay_store::{CompactOptions, Database, LoadOptions, Selection};
+use splay_store::{ColumnSpec, ColumnType, CompactOptions, Database, LoadOptions, Selection, TableSpec};
 
 use crate::rows::{DAY, Row, SECOND, START, TestClock, all, batch, in_order, read, row, settings, spec};
+
+/// Of a list with the view `bar_quarantine` alone, as releases wrote it before such names were reserved.
+const VIEW_DIGEST: &str = "c16297a9410e8cd864877296c2c449153cb3ba08b8fc4532916865b213d57307";
 
 pub fn open(database: &Database) -> Capture {
     Capture::open_with(database.clone(), settings(), TestClock::at(START + 400 * DAY)).unwrap().0
@@ -231,6 +234,77 @@ fn rows_too_far_ahead_go_to_quarantine_and_are_counted() {
     let quarantine = database.table("trade_quarantine").unwrap().snapshot().unwrap();
     assert_eq!(read(&quarantine, &Selection::default())[0].1, rows[1]);
     capture.close().unwrap();
+}
+
+/// Whoever made a table or a view of such a name got the rows of others, or kept all their rows away.
+#[test]
+fn names_of_quarantines_are_taken_by_capture_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let (capture, _) = Capture::open_with(database.clone(), settings(), TestClock::at(START)).unwrap();
+    let taken = |name: &str| TableSpec { name: name.to_owned(), ..spec("UTC") };
+    for name in ["trade_quarantine", "Quote_Quarantine"] {
+        let append = Append { spec: Some(taken(name)), ..Append::new(name, batch(&[row("A", START, 0)])) };
+        let refused = capture.append(append).unwrap_err();
+        assert!(matches!(refused, Error::Rejected { .. }) && refused.to_string().contains("reserved"), "{refused}");
+        assert!(database.load(&taken(name), LoadOptions::default()).unwrap_err().to_string().contains("reserved"));
+    }
+    capture.append(trade(&[row("A", START + 301 * SECOND, 1)])).unwrap();
+    // Once capture has made it, it is a table as others.
+    capture.append(Append::new("trade_quarantine", batch(&[row("A", START, 2)]))).unwrap();
+    let mut load = database.load(&taken("trade_quarantine"), LoadOptions::default()).unwrap();
+    load.append(&batch(&[row("A", START, 3)])).unwrap();
+    load.commit().unwrap();
+    let quarantine = database.table("trade_quarantine").unwrap().snapshot().unwrap();
+    assert_eq!(read(&quarantine, &Selection::default()).len(), 3);
+    capture.close().unwrap();
+}
+
+/// Tables and views that had such a name before it was reserved.
+#[test]
+fn what_else_has_the_name_of_a_quarantine_gets_no_rows_and_keeps_none_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Database::create(folder.path()).unwrap();
+    let make = |name: &str, columns: Vec<ColumnSpec>, symbol: Option<&str>| {
+        let load = database.load_as_capture(&TableSpec::new(name, columns, "time", symbol), LoadOptions::default());
+        load.unwrap().commit().unwrap();
+    };
+    let [time, sym, id] = spec("UTC").columns.try_into().unwrap();
+    let text = ColumnSpec::new("id", ColumnType::Text);
+    make("trade_quarantine", vec![time.clone(), sym.clone(), text], Some("sym"));
+    make("trade_quarantine_quarantine", vec![time.clone(), id.clone()], None);
+    // A quarantine of before, from when the table had other columns.
+    make("quote_quarantine", vec![ColumnSpec::new("bid", ColumnType::Float64), sym, time], Some("sym"));
+    let view = format!(
+        r#"{{"version": 1, "blake3": "{VIEW_DIGEST}", "views": [{{"name": "bar_quarantine", "query": "select 1 as a"}}]}}"#
+    );
+    std::fs::write(folder.path().join("views.json"), view).unwrap();
+    assert!(database.view("bar_quarantine").unwrap().is_some());
+    let (capture, _) = Capture::open_with(database.clone(), settings(), TestClock::at(START)).unwrap();
+    let (near, far) = (row("A", START, 0), row("B", START + 301 * SECOND, 1));
+    for (table, quarantine) in [
+        ("trade", "trade_quarantine_quarantine_quarantine"),
+        ("quote", "quote_quarantine"),
+        ("bar", "bar_quarantine_quarantine"),
+    ] {
+        let spec = TableSpec { name: table.to_owned(), ..spec("UTC") };
+        let append = Append { spec: Some(spec), ..Append::new(table, batch(&[near.clone(), far.clone()])) };
+        let ack = capture.append(append).unwrap();
+        assert_eq!((ack.rows, ack.quarantined), (2, 1), "{table}");
+        let of = |name: &str| {
+            let snapshot = database.table(name).unwrap().snapshot().unwrap();
+            read(&snapshot, &Selection::default()).into_iter().map(|(_, row)| row).collect::<Vec<_>>()
+        };
+        assert_eq!((of(table), of(quarantine)), (vec![near.clone()], vec![far.clone()]), "{table}");
+    }
+    for name in ["trade_quarantine", "trade_quarantine_quarantine"] {
+        let snapshot = database.table(name).unwrap().snapshot().unwrap();
+        assert_eq!(snapshot.partitions().len(), 0, "{name}");
+    }
+    capture.write_down(None).unwrap();
+    capture.close().unwrap();
+    let quote = database.table("quote_quarantine").unwrap().snapshot().unwrap();
+    assert_eq!(read(&quote, &Selection::default())[0].1, far);
 }
 
 #[test]

@@ -171,10 +171,13 @@ fn names_that_are_taken_are_refused() {
         ("trade", "views.json", "a file of the database"),
         ("nothing", "something", "no table \"nothing\""),
         ("quote", "quotes", "is read by the view kept"),
+        ("trade", "Quote_Quarantine", "reserved"),
     ] {
         let told = told(rename(&database, from, to));
         assert!(told.contains(why), "{from} to {to}: {told}");
     }
+    assert!(told(database.create_view(view("x_quarantine", "select 1", None), false)).contains("reserved"));
+    assert!(told(database.rename_view("bars", "x_quarantine", |_| false)).contains("reserved"));
     let read = database.table("trade").unwrap().rename("trades", |view| view.name == "bars");
     assert!(told(read).contains("is read by the view bars: drop it, and create it again over \"trades\""));
     let read = database.table("quote").unwrap().rename("trades", |view| view.name == "bars");

@@ -1,0 +1,85 @@
+//! Quarantines: tables for rows whose time is too far ahead of the clock.
+//!
+//! - `trade_quarantine` has the columns of `trade`. Such names are reserved: nothing but capture makes a table of one.
+//! - What else has such a name, since before they were reserved, neither gets rows nor keeps others from their table: the name becomes longer.
+
+use std::sync::{Arc, PoisonError};
+
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::TimestampNanosecondType;
+use splay_store::{ColumnSpec, QUARANTINE, TableSpec};
+
+use super::{Capture, times};
+use crate::error::Result;
+use crate::live::LiveTable;
+
+impl Capture {
+    /// The quarantine of a table, which counts as a new table if it is made.
+    pub(super) fn quarantine(&self, spec: &TableSpec, new_tables: &mut usize) -> Result<Arc<LiveTable>> {
+        let mut wished = spec.clone();
+        loop {
+            wished.name.push_str(QUARANTINE);
+            match self.live(&wished.name)? {
+                Some(live) if self.fits(&live, &wished)? => return Ok(live),
+                Some(_) => {}
+                None if self.shared.database.view(&wished.name)?.is_some() => {}
+                None => {
+                    *new_tables += 1;
+                    self.shared.check_new_tables(&wished.name, *new_tables)?;
+                    return self.create(&wished);
+                }
+            }
+        }
+    }
+
+    /// Whether a table can be the quarantine that is wished for. It gets the columns that it lacks.
+    fn fits(&self, live: &LiveTable, wished: &TableSpec) -> Result<bool> {
+        let known = live.spec();
+        if known.columns == wished.columns && may_fit(&known, wished) {
+            return Ok(true);
+        }
+        let _changing = self.shared.changing.lock().unwrap_or_else(PoisonError::into_inner);
+        live.refresh_spec()?;
+        let known = live.spec();
+        if !may_fit(&known, wished) {
+            return Ok(false);
+        }
+        let lacked = wished.columns.iter().filter(|column| known.position(&column.name).is_none());
+        let lacked: Vec<ColumnSpec> = lacked.cloned().collect();
+        if !lacked.is_empty() {
+            self.shared.settled(live.table().add_columns(lacked))?;
+            live.refresh_spec()?;
+        }
+        Ok(true)
+    }
+}
+
+/// Whether a table has the columns that are wished for in their types, or may get them.
+fn may_fit(known: &TableSpec, wished: &TableSpec) -> bool {
+    let same = |one: &str, other: &str| one.eq_ignore_ascii_case(other);
+    let has_symbol = match (&known.symbol, &wished.symbol) {
+        (Some(one), Some(other)) => same(one, other),
+        (one, other) => one.is_none() && other.is_none(),
+    };
+    let may_have = |column: &ColumnSpec| match known.position(&column.name) {
+        Some(position) => known.columns[position].column_type == column.column_type,
+        None => !known.dropped.iter().any(|dropped| same(dropped, &column.name)),
+    };
+    known.reference.is_none() && same(&known.time, &wished.time) && has_symbol && wished.columns.iter().all(may_have)
+}
+
+/// Rows up to a time, and those behind it if there are any.
+pub(super) fn split_ahead(
+    spec: &TableSpec,
+    rows: &RecordBatch,
+    latest: i64,
+) -> Result<(RecordBatch, Option<RecordBatch>)> {
+    if times(spec, rows).1 <= latest {
+        return Ok((rows.clone(), None));
+    }
+    let times = rows.column(spec.time_position()).as_primitive::<TimestampNanosecondType>();
+    let ahead = BooleanArray::from_unary(times, |time| time > latest);
+    let near = BooleanArray::from_unary(times, |time| time <= latest);
+    Ok((filter_record_batch(rows, &near)?, Some(filter_record_batch(rows, &ahead)?)))
+}
