@@ -29,6 +29,7 @@ mod error;
 mod expand;
 mod file_scan;
 mod files;
+mod from_clauses;
 pub mod functions;
 mod give_way;
 mod in_select;

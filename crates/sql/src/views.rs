@@ -14,6 +14,7 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use splay_store::View;
 
 use crate::error::{Result, fault};
+use crate::from_clauses::before_relations;
 use crate::limits;
 use crate::statements::quoted;
 use crate::syntax::{is_word, solid};
@@ -105,13 +106,16 @@ impl<'a, 'q> Needed<'a, 'q> {
     fn mentions(&self, tokens: &[Token]) -> BTreeMap<usize, Mentions> {
         let numbers = self.views.iter().enumerate().map(|(number, view)| (view.name.to_lowercase(), number));
         let numbers: HashMap<String, usize> = numbers.collect();
+        let before_relations = before_relations(tokens);
+        let is_relation =
+            |place: &Range<usize>| before(tokens, place.start).is_some_and(|(at, _)| before_relations[at]);
         let mut found: BTreeMap<usize, Mentions> = BTreeMap::new();
         for (at, token) in tokens.iter().enumerate() {
             let Token::Word(word) = token else { continue };
             let Some(number) = numbers.get(&word.value.to_lowercase()) else { continue };
             let mentions = found.entry(*number).or_default();
             mentions.is_defined |= is_defined(tokens, at);
-            mentions.places.extend(relation(tokens, at));
+            mentions.places.extend(relation(tokens, at).filter(is_relation));
         }
         found
     }
@@ -314,6 +318,11 @@ mod tests {
             "select * from schema.v",
             "with v as (select 3 as a) select * from v",
             "with x as (select 1), v (a) as materialized (select 3) select * from v",
+            // A column that has the name of somebody's view.
+            "select max(v) from t",
+            "select a, v from t where b in (v, 1) group by a, v order by (v), v",
+            "select a from t join u using (a, v)",
+            "select extract(hour from v) from t where a is distinct from v",
             "show columns from v",
             "describe v",
             "select * from 'v",
