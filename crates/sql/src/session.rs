@@ -271,12 +271,17 @@ impl Session {
         self.run_expanded(text, parameters, stop)
     }
 
-    /// The views of the database that may be read. Damage is told to those who read a name that no table has.
+    /// The views of the database that may be read and whose names no table of PostgreSQL's catalogue has. Damage is told to those who read a name that no table has.
     fn views(&self) -> Arc<[View]> {
         let views = self.database.views().unwrap_or_default();
-        match self.caller.veil() {
-            None => views,
-            Some(guard) => views.iter().filter(|view| guard.reads_view(view)).cloned().collect(),
+        let guard = self.caller.veil();
+        let is_hidden = |view: &View| {
+            self.has_catalogue && postgres::is_in_catalogue(&view.name)
+                || guard.is_some_and(|guard| !guard.reads_view(view))
+        };
+        match views.iter().any(is_hidden) {
+            false => views,
+            true => views.iter().filter(|view| !is_hidden(view)).cloned().collect(),
         }
     }
 

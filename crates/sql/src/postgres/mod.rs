@@ -13,7 +13,7 @@ pub mod types;
 
 pub(crate) use functions::functions;
 pub(crate) use rewrite::rewritten;
-pub(crate) use tables::{CatalogueSchema, WithCatalogue};
+pub(crate) use tables::{CatalogueSchema, WithCatalogue, is_in_catalogue};
 
 /// The number by which a table or view is known in `pg_catalog`, the same in every session: from its name, beyond those of PostgreSQL's own.
 pub(crate) fn oid_of(name: &str) -> i64 {

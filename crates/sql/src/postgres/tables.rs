@@ -327,7 +327,13 @@ impl SchemaProvider for CatalogueSchema {
     }
 }
 
-/// The tables of the database; behind them, for names that it has no table of, those of `pg_catalog`, as PostgreSQL's search path has them.
+/// Whether a table of `pg_catalog` has a name.
+pub(crate) fn is_in_catalogue(name: &str) -> bool {
+    columns(&name.to_ascii_lowercase()).is_some()
+}
+
+/// The tables of `pg_catalog`; behind them, for names that it has no table of, those of the database, as PostgreSQL's search path has them:
+/// whoever makes a table `pg_roles` doesn't tell others who the roles are.
 #[derive(Debug)]
 pub(crate) struct WithCatalogue {
     pub(crate) tables: Arc<TickSchema>,
@@ -341,14 +347,17 @@ impl SchemaProvider for WithCatalogue {
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>, DataFusionError> {
-        match self.tables.table(name).await? {
+        match self.catalogue.table(name).await? {
             Some(found) => Ok(Some(found)),
-            None => self.catalogue.table(name).await,
+            None => self.tables.table(name).await,
         }
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        self.tables.table_type(name).await
+        match self.catalogue.table_exist(name) {
+            true => self.catalogue.table_type(name).await,
+            false => self.tables.table_type(name).await,
+        }
     }
 
     fn table_exist(&self, name: &str) -> bool {

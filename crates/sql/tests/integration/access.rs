@@ -221,6 +221,80 @@ fn only_superusers_change_users_and_everybody_his_password() {
     assert!(said(&ann, "show policies").contains("permission denied"));
 }
 
+/// Whoever may create could tell others over PostgreSQL's wire who the roles are.
+#[test]
+fn names_of_postgresqls_catalogue_are_the_catalogues() {
+    let desk = Desk::new();
+    desk.run("grant create on database splay to ann");
+    let ann = desk.of("ann");
+    for statement in [
+        "create view pg_roles as select 'evil' as rolname, true as rolcanlogin",
+        "create table pg_class (time timestamp, relname text)",
+        "create view pg_mine as select 1 as a",
+    ] {
+        answer(&ann, statement).unwrap();
+    }
+    let admin = desk.of("admin");
+    gives(&admin, "select rolname from pg_roles", "evil");
+    let postgres = admin.for_postgres().unwrap();
+    for roles in ["pg_roles", "PG_ROLES", "pg_catalog.pg_roles", "(select * from pg_roles)"] {
+        let statement = format!("select rolname from {roles} r where rolcanlogin order by 1");
+        gives(&postgres, &statement, "admin;ann;bob;splay");
+    }
+    gives(&postgres, "select count(*) from pg_class where relname = 'trade'", "1");
+    // Names that the catalogue doesn't have are the database's.
+    gives(&postgres, "select a from pg_mine", "1");
+}
+
+/// A view broke the statements of others who read a column of its name.
+#[test]
+fn views_named_as_columns_leave_others_alone() {
+    let desk = Desk::new();
+    desk.run("grant create on database splay to ann");
+    let ann = desk.of("ann");
+    for statement in ["create table c1 (time timestamp, x double)", "create view bid as select * from c1"] {
+        answer(&ann, statement).unwrap();
+    }
+    desk.run("drop table c1");
+    for session in [&desk.owner, &desk.of("admin"), &desk.of("admin").for_postgres().unwrap()] {
+        gives(session, "select max(bid) from quote", "9.5");
+        gives(
+            session,
+            "select sym, bid from quote where bid in (1, bid) group by sym, bid order by (bid), bid",
+            "AAPL|9.5",
+        );
+        assert!(said(session, "select * from quote, bid").contains("c1"));
+    }
+}
+
+/// Names of capture's tables can't be taken by others, who would get the rows that somebody else sends.
+#[test]
+fn names_of_quarantines_are_reserved() {
+    let desk = Desk::new();
+    desk.run("grant create on database splay to ann");
+    for session in [&desk.of("ann"), &desk.of("admin"), &desk.owner] {
+        for statement in [
+            "create table trade_quarantine (time timestamp, sym symbol)",
+            "create table \"Trade_Quarantine\" as select * from quote",
+            "create view quote_quarantine as select 1 as a",
+        ] {
+            // Ann reads no quote.
+            let told = said(session, statement);
+            assert!(told.contains("reserved") || told.contains("no table"), "{statement}: {told}");
+        }
+    }
+    for statement in [
+        "create materialized view m_quarantine as select sym, time_bucket('1 minute', time) as bar, sum(size) as size from trade group by sym, bar",
+        "create table if not exists trade_quarantine (time timestamp, sym symbol)",
+        "alter table quote rename to quote_quarantine",
+        "alter view prices rename to quote_quarantine",
+    ] {
+        let told = said(&desk.owner, statement);
+        assert!(told.contains("_quarantine are reserved"), "{statement}: {told}");
+    }
+    assert!(!answer(&desk.owner, "show tables").unwrap().contains("uarantine"));
+}
+
 /// Tables without a right aren't there, in whichever way one asks for them.
 #[test]
 fn what_one_may_not_see_is_not_there() {
