@@ -31,6 +31,7 @@ use crate::memory::{AnswerMemory, StatementPool, TotalMemory};
 use crate::pivot_statement::{self, PivotStatement};
 use crate::placeholders;
 use crate::postgres;
+use crate::show_create::ShowCreate;
 use crate::summary::Summary;
 use crate::tick::{Explained, Given, Limits, Ran, TickStatements};
 use crate::views;
@@ -245,6 +246,9 @@ impl Session {
         let text = &*self.prepared(text)?;
         if let Some(shown) = ShowStatement::of(text) {
             return Ok(self.answer_of(vec![self.show_users(&shown)?], Instant::now()));
+        }
+        if let Some(shown) = ShowCreate::of(text)? {
+            return Ok(self.answer_of(vec![self.show_create(&shown)?], Instant::now()));
         }
         if let Some(summary) = Summary::of(text) {
             return self.summarize(&summary, &parameters, stop);

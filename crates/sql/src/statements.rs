@@ -1,5 +1,15 @@
 //! Where statements of a text end, and how names stand in them.
 
+use std::borrow::Cow;
+
+use datafusion::sql::sqlparser::keywords::{
+    Keyword, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_IDENTIFIER, RESERVED_FOR_TABLE_ALIAS, RESERVED_FOR_TABLE_FACTOR,
+};
+use datafusion::sql::sqlparser::tokenizer::Token;
+
+/// Words that mean something else where the name of a new column stands.
+const BEFORE_COLUMNS: [&str; 5] = ["primary", "unique", "constraint", "check", "foreign"];
+
 /// The statements of a text without their semicolons, and what stands behind the last semicolon. Semicolons in quotes and comments end
 /// nothing; statements of blanks and comments alone are left out.
 #[must_use]
@@ -29,6 +39,21 @@ pub fn split(text: &str) -> (Vec<&str>, &str) {
 #[must_use]
 pub fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
+}
+
+/// A name as it may stand in a statement, in quotes if it has to.
+pub(crate) fn as_name(name: &str) -> Cow<'_, str> {
+    let begins = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    let is_plain = begins && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let keyword = match Token::make_keyword(name) {
+        Token::Word(word) => word.keyword,
+        _ => Keyword::NoKeyword,
+    };
+    let reserved =
+        [RESERVED_FOR_TABLE_ALIAS, RESERVED_FOR_COLUMN_ALIAS, RESERVED_FOR_TABLE_FACTOR, RESERVED_FOR_IDENTIFIER];
+    let is_reserved = reserved.iter().any(|words| words.contains(&keyword))
+        || BEFORE_COLUMNS.iter().any(|word| word.eq_ignore_ascii_case(name));
+    if is_plain && !is_reserved { Cow::Borrowed(name) } else { Cow::Owned(quoted(name)) }
 }
 
 /// Whether there is nothing but blanks and comments.

@@ -7,7 +7,8 @@ use splay_engine::Stop;
 use splay_store::{Database, TableSpec, View, ViewPart};
 
 use super::fit::fitted_rows;
-use super::run::{option, patiently, period_of, refuse_repeated, spec};
+use super::run::{patiently, refuse_repeated};
+use super::spec::{option, period_of, spec};
 use super::statement::{Statement, begins, with_options};
 use super::{Changed, of_store};
 use crate::error::{Error, Result, fault};

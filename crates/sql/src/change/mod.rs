@@ -8,12 +8,14 @@
 mod condition;
 mod copy;
 mod copy_stream;
+pub(crate) mod create_text;
 mod fit;
 mod keyed;
 mod materialized;
 mod placeholders;
 mod queries;
 mod run;
+mod spec;
 mod statement;
 
 use std::sync::Arc;
@@ -28,7 +30,8 @@ pub use self::copy::{CopyTo, copy_to};
 pub use self::copy_stream::{CopyStream, StreamFormat, StreamKind, copy_stream};
 pub use self::materialized::Refreshed;
 pub use self::run::rename_table;
-pub(crate) use self::run::{columns_of, patiently, positions};
+pub(crate) use self::run::{patiently, positions};
+pub(crate) use self::spec::columns_of;
 pub(crate) use self::statement::Statement;
 use crate::access::{self, AccessStatement};
 use crate::answer::Answer;

@@ -12,6 +12,7 @@ use crate::joins;
 use crate::limits;
 use crate::pivot_statement::PivotStatement;
 use crate::provider::TickRowOrder;
+use crate::show_create::ShowCreate;
 use crate::summary::Summary;
 
 impl Session {
@@ -33,6 +34,9 @@ impl Session {
         let mut text = self.prepared(text)?.into_owned();
         if let Some(shown) = ShowStatement::of(&text) {
             return Ok(Description { schema: shown.schema()?, parameters: Vec::new() });
+        }
+        if ShowCreate::of(&text)?.is_some() {
+            return Ok(Description { schema: ShowCreate::schema(), parameters: Vec::new() });
         }
         if let Some(summary) = Summary::of(&text) {
             let Description { parameters, .. } = self.describe_until(&summary.source(), stop)?;

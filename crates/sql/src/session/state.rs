@@ -19,6 +19,7 @@ use crate::dates::ComputeDates;
 use crate::error::{Error, Result};
 use crate::functions;
 use crate::in_select::JoinInSelect;
+use crate::information_schema::{self, InformationSchema};
 use crate::intervals::CompareIntervals;
 use crate::joins;
 use crate::null_safe_keys::NullSafeKeys;
@@ -85,7 +86,6 @@ fn state(
         .with_batch_size(settings.batch_rows.max(1))
         .with_default_catalog_and_schema("splay", "public")
         .with_create_default_catalog_and_schema(false)
-        .with_information_schema(true)
         // Merging sorted streams is cheaper than sorting what is sorted.
         .with_prefer_existing_sort(true);
     config.options_mut().sql_parser.map_string_types_to_utf8view = false;
@@ -117,7 +117,7 @@ fn state(
         .build();
     let state = joins::register(state).map_err(wrap)?;
     let context = SessionContext::new_with_state(state);
-    let catalog = MemoryCatalogProvider::new();
+    let catalog = Arc::new(MemoryCatalogProvider::new());
     let file_threads = settings.files.then_some(settings.threads);
     let tables = Arc::new(TickSchema::new(database.clone(), file_threads, guard));
     if has_catalogue {
@@ -128,7 +128,7 @@ fn state(
     } else {
         catalog.register_schema("public", Arc::clone(&tables) as Arc<_>).map_err(wrap)?;
     }
-    context.register_catalog("splay", Arc::new(catalog));
+    context.register_catalog("splay", Arc::clone(&catalog) as Arc<_>);
     functions::register(&context);
     if has_catalogue {
         postgres::functions().into_iter().for_each(|function| context.register_udf(ScalarUDF::clone(&function)));
@@ -143,5 +143,9 @@ fn state(
     context.add_analyzer_rule(Arc::new(OneNan));
     context.add_analyzer_rule(Arc::new(BoundFunctions));
     context.add_optimizer_rule(Arc::new(DistinctInnerSide));
-    Ok((bounds::register(context.state()), tables))
+    let state = bounds::register(context.state());
+    let information =
+        InformationSchema::new(state.catalog_list(), state.table_functions().clone(), Arc::clone(&tables));
+    catalog.register_schema(information_schema::NAME, Arc::new(information)).map_err(wrap)?;
+    Ok((state, tables))
 }

@@ -396,6 +396,28 @@ fn columns_without_a_right_are_no_columns() {
     assert!(explained.contains("none, because of a table of which"), "{explained}");
 }
 
+#[test]
+fn statements_that_create_tables_show_what_may_be_read() {
+    let desk = Desk::new();
+    desk.run("grant select (time, price) on trade to desk");
+    desk.run("grant insert on quote to desk");
+    desk.run("grant select on prices to desk");
+    let ann = desk.of("ann");
+    let trade = answer(&ann, "show create table trade").unwrap();
+    assert_eq!(trade, "trade|CREATE TABLE trade (\n    time timestamp,\n    price float64\n)");
+    assert!(answer(&desk.owner, "show create table trade").unwrap().contains("account text"));
+    for unknown in
+        ["table quote", "table instrument", "table accounts", "view bars", "table \"bars.rows\"", "table nothing"]
+    {
+        let told = said(&ann, &format!("show create {unknown}"));
+        assert!(told.contains("no table") && !told.contains("instrument,") && !told.contains("accounts,"), "{told}");
+    }
+    desk.run("grant select on trade to desk");
+    let told = said(&desk.of("ann"), "show create view prices");
+    assert!(told.contains("to see the query of view prices") && !told.contains("select"), "{told}");
+    gives(&desk.of("ann"), "select table_name, definition is null from information_schema.views", "prices|true");
+}
+
 /// Rows that a policy hides, and everything that could tell of them.
 #[test]
 fn hidden_rows_leave_no_trace() {

@@ -20,6 +20,7 @@ mod parts;
 mod pivots;
 mod pruning;
 mod session;
+mod show_create;
 mod subqueries;
 mod ticks;
 mod very_many_groups;

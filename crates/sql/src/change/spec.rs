@@ -1,0 +1,120 @@
+//! What a table is by the columns and options of the statement that creates it.
+
+use arrow::datatypes::{DataType, Schema};
+use splay_store::{ColumnSpec, ColumnType, DayStart, Period, Reference, TableSpec};
+
+use crate::error::{Result, fault};
+
+/// Names by which a symbol column is known, where the statement names none.
+const SYMBOL_NAMES: [&str; 4] = ["sym", "symbol", "ticker", "instrument"];
+
+/// The columns of a query's answer. A column of text that is to be the symbol becomes one.
+pub(crate) fn columns_of(schema: &Schema, options: &[(String, String)]) -> Result<Vec<ColumnSpec>> {
+    let symbol = option(options, "symbol");
+    let is_symbol = |name: &str| match symbol {
+        Some(symbol) => symbol.eq_ignore_ascii_case(name),
+        None => SYMBOL_NAMES.iter().any(|known| known.eq_ignore_ascii_case(name)),
+    };
+    schema
+        .fields()
+        .iter()
+        .map(|field| {
+            let column_type = match ColumnType::from_arrow(field.data_type()) {
+                Some(ColumnType::Text) if is_symbol(field.name()) => ColumnType::Symbol,
+                Some(column_type) => column_type,
+                None if *field.data_type() == DataType::Null => {
+                    return fault(format!("the column {} has no type: cast it to one", field.name()));
+                }
+                None => {
+                    return fault(format!(
+                        "the column {} is {}, which no table keeps",
+                        field.name(),
+                        field.data_type()
+                    ));
+                }
+            };
+            Ok(ColumnSpec::new(field.name(), column_type))
+        })
+        .collect()
+}
+
+pub(super) fn option<'a>(options: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    options.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// The table that a statement describes. With a key, an effective date, or no time, it is a reference table.
+pub(super) fn spec(
+    table: &str,
+    columns: Vec<ColumnSpec>,
+    reference: Reference,
+    options: &[(String, String)],
+) -> Result<TableSpec> {
+    let known = ["time", "symbol", "time_zone", "day_start", "partition"];
+    if let Some((name, _)) = options.iter().find(|(name, _)| !known.contains(&name.as_str())) {
+        return fault(format!("{name} is no option of a table; there are {}, key and effective", known.join(", ")));
+    }
+    let has_time = match option(options, "time") {
+        None => columns.iter().any(|column| column.column_type == ColumnType::Timestamp),
+        Some(time) => !time.is_empty(),
+    };
+    if reference != Reference::default() || !has_time {
+        return reference_spec(table, columns, reference, options);
+    }
+    let of_type =
+        |wanted: &ColumnType| columns.iter().filter(|column| column.column_type == *wanted).collect::<Vec<_>>();
+    let first = of_type(&ColumnType::Timestamp).first().map(|column| column.name.clone());
+    let time = option(options, "time").map(str::to_owned).or(first).unwrap_or_default();
+    let symbols = of_type(&ColumnType::Symbol);
+    let known = |column: &&&ColumnSpec| SYMBOL_NAMES.iter().any(|name| name.eq_ignore_ascii_case(&column.name));
+    let symbol = match option(options, "symbol") {
+        Some("") => None,
+        Some(symbol) => Some(symbol.to_owned()),
+        None if symbols.len() == 1 => Some(symbols[0].name.clone()),
+        None => symbols.iter().find(known).map(|column| column.name.clone()),
+    };
+    let mut spec = TableSpec::new(table, columns, time, symbol.as_deref());
+    if let Some(zone) = option(options, "time_zone") {
+        spec = spec.with_time_zone(zone);
+    }
+    if let Some(period) = option(options, "partition") {
+        spec = spec.with_partition(period_of(period)?);
+    }
+    if let Some(start) = option(options, "day_start") {
+        match start.parse::<DayStart>() {
+            Ok(start) => spec = spec.with_day_start(start),
+            Err(reason) => return fault(reason),
+        }
+    }
+    spec.validate()?;
+    Ok(spec)
+}
+
+/// A period by name. Without one, as QuestDB says, there is one partition.
+pub(super) fn period_of(name: &str) -> Result<Period> {
+    if name.eq_ignore_ascii_case("none") { Ok(Period::All) } else { name.parse().or_else(fault) }
+}
+
+/// A reference table as a statement describes it.
+fn reference_spec(
+    table: &str,
+    columns: Vec<ColumnSpec>,
+    reference: Reference,
+    options: &[(String, String)],
+) -> Result<TableSpec> {
+    if let Some((name, _)) = options.iter().find(|(name, value)| {
+        let is_of_dates = ["time_zone", "day_start", "partition"].contains(&name.as_str());
+        is_of_dates || name == "time" && !value.is_empty()
+    }) {
+        return fault(format!(
+            "{table:?} is a reference table by its PRIMARY KEY or EFFECTIVE FROM, or as it has no timestamp, and so has no {name}"
+        ));
+    }
+    let mut spec = TableSpec::of_reference(table, columns, reference);
+    match option(options, "symbol") {
+        Some("") => spec.symbol = None,
+        Some(symbol) => spec.symbol = Some(symbol.to_owned()),
+        None => {}
+    }
+    spec.validate()?;
+    Ok(spec)
+}

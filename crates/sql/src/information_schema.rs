@@ -1,0 +1,86 @@
+//! `information_schema` as DataFusion has it, but for `views`: of views alone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Weak};
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use async_trait::async_trait;
+use datafusion::catalog::information_schema::InformationSchemaProvider;
+use datafusion::catalog::{CatalogProviderList, MemTable, SchemaProvider, TableFunction, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::TableType;
+
+use crate::provider::TickSchema;
+
+/// Its name.
+pub(crate) const NAME: &str = "information_schema";
+
+/// The table that differs.
+const VIEWS: &str = "views";
+
+/// The schema. Its tables are made when a statement asks for one.
+#[derive(Debug)]
+pub(crate) struct InformationSchema {
+    /// The catalogs that it is about, of which one has this schema.
+    catalogs: Weak<dyn CatalogProviderList>,
+    table_functions: HashMap<String, Arc<TableFunction>>,
+    tables: Arc<TickSchema>,
+}
+
+impl InformationSchema {
+    pub(crate) fn new(
+        catalogs: &Arc<dyn CatalogProviderList>,
+        table_functions: HashMap<String, Arc<TableFunction>>,
+        tables: Arc<TickSchema>,
+    ) -> InformationSchema {
+        InformationSchema { catalogs: Arc::downgrade(catalogs), table_functions, tables }
+    }
+
+    /// DataFusion's, as long as there is a session.
+    fn provider(&self) -> Option<InformationSchemaProvider> {
+        let provider = InformationSchemaProvider::new(self.catalogs.upgrade()?);
+        Some(provider.with_table_functions(self.table_functions.clone()))
+    }
+
+    /// The views that may be read, with their queries where these are shown.
+    fn views(&self) -> Result<Arc<dyn TableProvider>> {
+        let views = self.tables.views();
+        let shows_queries = self.tables.shows_queries();
+        let same = |text| Arc::new(StringArray::from(vec![text; views.len()])) as ArrayRef;
+        let names: StringArray = views.iter().map(|view| Some(view.name.as_str())).collect();
+        let queries: StringArray = views.iter().map(|view| shows_queries.then_some(view.query.as_str())).collect();
+        let columns = [
+            ("table_catalog", same("splay"), false),
+            ("table_schema", same("public"), false),
+            ("table_name", Arc::new(names) as ArrayRef, false),
+            ("definition", Arc::new(queries) as ArrayRef, true),
+        ];
+        let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
+        Ok(Arc::new(MemTable::try_new(rows.schema(), vec![vec![rows]])?))
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for InformationSchema {
+    fn table_names(&self) -> Vec<String> {
+        self.provider().map_or_else(Vec::new, |provider| provider.table_names())
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        if name.eq_ignore_ascii_case(VIEWS) {
+            return self.views().map(Some);
+        }
+        match self.provider() {
+            Some(provider) => provider.table(name).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        Ok(self.table_exist(name).then_some(TableType::View))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        self.provider().is_some_and(|provider| provider.table_exist(name))
+    }
+}
